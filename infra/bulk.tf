@@ -48,12 +48,20 @@ locals {
       Resource = ["arn:${local.partition}:logs:${local.region}:${local.account}:log-group:/aws/lambda/${local.bulk_name}:*"]
     },
   ]
-  bulk_lookup_statements = length(local.lookups) == 0 ? [] : [{
-    Sid      = "Lookups"
-    Effect   = "Allow"
-    Action   = ["dynamodb:Query"]
-    Resource = distinct([for lookup in local.lookups : "${local.table_arns[lookup.table]}/index/${lookup.index}"])
-  }]
+  bulk_lookup_statements = concat(
+    length(local.lookups) == 0 ? [] : [{
+      Sid      = "Lookups"
+      Effect   = "Allow"
+      Action   = ["dynamodb:Query"]
+      Resource = distinct([for lookup in local.lookups : "${local.table_arns[lookup.table]}/index/${lookup.index}"])
+    }],
+    length(local.tables_read_by_key) == 0 ? [] : [{
+      Sid      = "LookupsByKey"
+      Effect   = "Allow"
+      Action   = ["dynamodb:BatchGetItem"]
+      Resource = [for table in local.tables_read_by_key : local.table_arns[table]]
+    }]
+  )
   bulk_key_statements = var.kms_key_arn == null ? [] : [{
     Sid      = "Encryption"
     Effect   = "Allow"

@@ -37,7 +37,7 @@ locals {
       when      = true
     },
     {
-      # An item whose ledger entry may be gone; copies before they are written.
+      # An item whose ledger entry may be gone; copies before they are written; items that lookups read by their primary keys.
       Sid       = "SourceItems"
       Action    = ["dynamodb:BatchGetItem"]
       Resource  = values(local.table_arns)

@@ -23,8 +23,13 @@ locals {
       index = lookup.index
       # `GSI1PK = PROJECT#{project_id}, GSI1SK = …`
       key = [for match in regexall("(?:^|, )([^ ,=]+) = ", lookup.key) : match[0]]
-    }
+    } if try(lookup.index, null) != null
   ]
+
+  # The tables of which lookups read items by their primary keys.
+  tables_read_by_key = distinct([
+    for lookup in values(local.model.lookups) : local.model.entities[lookup.of].table if try(lookup.index, null) == null
+  ])
 
   # The keys of the indexes that lookups query. A lookup may leave out the sort key; the longest key is the index's.
   lookup_indexes = {

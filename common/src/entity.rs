@@ -1,6 +1,12 @@
 //! Identifies the item of a record: its entity in the model, and the values of the variables in its key.
 //!
-//! In: the primary key of a record. Out: a [`SourceKey`] and an [`ItemIdentity`]. Pure.
+//! ```text
+//! primary key ─▶ SourceKey ─▶ ItemCandidates: the entities that an item with this key can be of ─▶ an image ─▶ ItemIdentity
+//! ```
+//!
+//! Nearly always a key has one candidate, and no image is needed. Several candidates are distinguished by their conditions
+//! (`when`), which are evaluated on an image: `ItemCandidates::in_state`. So an item may be of different entities before and after a change.
+//! Pure.
 
 use std::borrow::Cow;
 
@@ -70,23 +76,30 @@ impl<'r> SourceKey<'r> {
         }
     }
 
-    /// The entity of the item, and the values of its key's variables; `None` if no entity has such a key, or if it is the
-    /// heartbeat.
-    pub fn identify<'m, 'k>(&'k self, model: &'m Model) -> Option<ItemIdentity<'m, 'k>> {
+    /// The entities that an item with this key can be of; none if no entity has such a key, or if it is the heartbeat.
+    pub fn candidates<'m, 'k>(&'k self, model: &'m Model) -> ItemCandidates<'m, 'k> {
+        let mut candidates = ItemCandidates { model, first: None, others: Vec::new() };
         if self.is_heartbeat() {
-            return None;
+            return candidates;
         }
         let mut bindings: SmallVec<[Option<&str>; 4]> = SmallVec::new();
-        let entity = model.entities.iter().find(|entity| {
+        for entity in model.match_order.iter().filter_map(|index| model.entities.get(*index)) {
             if entity.table != self.table || !entity.key.partition.begins(&self.partition) {
-                return false;
+                continue;
             }
             bindings.clear();
             bindings.resize(entity.variables.len(), None);
-            self.matches(entity, &mut bindings)
-        })?;
-        let variables = bindings.into_iter().collect::<Option<_>>()?;
-        Some(ItemIdentity { entity, variables })
+            if !self.matches(entity, &mut bindings) {
+                continue;
+            }
+            let Some(variables) = bindings.iter().copied().collect::<Option<_>>() else { continue };
+            candidates.push(ItemIdentity { entity, variables });
+            if entity.when.is_none() {
+                // It takes all that is left.
+                break;
+            }
+        }
+        candidates
     }
 
     fn matches<'k>(&'k self, entity: &Entity, bindings: &mut [Option<&'k str>]) -> bool {
@@ -96,6 +109,55 @@ impl<'r> SourceKey<'r> {
                 (None, None) => true,
                 (Some(_), None) | (None, Some(_)) => false,
             }
+    }
+}
+
+/// The entities that an item with some key can be of. The state of the item decides: it is of the first of these whose condition its image
+/// meets.
+#[derive(Clone, Debug)]
+pub struct ItemCandidates<'m, 'k> {
+    model: &'m Model,
+    /// The one that is preferred; mostly the only one, so that nothing is allocated.
+    first: Option<ItemIdentity<'m, 'k>>,
+    /// The others, in the order of preference. All identities but the last have a condition.
+    others: Vec<ItemIdentity<'m, 'k>>,
+}
+
+impl<'m, 'k> ItemCandidates<'m, 'k> {
+    /// Whether no entity has such a key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &'m Model {
+        self.model
+    }
+
+    /// The identities that the item can have, in the order of preference.
+    pub fn iter(&self) -> impl Iterator<Item = &ItemIdentity<'m, 'k>> {
+        self.first.iter().chain(&self.others)
+    }
+
+    /// The item's identity, if its key alone decides.
+    #[must_use]
+    pub fn by_key(&self) -> Option<&ItemIdentity<'m, 'k>> {
+        self.first.as_ref().filter(|identity| identity.entity.when.is_none())
+    }
+
+    fn push(&mut self, identity: ItemIdentity<'m, 'k>) {
+        if self.first.is_none() {
+            self.first = Some(identity);
+        } else {
+            self.others.push(identity);
+        }
+    }
+
+    /// Whether something holds of an entity that the item can be of.
+    pub fn any(&self, holds: impl Fn(&Entity) -> bool) -> bool {
+        self.iter().any(|identity| holds(identity.entity))
     }
 }
 
@@ -133,5 +195,58 @@ pub(crate) fn key_value(text: &str, key_type: KeyType) -> Option<AttributeValue<
         KeyType::Text => Some(AttributeValue::text(text)),
         KeyType::Number => text.parse().ok().map(AttributeValue::N),
         KeyType::Binary => STANDARD.decode(text).ok().map(|bytes| AttributeValue::B(Cow::Owned(bytes))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Model;
+
+    fn model(separator: &str, entities: &[(&str, &str)]) -> Model {
+        let mut source =
+            format!("name = \"keys\"\ngeneration = 1\n[tables.t]\nkey = [\"PK\", \"SK\"]\n{separator}\n");
+        for (name, sort) in entities {
+            source.push_str(&format!("[entities.{name}]\nkey = {{ PK = \"P#{{p}}\", SK = \"{sort}\" }}\n"));
+        }
+        Model::parse(&source, "keys.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    /// The entity of the item with this sort key, and the values of its variables.
+    fn identified(model: &Model, sort: &str) -> Option<(String, Vec<String>)> {
+        let source = SourceKey { table: 0, partition: "P#1".into(), sort: Some(sort.into()) };
+        let candidates = source.candidates(model);
+        let identity = candidates.by_key()?;
+        let values = identity.variables.iter().map(|value| (*value).to_owned()).collect();
+        Some((identity.entity.name.to_string(), values))
+    }
+
+    fn item(name: &str, values: &[&str]) -> Option<(String, Vec<String>)> {
+        Some((name.to_owned(), values.iter().map(|value| (*value).to_owned()).collect()))
+    }
+
+    #[test]
+    fn the_most_literal_key_decides_in_whatever_order_entities_are_declared() {
+        let mut entities =
+            [("order", "ORDER#{o}"), ("line", "ORDER#{o}#ITEM#{i}"), ("total", "ORDER#{o}#ITEM#TOTAL")];
+        for _ in 0..2 {
+            let model = model("", &entities);
+            assert_eq!(identified(&model, "ORDER#7"), item("order", &["1", "7"]));
+            assert_eq!(identified(&model, "ORDER#7#NOTE#1"), item("order", &["1", "7#NOTE#1"]));
+            assert_eq!(identified(&model, "ORDER#7#ITEM#2"), item("line", &["1", "7", "2"]));
+            assert_eq!(identified(&model, "ORDER#7#ITEM#TOTAL"), item("total", &["1", "7"]));
+            assert_eq!(identified(&model, "INVOICE#7"), None);
+            entities.reverse();
+        }
+    }
+
+    #[test]
+    fn no_variable_contains_the_separator() {
+        let model = model("separator = \"#\"", &[("order", "ORDER#{o}"), ("line", "ORDER#{o}#ITEM#{i}")]);
+        assert_eq!(identified(&model, "ORDER#7"), item("order", &["1", "7"]));
+        assert_eq!(identified(&model, "ORDER#7#ITEM#2"), item("line", &["1", "7", "2"]));
+        assert_eq!(identified(&model, "ORDER#7#NOTE#1"), None);
+        assert_eq!(identified(&model, "ORDER#7#ITEM#2#3"), None);
+        assert!(model.entities.iter().all(|entity| entity.yields_to.is_empty()), "their keys do not overlap");
     }
 }

@@ -133,9 +133,9 @@ mod tests {
             let item = item_of(&write);
             let source = SourceKey::of_item(&model, 0, &item).unwrap();
             assert!(source.is_heartbeat(), "{source:?}");
-            assert!(source.identify(&model).is_none(), "{source:?}");
+            assert!(source.candidates(&model).is_empty(), "{source:?}");
             let other = SourceKey { partition: "1".into(), ..source };
-            assert!(!other.is_heartbeat() && other.identify(&model).is_some(), "{other:?}");
+            assert!(!other.is_heartbeat() && !other.candidates(&model).is_empty(), "{other:?}");
         }
     }
 

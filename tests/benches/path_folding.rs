@@ -67,7 +67,7 @@ async fn paths_by_second(recording: &StreamRecording, rate: usize) -> Vec<Vec<BT
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let clock = || StillClock::at(Timestamp::from_epoch_seconds(recording.end() + 60));
     let target = PathTarget::Queue(Arc::clone(&queue));
-    let invalidator = CacheInvalidator::new(Arc::clone(&model), None, Some(target), clock());
+    let invalidator = CacheInvalidator::new(None, Some(target), clock());
     let relay: PathRelay =
         StreamRelay::new(SourceTables::new(model, names), Some(invalidator), None, clock());
     // The records of a second are consecutive in the order of time, whatever their shard.

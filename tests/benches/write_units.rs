@@ -102,8 +102,10 @@ fn recorded_lookups(model: &Model, replay: &RecordingReplay) -> RecordedLookups 
         let batch = decode(&event, &model.attributes).expect("an event");
         let record = batch.records[0].as_ref().expect("a record");
         let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
-        let (Some(identity), Some(image)) = (source.identify(model), &record.new) else { continue };
-        for (lookup, outputs) in afterwrite::projection::offered_outputs(model, &identity, image) {
+        let Some(image) = &record.new else { continue };
+        for (lookup, outputs) in
+            afterwrite::projection::offered_outputs(model, &source.candidates(model), image)
+        {
             outputs_by_key.entry((lookup.lookup, lookup.key.to_string())).or_insert(outputs);
         }
     }
@@ -146,13 +148,14 @@ fn measure_changes(
 ) -> BTreeMap<(TargetId, Arc<str>), Decimal> {
     let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
     let mut changes: BTreeMap<(TargetId, Arc<str>), Decimal> = BTreeMap::new();
-    let Some(identity) = source.identify(model) else { return changes };
+    let candidates = source.candidates(model);
     let old = record.old.decode(&model.attributes).expect("an old image");
     let nothing = ItemContributions::default();
     for (image, is_new) in [(old.as_ref(), false), (record.new.as_ref(), true)] {
         let Some(image) = image else { continue };
         let sharding = ShardAssignment { source: &source, current: &nothing };
-        let projected = contributions(model, &identity, image, lookups, sharding, targets).expect("an item");
+        let projected =
+            contributions(model, &candidates, image, lookups, sharding, targets).expect("an item");
         for share in &projected.contributions.by_aggregate {
             for (target, (measure, number)) in share
                 .targets

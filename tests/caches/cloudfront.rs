@@ -54,7 +54,7 @@ impl Clock for SharedClock {
 type CdnInvalidator = CacheInvalidator<RedisCache, CloudFront, SqsQueue, SharedClock>;
 
 fn invalidator(distribution: CloudFront) -> CdnInvalidator {
-    CacheInvalidator::new(model(), None, Some(PathTarget::Distribution(distribution)), SharedClock::at(BEGIN))
+    CacheInvalidator::new(None, Some(PathTarget::Distribution(distribution)), SharedClock::at(BEGIN))
 }
 
 async fn invalidate(of: &CdnInvalidator, records: &[Value]) -> InvalidationOutcome {
@@ -106,7 +106,7 @@ async fn after_a_short_wait_the_records_fail_and_their_keys_are_gone() {
     cloudfront.busy_for(usize::MAX);
     let clock = SharedClock::at(BEGIN);
     let target = PathTarget::Distribution(cloudfront.distribution());
-    let invalidator: CdnInvalidator = CacheInvalidator::new(model(), None, Some(target), clock.clone());
+    let invalidator: CdnInvalidator = CacheInvalidator::new(None, Some(target), clock.clone());
     let records = [question("p", "q"), question("r", "s")];
     let outcome = deliver(&invalidator, &model(), &records, BEGIN.plus(Duration::from_secs(600))).await;
     assert_eq!(outcome.failures.keys().copied().collect::<Vec<_>>(), [0, 1]);
@@ -187,8 +187,7 @@ async fn thousands_of_paths_are_sent_within_the_limits_and_equal_when_redelivere
     let model = Arc::new(Model::parse(LIBRARY, "library").unwrap_or_else(|errors| panic!("{errors}")));
     let cloudfront = CloudFront::new(client.clone(), &id);
     let target = PathTarget::Distribution(cloudfront);
-    let invalidator: CdnInvalidator =
-        CacheInvalidator::new(Arc::clone(&model), None, Some(target), SharedClock::at(BEGIN));
+    let invalidator: CdnInvalidator = CacheInvalidator::new(None, Some(target), SharedClock::at(BEGIN));
     let items = [("ARTICLE", 3_500), ("SHELF", 20), ("HALL", 14)];
     let mut records: Vec<Value> = items
         .into_iter()

@@ -27,7 +27,7 @@ pub(crate) fn of_cache(
     topology: CacheTopology,
 ) -> CacheInvalidator<RedisCache, CloudFront, SqsQueue, SystemClock> {
     let redis = RedisCache::new(url, topology, None).expect("an address");
-    CacheInvalidator::new(model(), Some(redis), None, SystemClock)
+    CacheInvalidator::new(Some(redis), None, SystemClock)
 }
 
 pub(crate) fn single(
@@ -55,19 +55,17 @@ pub(crate) async fn deliver<K: Cache, D: Distribution, Q: PathQueue, C: Clock>(
         .iter()
         .map(|record| SourceKey::of_keys(model, 0, &record.keys).expect("a key of the table"))
         .collect();
-    let identities: Vec<_> = keys.iter().map(|key| key.identify(model)).collect();
-    let changes: Vec<_> = identities
+    let candidates: Vec<_> = keys.iter().map(|key| key.candidates(model)).collect();
+    let changes: Vec<_> = candidates
         .iter()
         .enumerate()
-        .filter_map(|(index, identity)| {
-            Some(InvalidationChange {
-                record: index,
-                event_id: records[index]["eventID"].as_str().expect("an event id"),
-                identity: identity.as_ref()?,
-                old: records_read[index].old.decode(&model.attributes).expect("an image"),
-                new: records_read[index].new.as_ref(),
-                stage: InvalidationStage::KeysStale,
-            })
+        .map(|(index, candidates)| InvalidationChange {
+            record: index,
+            event_id: records[index]["eventID"].as_str().expect("an event id"),
+            candidates,
+            old: records_read[index].old.decode(&model.attributes).expect("an image"),
+            new: records_read[index].new.as_ref(),
+            stage: InvalidationStage::KeysStale,
         })
         .collect();
     invalidator.invalidate(&changes, deadline).await

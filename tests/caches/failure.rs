@@ -54,7 +54,6 @@ async fn no_path_is_sent_while_its_keys_are_there() {
     let redis =
         RedisCache::new(&format!("redis://127.0.0.1:{}", free_port()), CacheTopology::Single, None).unwrap();
     let invalidator: CacheInvalidator<_, _, SqsQueue, _> = CacheInvalidator::new(
-        model(),
         Some(redis),
         Some(PathTarget::Distribution(cloudfront.distribution())),
         SystemClock,

@@ -71,7 +71,6 @@ async fn assert_invalidated_without(
 ) {
     let (cache, cloudfront, model) = (MemoryCache::default(), FakeCloudFront::start().await, model());
     let invalidator: CacheInvalidator<_, _, SqsQueue, _> = CacheInvalidator::new(
-        Arc::clone(&model),
         Some(cache.clone()),
         Some(PathTarget::Distribution(cloudfront.distribution())),
         SystemClock,
@@ -177,8 +176,7 @@ fn with(mut record: Value, pointer: &str, value: Value) -> Value {
 
 /// A relay with an archive in memory, and its delivery stream; without a cache, it invalidates nothing.
 pub(crate) fn in_memory(model: &Arc<Model>, cache: Option<&MemoryCache>) -> (MemoryRelay, Arc<MemoryStream>) {
-    let invalidator =
-        cache.map(|cache| CacheInvalidator::new(Arc::clone(model), Some(cache.clone()), None, SystemClock));
+    let invalidator = cache.map(|cache| CacheInvalidator::new(Some(cache.clone()), None, SystemClock));
     let stream = Arc::new(MemoryStream::default());
     let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
     (StreamRelay::new(tables(model), invalidator, Some(archiver), SystemClock), stream)
@@ -195,12 +193,7 @@ async fn a_dead_cache_fails_only_the_records_with_stale_keys() {
     let model = shop(SHOP);
     let nowhere = format!("redis://127.0.0.1:{}", free_port());
     let cache = RedisCache::new(&nowhere, CacheTopology::Single, None).unwrap();
-    let invalidator = CacheInvalidator::<_, CloudFront, SqsQueue, _>::new(
-        Arc::clone(&model),
-        Some(cache),
-        None,
-        SystemClock,
-    );
+    let invalidator = CacheInvalidator::<_, CloudFront, SqsQueue, _>::new(Some(cache), None, SystemClock);
     let stream = Arc::new(MemoryStream::default());
     let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
     let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);

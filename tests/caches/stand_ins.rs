@@ -182,7 +182,7 @@ impl RelaySetup {
                 state: Arc::clone(&cdn),
             })),
         };
-        let invalidator = CacheInvalidator::new(Arc::clone(model), Some(cache.clone()), paths, clock.clone());
+        let invalidator = CacheInvalidator::new(Some(cache.clone()), paths, clock.clone());
         let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), clock.clone());
         let relay = StreamRelay::new(tables(model), Some(invalidator), Some(archiver), clock.clone());
         Self { relay, cache, cdn, queue, stream, clock }

@@ -210,5 +210,18 @@ async fn duckdb_accepts_every_checked_in_statement() {
         models.push((name, model.datasets.len()));
     }
     models.sort_unstable();
-    assert_eq!(models, [("algoitny", 2), ("exambuddy", 5), ("glad", 1), ("quiz", 3), ("shop", 3)]);
+    assert_eq!(
+        models,
+        [
+            ("algoitny", 2),
+            ("ecommerce", 2),
+            ("exambuddy", 5),
+            ("github", 3),
+            ("glad", 1),
+            ("metering", 1),
+            ("quiz", 3),
+            ("shop", 3),
+            ("social", 3)
+        ]
+    );
 }

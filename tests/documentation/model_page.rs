@@ -10,16 +10,12 @@ use afterwrite::table::Model;
 use afterwrite_tests::page;
 use serde_json::{Value, json};
 
-const PAGE: &str = include_str!("../../docs/MODEL.md");
+use super::broken_model::{self, BEFORE_KEYS, NONSENSE, each_place, listed};
 
-/// A key and a value that no model has.
-const NONSENSE: &str = "zzzzzz";
+const PAGE: &str = include_str!("../../docs/MODEL.md");
 
 /// A key that the loader accepts with a warning, and the page does not show.
 const RETIRED_KEY: &str = "days";
-
-/// The words before the loader's lists of known keys.
-const BEFORE_KEYS: [&str; 4] = ["keys are ", "exactly one of ", "one key, one of ", "values, or one of "];
 
 /// The words before the loader's lists of known values.
 const BEFORE_VALUES: [&str; 4] = ["types are `", "a column is `", "attribute is `", "must be `"];
@@ -28,7 +24,7 @@ const BEFORE_VALUES: [&str; 4] = ["types are `", "a column is `", "attribute is 
 fn the_examples_of_the_models_page_are_one_model_that_loads() {
     let model = Model::parse(&page::model(PAGE), "docs/MODEL.md").unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(&*model.name, "exams");
-    assert_eq!((model.tables.len(), model.entities.len(), model.aggregates.len()), (2, 3, 3));
+    assert_eq!((model.tables.len(), model.entities.len(), model.aggregates.len()), (2, 7, 7));
 }
 
 #[test]
@@ -85,51 +81,8 @@ fn model() -> Value {
     toml::from_str(&page::model(PAGE)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Calls `visit` with a value and every value within it, each with its JSON pointer.
-fn each_place(value: &Value, visit: &mut impl FnMut(&str, &Value)) {
-    let mut open = vec![(String::new(), value)];
-    while let Some((place, value)) = open.pop() {
-        visit(&place, value);
-        match value {
-            Value::Object(members) => open.extend(members.iter().map(|(key, value)| {
-                let key = key.replace('~', "~0").replace('/', "~1");
-                (format!("{place}/{key}"), value)
-            })),
-            Value::Array(all) => {
-                open.extend(all.iter().enumerate().map(|(index, value)| (format!("{place}/{index}"), value)));
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-}
-
 /// The loader's messages about the page's model with another value in one place.
 fn messages(place: &str, value: Value) -> Vec<String> {
-    let mut model = model();
-    *model.pointer_mut(place).expect("a place of the model") = value;
-    let sections = model.as_object().expect("a model").iter();
-    let source: String = sections.map(|(key, value)| format!("{key} = {}\n", inline(value))).collect();
-    match Model::parse(&source, "model.toml") {
-        Ok(_) => Vec::new(),
-        Err(errors) => errors.problems.into_iter().map(|problem| problem.message).collect(),
-    }
-}
-
-/// A value as inline TOML, which differs from JSON only in tables.
-fn inline(value: &Value) -> String {
-    match value {
-        Value::Object(members) => {
-            let member = |(key, value): (&String, &Value)| format!("{} = {}", json!(key), inline(value));
-            format!("{{ {} }}", members.iter().map(member).collect::<Vec<_>>().join(", "))
-        }
-        Value::Array(all) => format!("[{}]", all.iter().map(inline).collect::<Vec<_>>().join(", ")),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
-    }
-}
-
-/// The quoted words of a message after the words that introduce a list.
-fn listed(message: &str, before: &[&str], quote: char) -> Option<Vec<String>> {
-    let begin = before.iter().find_map(|before| message.find(before))?;
-    let words = message.get(begin..)?.split(quote).skip(1).step_by(2);
-    Some(words.map(str::to_owned).collect())
+    let problems = broken_model::problems(&broken_model::replaced(&model(), place, value));
+    problems.into_iter().map(|problem| problem.message).collect()
 }

@@ -90,6 +90,11 @@ async fn a_record_whose_entry_cannot_be_read_is_parked_and_its_batch_is_counted(
         let (records, units) = (world.records.clone(), world.tables.write_units());
         let delivery = world.deliver_these(&records[1..]).await;
         assert_eq!((delivery.failures.len(), delivery.totals.parked), (0, 0), "{name}");
+        if name == "behind" {
+            // The mark has replaced the only attribute that could not be read.
+            assert_eq!((total(&world, "total"), total(&world, "readings")), (Some(7), Some(2)), "{name}");
+            continue;
+        }
         assert_eq!(world.tables.write_units(), units, "{name}: a second delivery writes nothing");
     }
 }
@@ -122,7 +127,7 @@ async fn an_unreadable_tombstone_is_kept_until_it_is_restored() {
     world.put("SENSOR#s1", "READING#r1", number(5));
     assert_eq!(world.deliver().await.parked.len(), 1);
     assert!(!stored(&world, "READING#r1").contains_key("expires_at"));
-    assert_eq!(total(&world, "total"), Some(0));
+    assert_eq!(total(&world, "total"), None);
 }
 
 #[tokio::test]

@@ -77,6 +77,12 @@ fn the_sam_templates_of_all_models_have_no_findings() {
 }
 
 #[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn a_release_is_reproducible_and_complete() {
+    assert_check("release");
+}
+
+#[test]
 fn the_descriptions_in_the_modules_tests_are_up_to_date() {
     for name in ["exambuddy", "quiz"] {
         let description = DeploymentDescription::of(&Model::load(name).unwrap());

@@ -61,7 +61,7 @@ impl FilteredModel {
         let record = RecordDecoder::new(&self.model.attributes).record(record.as_bytes()).unwrap();
         let table = self.names.iter().position(|name| **name == *record.table).unwrap();
         let source = SourceKey::of_keys(&self.model, table, &record.keys).unwrap();
-        (table, source.identify(&self.model).map(|identity| identity.entity))
+        (table, source.candidates(&self.model).by_key().map(|identity| identity.entity))
     }
 
     /// A record of a table with a new item whose key attributes have this text, or 0 where the key is a number.

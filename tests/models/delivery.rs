@@ -52,6 +52,8 @@ impl DeliveryOrder {
 /// A consumer with its tables.
 pub(crate) struct DeliveredWorkload {
     aggregator: StreamAggregator<MemoryTables, StillClock>,
+    /// Whether items may be of no entity.
+    accepts_unmatched: bool,
 }
 
 impl DeliveredWorkload {
@@ -73,7 +75,12 @@ impl DeliveredWorkload {
         let names: Vec<Arc<str>> = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
         let clock = StillClock::at(Timestamp::parse(DELIVERED_AT).expect("a time"));
         let ledger = Ledger::new(Arc::clone(model), names, Arc::from(STATE), tables, clock);
-        Self { aggregator: StreamAggregator::new(ledger) }
+        Self { aggregator: StreamAggregator::new(ledger), accepts_unmatched: false }
+    }
+
+    /// The same consumer; items may be of no entity.
+    pub(crate) fn accepting_unmatched(self) -> Self {
+        Self { accepts_unmatched: true, ..self }
     }
 
     pub(crate) fn tables(&self) -> &MemoryTables {
@@ -85,13 +92,20 @@ impl DeliveredWorkload {
         for batch in order.batches(records).into_iter().filter(|batch| !batch.is_empty()) {
             let handled = self.handle(batch).await;
             assert!(handled.failures.is_empty(), "{:?}", handled.failures);
-            assert_eq!(handled.unmatched, 0);
+            assert!(self.accepts_unmatched || handled.unmatched == 0);
         }
     }
 
     /// Delivers one record, and returns why it cannot be counted.
     pub(crate) async fn failures(&self, record: &Value) -> Vec<FailedRecord> {
         self.handle(&[record]).await.parked
+    }
+
+    /// Delivers one record, and returns why it fails.
+    pub(crate) async fn failed(&self, record: &Value) -> String {
+        let failures = self.handle(&[record]).await.failures;
+        assert!(!failures.is_empty());
+        format!("{failures:?}")
     }
 
     async fn handle(&self, records: &[&Value]) -> AggregatedBatch {

@@ -117,9 +117,10 @@ impl LibraryTables {
             let batch = decode(event.as_bytes(), &model.attributes).expect("an event");
             let record = batch.records[0].as_ref().expect("a record");
             let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
-            let Some(identity) = source.identify(model) else { continue };
+            let candidates = source.candidates(model);
+            let Some(identity) = candidates.by_key() else { continue };
             let entity = identity.entity.name.to_string();
-            let item = LedgerItem { source: &source, identity: &identity, records: ItemRecords::new() };
+            let item = LedgerItem { source: &source, candidates: &candidates, records: ItemRecords::new() };
             let deadline = Timestamp::from_epoch_ms(i64::MAX);
             let outcome =
                 ledger.reconcile(vec![item], record.position.label(), deadline).await.expect("an outcome");

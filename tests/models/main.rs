@@ -1,15 +1,20 @@
 //! Whole models, from records to rollups, mirrors, cache keys and rows.
 //!
 //! `written` holds workloads of the built-in models, written by hand together with the results that they must have; `generated` runs the
-//! demo's workloads with faults injected. `reference` does the same for the examples of `docs/MODEL.md`, and `evolution` for changes of a
+//! demo's workloads with faults injected. `reference` does the same for the examples of `docs/MODEL.md`, `bindings` for counts on items that
+//! other attributes name, `lookups` for lookups by primary key, `moving` for items that change their entity, and `evolution` for changes of a
 //! model. `exambuddy` has tests of its own: `golden`, `simulation` and the recording `exam-42`.
 
 #![expect(clippy::indexing_slicing, reason = "a test that meets the unexpected must fail at once")]
 
+mod bindings;
 mod delivery;
 mod evolution;
 mod generated;
+mod lookups;
+mod moving;
 mod reference;
+mod times;
 mod values;
 mod workload;
 mod written;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite::entity::SourceKey;
-use afterwrite::projection::{RecordImages, StaleCaches, archive_line, decode_old_image, rows};
+use afterwrite::projection::{RecordImages, StaleCaches, archive_line, datasets_of, decode_old_image, rows};
 use afterwrite::record::{AttributePath, AttributeValue, ChangeRecord, RecordDecoder, Timestamp};
 use afterwrite::table::{Model, Operand};
 use afterwrite_memory::MemoryObjects;
@@ -101,9 +101,8 @@ impl TableWorkload {
         let record = RecordDecoder::new(&self.model.attributes).record(line.as_bytes()).expect("a record");
         let old = record.old.decode(&self.model.attributes).expect("an image");
         let source = self.source(&record);
-        let identity = source.identify(&self.model).expect("an entity");
         let mut stale = StaleCaches::default();
-        stale.add(&self.model, &identity, 0, (old.as_ref(), record.new.as_ref())).expect("keys");
+        stale.add(&source.candidates(&self.model), 0, (old.as_ref(), record.new.as_ref())).expect("keys");
         stale
     }
 
@@ -113,12 +112,12 @@ impl TableWorkload {
         let record =
             RecordDecoder::new(&self.model.row_attributes).record(line.as_bytes()).expect("a record");
         let source = self.source(&record);
-        let identity = source.identify(&self.model).expect("an entity");
-        let old = decode_old_image(&self.model, &identity, &record).expect("an image");
+        let candidates = source.candidates(&self.model);
+        let old = decode_old_image(&candidates, &record).expect("an image");
         let images = RecordImages { new: record.new.as_ref(), old: old.as_ref() };
         let mut all = Vec::new();
-        for dataset in identity.entity.datasets.iter().map(|index| &self.model.datasets[*index]) {
-            for row in rows(&self.model, dataset, &identity, &record, images) {
+        for (_, dataset) in datasets_of(&candidates) {
+            for row in rows(dataset, &candidates, &record, images) {
                 let columns = dataset.columns.iter().filter_map(|column| {
                     let value = match row.value(&column.from)? {
                         Operand::Text(text) => text.into_owned(),
@@ -167,6 +166,11 @@ impl TableWorkload {
         exported
     }
 
+    /// The record of the last change.
+    pub(crate) fn last_record(&self) -> &Value {
+        &self.records.last().expect("a change").1
+    }
+
     fn last(&self) -> String {
         self.records.last().expect("a change").1.to_string()
     }
@@ -205,9 +209,17 @@ impl TableWorkload {
         format!("{failures:?}")
     }
 
-    /// Delivers all records in this order, table by table.
+    /// Delivers all records in this order, table by table. Each must be of an entity.
     pub(crate) async fn deliver(&self, order: DeliveryOrder) -> DeliveredWorkload {
-        let consumer = self.consumer();
+        self.deliver_to(self.consumer(), order).await
+    }
+
+    /// The same; items may be of no entity for a while.
+    pub(crate) async fn deliver_moving(&self, order: DeliveryOrder) -> DeliveredWorkload {
+        self.deliver_to(self.consumer().accepting_unmatched(), order).await
+    }
+
+    async fn deliver_to(&self, consumer: DeliveredWorkload, order: DeliveryOrder) -> DeliveredWorkload {
         for table in &self.model.tables {
             let of_table = self.records.iter().filter(|(name, _)| **name == *table.name);
             let records: Vec<&Value> = of_table.map(|(_, record)| record).collect();
@@ -217,7 +229,7 @@ impl TableWorkload {
     }
 
     /// A consumer whose source tables hold the final items, as after a pause of the consumer.
-    fn consumer(&self) -> DeliveredWorkload {
+    pub(crate) fn consumer(&self) -> DeliveredWorkload {
         let items = self.items.iter().map(|((table, _), item)| (table.as_str(), attributes(item)));
         DeliveredWorkload::new(&self.model, items)
     }

@@ -8,7 +8,7 @@ use afterwrite::clock::Clock as _;
 use afterwrite::commit::RememberedLookups;
 use afterwrite::effect::{ItemKey, Write};
 use afterwrite::entity::SourceKey;
-use afterwrite::record::{AttributeValue, Item, Timestamp};
+use afterwrite::record::{AttributeValue, Image, Item, Timestamp};
 use afterwrite::sink::{
     Bucket, ConsumedUnits, IndexPage, IndexQuery, ListedObject, ObjectBody, ObjectChunks, ObjectStore,
     PutOutcome, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary, Tables, TransactError,
@@ -229,7 +229,8 @@ fn expected_rows(world: &OperationWorld) -> DatasetRows {
     for (table, name) in world.table_names().iter().enumerate() {
         for item in world.rows(name) {
             let Some(source) = SourceKey::of_item(&model, table, &item) else { continue };
-            let Some(identity) = source.identify(&model) else { continue };
+            let image = Image::from_item(&item, &model.row_attributes);
+            let Some(identity) = source.identify(&model, &image) else { continue };
             for (_, dataset) in model.datasets_of(identity.entity) {
                 let mut row = TextRow::new();
                 for column in &dataset.columns {

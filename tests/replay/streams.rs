@@ -7,8 +7,10 @@ use afterwrite::Result;
 use afterwrite::sink::http_client;
 use afterwrite::table::Model;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_local::stream_api::StreamServer;
 use afterwrite_mapping::aws::DeployedStream;
 use afterwrite_mapping::tail::{StreamStart, TableStream};
+use afterwrite_mapping::{ShardPosition, StreamSource as _};
 use afterwrite_memory::MemoryTables;
 use afterwrite_operations::recording::RecordCutter;
 use afterwrite_operations::trace::{RecordTracer, TraceLookups};
@@ -24,18 +26,19 @@ async fn server() -> EmbeddedDynamoDb {
         name: TABLE.to_owned(),
         key: KeyDefinition::new("PK", "SK"),
         stream: true,
+        ttl_attribute: Some("expires_at".to_owned()),
         ..TableDefinition::default()
     };
     server.create_table(&table).await.unwrap();
     server
 }
 
-fn streams(server: &EmbeddedDynamoDb) -> aws_sdk_dynamodbstreams::Client {
+fn streams(endpoint: String) -> aws_sdk_dynamodbstreams::Client {
     let credentials = Credentials::new("embedded", "embedded", None, None, "embedded");
     let config = aws_sdk_dynamodbstreams::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))
-        .endpoint_url(server.endpoint())
+        .endpoint_url(endpoint)
         .credentials_provider(credentials)
         .http_client(http_client())
         .build();
@@ -43,7 +46,7 @@ fn streams(server: &EmbeddedDynamoDb) -> aws_sdk_dynamodbstreams::Client {
 }
 
 async fn open(server: &EmbeddedDynamoDb, table: &str, start: StreamStart) -> Result<TableStream> {
-    let stream = DeployedStream::of_table(&server.client(), streams(server), table).await?;
+    let stream = DeployedStream::of_table(&server.client(), streams(server.endpoint()), table).await?;
     Ok(TableStream::new(stream, start))
 }
 
@@ -107,5 +110,30 @@ async fn a_table_without_a_stream_is_refused() {
     assert!(error.to_string().contains("the table has no stream"), "{error}");
     let missing = open(&server, "other", StreamStart::Latest).await;
     assert!(missing.unwrap_err().to_string().contains("cannot be described"));
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_expiry_read_over_http_is_the_one_that_functions_get() {
+    let server = server().await;
+    let front = StreamServer::start(&server, 0).await.unwrap();
+    let expired =
+        server.client().put_item().table_name(TABLE).item("PK", AttributeValue::S("USER#ann".to_owned()));
+    let expired = expired.item("SK", AttributeValue::S("PROFILE".to_owned()));
+    expired.item("expires_at", AttributeValue::N("1000000000".to_owned())).send().await.unwrap();
+    assert_eq!(server.sweep_expired().await.unwrap(), 1);
+    let embedded = server.stream(TABLE).await.unwrap();
+    let stream = DeployedStream::of_table(&front.client(), streams(front.endpoint()), TABLE).await.unwrap();
+    assert_eq!(stream.arn(), embedded.arn());
+    let followed = records(&mut TableStream::new(stream, StreamStart::Oldest), 2).await;
+    let shard = embedded.describe(None).await.unwrap().shards.remove(0).id;
+    let iterator = embedded.iterator(&shard, &ShardPosition::TrimHorizon).await.unwrap();
+    let delivered = embedded.read(&iterator).await.unwrap().records;
+    let delivered: Vec<serde_json::Value> =
+        delivered.iter().map(|record| serde_json::from_str(&record.json).unwrap()).collect();
+    let followed: Vec<serde_json::Value> =
+        followed.iter().map(|record| serde_json::from_str(record).unwrap()).collect();
+    assert_eq!(followed, delivered);
+    assert_eq!(followed[1]["userIdentity"]["principalId"], "dynamodb.amazonaws.com");
     server.stop().await.unwrap();
 }

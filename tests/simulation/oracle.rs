@@ -93,7 +93,12 @@ impl ItemKind<'_> {
         matches!(self, Self::Project { .. } | Self::Shop { .. })
     }
 
-    /// Whether an item of this kind that TTL deletes remains counted.
+    /// Whether this item remains counted after TTL has deleted it: a draft does not, although it is of the kind of posts.
+    pub(crate) fn keeps(&self, item: &Item) -> bool {
+        self.is_kept() && (*self != Self::Post || text(item, "state") == "LIVE")
+    }
+
+    /// Whether an item of this kind that TTL deletes can remain counted.
     pub(crate) fn is_kept(&self) -> bool {
         matches!(
             self,
@@ -248,11 +253,15 @@ fn event(item: &Item, remembered: &RememberedOutputs) -> Result<ContributionList
     Ok(amounts)
 }
 
-/// A draft is not counted, and neither is a live post without a shop: both need no city.
+/// A draft is counted by its shop and needs no city. Neither a draft nor a live post without a shop is counted.
 fn post(item: &Item, remembered: &RememberedOutputs) -> Result<ContributionList, CountError> {
     let shop = text(item, "shop_id");
-    if text(item, "state") != "LIVE" || shop.is_empty() {
+    if shop.is_empty() {
         return Ok(Vec::new());
+    }
+    if text(item, "state") == "DRAFT" {
+        let target = (format!("DRAFTS#{shop}"), "ROLLUP".to_owned());
+        return Ok(vec![(target, "drafts", ExactNumber::one())]);
     }
     let city = remembered.cities.get(shop).ok_or(CountError::NoOutputs)?;
     Ok(vec![((format!("CITY#{city}"), "ROLLUP".to_owned()), "posts", ExactNumber::one())])
@@ -267,7 +276,13 @@ fn reading(item: &Item, sensor: &str) -> Result<ContributionList, CountError> {
             "readings_here",
             ExactNumber::one(),
         ),
+        (neighbours(text(item, "place")), "neighbours", ExactNumber::one()),
     ])
+}
+
+/// The rollup of the readings whose place names this sensor.
+pub(crate) fn neighbours(sensor: &str) -> RollupKey {
+    (format!("SENSOR#{sensor}"), "ROLLUP#NEIGHBOURS".to_owned())
 }
 
 fn meter(item: &Item, code: &str, meter: &str) -> Result<ContributionList, CountError> {

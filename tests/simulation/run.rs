@@ -317,10 +317,12 @@ impl<S: Store + 'static> SimulationRun<S> {
                 };
                 let table = ledger.table_index(&record.table).unwrap();
                 let source = SourceKey::of_keys(ledger.model(), table, &record.keys).unwrap();
-                let Some(identity) = source.identify(ledger.model()) else {
+                let candidates = source.candidates(ledger.model());
+                if candidates.is_empty() {
                     return Ok(TaskResult::Reconciled(CommitOutcome::default()));
-                };
-                let item = LedgerItem { source: &source, identity: &identity, records: ItemRecords::new() };
+                }
+                let item =
+                    LedgerItem { source: &source, candidates: &candidates, records: ItemRecords::new() };
                 Ok(TaskResult::Reconciled(
                     ledger.reconcile(vec![item], record.position.label(), deadline).await?,
                 ))

@@ -372,7 +372,6 @@ impl SecondReader {
 fn process(services: &ExternalServices, time: &Arc<SimulatedTime>) -> Arc<RelayProcess> {
     let (model, clock) = (model(1), PatientClock(Arc::clone(time)));
     let invalidator = CacheInvalidator::new(
-        Arc::clone(&model),
         Some(services.clone()),
         Some(PathTarget::Distribution(services.clone())),
         clock.clone(),

@@ -162,7 +162,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     fn give_up_offers(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
         let is_open = |(_, item): &(usize, &LedgerItem<'_>)| {
             let offered = item.offering_images().flat_map(|image| {
-                offered_outputs(&self.core.model, item.identity, image).into_iter().map(|(key, _)| key)
+                offered_outputs(&self.core.model, item.candidates, image).into_iter().map(|(key, _)| key)
             });
             offered.into_iter().any(|key| batch.lookups.is_open(&key))
         };
@@ -179,10 +179,10 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
         let model = &self.core.model;
         let images = item.offering_images();
-        let offered = images.flat_map(|image| offered_outputs(model, item.identity, image));
+        let offered = images.flat_map(|image| offered_outputs(model, item.candidates, image));
         // An image without a lookup's inputs cannot be counted either: planning reports that as the record's error.
         let images = item.images_to_count().into_iter();
-        let needed = images.filter_map(|image| lookup_keys(model, item.identity, image).ok());
+        let needed = images.filter_map(|image| lookup_keys(model, item.candidates, image).ok());
         let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
         offered.chain(needed.flatten().map(|key| (key, None)))
     }

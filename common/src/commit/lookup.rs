@@ -3,7 +3,7 @@
 //! In: the lookups that a batch needs. Out: their outputs, or why there are none, in [`LookupResults`].
 //!
 //! `C(image)` must not depend on when it is evaluated. But a global secondary index lags behind its table, and the item
-//! that it returns may be deleted or change later. So the first outputs are put into the state table with
+//! that it returns, or that is read by its primary key, may be deleted or change later. So the first outputs are put into the state table with
 //! `attribute_not_exists`; a writer that loses this race takes the winner's outputs. From then on every read returns
 //! these.
 
@@ -19,12 +19,14 @@ use super::core::keys::{self, StateKeys};
 use super::core::lookups::{LookupKeyRef, LookupResults, OpenLookup, SharedOutputs};
 use super::requests::{CONCURRENCY, Requests, write_error};
 use crate::clock::Clock;
-use crate::effect::{AttributeChange, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
+use crate::effect::{
+    AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
+};
 use crate::entity::SourceKey;
 use crate::projection::{LookupKey, LookupOutputs, offered_outputs};
 use crate::record::{AttributePath, AttributeValue, Image, Item};
 use crate::sink::{IndexQuery, Tables, WriteError};
-use crate::table::{Model, Template};
+use crate::table::{LookupSource, Model, Template};
 use crate::{Error, ErrorKind, Result};
 
 /// The attribute of a remembered lookup that holds its outputs, by name.
@@ -75,8 +77,8 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         results.require(key, offer, |key| self.cache.get(key));
     }
 
-    /// Tries every open lookup once: remembered, offered or in the index. One that finds nothing stays open, until the
-    /// index has been queried often enough.
+    /// Tries every open lookup once: remembered, offered, by primary key or in the index. One that finds nothing stays open, until it
+    /// has been tried often enough.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`], or the error of reading the remembered lookups. The error of a single lookup is its
@@ -95,9 +97,11 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
                 return Err(error);
             }
         };
-        let attempts = open.into_iter().map(|(key, lookup)| {
-            let item = if lookup.is_read { None } else { remembered.next().flatten() };
-            async move { (self.attempt(&key, &lookup, item).await, key, lookup) }
+        let mut read = move |lookup: &OpenLookup| if lookup.is_read { None } else { remembered.next()? };
+        let open: Vec<_> = open.into_iter().map(|(key, lookup)| (read(&lookup), key, lookup)).collect();
+        let looked_up = self.read_by_key(&open).await;
+        let attempts = open.into_iter().zip(looked_up).map(|((remembered, key, lookup), found)| async move {
+            (self.attempt(&key, &lookup, remembered, found).await, key, lookup)
         });
         let attempts: Vec<_> = iter(attempts).buffered(CONCURRENCY).collect().await;
         for (result, key, lookup) in attempts {
@@ -124,20 +128,61 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         }
     }
 
-    /// The remembered outputs, else the offered ones, else those of the index. Outputs that are not remembered yet are
-    /// stored.
+    /// For each open lookup, the item that is read by its primary key, strongly consistent; nothing for those that need no such read.
+    async fn read_by_key(
+        &self,
+        open: &[(Option<Item>, LookupKey<'static>, OpenLookup)],
+    ) -> Vec<Result<Option<Item>>> {
+        let key = |(remembered, key, lookup): &(Option<Item>, LookupKey<'static>, OpenLookup)| {
+            if remembered.is_some() || lookup.offer.is_some() { None } else { self.primary_key(key) }
+        };
+        let keys: Vec<Option<ItemKey>> = open.iter().map(key).collect();
+        let wanted: Vec<ItemKey> = keys.iter().flatten().cloned().collect();
+        let mut items = match self.requests.read_looked_up(&wanted).await {
+            Ok(items) => Ok(items.into_iter()),
+            Err(error) => Err(error),
+        };
+        let item = |key: Option<ItemKey>| match (key, &mut items) {
+            (None, _) => Ok(None),
+            (Some(_), Ok(items)) => Ok(items.next().flatten()),
+            (Some(_), Err(error)) => Err(error.restated()),
+        };
+        keys.into_iter().map(item).collect()
+    }
+
+    /// The primary key of the item that a lookup finds; `None` if an index finds it, or no item of its table has such a key.
+    fn primary_key(&self, key: &LookupKey<'_>) -> Option<ItemKey> {
+        let lookup = self.core.model.lookups.get(key.lookup)?;
+        match lookup.source {
+            LookupSource::Index(_) => None,
+            LookupSource::PrimaryKey => {
+                let table = self.core.model.entities.get(lookup.of)?.table;
+                let inputs = key.values(lookup.inputs.len());
+                let partition = lookup.partition.1.render(&inputs);
+                let sort = lookup.sort.as_ref().map(|(_, template)| template.render(&inputs));
+                self.core.item_key(table, &partition, sort.as_deref())
+            }
+        }
+    }
+
+    /// The remembered outputs, else the offered ones, else those of the item that was read, else those of the index. Outputs that are not
+    /// remembered yet are stored.
     async fn attempt(
         &self,
         key: &LookupKey<'static>,
         lookup: &OpenLookup,
         remembered: Option<Item>,
+        looked_up: Result<Option<Item>>,
     ) -> Result<Option<SharedOutputs>> {
         if let Some(item) = remembered {
             return self.required_outputs(key, &item).map(Some);
         }
         let outputs = match &lookup.offer {
             Some(outputs) => Some(outputs.clone()),
-            None => self.query_index(key).await?,
+            None => match looked_up? {
+                Some(item) => self.outputs_of_item(key, &item),
+                None => self.query_index(key).await?,
+            },
         };
         match outputs {
             Some(outputs) => self.store_outputs(key, outputs).await.map(Some),
@@ -167,7 +212,7 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         };
         Some(IndexQuery {
             table: Arc::clone(self.core.table_names.get(table)?),
-            index: Arc::clone(&lookup.index),
+            index: Arc::clone(lookup.index()?),
             partition: attribute(&lookup.partition),
             sort: lookup.sort.as_ref().map(attribute),
             page_items: INDEX_PAGE_ITEMS,
@@ -175,13 +220,13 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         })
     }
 
-    /// The outputs of an item that the index returned, if it is of the looked-up entity and has this lookup key.
+    /// The outputs of an item that was found, if it is of the looked-up entity and has this lookup key.
     fn outputs_of_item(&self, key: &LookupKey<'_>, item: &Item) -> Option<Vec<AttributeValue<'static>>> {
         let of = self.core.model.lookups.get(key.lookup)?.of;
         let source = SourceKey::of_item(&self.core.model, self.core.model.entities.get(of)?.table, item)?;
-        let identity = source.identify(&self.core.model)?;
+        let candidates = source.candidates(&self.core.model);
         let image = Image::from_item(item, &self.core.model.attributes);
-        let offers = offered_outputs(&self.core.model, &identity, &image);
+        let offers = offered_outputs(&self.core.model, &candidates, &image);
         offers.into_iter().find(|(offered, _)| offered == key).map(|(_, outputs)| outputs)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::tally::CommitTally;
 use crate::clock::{Clock, within};
 use crate::effect::{ItemKey, Write, WriteRefusal};
-use crate::record::Timestamp;
+use crate::record::{Item, Timestamp};
 use crate::retry::RetryPolicy;
 use crate::sink::{ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use crate::{Error, ErrorKind, Result};
@@ -41,6 +41,14 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
                 result => return result,
             }
         }
+    }
+
+    /// Reads the items that lookups find by their primary keys, once.
+    pub(crate) async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<Vec<Option<Item>>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.bounded(self.tables.read_looked_up(keys)).await??.items)
     }
 
     /// Queries an index once.

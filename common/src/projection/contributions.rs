@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{ImageScope, KnownLookups, RollupTargets, ShardAssignment, TargetId, TargetKey, lookup_keys};
-use crate::entity::ItemIdentity;
+use crate::entity::ItemCandidates;
 use crate::record::{AttributeValue, Decimal, Image};
 use crate::table::{Aggregate, Measure, MeasureKind, Model, Operand, Pattern, Term, ValueFormat};
 use crate::{Error, ErrorKind, Result};
@@ -70,7 +70,7 @@ pub struct ImageProjection {
     pub extremes: Vec<ExtremeValue>,
 }
 
-/// Computes the contributions of an item in the state of `image`. Conditions come before lookups: an aggregate whose
+/// Computes the contributions of an item in the state of `image`; an item of no entity contributes nothing. Conditions come before lookups: an aggregate whose
 /// conditions exclude the item needs no lookup.
 ///
 /// # Errors
@@ -78,13 +78,14 @@ pub struct ImageProjection {
 /// outputs yet.
 pub fn contributions<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s ItemIdentity<'_, '_>,
+    candidates: &'s ItemCandidates<'_, '_>,
     image: &'s Image<'a>,
     lookups: &'s impl KnownLookups,
     sharding: ShardAssignment<'_>,
     targets: &mut RollupTargets,
 ) -> Result<ImageProjection> {
     let mut projection = ImageProjection::default();
+    let Some(identity) = candidates.in_state(image) else { return Ok(projection) };
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         let without_outputs = ImageScope::of(model, identity, image);
         let counts = counts_before_lookups(aggregate, &without_outputs)?;
@@ -96,7 +97,7 @@ pub fn contributions<'s, 'a: 's>(
             let key = without_outputs.lookup_key(lookup)?;
             let Some(known) = lookups.outputs(&key) else {
                 // If the image lacks an input of any lookup, none is made: that is the error, and it is permanent.
-                lookup_keys(model, identity, image)?;
+                lookup_keys(model, candidates, image)?;
                 return Err(lookups.failure(&key).unwrap_or_else(|| no_outputs(model, lookup.lookup)));
             };
             outputs.push(known);
@@ -182,7 +183,7 @@ fn destinations(
         scope.render(&destination.partition, &mut partition)?;
         scope.render(&destination.sort, &mut sort)?;
         let expires_at = match &destination.expires {
-            Some(expiry) => Some(scope.time(&expiry.of, expiry.format)?.plus(expiry.after)),
+            Some(expiry) => Some(scope.expiry(expiry)?),
             None => None,
         };
         let shard = sharding.shard(&partition, &sort, rollup.shards, targets);

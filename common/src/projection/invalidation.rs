@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::contributions::holds;
 use super::scope::{ImageScope, attribute};
 use crate::Result;
-use crate::entity::ItemIdentity;
+use crate::entity::{ItemCandidates, ItemIdentity};
 use crate::record::Image;
 use crate::table::{BoundPiece, BoundTemplate, CacheRemedy, CacheRule, Model};
 
@@ -60,34 +60,25 @@ pub struct StaleCaches {
 
 impl StaleCaches {
     /// Adds what the change of the record with this index makes stale. The old image of an INSERT and the new image of a REMOVE are `None`.
-    /// If an image lacks a value of a key, the key is skipped: nothing of that item is cached under it.
+    /// If an image lacks a value of a key, the key is skipped: nothing of that item is cached under it. An item that moves to another entity
+    /// makes stale what either of them caches.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Record`] if a value has a type that cannot be part of a key. Then nothing is added.
     pub fn add(
         &mut self,
-        model: &Model,
-        identity: &ItemIdentity<'_, '_>,
+        candidates: &ItemCandidates<'_, '_>,
         record: usize,
         (old, new): (Option<&Image<'_>>, Option<&Image<'_>>),
     ) -> Result<()> {
         let (mut keys, mut paths) = (Vec::new(), Vec::new());
-        for index in &identity.entity.caches {
-            let Some(rule) = model.caches.get(*index).filter(|rule| is_affected(rule, old, new)) else {
-                continue;
+        let [before, after] = [old, new].map(|image| candidates.in_state(image?));
+        for identity in candidates.iter() {
+            let is_it = |state: Option<&ItemIdentity<'_, '_>>| {
+                state.is_some_and(|state| std::ptr::eq(state.entity, identity.entity))
             };
-            for image in [old, new].into_iter().flatten() {
-                let scope = ImageScope::of(model, identity, image);
-                if !holds(rule.when.as_ref(), &scope)? {
-                    continue;
-                }
-                for template in &rule.keys {
-                    keys.extend(render(&scope, template, false)?.map(|key| (key, rule.remedy, *index)));
-                }
-                for template in &rule.paths {
-                    paths.extend(render(&scope, template, true)?);
-                }
-            }
+            let states = (old.filter(|_| is_it(before)), new.filter(|_| is_it(after)));
+            add_stale(candidates.model(), identity, states, &mut keys, &mut paths)?;
         }
         for (key, remedy, rule) in keys {
             self.add_key(key, remedy, rule, record);
@@ -119,6 +110,34 @@ impl StaleCaches {
     pub fn paths(&self) -> &RecordsByPath {
         &self.paths
     }
+}
+
+/// Adds what the rules of one entity make stale by a change between these states of an item of it.
+fn add_stale(
+    model: &Model,
+    identity: &ItemIdentity<'_, '_>,
+    (old, new): (Option<&Image<'_>>, Option<&Image<'_>>),
+    keys: &mut Vec<(String, CacheRemedy, usize)>,
+    paths: &mut Vec<String>,
+) -> Result<()> {
+    for index in &identity.entity.caches {
+        let Some(rule) = model.caches.get(*index).filter(|rule| is_affected(rule, old, new)) else {
+            continue;
+        };
+        for image in [old, new].into_iter().flatten() {
+            let scope = ImageScope::of(model, identity, image);
+            if !holds(rule.when.as_ref(), &scope)? {
+                continue;
+            }
+            for template in &rule.keys {
+                keys.extend(render(&scope, template, false)?.map(|key| (key, rule.remedy, *index)));
+            }
+            for template in &rule.paths {
+                paths.extend(render(&scope, template, true)?);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a change affects a rule's keys: if it creates or removes the item, if the rule depends on the whole item, or if an attribute that the

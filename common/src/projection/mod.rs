@@ -1,7 +1,7 @@
 //! Projects an image of an item: to the contributions to rollups, the stale caches, the rows of datasets, and the line
 //! of the archive.
 //!
-//! In: an [`Image`], the item's identity and the outputs of its lookups. Out: for the ledger, an [`ImageProjection`].
+//! In: an [`Image`], the entities that the item's key allows, and the outputs of its lookups. The image decides which entity the item is of. Out: for the ledger, an [`ImageProjection`].
 //! Pure: no I/O, no clock; the same input always has the same result.
 //!
 //! The ledger's `C(image)` is [`contributions()`]: aggregate → rollups → measure → number. The lookups that an image
@@ -9,6 +9,7 @@
 
 mod archive;
 mod contributions;
+mod identity;
 mod invalidation;
 mod rows;
 mod scope;
@@ -20,7 +21,7 @@ pub use contributions::{
     contributions,
 };
 pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
-pub use rows::{DatasetRow, RecordImages, RowOperation, decode_old_image, rows, snapshot_row};
+pub use rows::{DatasetRow, RecordImages, RowOperation, datasets_of, decode_old_image, rows, snapshot_row};
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
 
@@ -29,7 +30,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use self::contributions::counts_before_lookups;
-use crate::entity::ItemIdentity;
+use crate::entity::ItemCandidates;
 use crate::record::{AttributeValue, Image};
 use crate::table::{LookupUse, Model};
 use crate::{Error, Result};
@@ -86,9 +87,10 @@ pub trait KnownLookups {
 /// [`crate::ErrorKind::Record`] if the image lacks an input of a lookup, or a value in a condition is of a wrong type.
 pub fn lookup_keys<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s ItemIdentity<'_, '_>,
+    candidates: &'s ItemCandidates<'_, '_>,
     image: &'s Image<'a>,
 ) -> Result<SmallVec<[LookupKey<'s>; 2]>> {
+    let Some(identity) = candidates.in_state(image) else { return Ok(SmallVec::new()) };
     let scope = ImageScope::of(model, identity, image);
     let mut keys = SmallVec::new();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
@@ -105,9 +107,10 @@ pub fn lookup_keys<'s, 'a: 's>(
 /// an output.
 pub fn offered_outputs<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s ItemIdentity<'_, '_>,
+    candidates: &'s ItemCandidates<'_, '_>,
     image: &'s Image<'a>,
 ) -> Vec<(LookupKey<'s>, Vec<AttributeValue<'static>>)> {
+    let Some(identity) = candidates.in_state(image) else { return Vec::new() };
     let scope = ImageScope::of(model, identity, image);
     let offer = |lookup: &LookupUse| {
         let key = scope.lookup_key(lookup).ok()?;

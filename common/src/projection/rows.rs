@@ -4,6 +4,8 @@
 //! INSERT, MODIFY     a row of the new image, in the partition of its day
 //! REMOVE, EXPIRE     a row of the old image, in the partition of its day
 //! a changed day      another row: the old image as REMOVE, at the same position, in the partition that the item leaves
+//! a changed condition  a row as REMOVE of the old image if the item no longer meets the dataset's condition; nothing while it does not
+//! a changed entity   a row as REMOVE of the old image in the datasets that the item leaves, a row of the new image in those that it enters
 //! ```
 //!
 //! So all rows from an item's insertion to its removal are in one partition, and the newest row can be determined there.
@@ -12,9 +14,9 @@ use std::borrow::Cow;
 
 use super::scope::{ImageScope, attribute};
 use crate::Result;
-use crate::entity::ItemIdentity;
+use crate::entity::ItemCandidates;
 use crate::record::{AttributeValue, ChangeRecord, Image, Operation, Timestamp};
-use crate::table::{Dataset, Model, NO_DAY, Operand, Term, ValueFormat};
+use crate::table::{Dataset, NO_DAY, Operand, Term, ValueFormat};
 
 /// The change of the item, as a row states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +78,7 @@ fn value_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Opera
     }
 }
 
-/// The images of a change record, decoded with [`Model::row_attributes`].
+/// The images of a change record, decoded with [`crate::table::Model::row_attributes`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecordImages<'s, 'a> {
     /// The image after the change.
@@ -85,76 +87,92 @@ pub struct RecordImages<'s, 'a> {
     pub old: Option<&'s Image<'a>>,
 }
 
-/// Decodes the image before a change if a row is made of it: the item is deleted, or leaves a partition. Otherwise only the
-/// attributes that the decoder has read eagerly are used. They determine the day if the record was decoded with
-/// [`Model::row_attributes`].
+/// Decodes the image before a change if a row is made of it: the item is deleted, or leaves a partition or a dataset. Otherwise only the
+/// attributes that the decoder has read eagerly are used. They determine that if the record was decoded with
+/// [`crate::table::Model::row_attributes`].
 ///
 /// # Errors
 /// [`crate::ErrorKind::Record`] if a decoded attribute is malformed.
 pub fn decode_old_image<'a>(
-    model: &Model,
-    identity: &ItemIdentity<'_, '_>,
+    candidates: &ItemCandidates<'_, '_>,
     record: &ChangeRecord<'a>,
 ) -> Result<Option<Image<'a>>> {
     let is_needed = match record.operation {
         Operation::Insert => false,
-        Operation::Modify => changes_day(model, identity, record),
+        Operation::Modify => leaves_partition(candidates, record),
         Operation::Remove => true,
     };
-    if is_needed { record.old.decode(&model.row_attributes) } else { Ok(None) }
+    if is_needed { record.old.decode(&candidates.model().row_attributes) } else { Ok(None) }
 }
 
-fn changes_day(model: &Model, identity: &ItemIdentity<'_, '_>, record: &ChangeRecord<'_>) -> bool {
-    // Without eagerly read attributes the day is unknown: decode the image to compare.
+/// Whether a change takes the item out of a dataset, or out of its partition there.
+fn leaves_partition(candidates: &ItemCandidates<'_, '_>, record: &ChangeRecord<'_>) -> bool {
+    // Without eagerly read attributes nothing is known: decode the image to compare.
     let Some(old) = record.old.eager_fields() else { return record.old.is_present() };
     let new = record.new.as_ref().unwrap_or(&EMPTY);
-    let (before, after) = (ImageScope::of(model, identity, old), ImageScope::of(model, identity, new));
-    let leaves = |dataset: &Dataset| {
+    datasets_of(candidates).any(|(_, dataset)| {
+        let Some(before) = scope_in(dataset, candidates, old) else { return false };
+        let Some(after) = scope_in(dataset, candidates, new) else { return true };
         let from = &dataset.partition.0;
         value_of(&before, from) != value_of(&after, from)
             && day_of(&before, dataset) != day_of(&after, dataset)
-    };
-    model.datasets_of(identity.entity).any(|(_, dataset)| leaves(dataset))
+    })
+}
+
+/// The datasets of the entities that an item can be of, each with its index in [`crate::table::Model::datasets`].
+pub fn datasets_of<'c>(candidates: &'c ItemCandidates<'_, '_>) -> impl Iterator<Item = (usize, &'c Dataset)> {
+    candidates.iter().flat_map(|identity| candidates.model().datasets_of(identity.entity))
+}
+
+/// The scope of an image, if the item belongs to the dataset in this state: it is of its entity and meets its condition.
+fn scope_in<'s, 'a: 's>(
+    dataset: &Dataset,
+    candidates: &'s ItemCandidates<'_, '_>,
+    image: &'s Image<'a>,
+) -> Option<ImageScope<'s, 'a>> {
+    let identity = candidates.in_state(image)?;
+    let scope = ImageScope::of(candidates.model(), identity, image);
+    let belongs = dataset.is_of(identity.entity, candidates.model())
+        && dataset.when.as_ref().is_none_or(|when| scope.satisfies(when));
+    belongs.then_some(scope)
 }
 
 /// An image that the stream's view type does not include.
 static EMPTY: Image<'static> = Image::empty();
 
-/// The rows of a change in one dataset of its entity, one or two.
+/// The rows of a change in one dataset, at most two.
 pub fn rows<'s, 'a: 's>(
-    model: &'s Model,
     dataset: &Dataset,
-    identity: &'s ItemIdentity<'_, '_>,
+    candidates: &'s ItemCandidates<'_, '_>,
     record: &ChangeRecord<'_>,
     images: RecordImages<'s, 'a>,
 ) -> impl Iterator<Item = DatasetRow<'s, 'a>> {
     let row = |image: &'s Image<'a>, operation| {
-        let scope = ImageScope::of(model, identity, image);
-        DatasetRow { day: day_of(&scope, dataset), operation, scope }
+        let scope = scope_in(dataset, candidates, image)?;
+        Some(DatasetRow { day: day_of(&scope, dataset), operation, scope })
     };
     let deletion = if record.expired { RowOperation::Expire } else { RowOperation::Remove };
     let (row, left) = match record.operation {
         Operation::Insert => (row(images.new.unwrap_or(&EMPTY), RowOperation::Insert), None),
         Operation::Modify => {
-            let left = images.old.map(|old| row(old, RowOperation::Remove));
+            let left = images.old.and_then(|old| row(old, RowOperation::Remove));
             (row(images.new.unwrap_or(&EMPTY), RowOperation::Modify), left)
         }
         Operation::Remove => (row(images.old.unwrap_or(&EMPTY), deletion), None),
     };
-    let left = left.filter(|left| left.day != row.day);
-    std::iter::once(row).chain(left)
+    let left = left.filter(|left| row.as_ref().is_none_or(|row| left.day != row.day));
+    row.into_iter().chain(left)
 }
 
-/// The row of an item that was read from its table.
+/// The row of an item that was read from its table; `None` if the item does not belong to the dataset.
 #[must_use]
 pub fn snapshot_row<'s, 'a: 's>(
-    model: &'s Model,
     dataset: &Dataset,
-    identity: &'s ItemIdentity<'_, '_>,
+    candidates: &'s ItemCandidates<'_, '_>,
     image: &'s Image<'a>,
-) -> DatasetRow<'s, 'a> {
-    let scope = ImageScope::of(model, identity, image);
-    DatasetRow { day: day_of(&scope, dataset), operation: RowOperation::Snapshot, scope }
+) -> Option<DatasetRow<'s, 'a>> {
+    let scope = scope_in(dataset, candidates, image)?;
+    Some(DatasetRow { day: day_of(&scope, dataset), operation: RowOperation::Snapshot, scope })
 }
 
 /// The day of an image's partition.
@@ -163,13 +181,15 @@ fn day_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, dataset: &Dataset) -> Cow<'s, 
     let day = value_of(scope, from).and_then(|value| match (format, value) {
         // A day in the key is a text, and may not be a day of the calendar.
         (ValueFormat::Plain, Operand::Text(day)) => Timestamp::parse(&day).is_some().then_some(day),
-        (_, value) => {
+        (ValueFormat::Plain, Operand::Value(_) | Operand::Ratio { .. }) => None,
+        (ValueFormat::Time(format), value) => {
             if let Operand::Value(AttributeValue::S(text)) = value
-                && let Some(day) = Timestamp::day_of_utc(text)
+                && let Some(day) = format.prefix(text)
             {
                 return Some(Cow::Borrowed(day));
             }
-            value.time()?.day().map(Cow::Owned)
+            let mut day = String::new();
+            format.write(value.time(format.reading)?, &mut day).map(|()| Cow::Owned(day))
         }
     });
     day.filter(|day| is_partition_day(day)).unwrap_or(Cow::Borrowed(NO_DAY))

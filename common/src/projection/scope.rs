@@ -1,6 +1,7 @@
 //! The values of terms in the scope of one image of one item.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -10,10 +11,12 @@ use super::LookupKey;
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image, Timestamp};
 use crate::table::{
-    BoundPiece, BoundTemplate, DerivationKind, Entity, InternedPath, LookupUse, Model, Operand, Term,
-    ValueFormat,
+    BoundPiece, BoundTemplate, DerivationKind, Entity, InternedPath, LookupUse, Model, Operand, Pattern,
+    RollupExpiry, Term, TimeReading, ValueFormat,
 };
 use crate::{Error, ErrorKind, Result};
+
+const OUTSIDE_CALENDAR: &str = "is a time whose year does not have four digits";
 
 /// The outputs of a lookup, aligned with [`crate::table::Lookup::outputs`].
 pub type LookupOutputs = [AttributeValue<'static>];
@@ -68,6 +71,18 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(self.read(term)?.filter(|value| !value.is_null()))
     }
 
+    /// Whether a condition holds that must never fail a record. A value of another type than the model declares is tested as it is; a derived
+    /// value that cannot be computed is absent.
+    pub(super) fn satisfies(&self, when: &Pattern) -> bool {
+        let mut read = |term: &Term| match term {
+            Term::Attribute(path) => Ok(attribute(self.image, path).map(Operand::Value)),
+            Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } => {
+                Ok::<_, Infallible>(self.read(term).ok().flatten())
+            }
+        };
+        when.matches(&mut read).unwrap_or_else(|never| match never {})
+    }
+
     /// Renders a key from this image into `key`, replacing its text.
     ///
     /// # Errors
@@ -83,20 +98,26 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(())
     }
 
-    /// The time in a term: see [`Operand::time`]. With the day format, the first
-    /// moment of the day.
+    /// The time in a term: see [`Operand::time`].
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if the term is absent or not a time.
-    pub fn time(&self, term: &Term, format: ValueFormat) -> Result<Timestamp> {
-        let time = self.required(term)?.time();
-        let time = time.ok_or_else(|| {
-            self.term_error(term, "is not a time (ISO 8601 text, a date, an hour, or a number of seconds, milliseconds or microseconds since 1970)")
-        })?;
-        Ok(match format {
-            ValueFormat::Plain => time,
-            ValueFormat::Day => time.start_of_day(),
-        })
+    pub fn time(&self, term: &Term, reading: TimeReading) -> Result<Timestamp> {
+        let time = self.required(term)?.time(reading);
+        time.ok_or_else(|| self.term_error(term, &format!("is not {}", reading.described())))
+    }
+
+    /// When the rollup of this item expires: its lifetime after the moment in its key, or after the start of the bucket there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if the term is absent or not a time.
+    pub(super) fn expiry(&self, expiry: &RollupExpiry) -> Result<Timestamp> {
+        let time = self.time(&expiry.of, expiry.reading)?;
+        let start = match expiry.format {
+            ValueFormat::Plain => Some(time),
+            ValueFormat::Time(format) => format.start(time),
+        };
+        Ok(start.ok_or_else(|| self.term_error(&expiry.of, OUTSIDE_CALENDAR))?.plus(expiry.after))
     }
 
     /// An error that names a term, never its value.
@@ -152,17 +173,15 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                     }
                 }
             }
-            ValueFormat::Day => {
+            ValueFormat::Time(format) => {
                 if let Operand::Value(AttributeValue::S(text)) = self.required(term)?
-                    && let Some(day) = Timestamp::day_of_utc(text)
+                    && let Some(bucket) = format.prefix(text)
                 {
-                    key.push_str(day);
+                    key.push_str(bucket);
                     return Ok(());
                 }
-                let day = self.time(term, ValueFormat::Plain)?.day();
-                key.push_str(
-                    &day.ok_or_else(|| self.term_error(term, "is a time outside the years -9999 to 9999"))?,
-                );
+                let time = self.time(term, format.reading)?;
+                format.write(time, key).ok_or_else(|| self.term_error(term, OUTSIDE_CALENDAR))?;
             }
         }
         Ok(())

@@ -27,6 +27,8 @@ mod record_json;
 mod shape_cache;
 mod source;
 mod time;
+mod time_id;
+mod time_zone;
 mod value;
 
 pub use change::{BadRecord, ChangeRecord, Operation, RecordBatch, StreamView};
@@ -40,4 +42,6 @@ pub use old_image::OldImage;
 pub use path::AttributePath;
 pub use position::Position;
 pub use time::Timestamp;
+pub use time_zone::NamedZone;
+pub(crate) use time_zone::{first_moment, local_time};
 pub use value::{AttributeValue, Item};

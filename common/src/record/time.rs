@@ -43,24 +43,26 @@ impl Timestamp {
     }
 
     fn parse_general(text: &str) -> Option<Self> {
-        let instant = text.parse::<jiff::Timestamp>().ok().or_else(|| {
-            let (date, time) = text.split_at_checked("yyyy-mm-dd".len())?;
-            let local = match hour_of_day(time) {
-                Some(hour) => date.parse::<Date>().ok()?.at(hour, 0, 0, 0),
-                None => local_time(text, time)?,
-            };
-            Offset::UTC.to_timestamp(local).ok()
-        })?;
-        // Rounded down, also before 1970.
-        let epoch_ms = instant.as_nanosecond().div_euclid(1_000_000);
-        Some(Self { epoch_ms: i64::try_from(epoch_ms).ok()? })
+        match parse_time(text)? {
+            ParsedTime::Moment(time) => Some(time),
+            ParsedTime::Start(local) | ParsedTime::Local(local) => {
+                Offset::UTC.to_timestamp(local).ok().map(Self::from_jiff)
+            }
+        }
     }
 
-    /// The UTC day of a text such as `2026-02-06T14:30:00Z`, borrowed from the text; `None` for every other text, even
-    /// if it is a time.
+    /// Rounded down to the millisecond, also before 1970.
+    pub(super) fn from_jiff(instant: jiff::Timestamp) -> Self {
+        let nanoseconds = i64::from(instant.subsec_nanosecond());
+        let epoch_ms = instant.as_second().saturating_mul(1000) + nanoseconds.div_euclid(1_000_000);
+        Self { epoch_ms }
+    }
+
+    /// The beginning of a text such as `2026-02-06T14:30:00Z`, which is its UTC day, hour or minute; `None` for every other
+    /// text, even if it is a time.
     #[must_use]
-    pub fn day_of_utc(text: &str) -> Option<&str> {
-        utc_time(text).and_then(|_| text.get(.."yyyy-mm-dd".len()))
+    pub fn prefix_of_utc(text: &str, length: usize) -> Option<&str> {
+        utc_time(text).and_then(|_| text.get(..length))
     }
 
     /// From a number of seconds, milliseconds, microseconds or nanoseconds since the epoch, distinguished by their size: the years up
@@ -151,6 +153,28 @@ fn utc_time(text: &str) -> Option<jiff::Timestamp> {
     Offset::UTC.to_timestamp(time).ok()
 }
 
+/// A time as a text states it.
+pub(super) enum ParsedTime {
+    /// With an offset.
+    Moment(Timestamp),
+    /// Without one: the beginning of a day or an hour.
+    Start(DateTime),
+    /// Without one: a time of day.
+    Local(DateTime),
+}
+
+/// Parses every text that is a time.
+pub(super) fn parse_time(text: &str) -> Option<ParsedTime> {
+    if let Ok(instant) = text.parse::<jiff::Timestamp>() {
+        return Some(ParsedTime::Moment(Timestamp::from_jiff(instant)));
+    }
+    let (date, time) = text.split_at_checked("yyyy-mm-dd".len())?;
+    match hour_of_day(time) {
+        Some(hour) => Some(ParsedTime::Start(date.parse::<Date>().ok()?.at(hour, 0, 0, 0))),
+        None => local_time(text, time).map(ParsedTime::Local),
+    }
+}
+
 /// A date and a time without an offset: `2026-02-06T14:30`, `2026-02-06 14:30:00.25`. `time` is the part after the date.
 fn local_time(text: &str, time: &str) -> Option<DateTime> {
     let is_clock = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b':' | b'.'));
@@ -184,6 +208,8 @@ mod tests {
 
     use super::*;
 
+    const DAY: usize = "yyyy-mm-dd".len();
+
     proptest! {
         #[test]
         fn the_fast_path_returns_the_same_as_the_general_one(
@@ -191,7 +217,7 @@ mod tests {
         ) {
             let general = Timestamp::parse_general(&text);
             prop_assert_eq!(Timestamp::parse(&text), general);
-            match Timestamp::day_of_utc(&text) {
+            match Timestamp::prefix_of_utc(&text, DAY) {
                 Some(day) => prop_assert_eq!(Some(day.to_owned()), general.and_then(Timestamp::day)),
                 // A leap second is a valid time, but not on the fast path.
                 None => prop_assert!(general.is_none() || text.ends_with(":60Z")),
@@ -205,7 +231,7 @@ mod tests {
             let general = Timestamp::parse_general(text);
             assert_eq!(Timestamp::parse(text), general, "{text}");
             assert_eq!(
-                Timestamp::day_of_utc(text).map(str::to_owned),
+                Timestamp::prefix_of_utc(text, DAY).map(str::to_owned),
                 general.and_then(Timestamp::day),
                 "{text}"
             );
@@ -217,9 +243,9 @@ mod tests {
         for text in
             ["2026-02-06T14:30:00+00:00", "2026-02-06T14:30:00.5Z", "2026-02-06", "2026-02-06 14:30:00Z"]
         {
-            assert_eq!(Timestamp::day_of_utc(text), None, "{text}");
+            assert_eq!(Timestamp::prefix_of_utc(text, DAY), None, "{text}");
         }
-        assert_eq!(Timestamp::day_of_utc("2026-02-06T14:30:00Z"), Some("2026-02-06"));
+        assert_eq!(Timestamp::prefix_of_utc("2026-02-06T14:30:00Z", DAY), Some("2026-02-06"));
     }
 
     #[test]

@@ -17,7 +17,6 @@
 //! sent again. Every request here is idempotent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::distribute::{DistributionLimits, invalidate_paths};
@@ -26,12 +25,11 @@ use super::invalidation_outcome::{PathOutcome, RefusedPath};
 use super::paths::EventIds;
 use crate::Error;
 use crate::clock::Clock;
-use crate::entity::ItemIdentity;
+use crate::entity::ItemCandidates;
 use crate::projection::{RecordsByPath, StaleCaches, StaleKey};
 use crate::record::{Image, Timestamp};
 use crate::retry::RetryPolicy;
 use crate::sink::{Cache, Distribution, PathQueue};
-use crate::table::Model;
 
 /// How long an unreachable cache is retried. Longer would only delay the shard, and the records are redelivered anyway.
 const CACHE_LIMIT: Duration = Duration::from_secs(5);
@@ -67,8 +65,8 @@ pub struct InvalidationChange<'c> {
     pub record: usize,
     /// The record's event id, which stays the same when it is redelivered.
     pub event_id: &'c str,
-    /// The item's entity and key, according to the model.
-    pub identity: &'c ItemIdentity<'c, 'c>,
+    /// The entities that the item's key allows.
+    pub candidates: &'c ItemCandidates<'c, 'c>,
     /// The item before the change; `None` for an INSERT.
     pub old: Option<Image<'c>>,
     /// The item after the change; `None` for a REMOVE.
@@ -95,7 +93,7 @@ pub struct InvalidationOutcome {
 pub struct InvalidationTotals {
     /// Cache keys that were removed, replaced by a tombstone, or given the next generation.
     pub keys: usize,
-    /// The same by rule: an index into [`Model::caches`], and how many keys.
+    /// The same by rule: an index into [`crate::table::Model::caches`], and how many keys.
     pub keys_by_rule: BTreeMap<usize, usize>,
     /// CloudFront paths invalidated, after coalescing.
     pub paths: usize,
@@ -114,16 +112,15 @@ pub struct InvalidationTotals {
 /// Invalidates caches. Without a cache or a target of paths, that part is skipped.
 #[derive(Debug)]
 pub struct CacheInvalidator<K, D, Q, C> {
-    model: Arc<Model>,
     cache: Option<K>,
     paths: Option<PathTarget<D, Q>>,
     clock: C,
 }
 
 impl<K: Cache, D: Distribution, Q: PathQueue, C: Clock> CacheInvalidator<K, D, Q, C> {
-    /// An invalidator for a model's caches.
-    pub fn new(model: Arc<Model>, cache: Option<K>, paths: Option<PathTarget<D, Q>>, clock: C) -> Self {
-        Self { model, cache, paths, clock }
+    /// An invalidator.
+    pub fn new(cache: Option<K>, paths: Option<PathTarget<D, Q>>, clock: C) -> Self {
+        Self { cache, paths, clock }
     }
 
     /// Invalidates what these changes have made stale, by `deadline` at the latest.
@@ -136,7 +133,7 @@ impl<K: Cache, D: Distribution, Q: PathQueue, C: Clock> CacheInvalidator<K, D, Q
         let (mut stale, mut failures) = (StaleCaches::default(), BTreeMap::new());
         for change in changes {
             let images = (change.old.as_ref(), change.new);
-            if let Err(error) = stale.add(&self.model, change.identity, change.record, images) {
+            if let Err(error) = stale.add(change.candidates, change.record, images) {
                 failures.insert(change.record, error);
             }
         }

@@ -26,6 +26,15 @@ pub trait Tables: Send + Sync {
     /// permission.
     fn read(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send;
 
+    /// Reads the items that lookups find by their primary key, as [`Tables::read`] does. Tables that stand for others may know items here
+    /// that they do not show there.
+    ///
+    /// # Errors
+    /// As [`Tables::read`].
+    fn read_looked_up(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send {
+        self.read(keys)
+    }
+
     /// Carries out one write.
     ///
     /// # Errors
@@ -50,6 +59,10 @@ pub trait Tables: Send + Sync {
 impl<T: Tables> Tables for Arc<T> {
     fn read(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send {
         (**self).read(keys)
+    }
+
+    fn read_looked_up(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send {
+        (**self).read_looked_up(keys)
     }
 
     fn write(&self, write: &Write) -> impl Future<Output = Result<ConsumedUnits, WriteError>> + Send {

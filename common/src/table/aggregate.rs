@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::binding::{BindingSettings, KeyBinding};
 use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
 use super::load::problem::ProblemCode;
 use super::load::reader::{self, Located, SettingsTable, entries};
+use super::load::scope::ResolvedName;
 use super::load::suggestion::suggestion;
 use super::measure::{self, CompiledMeasure, Measure, MeasureDescription};
 use super::named_list::NamedList;
 use super::rollup::AverageMeasure;
-use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, ValueFormat};
+use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, TimeReading, ValueFormat};
 
 /// Which measures an entity's items contribute to which rollups.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Aggregate {
     pub lookups: Vec<LookupUse>,
     /// The rollups that are counted into.
     pub into: Vec<RollupDestination>,
+    /// The variables of the rollups' keys that take the value of another name.
+    pub bindings: Vec<KeyBinding>,
     /// The measures that are counted, in the order of the model file.
     pub measures: Vec<Measure>,
 }
@@ -48,8 +52,10 @@ pub struct RollupDestination {
 /// The time at which a rollup expires.
 #[derive(Debug)]
 pub struct RollupExpiry {
-    /// The moment that it counts from, a variable of the rollup's key: RFC 3339 text, a date, an hour, or epoch seconds.
+    /// The moment that it counts from, a variable of the rollup's key.
     pub of: Term,
+    /// How it is read.
+    pub reading: TimeReading,
     /// How the key holds it: what all items that count into the rollup agree on.
     pub format: ValueFormat,
     /// How long after it.
@@ -68,6 +74,27 @@ impl Aggregate {
             destination.expires.iter().for_each(|expiry| visit(&expiry.of));
         }
         self.measures.iter().flat_map(|measure| measure.kind.terms()).for_each(visit);
+    }
+
+    /// Calls `visit` with every term that is read as a time, and how.
+    pub(super) fn each_time(&self, visit: &mut impl FnMut(&Term, TimeReading)) {
+        let mut visit_formatted = |term: &Term, format: ValueFormat| {
+            if let Some(format) = format.time() {
+                visit(term, format.reading);
+            }
+        };
+        for destination in &self.into {
+            let templates = [&destination.partition, &destination.sort].into_iter();
+            templates
+                .flat_map(BoundTemplate::values)
+                .for_each(|(term, format)| visit_formatted(term, format));
+        }
+        for (term, format) in self.measures.iter().filter_map(|measure| measure.kind.ordered()) {
+            visit_formatted(term, format);
+        }
+        for expiry in self.into.iter().filter_map(|destination| destination.expires.as_ref()) {
+            visit(&expiry.of, expiry.reading);
+        }
     }
 
     /// The aggregate in words.
@@ -120,7 +147,7 @@ impl AggregateDescription {
 }
 
 /// The keys of an aggregate.
-pub(super) const KEYS: [&str; 6] = ["name", "of", "lookup", "when", "into", "measures"];
+pub(super) const KEYS: [&str; 7] = ["name", "of", "lookup", "when", "into", "bind", "measures"];
 
 /// Compiles an aggregate.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -140,16 +167,19 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     }
     let measures = measures.and_then(|value| reader::table(&settings.called("measures"), value, problems));
     let lookups = settings.texts("lookup", problems);
+    let bindings = BindingSettings::read(settings, problems);
     if let Some(name) = name {
         check_names(compiler, name, &into);
     }
     let entity = of.and_then(|of| compiler.entity_named(owner, of));
     let rollups: Vec<(usize, usize)> =
         into.iter().filter_map(|name| Some((compiler.rollup_named(owner, *name)?, name.at))).collect();
+    check_bindings(compiler, owner, &bindings, &rollups);
     let mut context = compiler.context(owner, entity);
     let uses = context.lookups(&lookups);
     let when = context.pattern(owner, settings.get("when"));
-    let destinations = rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at)).collect();
+    let destinations =
+        rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at, &bindings)).collect();
     let mut compiled = Vec::new();
     for (name, value) in measures.map(entries).unwrap_or_default() {
         match measure::compile(&mut context, name, value) {
@@ -169,6 +199,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         when,
         lookups: uses,
         into: destinations,
+        bindings: bindings.bindings(),
         measures: compiled.into_iter().filter_map(|measure| measure.measure).collect(),
     };
     let mut used = BTreeSet::new();
@@ -198,9 +229,29 @@ fn check_names(compiler: &mut ModelCompiler<'_, '_>, name: Located<&str>, into: 
     }
 }
 
+/// Every binding is of a variable of the rollups' keys, in its format.
+fn check_bindings(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    bindings: &BindingSettings<'_>,
+    rollups: &[(usize, usize)],
+) {
+    let known = rollups.iter().filter_map(|(rollup, _)| compiler.model.rollups.get(*rollup));
+    // The variables of a key that could not be read are not known.
+    if known.clone().any(|rollup| rollup.partition.pieces.is_empty() || rollup.sort.pieces.is_empty()) {
+        return;
+    }
+    let variables: Vec<Arc<str>> = known.flat_map(|rollup| rollup.variables.iter().cloned()).collect();
+    if !rollups.is_empty() {
+        let keys = if rollups.len() == 1 { "the key of its rollup" } else { "the keys of its rollups" };
+        bindings.check_variables(compiler, owner, (keys, &variables));
+        bindings.check_formats(compiler, owner, &variables);
+    }
+}
+
 impl EntityContext<'_, '_, '_> {
     /// A rollup whose key's variables are bound to this entity's values.
-    fn destination(&mut self, rollup: usize, at: usize) -> RollupDestination {
+    fn destination(&mut self, rollup: usize, at: usize, bindings: &BindingSettings<'_>) -> RollupDestination {
         let Some(compiled) = self.compiler.model.rollups.get(rollup) else {
             let (partition, sort) = (BoundTemplate::default(), BoundTemplate::default());
             return RollupDestination { rollup, partition, sort, expires: None };
@@ -209,21 +260,23 @@ impl EntityContext<'_, '_, '_> {
         let (variables, lifetime) = (compiled.variables.clone(), compiled.lifetime);
         let owner = format!("{}: rollup `{}`", self.owner, compiled.name);
         self.rollup = self.compiler.places.rollups.get(rollup).copied();
-        let [partition, sort] =
-            [&partition, &sort].map(|template| self.bind(&owner, at, template, &variables));
+        let names: Vec<Located<Arc<str>>> =
+            variables.iter().map(|variable| bindings.formatted_source(variable, at)).collect();
+        let [partition, sort] = [&partition, &sort].map(|template| self.bind(&owner, template, &names));
         self.rollup = None;
         let expires = lifetime.and_then(|lifetime| {
-            let variable = variables.get(lifetime.variable)?;
+            let Located { value: variable, at: named_at } = names.get(lifetime.variable)?;
             let owner = format!("{owner}: `expires`");
-            let resolved = self.resolve(&owner, Located { value: &**variable, at })?;
-            if !resolved.value_type.fits_key(ValueFormat::Day) {
+            let resolved = self.resolve(&owner, Located { value: &**variable, at: *named_at })?;
+            if !resolved.value_type.is_ordered() {
                 let described = resolved.value_type.described();
                 let message =
                     format!("{owner}: `{variable}` is {described}, not a time; name text or a number");
                 let at = self.compiler.places.lifetimes.get(rollup).copied().unwrap_or(at);
                 self.report(ProblemCode::UnfitMeasureValue, at, message);
             }
-            Some(RollupExpiry { of: resolved.term, format: resolved.format, after: lifetime.after })
+            let ResolvedName { term: of, reading, format, .. } = resolved;
+            Some(RollupExpiry { of, reading, format, after: lifetime.after })
         });
         RollupDestination { rollup, partition, sort, expires }
     }

@@ -46,7 +46,7 @@ pub enum CacheRemedy {
 
 named_values! {
     /// The name of a remedy in model files.
-    enum RemedyName {
+    pub(super) enum RemedyName {
         Delete = "delete",
         Tombstone = "tombstone",
         Generation = "generation",
@@ -221,7 +221,8 @@ impl EntityContext<'_, '_, '_> {
     fn cache_template(&mut self, text: Located<&str>) -> Option<BoundTemplate> {
         let (owner, mut variables) = (self.owner.clone(), Vec::new());
         let template = self.compiler.template(&owner, text, &mut variables)?;
-        Some(self.bind(&owner, text.at, &template, &variables))
+        let names: Vec<_> = variables.into_iter().map(|value| Located { value, at: text.at }).collect();
+        Some(self.bind(&owner, &template, &names))
     }
 
     /// CloudFront takes paths in the form that URLs have, with a wildcard only at the end.

@@ -14,7 +14,10 @@ use super::named::{named_values, read_named};
 use super::named_list::NamedList;
 use super::template::split_format;
 use super::value_type::ValueType;
-use super::{InternedPath, LookupUse, Model, Term, ValueFormat};
+use super::{
+    Entity, InternedPath, LookupUse, Model, ModelNotation, Pattern, Term, TimeBucket, TimeReading,
+    ValueFormat,
+};
 use crate::record::AttributeId;
 
 /// The partition of a row whose item has no day.
@@ -33,6 +36,8 @@ pub struct Dataset {
     pub name: Arc<str>,
     /// The entity: an index into [`Model::entities`].
     pub of: usize,
+    /// The condition on the items that have rows. An item that stops meeting it leaves the dataset.
+    pub when: Option<Pattern>,
     /// Where the day of a row's partition comes from.
     pub partition: (Term, ValueFormat),
     /// The same, as the model file has it.
@@ -50,6 +55,11 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// Whether it has the rows of an entity.
+    pub(crate) fn is_of(&self, entity: &Entity, model: &Model) -> bool {
+        model.entities.get(self.of).is_some_and(|of| std::ptr::eq(of, entity))
+    }
+
     /// Every term that its rows are made from.
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
         let columns = self.columns.iter().map(|column| &column.from);
@@ -58,7 +68,10 @@ impl Dataset {
 
     /// Calls `visit` with every attribute that it reads.
     pub(super) fn each_attribute(&self, visit: &mut impl FnMut(&InternedPath)) {
-        self.terms().filter_map(Term::attribute).for_each(visit);
+        self.terms().filter_map(Term::attribute).for_each(&mut *visit);
+        self.when
+            .iter()
+            .for_each(|when| when.each_term(&mut |term| term.attribute().into_iter().for_each(&mut *visit)));
     }
 
     /// The dataset in words.
@@ -69,6 +82,7 @@ impl Dataset {
         let renamed = columns.iter().filter(|column| column.source != column.name);
         DatasetDescription {
             of: model.entity_name(self.of),
+            when: self.when.as_ref().map(|when| ModelNotation::of(model, self.of, &[]).condition(when)),
             partition: self.partition_source.to_string(),
             sort: self.sort.iter().filter_map(name).collect(),
             history: self.history,
@@ -83,6 +97,9 @@ impl Dataset {
 pub struct DatasetDescription {
     /// The entity.
     pub of: String,
+    /// The condition on the items that have rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// Where the day of a row's partition comes from.
     pub partition: String,
     /// The columns that compacted files are sorted by.
@@ -116,7 +133,9 @@ pub struct Column {
     pub column_type: ColumnType,
     /// Where its values come from.
     pub from: Term,
-    /// The same, as the model file has it.
+    /// How its values are read as times, if the column has times.
+    pub reading: TimeReading,
+    /// Where they come from, as the model file has it.
     pub source: Arc<str>,
     /// If the attribute is absent, the column is recorded in `_rescued`, as one whose value does not fit.
     pub required: bool,
@@ -133,16 +152,22 @@ pub struct SavedQuery {
     pub sql: Arc<str>,
 }
 
-/// The attributes that the days of all rows come from.
-pub(super) fn attributes_of_days(model: &Model) -> impl Iterator<Item = AttributeId> {
+/// The attributes that the days of all rows come from, and those that conditions of datasets read.
+pub(super) fn attributes_of_partitions(model: &Model) -> impl Iterator<Item = AttributeId> {
     model.datasets.iter().flat_map(|dataset| {
-        let entity = model.entities.get(dataset.of).into_iter();
-        entity.flat_map(|entity| entity.attributes_of(&dataset.partition.0)).map(|path| path.root)
+        let entity = model.entities.get(dataset.of);
+        let days = entity.into_iter().flat_map(|entity| entity.attributes_of(&dataset.partition.0)).cloned();
+        let conditions = entity.into_iter().flat_map(|entity| entity.attributes_in(dataset.when.as_ref()));
+        days.chain(conditions).map(|path| path.root)
     })
 }
 
 /// The keys of a dataset.
-pub(super) const KEYS: [&str; 7] = ["of", "partition", "days", "lookup", "columns", "sort", "history"];
+pub(super) const KEYS: [&str; 8] =
+    ["of", "when", "partition", "days", "lookup", "columns", "sort", "history"];
+
+/// The keys of a column that is written as a table.
+pub(super) const COLUMN_KEYS: [&str; 3] = ["type", "from", "required"];
 
 /// Compiles a dataset.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -158,6 +183,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     check_dataset_name(compiler, owner, settings.located_name());
     let entity = of.and_then(|of| compiler.entity_named(owner, of));
     let mut context = compiler.context(owner, entity);
+    // Before lookups: their outputs must not decide which items have rows.
+    let when = context.pattern(owner, settings.get("when"));
     let uses = context.lookups(&lookups);
     let from = partition.and_then(|partition| context.partition(partition));
     let columns = columns.map(entries).unwrap_or_default().into_iter();
@@ -177,7 +204,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let dataset = Dataset {
         name: Arc::from(settings.name),
         of,
-        partition: from.unwrap_or((Term::Key(0), ValueFormat::Day)),
+        when,
+        partition: from.unwrap_or((Term::Key(0), ValueFormat::Plain)),
         partition_source: Arc::from(partition.value),
         lookups: uses,
         columns,
@@ -214,15 +242,16 @@ fn check_dataset_name(compiler: &mut ModelCompiler<'_, '_>, owner: &str, name: L
 impl EntityContext<'_, '_, '_> {
     fn partition(&mut self, name: Located<&str>) -> Option<(Term, ValueFormat)> {
         let owner = format!("{}: `partition`", self.owner);
-        let ResolvedName { term, format, value_type } = self.resolve_or_attribute(&owner, name)?;
-        let is_day_of_key = term.is_key() && name.value.ends_with(":day");
-        if format != ValueFormat::Day && !is_day_of_key {
+        let ResolvedName { term, format, value_type, .. } = self.resolve_or_attribute(&owner, name)?;
+        // A variable of the key that has this very format is taken as it stands in the key.
+        let written = split_format(name.value).ok().and_then(|(_, format)| format.time());
+        if written.map(|format| format.bucket) != Some(TimeBucket::Day) {
             let message = format!(
                 "{owner}: rows are kept by day; write `{}:day`, of an attribute that never changes",
-                name.value
+                base_name(name.value)
             );
             self.report(ProblemCode::InvalidDataset, name.at, message);
-        } else if !value_type.fits_key(ValueFormat::Day) {
+        } else if !value_type.is_ordered() {
             let message = format!("{owner}: `{}` is {}, not a time", name.value, value_type.described());
             self.report(ProblemCode::InvalidDataset, name.at, message);
         }
@@ -256,8 +285,7 @@ impl EntityContext<'_, '_, '_> {
             Some(text) => (Located { value: text, at: place(value) }, None, false),
             None => {
                 let settings = table(&owner, value, problems)?;
-                let known = ["type", "from", "required"];
-                let settings = SettingsTable::new(owner.clone(), name.at, settings, &known, problems);
+                let settings = SettingsTable::new(owner.clone(), name.at, settings, &COLUMN_KEYS, problems);
                 let required = settings.boolean("required", problems).unwrap_or(false);
                 (settings.required_text("type", problems)?, settings.text("from", problems), required)
             }
@@ -283,10 +311,12 @@ impl EntityContext<'_, '_, '_> {
                 self.report(ProblemCode::InvalidDataset, source.at, message);
             }
         }
+        let reading = resolved.as_ref().map(|resolved| resolved.reading);
         Some(Column {
             name: Arc::from(name.value),
             column_type,
             from: resolved.map_or(Term::Key(0), |resolved| resolved.term),
+            reading: reading.unwrap_or_default(),
             source: Arc::from(source.value),
             required,
         })
@@ -321,7 +351,8 @@ impl EntityContext<'_, '_, '_> {
             ),
             Ok((base, format)) => {
                 let term = Term::Attribute(interned_path(base, interner));
-                return Some(ResolvedName { term, format, value_type: ValueType::Any });
+                let reading = TimeReading::Detected;
+                return Some(ResolvedName { term, format, value_type: ValueType::Any, reading });
             }
         };
         self.report(code, name.at, format!("{owner}: {problem}"));
@@ -372,6 +403,7 @@ fn key_columns(variables: &[Arc<str>], columns: &mut Vec<Column>) -> Vec<usize> 
             name: Arc::from(name),
             column_type: ColumnType::String,
             from: Term::Key(index),
+            reading: TimeReading::Detected,
             source: Arc::clone(variable),
             required: false,
         });

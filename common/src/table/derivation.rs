@@ -47,7 +47,7 @@ pub enum DerivationKind {
 
 named_values! {
     /// The function that computes a derived value, by the setting that names it.
-    enum DerivationFunction {
+    pub(super) enum DerivationFunction {
         Percent = "percent",
         First = "first",
         Part = "part",

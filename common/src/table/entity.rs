@@ -14,8 +14,8 @@ use super::load::suggestion::listed;
 use super::named::{named_values, parse_named, read_named};
 use super::named_list::NamedList;
 use super::value_type::{DeclaredType, ValueType};
-use super::{InternedPath, LookupUse, Model, ModelNotation, Template, Term};
-use crate::record::AttributePath;
+use super::{InternedPath, LookupUse, Model, ModelNotation, Pattern, Template, Term, TimeReading, times};
+use crate::record::{AttributeId, AttributePath};
 
 /// A kind of item, recognized by its primary key.
 #[derive(Debug, Default)]
@@ -26,10 +26,21 @@ pub struct Entity {
     pub table: usize,
     /// The pattern of its primary keys.
     pub key: KeyPattern,
+    /// The condition on an item's attributes that tells its items from those of other entities with the same keys.
+    pub when: Option<Pattern>,
+    /// The entities of its table that are preferred if a key matches both: indexes into [`Model::entities`]. If such an entity has a
+    /// condition, it is preferred only for items that meet it.
+    pub yields_to: Vec<usize>,
+    /// The entities that its items can become by a change, because a condition decides: indexes into [`Model::entities`].
+    pub rivals: Vec<usize>,
+    /// The attributes that decide whether an item with such a key is of this entity; none if the key alone does.
+    pub decided_by: Vec<AttributePath>,
     /// The names of the key's variables; [`Term::Key`] indexes them.
     pub variables: Vec<Arc<str>>,
     /// The values derived from its attributes; [`Term::Derived`] indexes them.
     pub derivations: Vec<Derivation>,
+    /// How names are read as times: variables of the key, derived values, attributes. All others are detected.
+    pub times: Vec<(Arc<str>, TimeReading)>,
     /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
     /// The aggregates of this entity: indexes into [`Model::aggregates`].
@@ -47,7 +58,7 @@ pub struct Entity {
 }
 
 /// The pattern of a primary key.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct KeyPattern {
     /// Of the partition key.
     pub partition: Template,
@@ -86,6 +97,15 @@ impl Entity {
         terms.filter_map(Term::attribute)
     }
 
+    /// The attributes that a condition on its items reads, those that derived values are computed from included.
+    pub(super) fn attributes_in(&self, when: Option<&Pattern>) -> Vec<InternedPath> {
+        let mut attributes = Vec::new();
+        if let Some(when) = when {
+            when.each_term(&mut |term| attributes.extend(self.attributes_of(term).cloned()));
+        }
+        attributes
+    }
+
     /// The entity in words.
     #[must_use]
     pub fn describe(&self, model: &Model, index: usize) -> EntityDescription {
@@ -96,8 +116,11 @@ impl Entity {
         EntityDescription {
             table: model.tables.get(self.table).map(|table| table.name.to_string()).unwrap_or_default(),
             key: key.join(" / "),
+            when: self.when.as_ref().map(|when| notation.condition(when)),
+            yields_to: self.yields_to.iter().map(|entity| model.entity_name(*entity)).collect(),
             on_expiry: self.on_expiry,
             derived: derived.map(|value| (&value.name, value.kind.describe(&notation))).collect(),
+            times: self.times.iter().map(|(name, reading)| (name, reading.to_string())).collect(),
             secret: self.secrets.iter().map(ToString::to_string).collect(),
         }
     }
@@ -110,16 +133,32 @@ pub struct EntityDescription {
     pub table: String,
     /// The templates of its key.
     pub key: String,
+    /// The condition on its items, next to the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// The entities that are preferred if a key matches both.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub yields_to: Vec<String>,
     /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
     /// How its derived values are computed.
     pub derived: NamedList<String>,
+    /// How names are read as times, where it is declared.
+    #[serde(skip_serializing_if = "NamedList::is_empty")]
+    pub times: NamedList<String>,
     /// The attributes that never leave the table.
     pub secret: Vec<String>,
 }
 
+/// The attributes that decide which entity an item is of, next to its key.
+pub(super) fn decisive_attributes(model: &Model) -> Vec<AttributeId> {
+    let attributes = model.entities.iter().flat_map(|entity| entity.attributes_in(entity.when.as_ref()));
+    attributes.map(|path| path.root).collect()
+}
+
 /// The keys of an entity.
-pub(super) const KEYS: [&str; 6] = ["table", "key", "attributes", "derive", "secret", "on_expiry"];
+pub(super) const KEYS: [&str; 8] =
+    ["table", "key", "when", "attributes", "derive", "times", "secret", "on_expiry"];
 
 /// Compiles an entity.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -127,6 +166,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let problems = &mut *compiler.problems;
     let key = settings.required_pairs("key", problems);
     let attributes = read_attributes(settings, problems);
+    let times = settings.pairs("times", problems);
     let on_expiry = read_named(settings, "on_expiry", problems).unwrap_or_default();
     let (table, secrets) = (settings.text("table", problems), settings.texts("secret", problems));
     compiler.check_name("entity", settings.located_name());
@@ -140,23 +180,32 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         let table = format!("table `{}`", table.name);
         compiler.key(owner, &key, (&table, &wanted), *at, &mut scope.variables)
     });
+    scope.times = times::compile(compiler, settings, &times);
+    let separator = table.and_then(|table| compiler.model.tables.get(table)?.separator);
+    let templates = templates.map(|keys| keys.into_iter().map(|key| Template { separator, ..key }));
     // A key that is wrong may have other variables than those that could be read.
     scope.is_incomplete = templates.is_none();
     let mut templates = templates.into_iter().flatten();
     let variables = scope.variables.clone();
     let (derivations, scope) = derivation::compile(compiler, settings, scope);
+    times::check(compiler, settings, &times, &scope);
+    let times = scope.times.clone();
+    let scope = Arc::new(scope);
+    let when = compiler.context_of(owner, Arc::clone(&scope)).pattern(owner, settings.get("when"));
     let index = compiler.model.entities.len();
     for secret in &secrets {
         compiler.secrets.push((index, AttributePath::dotted(secret.value), secret.at));
     }
-    compiler.scopes.push(Arc::new(scope));
+    compiler.scopes.push(scope);
     compiler.places.entities.push(*at);
     compiler.model.entities.push(Entity {
         name,
         table: table.unwrap_or(0),
         key: KeyPattern { partition: templates.next().unwrap_or_default(), sort: templates.next() },
+        when,
         variables,
         derivations,
+        times,
         on_expiry,
         secrets: secrets.iter().map(|secret| AttributePath::dotted(secret.value)).collect(),
         ..Entity::default()

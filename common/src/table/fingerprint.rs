@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Aggregate, LookupUse, Model, ModelNotation, Term};
+use super::{Aggregate, Entity, LookupUse, Model, ModelNotation, Term};
 
 /// How much of the hash is kept, in bytes.
 const LENGTH: usize = 8;
@@ -50,15 +50,30 @@ impl ModelFacts<'_> {
             let described = measure.describe(&notation).text;
             self.add(&["measure", &aggregate.name, &measure.name, &described]);
         }
+        for (variable, name) in &aggregate.bindings {
+            self.add(&["bind", &aggregate.name, variable, name]);
+        }
         for rollup in aggregate.into.iter().filter_map(|into| model.rollups.get(into.rollup)) {
             let described = rollup.describe();
             let (shards, expires) = (described.shards.to_string(), described.expires.unwrap_or_default());
             self.add(&["into", &aggregate.name, &rollup.name]);
             self.add(&["rollup", &rollup.name, &described.key, &shards, &expires]);
         }
+        self.add_times(aggregate, &notation);
         self.add_entity(aggregate.of);
         aggregate.each_term(&mut |term| self.add_term(aggregate.of, term));
         aggregate.lookups.iter().for_each(|lookup| self.add_lookup(&aggregate.name, lookup));
+    }
+
+    /// How values are read as times, where an aggregate reads them as such and the model states it.
+    fn add_times(&mut self, aggregate: &Aggregate, notation: &ModelNotation<'_>) {
+        let entity = self.model.entity_name(aggregate.of);
+        // The buckets of a key are part of its template.
+        aggregate.each_time(&mut |term, reading| {
+            if reading.is_declared() {
+                self.add(&["time", &entity, &notation.term(term), &reading.to_string()]);
+            }
+        });
     }
 
     fn add_entity(&mut self, entity: usize) {
@@ -69,6 +84,32 @@ impl ModelFacts<'_> {
         if let Some(table) = model.tables.get(known.table) {
             self.add(&["table", &table.name, &table.describe().join(", ")]);
         }
+        if let Some(when) = described.when {
+            self.add(&["entity when", &known.name, &when]);
+            self.add_condition(entity, known);
+        }
+        self.add_preferred(known);
+    }
+
+    /// The values that the condition of an entity reads.
+    fn add_condition(&mut self, entity: usize, known: &Entity) {
+        if let Some(when) = &known.when {
+            when.each_term(&mut |term| self.add_term(entity, term));
+        }
+    }
+
+    /// The entities that a key belongs to although it matches this one too.
+    fn add_preferred(&mut self, entity: &Entity) {
+        let model = self.model;
+        for index in &entity.yields_to {
+            let Some(preferred) = model.entities.get(*index) else { continue };
+            let described = preferred.describe(model, *index);
+            self.add(&["yields", &entity.name, &described.key]);
+            if let Some(when) = described.when {
+                self.add(&["yields when", &entity.name, &described.key, &when]);
+                self.add_condition(*index, preferred);
+            }
+        }
     }
 
     /// A lookup that an aggregate uses, and the values of the looked-up item.
@@ -77,7 +118,13 @@ impl ModelFacts<'_> {
         let Some(lookup) = model.lookups.get(used.lookup) else { return };
         let described = lookup.describe(model);
         self.add(&["uses", aggregate, &lookup.name]);
-        self.add(&["lookup", &lookup.name, &described.of, &described.index, &described.key]);
+        self.add(&[
+            "lookup",
+            &lookup.name,
+            &described.of,
+            described.index.as_deref().unwrap_or("primary key"),
+            &described.key,
+        ]);
         for output in &lookup.outputs {
             self.add(&["output", &lookup.name, output]);
         }
@@ -131,6 +178,7 @@ mod tests {
             ("keys = [\"book:{book_id}\"]", "keys = [\"books:{book_id}\"]\nwhen.price = [5]"),
             ("price = \"decimal(10,2)\"", "price = \"decimal(12,2)\"\nlanguage = \"string\""),
             ("attributes = { books = \"books\" }", "attributes = { spent = \"spent\" }"),
+            ("[entities.book]", "[entities.book]\ntimes = { read = \"seconds\" }"),
             ("read = \"N\" }", "read = \"N\", unused = \"S\" }\nsecret = [\"notes\"]"),
             ("[\"read\", \"pages\"]", "[\"pages\", \"read\"]"),
             ("[\"shelf\", \"day\"]", "[\"day\", \"shelf\"]"),
@@ -174,6 +222,10 @@ mod tests {
             ("sk = \"BOOK#{book_id}\"", "sk = \"VOLUME#{book_id}\""),
             ("price = \"N\"", "price = \"any\""),
             ("[entities.book]", "[entities.book]\non_expiry = \"subtract\""),
+            ("[entities.book]", "[entities.book]\ntimes = { bought_at = \"Europe/Berlin\" }"),
+            ("[entities.book]", "[entities.book]\ntimes = { bought_at = \"milliseconds\" }"),
+            ("{bought_at:day}", "{bought_at:day@Europe/Berlin}"),
+            ("{bought_at:day}", "{bought_at:week}"),
         ];
         let mut fingerprints: Vec<String> = changes.iter().map(|(from, to)| changed(from, to)).collect();
         let half = changed("books = \"count\"", progress);

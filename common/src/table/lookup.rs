@@ -1,4 +1,4 @@
-//! Lookups, values that an item does not have itself, read from another item through an index: `[lookups.<name>]`.
+//! Lookups, values that an item does not have itself, read from another item by its primary key or through an index: `[lookups.<name>]`.
 
 use std::sync::Arc;
 
@@ -8,25 +8,45 @@ use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
 use super::load::reader::{Located, SettingsTable};
 use super::template::split_format;
-use super::{Model, Template, Term, ValueFormat};
+use super::{Entity, Model, Template, TemplatePiece, Term, ValueFormat};
 
-/// Values of another item, found through an index.
+/// Values of another item.
 #[derive(Debug)]
 pub struct Lookup {
     /// Its name.
     pub name: Arc<str>,
     /// The entity that is looked up: an index into [`Model::entities`].
     pub of: usize,
-    /// The index that finds it.
-    pub index: Arc<str>,
-    /// Name and template of the index's partition key. The variables are the lookup's inputs, in [`Lookup::inputs`]' order.
+    /// How it is found.
+    pub source: LookupSource,
+    /// Name and template of the partition key, of the index or of the item itself. The variables are the lookup's inputs, in [`Lookup::inputs`]' order.
     pub partition: (Arc<str>, Template),
-    /// Name and template of the index's sort key, if the query names one.
+    /// Name and template of the sort key, if the query of the index names one, or the item's table has one.
     pub sort: Option<(Arc<str>, Template)>,
     /// The names of its inputs.
     pub inputs: Vec<Arc<str>>,
     /// The names of its outputs.
     pub outputs: Vec<Arc<str>>,
+}
+
+/// How a looked-up item is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LookupSource {
+    /// By a query of this global secondary index, eventually consistent.
+    Index(Arc<str>),
+    /// By its primary key, strongly consistent.
+    PrimaryKey,
+}
+
+impl Lookup {
+    /// The index that finds the item; `None` if it is read by its primary key.
+    #[must_use]
+    pub fn index(&self) -> Option<&Arc<str>> {
+        match &self.source {
+            LookupSource::Index(name) => Some(name),
+            LookupSource::PrimaryKey => None,
+        }
+    }
 }
 
 /// A use of a lookup in the scope of one entity.
@@ -52,9 +72,10 @@ impl LookupUse {
 pub struct LookupDescription {
     /// The entity that is looked up.
     pub of: String,
-    /// The index's name.
-    pub index: String,
-    /// The index's key.
+    /// The index's name; absent if the item is read by its primary key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+    /// The key of the index, or of the item.
     pub key: String,
     /// The names of the outputs.
     pub gives: Vec<String>,
@@ -69,7 +90,7 @@ impl Lookup {
             key.map(|(name, template)| format!("{name} = {}", template.written(&self.inputs))).collect();
         LookupDescription {
             of: model.entity_name(self.of),
-            index: self.index.to_string(),
+            index: self.index().map(ToString::to_string),
             key: key.join(", "),
             gives: self.outputs.iter().map(ToString::to_string).collect(),
         }
@@ -84,10 +105,12 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let SettingsTable { owner, at, .. } = settings;
     let problems = &mut *compiler.problems;
     let of = settings.required_text("of", problems);
-    let index = settings.required_text("index", problems);
-    let key = settings.required_pairs("key", problems);
+    let index = settings.text("index", problems);
+    let is_indexed = settings.get("index").is_some();
+    let key =
+        if is_indexed { settings.required_pairs("key", problems) } else { settings.pairs("key", problems) };
     let gives = settings.required_texts("gives", problems);
-    if settings.get("key").is_some() && !(1..=2).contains(&key.len()) {
+    if is_indexed && settings.get("key").is_some() && !(1..=2).contains(&key.len()) {
         let message = format!(
             "{owner}: `key` holds the index's partition key and, if the query names one, its sort key"
         );
@@ -98,23 +121,25 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         problems.report(ProblemCode::EmptySetting, *at, message);
         problems.mark_incomplete();
     }
-    let (of, index) = (of?, index?);
+    let of = of?;
+    if is_indexed {
+        index?;
+    }
     compiler.check_name("lookup", settings.located_name());
     let entity = compiler.entity_named(owner, of);
-    let mut inputs = Vec::new();
-    let mut templates = Vec::new();
-    for (attribute, text) in &key {
-        let template = compiler.template(owner, *text, &mut inputs).unwrap_or_default();
-        templates.push((Arc::from(attribute.value), template));
-    }
     let key_at = key.first().map_or(*at, |(_, text)| text.at);
-    add_offer(compiler, owner, entity, (&inputs, key_at), &gives);
+    let (source, found) = match index {
+        Some(index) => (LookupSource::Index(Arc::from(index.value)), index_key(compiler, owner, &key)),
+        None => (LookupSource::PrimaryKey, primary_key(compiler, settings, entity, &key)),
+    };
+    let LookedUpKey { inputs, templates, terms } = found;
+    add_offer(compiler, owner, entity, (&inputs, key_at), (terms, &gives));
     let mut templates = templates.into_iter();
     compiler.places.lookups.push(*at);
     compiler.model.lookups.push(Lookup {
         name: Arc::from(settings.name),
         of: entity.unwrap_or(0),
-        index: Arc::from(index.value),
+        source,
         partition: templates.next().unwrap_or_else(|| (Arc::from(""), Template::default())),
         sort: templates.next(),
         inputs,
@@ -123,13 +148,119 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     Some(())
 }
 
+/// The key by which an item is looked up.
+#[derive(Default)]
+struct LookedUpKey {
+    inputs: Vec<Arc<str>>,
+    /// The key's attributes.
+    templates: Vec<(Arc<str>, Template)>,
+    /// Where the inputs come from in the looked-up item, if its primary key has them.
+    terms: Option<Vec<Term>>,
+}
+
+fn index_key(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    key: &[(Located<&str>, Located<&str>)],
+) -> LookedUpKey {
+    let (mut inputs, mut templates) = (Vec::new(), Vec::new());
+    for (attribute, text) in key {
+        let template = compiler.template(owner, *text, &mut inputs).unwrap_or_default();
+        templates.push((Arc::from(attribute.value), template));
+    }
+    LookedUpKey { inputs, templates, terms: None }
+}
+
+/// The primary key of the looked-up entity. A `key` has the same text between its variables, which may have other names: those of the
+/// items that use the lookup.
+fn primary_key(
+    compiler: &mut ModelCompiler<'_, '_>,
+    settings: &SettingsTable<'_>,
+    entity: Option<usize>,
+    key: &[(Located<&str>, Located<&str>)],
+) -> LookedUpKey {
+    let SettingsTable { owner, at, .. } = settings;
+    let model = &compiler.model;
+    let Some(known) = entity.and_then(|entity| model.entities.get(entity)) else {
+        return LookedUpKey::default();
+    };
+    let Some(table) = model.tables.get(known.table) else { return LookedUpKey::default() };
+    let own: Vec<Template> = std::iter::once(&known.key.partition).chain(&known.key.sort).cloned().collect();
+    let names: Vec<Arc<str>> = table.key().map(|key| Arc::clone(&key.name)).collect();
+    if own.iter().any(|template| template.pieces.is_empty()) {
+        return LookedUpKey::default();
+    }
+    let templates = |own: Vec<Template>| names.iter().cloned().zip(own).collect();
+    if settings.get("key").is_none() {
+        let terms = (0..known.variables.len()).map(Term::Key).collect();
+        return LookedUpKey {
+            inputs: known.variables.clone(),
+            templates: templates(own),
+            terms: Some(terms),
+        };
+    }
+    let (table, entity_name, written) =
+        (format!("table `{}`", table.name), known.name.clone(), written_key(known));
+    let attributes: Vec<&str> = names.iter().map(|name| &**name).collect();
+    let mut inputs = Vec::new();
+    let Some(given) = compiler.key(owner, key, (&table, &attributes), *at, &mut inputs) else {
+        return LookedUpKey::default();
+    };
+    let Some(terms) = corresponding(&given, &own, inputs.len()) else {
+        let at = key.first().map_or(*at, |(_, text)| text.at);
+        let message = format!(
+            "{owner}: `key` differs from the key of entity `{entity_name}`, {written}, in more than the names of variables; write it like that, with the names that the items using the lookup have, or name an `index`"
+        );
+        compiler.report(ProblemCode::UnfitLookupKey, at, message);
+        return LookedUpKey::default();
+    };
+    LookedUpKey { inputs, templates: templates(given), terms: Some(terms) }
+}
+
+fn written_key(entity: &Entity) -> String {
+    let templates = std::iter::once(&entity.key.partition).chain(&entity.key.sort);
+    let written = templates.map(|template| format!("`{}`", template.written(&entity.variables)));
+    written.collect::<Vec<_>>().join(" / ")
+}
+
+/// For each of `inputs` variables of a key, the variable of another key in its place; `None` if the keys differ in more than the names of
+/// their variables.
+fn corresponding(given: &[Template], own: &[Template], inputs: usize) -> Option<Vec<Term>> {
+    let mut places: Vec<Option<usize>> = vec![None; inputs];
+    for (given, own) in given.iter().zip(own) {
+        if given.pieces.len() != own.pieces.len() {
+            return None;
+        }
+        for pieces in given.pieces.iter().zip(&own.pieces) {
+            match pieces {
+                (TemplatePiece::Literal(given), TemplatePiece::Literal(own)) if given == own => {}
+                (TemplatePiece::Variable(given, format), TemplatePiece::Variable(own, own_format))
+                    if format == own_format =>
+                {
+                    let place = places.get_mut(*given)?;
+                    if place.is_some_and(|known| known != *own) {
+                        return None;
+                    }
+                    *place = Some(*own);
+                }
+                (TemplatePiece::Literal(_) | TemplatePiece::Variable(..), _) => return None,
+            }
+        }
+    }
+    let mut distinct: Vec<usize> = places.iter().copied().collect::<Option<_>>()?;
+    let terms = distinct.iter().copied().map(Term::Key).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    (distinct.len() == inputs).then_some(terms)
+}
+
 /// The lookup in the scope of the entity that it looks up.
 fn add_offer(
     compiler: &mut ModelCompiler<'_, '_>,
     owner: &str,
     entity: Option<usize>,
     (inputs, at): (&[Arc<str>], usize),
-    gives: &[Located<&str>],
+    (terms, gives): (Option<Vec<Term>>, &[Located<&str>]),
 ) {
     let lookup = compiler.model.lookups.len();
     let mut context = compiler.context(owner, entity);
@@ -141,7 +272,10 @@ fn add_offer(
         let message = format!("{owner}: `{{{input}}}`: the key of a lookup takes no formats");
         context.report(ProblemCode::UnusableFormat, at, message);
     }
-    let terms = context.lookup_inputs(owner, &plain, at);
+    let terms = match terms {
+        Some(terms) => terms,
+        None => context.lookup_inputs(owner, &plain, at),
+    };
     let mut outputs = Vec::new();
     let mut types = Vec::new();
     for output in gives {
@@ -166,7 +300,7 @@ fn add_offer(
             context.report(ProblemCode::ChangeableOutput, output.at, message);
         }
         outputs.push(resolved.term);
-        types.push(resolved.value_type);
+        types.push((resolved.value_type, resolved.reading));
     }
     if entity.is_some() && terms.len() < inputs.len() {
         compiler.broken_lookups.push(lookup);

@@ -13,7 +13,7 @@ use super::value_type::ValueType;
 use super::{ModelNotation, Pattern, Term, ValueFormat};
 
 /// More bins than this make an item that nobody reads.
-const MAX_BINS: i64 = 200;
+pub(super) const MAX_BINS: i64 = 200;
 
 /// The contribution of an item to one attribute of a rollup.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl MeasureFunction {
     }
 
     /// The settings of a measure with this function.
-    fn settings(self) -> &'static [&'static str] {
+    pub(super) fn settings(self) -> &'static [&'static str] {
         match self {
             Self::Count => &["count", "when"],
             Self::Sum => &["sum", "when"],
@@ -142,6 +142,14 @@ impl MeasureKind {
             Self::Max(term, _) | Self::Min(term, _) | Self::Histogram { of: term, .. } => {
                 std::slice::from_ref(term)
             }
+        }
+    }
+
+    /// The value that `max` or `min` compares, and its format.
+    pub(super) fn ordered(&self) -> Option<(&Term, ValueFormat)> {
+        match self {
+            Self::Max(term, format) | Self::Min(term, format) => Some((term, *format)),
+            Self::Count | Self::Sum(_) | Self::Histogram { .. } | Self::Average { .. } => None,
         }
     }
 

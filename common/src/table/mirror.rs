@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::binding::{BindingSettings, KeyBinding};
 use super::load::compiler::{MirroredPath, ModelCompiler};
 use super::load::problem::{ProblemCode, ReportedProblem};
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::{interned_path, position};
 use super::load::suggestion::suggestion;
+use super::named_list::NamedList;
 use super::template::split_format;
-use super::{InternedPath, LookupUse, Model, Rollup, Term, ValueFormat};
+use super::{InternedPath, LookupUse, Model, Rollup, Term, TimeReading, ValueFormat};
 use crate::record::AttributePath;
 
 /// The names of a path: DynamoDB's limit. A copy at such a path still fits into the expressions of one write.
@@ -25,7 +27,9 @@ pub struct Mirror {
     pub from: usize,
     /// The attributes that are copied.
     pub attributes: Vec<MirroredAttribute>,
-    /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name.
+    /// The variables of the item's key that are another variable of the rollup's key.
+    pub bindings: Vec<KeyBinding>,
+    /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name, or of the one it is bound to.
     pub item_variables: Vec<usize>,
     /// For each of [`Rollup::variables`] of `from`: where it comes from in `onto`'s scope ([`Term::LookupOutput`] then means
     /// the one lookup below), and its format.
@@ -52,12 +56,25 @@ pub struct MirroredAttribute {
 }
 
 /// A mirrored attribute in words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MirrorDescription {
     /// The rollup it is copied from.
     pub rollup: String,
     /// The measure.
     pub measure: String,
+    /// The variables of the item's key that are another variable of the rollup's key.
+    #[serde(skip_serializing_if = "NamedList::is_empty")]
+    pub bind: NamedList<String>,
+}
+
+impl MirrorDescription {
+    /// The rollup and the bindings: `user_counts (username = followed)`.
+    #[must_use]
+    pub fn source(&self) -> String {
+        let bound: Vec<String> =
+            self.bind.iter().map(|(variable, name)| format!("{variable} = {name}")).collect();
+        if bound.is_empty() { self.rollup.clone() } else { format!("{} ({})", self.rollup, bound.join(", ")) }
+    }
 }
 
 impl Mirror {
@@ -67,7 +84,9 @@ impl Mirror {
         let onto = model.entity_name(self.onto);
         self.attributes.iter().map(move |attribute| {
             let measure = attribute.measure.to_string();
-            (format!("{onto}.{}", attribute.path), MirrorDescription { rollup: rollup.clone(), measure })
+            let bind = self.bindings.iter().map(|(variable, name)| (variable, name.to_string())).collect();
+            let described = MirrorDescription { rollup: rollup.clone(), measure, bind };
+            (format!("{onto}.{}", attribute.path), described)
         })
     }
 }
@@ -82,6 +101,9 @@ struct MirrorCompiler<'p, 'c, 's, 'd> {
     names: [Located<&'d str>; 2],
     /// Path and measure.
     attributes: Vec<(Located<&'d str>, Located<&'d str>)>,
+    bindings: BindingSettings<'d>,
+    /// Whether a binding was reported.
+    has_wrong_bindings: bool,
 }
 
 /// A variable of the rollup's key that is an output of a lookup.
@@ -93,7 +115,7 @@ struct LookupVariable {
 }
 
 /// The keys of a mirror.
-pub(super) const KEYS: [&str; 3] = ["onto", "from", "attributes"];
+pub(super) const KEYS: [&str; 4] = ["onto", "from", "bind", "attributes"];
 
 /// Compiles a mirror.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -101,18 +123,30 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let problems = &mut *compiler.problems;
     let names = [settings.required_text("onto", problems), settings.required_text("from", problems)];
     let attributes = settings.required_pairs("attributes", problems);
+    let bindings = BindingSettings::read(settings, problems);
     let [Some(onto), Some(from)] = names else { return None };
     let names = [onto, from];
     let entity = compiler.entity_named(owner, onto);
     let rollup = compiler.rollup_named(owner, from);
     let (Some(onto), Some(from)) = (entity, rollup) else { return Some(()) };
-    MirrorCompiler { compiler, owner: owner.clone(), onto, from, names, attributes }.compile(*at);
+    MirrorCompiler {
+        compiler,
+        owner: owner.clone(),
+        onto,
+        from,
+        names,
+        attributes,
+        bindings,
+        has_wrong_bindings: false,
+    }
+    .compile(*at);
     Some(())
 }
 
 impl MirrorCompiler<'_, '_, '_, '_> {
     fn compile(mut self, at: usize) {
         self.check_rollup();
+        self.check_bindings();
         let pairs = self.attributes.clone();
         let attributes: Vec<MirroredAttribute> =
             pairs.into_iter().filter_map(|(path, measure)| self.attribute(path, measure)).collect();
@@ -125,7 +159,8 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         }
         let (lookup, rollup_variables) = self.rollup_variables();
         let item_variables = self.item_variables();
-        let Self { compiler, onto, from, .. } = self;
+        let Self { compiler, onto, from, bindings, .. } = self;
+        let bindings = bindings.bindings();
         let index = compiler.model.mirrors.len();
         if let Some(entity) = compiler.model.entities.get_mut(onto) {
             entity.mirrors.push(index);
@@ -133,7 +168,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         if let Some(rollup) = compiler.model.rollups.get_mut(from) {
             register_shown(rollup, index, &attributes);
         }
-        let mirror = Mirror { onto, from, attributes, item_variables, rollup_variables, lookup };
+        let mirror = Mirror { onto, from, attributes, bindings, item_variables, rollup_variables, lookup };
         compiler.model.mirrors.push(mirror);
     }
 
@@ -156,6 +191,33 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         if expires {
             self.report(ProblemCode::UnfitMirrorRollup, at, format!("rollup `{name}` expires, but what items show of it would stay; count it into a rollup that does not"));
         }
+    }
+
+    /// Every binding is of a variable of the item's key, to a variable of the rollup's key.
+    fn check_bindings(&mut self) {
+        if !self.has_both_keys() {
+            return;
+        }
+        let model = &self.compiler.model;
+        let (Some(entity), Some(rollup)) = (model.entities.get(self.onto), self.rollup()) else { return };
+        let (variables, known, name) =
+            (entity.variables.clone(), rollup.variables.clone(), Arc::clone(&rollup.name));
+        let are_known =
+            self.bindings.check_variables(self.compiler, &self.owner, ("the item's key", &variables));
+        let bound = variables.iter().filter_map(|variable| self.bindings.source(variable));
+        let missing: Vec<_> = bound.filter(|source| position(&known, source.value).is_none()).collect();
+        self.has_wrong_bindings = !are_known || !missing.is_empty();
+        for source in missing {
+            let nearest = suggestion(source.value, known.iter().map(|variable| &**variable));
+            let message =
+                format!("`bind`: the key of rollup `{name}` has no variable `{}`{nearest}", source.value);
+            self.report(ProblemCode::UnfitBinding, source.at, message);
+        }
+    }
+
+    /// The variable of the rollup's key that a variable of the item's key is.
+    fn source<'v>(&'v self, variable: &'v str) -> &'v str {
+        self.bindings.source(variable).map_or(variable, |source| source.value)
     }
 
     fn attribute(&mut self, path: Located<&str>, measure: Located<&str>) -> Option<MirroredAttribute> {
@@ -222,7 +284,8 @@ impl MirrorCompiler<'_, '_, '_, '_> {
     /// The indexes through which lookups find such items do not depend on what is mirrored onto them.
     fn check_indexes(&mut self, mirrored: &MirroredPath) {
         let ModelCompiler { model, places, .. } = &*self.compiler;
-        let lookups = model.lookups.iter().zip(&places.lookups).filter(|(lookup, _)| lookup.of == self.onto);
+        let lookups = model.lookups.iter().zip(&places.lookups);
+        let lookups = lookups.filter(|(lookup, _)| lookup.of == self.onto && lookup.index().is_some());
         let mut keys = lookups.flat_map(|(lookup, at)| {
             let key = std::iter::once(&lookup.partition).chain(&lookup.sort);
             key.map(|(attribute, _)| (AttributePath::from(attribute), &lookup.name, *at))
@@ -243,19 +306,19 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let (Some(entity), Some(rollup)) = (model.entities.get(self.onto), self.rollup()) else {
             return Vec::new();
         };
-        let missing =
-            entity.variables.iter().find(|variable| position(&rollup.variables, variable).is_none());
+        let place = |variable: &Arc<str>| position(&rollup.variables, self.source(variable));
+        let missing = entity.variables.iter().find(|variable| place(variable).is_none());
         if let Some(missing) = missing
             && self.has_both_keys()
         {
             let problem = format!(
-                "the item cannot be found from rollup `{}`: its key lacks `{{{missing}}}`, which the item's key needs; add it to the rollup's key",
+                "the item cannot be found from rollup `{}`: its key lacks `{{{missing}}}`, which the item's key needs; add it to the rollup's key, or name the variable that it is in `bind`",
                 rollup.name
             );
             self.report(ProblemCode::UnreachableMirror, self.names[1].at, problem);
             return Vec::new();
         }
-        entity.variables.iter().filter_map(|variable| position(&rollup.variables, variable)).collect()
+        entity.variables.iter().filter_map(place).collect()
     }
 
     /// From the item to the rollup: every variable of the rollup's key is one of the item's, or an output of the one lookup of
@@ -279,12 +342,14 @@ impl MirrorCompiler<'_, '_, '_, '_> {
                 outputs.iter().find(|output| output.variable == index)
             {
                 let format = split_format(variable).map_or(ValueFormat::Plain, |(_, format)| format);
+                let format = format.read_as(self.reading_of(lookup, *output));
                 terms.push((Term::LookupOutput { lookup: 0, output: *output }, format));
-            } else if let Some(key) = position(&entity.variables, variable) {
+            } else if let Some(key) = entity.variables.iter().position(|own| *self.source(own) == **variable)
+            {
                 terms.push((Term::Key(key), ValueFormat::Plain));
             } else {
                 problems.push(format!(
-                    "rollup `{}` cannot be found from the item: `{{{variable}}}` is neither a variable of the item's key nor an output of a lookup of `{onto}`; remove it from the rollup's key, or define it there",
+                    "rollup `{}` cannot be found from the item: `{{{variable}}}` is neither a variable of the item's key nor an output of a lookup of `{onto}`; remove it from the rollup's key, define it there, or name it in `bind`",
                     rollup.name
                 ));
             }
@@ -293,7 +358,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let offer = lookup.and_then(|lookup| entity.offers.iter().find(|offer| offer.lookup == lookup));
         if let Some(lookup) = lookup.and_then(|lookup| model.lookups.get(lookup))
             && let Some(missing) =
-                lookup.inputs.iter().find(|input| position(&rollup.variables, input).is_none())
+                lookup.inputs.iter().find(|input| position(&rollup.variables, self.source(input)).is_none())
             && problems.is_empty()
         {
             problems.push(format!(
@@ -314,10 +379,18 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         (key, terms)
     }
 
-    /// Whether both keys are known; otherwise the cause was reported before.
+    /// How an output of a lookup is read as a time.
+    fn reading_of(&self, lookup: Option<usize>, output: usize) -> TimeReading {
+        let types = lookup.and_then(|lookup| self.compiler.output_types.get(lookup));
+        types.and_then(|types| types.get(output)).map(|(_, reading)| *reading).unwrap_or_default()
+    }
+
+    /// Whether both keys and the bindings are known; otherwise the cause was reported before.
     fn has_both_keys(&self) -> bool {
-        self.rollup()
-            .is_some_and(|rollup| !rollup.partition.pieces.is_empty() && !rollup.sort.pieces.is_empty())
+        !self.has_wrong_bindings
+            && self
+                .rollup()
+                .is_some_and(|rollup| !rollup.partition.pieces.is_empty() && !rollup.sort.pieces.is_empty())
             && !self.compiler.scopes.get(self.onto).is_some_and(|scope| scope.is_incomplete)
     }
 

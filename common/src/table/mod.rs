@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! entity     a kind of item, recognized by its primary key
-//! lookup     a value that an item lacks, read from another item through an index and remembered
+//! lookup     a value that an item lacks, read from another item by its key or through an index and remembered
 //! rollup     an item of the state table that holds measures
 //! aggregate  the measures that an entity's items contribute, and the rollups that hold them
 //! measure    a number that an aggregate counts
@@ -120,16 +120,18 @@
 //! A **name** in a template, a measure or a condition means, in the scope of the aggregate's entity, the first of: a variable
 //! of the key, a derived value, an output of a lookup, a declared attribute. An attribute inside maps is written with dots and
 //! declared by that path or by its map (`M`); types are DynamoDB's, or `any`. In templates and in `max` and `min`, `:day` takes
-//! the UTC day of a time: RFC 3339 text, a date, an hour (`2026-02-06T14`, `2026-02-06-14`), or epoch seconds.
+//! the UTC day of a time ([`TimeBucket`] has the others, `:day@Europe/Berlin` the day in a zone): RFC 3339 text, a date, an hour
+//! (`2026-02-06T14`, `2026-02-06-14`), or a number since 1970. `times` of an entity states another form of a value.
 //!
 //! A **template** has literal text between any two variables. A variable stands for any text that is not empty, one with
-//! `:day` for a date.
+//! a format for a text of its form.
 //!
 //! A **condition** is a Lambda event filter pattern: fields are ANDed, a field's matchers ORed. A matcher is a string, number
 //! or boolean to be equal to, or `{ null = true }` (TOML has no null), or one of `prefix`, `suffix`, `equals-ignore-case`,
 //! `exists`, `numeric`, `anything-but`; `"$or"` takes a list of conditions. See [`Pattern`].
 
 mod aggregate;
+mod binding;
 mod cache;
 mod column_type;
 mod dataset;
@@ -147,14 +149,21 @@ mod named_list;
 mod notation;
 mod pattern;
 mod rollup;
+mod schema;
 mod source_table;
 mod template;
+mod template_order;
 mod term;
+mod time_bucket;
+mod time_format;
+mod time_reading;
+mod times;
 mod value_type;
 
 use std::sync::Arc;
 
 pub use aggregate::{Aggregate, AggregateDescription, RollupDestination, RollupExpiry};
+pub use binding::KeyBinding;
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
 pub use column_type::ColumnType;
 pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory, SavedQuery};
@@ -166,7 +175,7 @@ pub use load::{
     ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
     nearest_name,
 };
-pub use lookup::{Lookup, LookupDescription, LookupUse};
+pub use lookup::{Lookup, LookupDescription, LookupSource, LookupUse};
 pub use measure::{Measure, MeasureDescription, MeasureFunction, MeasureKind};
 pub use mirror::{Mirror, MirrorDescription, MirroredAttribute};
 pub use named_list::NamedList;
@@ -176,6 +185,9 @@ pub use rollup::{AverageMeasure, Rollup, RollupDescription, RollupLifetime};
 pub use source_table::{KeySchema, KeyType, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
 pub use term::{BoundPiece, BoundTemplate, InternedPath, Term};
+pub use time_bucket::TimeBucket;
+pub use time_format::TimeFormat;
+pub use time_reading::{TimeNotation, TimeReading};
 
 use crate::record::AttributeInterner;
 
@@ -190,6 +202,9 @@ pub struct Model {
     pub tables: Vec<Table>,
     /// The kinds of items.
     pub entities: Vec<Entity>,
+    /// The entities in the order in which keys are matched: if a key matches several, the first one of these counts. Indexes into
+    /// [`Model::entities`].
+    pub match_order: Vec<usize>,
     /// The lookups.
     pub lookups: Vec<Lookup>,
     /// The items that hold measures.

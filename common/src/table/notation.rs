@@ -59,7 +59,7 @@ impl<'m> ModelNotation<'m> {
     /// A value's name with its format: `started_at:day`.
     #[must_use]
     pub fn formatted(&self, term: &Term, format: ValueFormat) -> String {
-        let suffix = format.name().map_or_else(String::new, |name| format!(":{name}"));
+        let suffix = format.time().map_or_else(String::new, |format| format!(":{format}"));
         format!("{}{suffix}", self.term(term))
     }
 

@@ -17,7 +17,7 @@ use super::{Template, TemplatePiece, ValueFormat};
 pub(super) const STATE_KEY: [&str; 2] = ["PK", "SK"];
 
 /// More shards than this cost more reads than they save writes.
-const MAX_SHARDS: i64 = 1000;
+pub(super) const MAX_SHARDS: i64 = 1000;
 
 /// An item of the state table that holds measures.
 #[derive(Debug, Default)]
@@ -122,6 +122,9 @@ pub struct RollupDescription {
 /// The keys of a rollup.
 pub(super) const KEYS: [&str; 3] = ["key", "shards", "expires"];
 
+/// The keys of a rollup's `expires`.
+pub(super) const EXPIRY_KEYS: [&str; 2] = ["after", "of"];
+
 /// Compiles a rollup.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
     let SettingsTable { owner, at, .. } = settings;
@@ -157,7 +160,7 @@ fn lifetime(
     let value = rollup.get("expires")?;
     let owner = rollup.called("expires");
     let table = reader::table(&owner, value, problems)?;
-    let settings = SettingsTable::new(owner.clone(), place(value), table, &["after", "of"], problems);
+    let settings = SettingsTable::new(owner.clone(), place(value), table, &EXPIRY_KEYS, problems);
     let (after, of) = (settings.required_text("after", problems), settings.required_text("of", problems));
     let (after, of) = (after?, of?);
     let length = parse(after.value);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
-use super::load::reader::{SettingsTable, place};
+use super::load::reader::{Located, SettingsTable, place};
 use super::load::suggestion::suggestion;
 use super::named::{named_values, parse_named};
 
@@ -17,6 +17,8 @@ pub struct Table {
     pub partition_key: KeySchema,
     /// Its sort key, if it has one.
     pub sort_key: Option<KeySchema>,
+    /// The character that no variable of a key template of this table contains, if it declares one.
+    pub separator: Option<char>,
 }
 
 impl Table {
@@ -25,14 +27,14 @@ impl Table {
         std::iter::once(&self.partition_key).chain(&self.sort_key)
     }
 
-    /// Its key attributes; those that are not text with their type: `sk (N)`.
+    /// Its key attributes, those that are not text with their type: `sk (N)`; and its separator, if it has one: `separator #`.
     #[must_use]
     pub fn describe(&self) -> Vec<String> {
         let described = self.key().map(|key| match key.key_type {
             KeyType::Text => key.name.to_string(),
             KeyType::Number | KeyType::Binary => format!("{} ({})", key.name, key.key_type.name()),
         });
-        described.collect()
+        described.chain(self.separator.map(|separator| format!("separator {separator}"))).collect()
     }
 }
 
@@ -60,7 +62,7 @@ named_values! {
 }
 
 /// The keys of a source table.
-pub(super) const KEYS: [&str; 2] = ["key", "types"];
+pub(super) const KEYS: [&str; 3] = ["key", "types", "separator"];
 
 /// Compiles a source table.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -95,9 +97,30 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
             schema.key_type = key_type;
         }
     }
+    let separator = separator(compiler, settings);
     let mut schemas = schemas.into_iter();
     let partition_key = schemas.next()?;
     let name = Arc::from(settings.name);
-    compiler.model.tables.push(Table { name, partition_key, sort_key: schemas.next() });
+    compiler.places.separators.push(separator.map_or(settings.at, |separator| separator.at));
+    let separator = separator.map(|separator| separator.value);
+    compiler.model.tables.push(Table { name, partition_key, sort_key: schemas.next(), separator });
     Some(())
+}
+
+/// The character that values in keys do not contain. A letter or a digit would be part of most values.
+fn separator(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<Located<char>> {
+    let written = settings.text("separator", compiler.problems)?;
+    let mut characters = written.value.chars();
+    let separator = characters.next().filter(|character| {
+        let is_literal = !character.is_alphanumeric() && !"{}".contains(*character);
+        is_literal && characters.next().is_none()
+    });
+    if separator.is_none() {
+        let message = format!(
+            "{}: `separator` must be one character that is neither a letter, a digit nor a brace, like \"#\"",
+            settings.owner
+        );
+        compiler.report(ProblemCode::InvalidSeparator, written.at, message);
+    }
+    separator.map(|value| Located { value, at: written.at })
 }

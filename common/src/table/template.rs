@@ -9,12 +9,19 @@ use std::sync::Arc;
 
 use super::load::problem::ProblemCode;
 use super::load::suggestion::{did_you_mean, listed};
+use super::named::NamedValue as _;
+use super::time_bucket::{TimeBucket, fits_shape};
+use super::time_format::{NotAFormat, TimeFormat};
+use super::time_reading::TimeReading;
+use crate::record::NamedZone;
 
 /// A key template: literal text and variables. The default has no pieces: it stands for one that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     /// Literals and variables in order; no two variables are neighbours.
     pub pieces: Vec<TemplatePiece>,
+    /// A character that the values of variables do not contain, if the table declares one. A variable with a format of fixed length is exempt.
+    pub separator: Option<char>,
 }
 
 /// A piece of a [`Template`].
@@ -49,27 +56,34 @@ impl TemplatePiece {
 pub enum ValueFormat {
     /// As it is: text, a number's digits, `true` or `false`.
     Plain,
-    /// The UTC day of a time, `yyyy-mm-dd`.
-    Day,
+    /// The part of the calendar that a time lies in.
+    Time(TimeFormat),
 }
 
 impl ValueFormat {
-    /// Every format that a template can name; the name follows the variable's after a colon.
-    const NAMED: [Self; 1] = [Self::Day];
-
-    /// Its name in a template; `None` for the format of a variable without one.
-    pub(super) fn name(self) -> Option<&'static str> {
+    /// The format of a time; `None` for the format of a variable without one.
+    #[must_use]
+    pub fn time(self) -> Option<TimeFormat> {
         match self {
             Self::Plain => None,
-            Self::Day => Some("day"),
+            Self::Time(format) => Some(format),
+        }
+    }
+
+    /// The same format of a value that is read in this way.
+    #[must_use]
+    pub(super) fn read_as(self, reading: TimeReading) -> Self {
+        match self {
+            Self::Plain => self,
+            Self::Time(format) => Self::Time(TimeFormat { reading, ..format }),
         }
     }
 
     /// For a format of fixed length, what its text looks like: `0` stands for any digit.
-    fn shape(self) -> Option<&'static str> {
+    pub(super) fn shape(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
-            Self::Day => Some("0000-00-00"),
+            Self::Time(format) => Some(format.bucket.shape()),
         }
     }
 }
@@ -88,7 +102,7 @@ pub(super) enum NotATemplate {
     /// Two variables follow each other.
     Neighbours(String, String),
     /// `{variable:format}` with a format that does not exist.
-    UnknownFormat(String),
+    UnknownFormat(NotAFormat),
 }
 
 impl fmt::Display for NotATemplate {
@@ -105,11 +119,11 @@ impl fmt::Display for NotATemplate {
                 f,
                 "`{{{first}}}` and `{{{second}}}` follow each other, and a key could be split in several ways; put text between them"
             ),
-            Self::UnknownFormat(format) => {
-                let known: Vec<&str> = ValueFormat::NAMED.iter().filter_map(|format| format.name()).collect();
-                write!(f, "unknown format `{format}`; known formats are {}", listed(&known))?;
-                f.write_str(&did_you_mean(format, known))
+            Self::UnknownFormat(NotAFormat::UnknownBucket(format)) => {
+                write!(f, "unknown format `{format}`; known formats are {}", listed(TimeBucket::NAMES))?;
+                f.write_str(&did_you_mean(format, TimeBucket::NAMES.iter().copied()))
             }
+            Self::UnknownFormat(NotAFormat::UnknownZone(zone)) => f.write_str(&unknown_zone(zone)),
         }
     }
 }
@@ -117,7 +131,8 @@ impl fmt::Display for NotATemplate {
 impl NotATemplate {
     pub(super) fn code(&self) -> ProblemCode {
         match self {
-            Self::UnknownFormat(_) => ProblemCode::UnknownFormat,
+            Self::UnknownFormat(NotAFormat::UnknownBucket(_)) => ProblemCode::UnknownFormat,
+            Self::UnknownFormat(NotAFormat::UnknownZone(_)) => ProblemCode::UnknownTimeZone,
             Self::InvalidName(_) => ProblemCode::InvalidName,
             Self::Empty | Self::Braces | Self::Nameless | Self::Neighbours(..) => {
                 ProblemCode::InvalidTemplate
@@ -126,13 +141,19 @@ impl NotATemplate {
     }
 }
 
+/// The message about a zone that is not in the database.
+pub(super) fn unknown_zone(zone: &str) -> String {
+    let nearest = did_you_mean(zone, NamedZone::names());
+    format!("unknown time zone `{zone}`; write a name of the IANA database, such as `Europe/Berlin`{nearest}")
+}
+
 /// Splits `bought_at:day` into the name and the format.
 pub(super) fn split_format(variable: &str) -> Result<(&str, ValueFormat), NotATemplate> {
     let Some((name, format)) = variable.rsplit_once(':') else { return Ok((variable, ValueFormat::Plain)) };
-    match ValueFormat::NAMED.into_iter().find(|known| known.name() == Some(format)) {
-        Some(format) if !name.is_empty() => Ok((name, format)),
-        Some(_) => Err(NotATemplate::Nameless),
-        None => Err(NotATemplate::UnknownFormat(format.to_owned())),
+    match TimeFormat::parse(format) {
+        Ok(format) if !name.is_empty() => Ok((name, ValueFormat::Time(format))),
+        Ok(_) => Err(NotATemplate::Nameless),
+        Err(problem) => Err(NotATemplate::UnknownFormat(problem)),
     }
 }
 
@@ -169,7 +190,10 @@ impl Template {
             previous = Some(name);
             rest = after;
         }
-        if pieces.is_empty() { Err(NotATemplate::Empty) } else { Ok(Self { pieces }) }
+        if pieces.is_empty() {
+            return Err(NotATemplate::Empty);
+        }
+        Ok(Self { pieces, separator: None })
     }
 
     /// The key of these values, which are aligned with the owner's list of variables and already formatted. A variable
@@ -206,7 +230,8 @@ impl Template {
             let Some((value, left)) = length.and_then(|length| left.split_at_checked(length)) else {
                 return false;
             };
-            if value.is_empty() || !bind(index, value, bindings) {
+            let is_separated = self.separator.is_some_and(|separator| value.contains(separator));
+            if value.is_empty() || is_separated || !bind(index, value, bindings) {
                 return false;
             }
             rest = left;
@@ -237,19 +262,16 @@ impl Template {
                 _ => continue,
             }
             let (a, b) = (mine.get(i), theirs.get(j));
-            if a == Some(&TemplateSymbol::Rest) {
+            if a.is_some_and(TemplateSymbol::is_rest) {
                 open.push((i + 1, j));
             }
-            if b == Some(&TemplateSymbol::Rest) {
+            if b.is_some_and(TemplateSymbol::is_rest) {
                 open.push((i, j + 1));
             }
             if let (Some(a), Some(b)) = (a, b)
                 && a.meets(b)
             {
-                open.push((
-                    i + usize::from(*a != TemplateSymbol::Rest),
-                    j + usize::from(*b != TemplateSymbol::Rest),
-                ));
+                open.push((i + usize::from(!a.is_rest()), j + usize::from(!b.is_rest())));
             }
         }
         false
@@ -274,7 +296,10 @@ impl Template {
             match piece {
                 TemplatePiece::Literal(text) => symbols.extend(text.chars().map(TemplateSymbol::Exactly)),
                 TemplatePiece::Variable(_, format) => match format.shape() {
-                    None => symbols.extend([TemplateSymbol::Any, TemplateSymbol::Rest]),
+                    None => symbols.extend([
+                        TemplateSymbol::Any { except: self.separator },
+                        TemplateSymbol::Rest { except: self.separator },
+                    ]),
                     Some(shape) => symbols.extend(shape.chars().map(|character| match character {
                         '0' => TemplateSymbol::Digit,
                         other => TemplateSymbol::Exactly(other),
@@ -291,19 +316,37 @@ impl Template {
 enum TemplateSymbol {
     Exactly(char),
     Digit,
-    Any,
-    /// Any number of any characters, none included.
-    Rest,
+    /// Any character but the separator.
+    Any {
+        except: Option<char>,
+    },
+    /// Any number of such characters, none included.
+    Rest {
+        except: Option<char>,
+    },
 }
 
 impl TemplateSymbol {
+    fn is_rest(&self) -> bool {
+        match self {
+            Self::Rest { .. } => true,
+            Self::Exactly(_) | Self::Digit | Self::Any { .. } => false,
+        }
+    }
+
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exactly(a), Self::Exactly(b)) => a == b,
             (Self::Exactly(character), Self::Digit) | (Self::Digit, Self::Exactly(character)) => {
                 character.is_ascii_digit()
             }
-            (Self::Digit, Self::Digit) | (Self::Any | Self::Rest, _) | (_, Self::Any | Self::Rest) => true,
+            (Self::Exactly(character), Self::Any { except } | Self::Rest { except })
+            | (Self::Any { except } | Self::Rest { except }, Self::Exactly(character)) => {
+                *except != Some(*character)
+            }
+            // A separator never is a digit, so any digit will do; and two separators leave other characters.
+            (Self::Digit | Self::Any { .. } | Self::Rest { .. }, Self::Digit)
+            | (_, Self::Any { .. } | Self::Rest { .. }) => true,
         }
     }
 }
@@ -348,11 +391,7 @@ fn match_chunk<'t>(
             TemplatePiece::Variable(index, format) => {
                 let shape = format.shape()?;
                 let (value, after) = rest.split_at_checked(shape.len())?;
-                let fits = shape.bytes().zip(value.bytes()).all(|(expected, byte)| match expected {
-                    b'0' => byte.is_ascii_digit(),
-                    other => byte == other,
-                });
-                if !fits || !bound(*index, value) {
+                if !fits_shape(value, shape) || !bound(*index, value) {
                     return None;
                 }
                 rest = after;
@@ -437,7 +476,14 @@ mod tests {
             assert_eq!(problem(&format!("A#{{{name}}}")), NotATemplate::InvalidName(name.into()));
         }
         assert_eq!(problem("{a}{b:day}"), NotATemplate::Neighbours("a".into(), "b:day".into()));
-        assert_eq!(problem("{a:dya}"), NotATemplate::UnknownFormat("dya".into()));
+        let unknown = |format| NotATemplate::UnknownFormat(format);
+        assert_eq!(problem("{a:dya}"), unknown(NotAFormat::UnknownBucket("dya".into())));
+        assert_eq!(problem("{a:dya@Europe/Berlin}"), unknown(NotAFormat::UnknownBucket("dya".into())));
+        for zone in ["Europe/Berlyn", "europe/berlin", ""] {
+            let problem = problem(&format!("{{a:day@{zone}}}"));
+            assert_eq!(problem, unknown(NotAFormat::UnknownZone(zone.into())), "{zone}");
+        }
+        assert_eq!(problem("{:day@Europe/Berlin}"), NotATemplate::Nameless);
     }
 
     #[test]
@@ -466,6 +512,16 @@ mod tests {
             ("D#{at:day}", "D#2026-O2-06", None),
             ("D#{at:day}", "D#éééé-02-06", None),
             ("{at:day}#{rest}", "2026-02-06#x", Some(&["2026-02-06", "x"])),
+            // The other formats have fixed lengths, too, with a zone or without.
+            ("D#{at:day@Europe/Berlin}", "D#2026-02-06", Some(&["2026-02-06"])),
+            ("{at:minute}#{rest}", "2026-02-06T14:30#x", Some(&["2026-02-06T14:30", "x"])),
+            ("{at:minute}", "2026-02-06T14", None),
+            ("{a}#{at:hour}", "x#2026-02-06T14", Some(&["x", "2026-02-06T14"])),
+            ("{a}#{at:week}#{b}", "x#2026-06#2026-W06#z", Some(&["x#2026-06", "2026-W06", "z"])),
+            ("{at:month}", "2026-02", Some(&["2026-02"])),
+            ("{at:quarter}", "2026-Q1", Some(&["2026-Q1"])),
+            ("{at:quarter}", "2026-01", None),
+            ("{at:year}#{at:month}", "2026#2026-02", Some(&["2026", "2026-02"])),
             // The first `#` is followed by no day, so the variable goes on.
             ("{a}#{at:day}#{b}", "x#y#2026-02-06#z", Some(&["x#y", "2026-02-06", "z"])),
             ("{a}#{at:day}", "x#2026-02-06#2026-02-07", Some(&["x#2026-02-06", "2026-02-07"])),
@@ -492,6 +548,24 @@ mod tests {
     }
 
     #[test]
+    fn a_separator_limits_what_variables_match() {
+        let separated = |text: &str| Template { separator: Some('#'), ..template(text) };
+        for (text, key, matches) in [
+            ("ORDER#{a}", "ORDER#1", true),
+            ("ORDER#{a}", "ORDER#1#ITEM#2", false),
+            ("{a}-{b}#{c}", "x-y-z#1", true),
+            ("{a}-{b}#{c}", "x#-y#1", false),
+        ] {
+            assert_eq!(separated(text).parse(key, &mut [None; 3]), matches, "{text} against {key}");
+        }
+        let (order, line) = (separated("ORDER#{a}"), separated("ORDER#{a}#ITEM#{b}"));
+        assert!(!order.overlaps(&line) && !line.overlaps(&order));
+        // Keys of rollups are not restricted: one of these can be the key of an order.
+        assert!(order.overlaps(&template("ORDER#{a}")) && template("{any}").overlaps(&order));
+        assert!(!order.overlaps(&template("ORDER#{a}#ROLLUP")));
+    }
+
+    #[test]
     fn overlaps_of_everyday_keys() {
         for (a, b, overlap) in [
             ("QUESTION#{id}", "QUESTION#{id}", true),
@@ -501,6 +575,9 @@ mod tests {
             ("ROLLUP#{any}", "ROLLUP#TOTAL", true),
             ("ROLLUP#DAY#{at:day}", "ROLLUP#DAY#TOTAL", false),
             ("ROLLUP#DAY#{at:day}", "ROLLUP#DAY#2026-02-06", true),
+            ("ROLLUP#{at:day}", "ROLLUP#{at:hour}", false),
+            ("ROLLUP#{at:month}", "ROLLUP#{at:quarter}", false),
+            ("ROLLUP#{at:week}", "ROLLUP#{at:week@Europe/Berlin}", true),
             ("{id}", "x", true),
             ("{id}x", "x", false),
             ("A#{id}", "A#", false),

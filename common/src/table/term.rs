@@ -82,6 +82,14 @@ pub struct BoundTemplate {
 }
 
 impl BoundTemplate {
+    /// The values that it is rendered from, with their formats.
+    pub(super) fn values(&self) -> impl Iterator<Item = (&Term, ValueFormat)> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            BoundPiece::Literal(_) => None,
+            BoundPiece::Value(term, format) => Some((term, *format)),
+        })
+    }
+
     /// The values that it is rendered from.
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
         self.pieces.iter().filter_map(BoundPiece::term)

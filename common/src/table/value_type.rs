@@ -104,7 +104,7 @@ impl ValueType {
     pub(super) fn fits_key(self, format: ValueFormat) -> bool {
         match format {
             ValueFormat::Plain => self.is_ordered() || self == Self::Bool,
-            ValueFormat::Day => self.is_ordered(),
+            ValueFormat::Time(_) => self.is_ordered(),
         }
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::commit::{CommitOutcome, ExportedImage, ItemRecords, Ledger, SourceItem};
-use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::entity::{ItemCandidates, SourceKey};
 use afterwrite::projection::{LookupKey, lookup_keys};
 use afterwrite::record::{Image, Item, Timestamp};
 use afterwrite::sink::{Bucket, Tables};
@@ -63,7 +63,7 @@ pub(crate) struct MapStep<'s, B, T, C> {
 /// An item of a page with its image.
 struct ExportedItem<'p> {
     source: &'p SourceKey<'p>,
-    identity: ItemIdentity<'p, 'p>,
+    candidates: ItemCandidates<'p, 'p>,
     image: Image<'static>,
 }
 
@@ -196,13 +196,11 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
         };
         let wanted = items.iter().zip(&sources).filter_map(|(item, source)| {
             let source = source.as_ref()?;
-            let identity = source.identify(&model)?;
-            let is_wanted = is_counted(identity.entity) && identity.entity.offers.is_empty() != is_looked_up;
-            is_wanted.then(|| ExportedItem {
-                source,
-                identity,
-                image: Image::from_item(item, &model.attributes),
-            })
+            let candidates = source.candidates(&model);
+            let image = Image::from_item(item, &model.attributes);
+            let entity = candidates.in_state(&image)?.entity;
+            let is_wanted = is_counted(entity) && entity.offers.is_empty() != is_looked_up;
+            is_wanted.then_some(ExportedItem { source, candidates, image })
         });
         let wanted = self.with_lookups(wanted.collect()).await?;
         if wanted.is_empty() {
@@ -211,7 +209,7 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
         let at = self.request.exported_at();
         let exported = wanted.iter().map(|item| {
             let source =
-                SourceItem { source: item.source, identity: &item.identity, records: ItemRecords::new() };
+                SourceItem { source: item.source, candidates: &item.candidates, records: ItemRecords::new() };
             (source, ExportedImage { image: item.image.clone(), at })
         });
         let deadline = self.deadline();
@@ -227,7 +225,7 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
             .iter()
             .map(|item| {
                 // The ledger reports an item whose keys cannot be made.
-                let keys = lookup_keys(&self.model, &item.identity, &item.image).unwrap_or_default();
+                let keys = lookup_keys(&self.model, &item.candidates, &item.image).unwrap_or_default();
                 keys.into_iter().map(LookupKey::into_owned).collect()
             })
             .collect();

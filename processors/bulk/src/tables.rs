@@ -192,6 +192,11 @@ impl<T: Tables, C: Clock> Tables for CountingTables<T, C> {
         Ok(ReadSnapshot { items: items.collect(), server_time: self.clock.now() })
     }
 
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        self.wait_for_lookups(keys.len()).await;
+        self.deployed.read_looked_up(keys).await
+    }
+
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         if self.is_lookup(&write.key) {
             return self.write_lookup(write).await;

@@ -274,6 +274,7 @@ mod tests {
             "model ddl m --out d",
             "model check m --json",
             "model show",
+            "model schema --out f",
             "model explain m --item - --given a=b --table t",
             "model diff a b --items e=5",
             "model test d --model m --json",

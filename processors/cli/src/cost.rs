@@ -197,7 +197,9 @@ impl CostArguments {
     }
 }
 
+/// The index that a lookup queries, and its table; `None` if items are read by their primary keys.
 fn lookup_index(model: &Model, lookup: &Lookup) -> Option<(String, TableIndex)> {
+    lookup.index()?;
     let table = model.tables.get(model.entities.get(lookup.of)?.table)?;
     let sort = lookup.sort.as_ref().map(|(name, _)| Arc::clone(name));
     let keys = [Some(Arc::clone(&lookup.partition.0)), sort].into_iter().flatten().collect();

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::table::{Column, ColumnType, Dataset, Model};
+use afterwrite::table::{Column, ColumnType, Dataset, Model, TimeReading};
 use arrow_schema::{Field, Schema, SchemaRef};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{
@@ -55,17 +55,32 @@ pub fn arrow_schema(dataset: &Dataset) -> SchemaRef {
     Arc::new(Schema::new(columns.chain(common).collect::<Vec<_>>()))
 }
 
-/// A hash of the model's generation and the dataset's columns and partition. After any of them has changed, everything can be
-/// exported again under other keys.
+/// A hash of the model's generation, the dataset's columns and partition, and the conditions on its items. After any of them has changed,
+/// everything can be exported again under other keys.
 pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{}\n", model.generation));
     for column in &dataset.columns {
-        let Column { name, column_type, source, required, .. } = column;
+        let Column { name, column_type, source, required, reading, .. } = column;
         hash.update(format!("{name} {column_type} {source} {required}\n"));
+        hash_reading(&mut hash, *reading);
     }
     hash.update(&*dataset.partition_source);
+    let entity = model.entities.get(dataset.of).map(|entity| entity.describe(model, dataset.of));
+    let conditions = [dataset.describe(model).when, entity.and_then(|entity| entity.when)];
+    for condition in conditions.into_iter().flatten() {
+        hash.update(format!("\n{condition}"));
+    }
+    if let Some(format) = dataset.partition.1.time() {
+        hash_reading(&mut hash, format.reading);
+    }
     hex(&hash.finalize(), 4)
+}
+
+fn hash_reading(hash: &mut Sha256, reading: TimeReading) {
+    if reading.is_declared() {
+        hash.update(format!("read as {reading}\n"));
+    }
 }
 
 /// A hash of the fingerprints of all datasets of a model.

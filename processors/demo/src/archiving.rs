@@ -101,7 +101,7 @@ impl ArchivingFunction {
         let stream = Firehose::new(&firehose.client(), Arc::from(STREAM));
         let archiver =
             ChangeArchiver::new(stream, S3Bucket::new(&s3.client(), Arc::from(BUCKET)), SystemClock);
-        let invalidator = CacheInvalidator::new(Arc::clone(model), Some(CountingCache), None, SystemClock);
+        let invalidator = CacheInvalidator::new(Some(CountingCache), None, SystemClock);
         let tables = SourceTables::new(Arc::clone(model), table_names.to_vec());
         let relay = StreamRelay::new(tables, Some(invalidator), Some(archiver), SystemClock);
         Ok(Self { s3, firehose, relay, totals: Mutex::default() })

@@ -67,7 +67,7 @@ impl Serialize for ItemValue {
 }
 
 /// An item of a JSON object: texts, numbers, booleans, nulls, lists and maps are attributes of the same type. A number that JSON
-/// cannot hold exactly is written as by [`exact`].
+/// cannot hold exactly is written as by [`exact`], a set of texts as `{"SS": ["a", "b"]}`.
 #[must_use]
 pub fn item(attributes: Value) -> SdkItem {
     with(SdkItem::new(), attributes)
@@ -97,11 +97,24 @@ pub fn attribute(value: Value) -> AttributeValue {
         Value::Number(number) => AttributeValue::N(number.to_string()),
         Value::String(text) => AttributeValue::S(text),
         Value::Array(values) => AttributeValue::L(values.into_iter().map(attribute).collect()),
-        Value::Object(members) => match members.get("N") {
-            Some(Value::String(digits)) => AttributeValue::N(digits.clone()),
+        Value::Object(members) => match (members.get("N"), members.get("SS")) {
+            (Some(Value::String(digits)), _) => AttributeValue::N(digits.clone()),
+            (_, Some(Value::Array(texts))) => {
+                AttributeValue::Ss(texts.iter().filter_map(owned_text).collect())
+            }
             _ => AttributeValue::M(item(Value::Object(members))),
         },
     }
+}
+
+fn owned_text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+/// The texts of a set; none if the attribute is absent or not a set of texts.
+#[must_use]
+pub fn texts_of<'i>(item: &'i SdkItem, name: &str) -> &'i [String] {
+    item.get(name).and_then(|value| value.as_ss().ok()).map_or(&[], Vec::as_slice)
 }
 
 /// The text of an attribute; empty if the attribute is absent or not a text.

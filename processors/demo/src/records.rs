@@ -133,13 +133,14 @@ fn item_json(item: &HashMap<String, AttributeValue>) -> Value {
     Value::Object(item.iter().map(|(name, value)| (name.clone(), value_json(value))).collect::<Map<_, _>>())
 }
 
-/// A value in DynamoDB's JSON. Workloads write no binary values and no sets.
+/// A value in DynamoDB's JSON. Workloads write no binary values, and no sets but of texts.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the SDK keeps the variant for unknown types private")]
 fn value_json(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::S(text) => json!({ "S": text }),
         AttributeValue::N(digits) => json!({ "N": digits }),
         AttributeValue::Bool(flag) => json!({ "BOOL": flag }),
+        AttributeValue::Ss(texts) => json!({ "SS": texts }),
         AttributeValue::L(list) => json!({ "L": list.iter().map(value_json).collect::<Vec<_>>() }),
         AttributeValue::M(map) => json!({ "M": item_json(map) }),
         _ => json!({ "NULL": true }),

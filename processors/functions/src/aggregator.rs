@@ -10,7 +10,7 @@ use afterwrite::clock::Clock;
 use afterwrite::commit::{
     CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
 };
-use afterwrite::entity::SourceKey;
+use afterwrite::entity::{ItemCandidates, SourceKey};
 use afterwrite::record::{ChangeRecord, Operation, Timestamp};
 use afterwrite::sink::Tables;
 use afterwrite::table::{Entity, OnExpiry};
@@ -90,7 +90,7 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
         let CommitOutcome { failures: uncommitted, parked, unwritable_mirrors, totals } = outcome;
         failures.extend(uncommitted);
         let is_unmatched = |record: &&IdentifiedRecord<'_>| {
-            record.source.is_ok() && record.identity.is_none() && !record.is_heartbeat()
+            record.source.is_ok() && !record.is_matched() && !record.is_heartbeat()
         };
         let now = self.ledger.clock().now();
         Ok(AggregatedBatch {
@@ -113,7 +113,7 @@ fn group_by_item<'b>(
 ) -> Result<(Vec<SourceItem<'b>>, Vec<RecordFailure>)> {
     let (mut items, mut failures) = (Vec::<SourceItem<'b>>::with_capacity(records.len()), Vec::new());
     let mut positions: HashMap<&SourceKey<'_>, usize> = HashMap::with_capacity(records.len());
-    for IdentifiedRecord { index, record, source, identity } in records {
+    for IdentifiedRecord { index, record, source, candidates } in records {
         let source = match *source {
             Ok(source) => source,
             Err(error) => {
@@ -121,10 +121,12 @@ fn group_by_item<'b>(
                 continue;
             }
         };
-        let Some(identity) = identity.as_ref().filter(|identity| is_used(identity.entity)) else { continue };
+        let Some(candidates) = candidates.as_ref().filter(|candidates| candidates.any(is_used)) else {
+            continue;
+        };
         let defect = match record {
-            Ok(change) if lacks_counted_image(change, identity.entity) => {
-                Some(record_error(missing_image(change, identity.entity, "the model"))?)
+            Ok(change) if lacks_counted_image(change, candidates) => {
+                Some(record_error(missing_image(change, candidates, "the model"))?)
             }
             Ok(_) | Err(_) => None,
         };
@@ -133,7 +135,7 @@ fn group_by_item<'b>(
             Some(item) => item.records.push(record),
             None => {
                 positions.insert(source, items.len());
-                items.push(SourceItem { source, identity, records: ItemRecords::from([record]) });
+                items.push(SourceItem { source, candidates, records: ItemRecords::from([record]) });
             }
         }
     }
@@ -146,9 +148,9 @@ fn is_used(entity: &Entity) -> bool {
 }
 
 /// Whether a record lacks an image that is needed to count it.
-fn lacks_counted_image(record: &ChangeRecord<'_>, entity: &Entity) -> bool {
+fn lacks_counted_image(record: &ChangeRecord<'_>, candidates: &ItemCandidates<'_, '_>) -> bool {
     let lacks_new = record.operation != Operation::Remove && record.new.is_none();
-    let must_settle = record.expired && entity.on_expiry == OnExpiry::Keep;
+    let must_settle = record.expired && candidates.any(|entity| entity.on_expiry == OnExpiry::Keep);
     lacks_new || (must_settle && !record.old.is_present())
 }
 

@@ -3,10 +3,10 @@
 use std::result::Result as StdResult;
 
 use afterwrite::commit::RecordFailure;
-use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::entity::{ItemCandidates, SourceKey};
 use afterwrite::heartbeat::heartbeat_time;
 use afterwrite::record::{BadRecord, ChangeRecord, RecordBatch, StreamView, Timestamp, decode};
-use afterwrite::table::{Entity, Model};
+use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{BatchResponse, EventSource};
 
@@ -18,11 +18,19 @@ pub(crate) struct IdentifiedRecord<'b> {
     pub(crate) record: StdResult<&'b ChangeRecord<'b>, &'b BadRecord<'b>>,
     /// The item, or why nothing can be derived from the record.
     pub(crate) source: StdResult<&'b SourceKey<'b>, &'b Error>,
-    /// The item's entity in the model; `None` if it matches no entity.
-    pub(crate) identity: Option<ItemIdentity<'b, 'b>>,
+    /// The entities that the item's key allows; `None` if no entity has such a key.
+    pub(crate) candidates: Option<ItemCandidates<'b, 'b>>,
 }
 
 impl IdentifiedRecord<'_> {
+    /// Whether the item is of an entity before or after the change. A malformed record does not show it: then its key decides.
+    pub(crate) fn is_matched(&self) -> bool {
+        self.candidates.as_ref().is_some_and(|candidates| match self.record {
+            Ok(record) => candidates.match_change(record),
+            Err(_) => true,
+        })
+    }
+
     /// Whether it is a change of a table's heartbeat.
     pub(crate) fn is_heartbeat(&self) -> bool {
         self.source.is_ok_and(SourceKey::is_heartbeat)
@@ -70,7 +78,11 @@ pub(crate) fn identify_records<'b>(
             index,
             record: record.as_ref().map_err(AsRef::as_ref),
             source: source.as_ref(),
-            identity: source.as_ref().ok().and_then(|source| source.identify(model)),
+            candidates: source
+                .as_ref()
+                .ok()
+                .map(|source| source.candidates(model))
+                .filter(|candidates| !candidates.is_empty()),
         })
         .collect()
 }
@@ -124,13 +136,17 @@ pub(crate) fn newest_heartbeat(
 
 /// A record without an image that `reader` needs. If the stream does not carry the image, the batch fails ([`ErrorKind::Stream`]); if it
 /// does, or the record does not name its view type, the record is malformed ([`ErrorKind::Record`]).
-pub(crate) fn missing_image(record: &ChangeRecord<'_>, entity: &Entity, reader: &str) -> Error {
+pub(crate) fn missing_image(
+    record: &ChangeRecord<'_>,
+    candidates: &ItemCandidates<'_, '_>,
+    reader: &str,
+) -> Error {
     let kind = match record.view {
         Some(StreamView::NewAndOldImages) | None => ErrorKind::Record,
         Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) => ErrorKind::Stream,
     };
     Error::new(kind, format!("the stream's records lack an image that {reader} needs"))
         .with("view type", record.view.map_or("unknown", StreamView::name))
-        .with("entity", entity.name.as_ref())
+        .with("entity", candidates.iter().next().map_or("", |identity| &*identity.entity.name))
         .hint("Set the table's stream to NEW_AND_OLD_IMAGES")
 }

@@ -56,8 +56,7 @@ impl ProjectionHost {
                 }
                 ProjectionKind::Invalidate => {
                     let (cache, paths) = (settings.cache()?, Box::pin(settings.path_target()).await?);
-                    let model = config.model.clone();
-                    invalidator = Some(CacheInvalidator::new(model, cache, paths, SystemClock));
+                    invalidator = Some(CacheInvalidator::new(cache, paths, SystemClock));
                 }
                 ProjectionKind::Archive => archiver = Some(Box::pin(start_archiver(&settings)).await?),
             }

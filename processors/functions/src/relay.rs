@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::commit::RecordFailure;
+use afterwrite::entity::ItemCandidates;
 use afterwrite::projection::archive_line;
 use afterwrite::record::{ChangeRecord, Operation, RecordBatch, StreamView, Timestamp};
 use afterwrite::relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
@@ -188,16 +189,15 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
     ) -> Result<Option<InvalidationChange<'b>>> {
         let record = item.record.map_err(|bad| bad.error.restated())?;
         item.source.map_err(Error::restated)?;
-        let Some(identity) = item.identity.as_ref().filter(|identity| !identity.entity.caches.is_empty())
-        else {
-            return Ok(None);
-        };
+        let has_caches =
+            |candidates: &&ItemCandidates<'_, '_>| candidates.any(|entity| !entity.caches.is_empty());
+        let Some(candidates) = item.candidates.as_ref().filter(has_caches) else { return Ok(None) };
         if lacks_image(record) {
-            return Err(missing_image(record, identity.entity, "invalidating caches"));
+            return Err(missing_image(record, candidates, "invalidating caches"));
         }
         let old = record.old.decode(&self.model().attributes)?;
         let (index, event_id, new) = (item.index, &*record.event_id, record.new.as_ref());
-        Ok(Some(InvalidationChange { record: index, event_id, identity, old, new, stage }))
+        Ok(Some(InvalidationChange { record: index, event_id, candidates, old, new, stage }))
     }
 
     async fn archive(
@@ -219,8 +219,8 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
                 before += 1;
                 continue;
             }
-            let known = record.identity.as_ref().filter(|_| record.record.is_ok());
-            match archive_line(json, self.secrets.of(known)) {
+            let secrets = self.secrets.of_change(record.record.ok().zip(record.candidates.as_ref()));
+            match archive_line(json, &secrets) {
                 Ok(text) => texts.push((record.index, text)),
                 Err(error) => failures.push(RecordFailure { index: record.index, error }),
             }
@@ -242,7 +242,7 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         match self.model().archive {
             ArchiveScope::All => true,
             ArchiveScope::Matched => {
-                let is_known = record.identity.is_some() || record.is_heartbeat();
+                let is_known = record.is_matched() || record.is_heartbeat();
                 is_known || record.record.is_err() || record.source.is_err()
             }
         }
@@ -250,14 +250,14 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
 
     /// A stream that does not carry the images of a dataset's rows must not fill the archive unnoticed.
     fn check_dataset_images(&self, item: &IdentifiedRecord<'_>) -> Result<()> {
-        let (Ok(record), Some(identity)) = (item.record, &item.identity) else { return Ok(()) };
+        let (Ok(record), Some(candidates)) = (item.record, &item.candidates) else { return Ok(()) };
         let may_lack_images = match record.view {
             Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) => true,
             Some(StreamView::NewAndOldImages) | None => false,
         };
         let is_incomplete = may_lack_images && lacks_image(record);
-        if is_incomplete && self.model().datasets_of(identity.entity).next().is_some() {
-            return Err(missing_image(record, identity.entity, "a dataset"));
+        if is_incomplete && candidates.any(|entity| !entity.datasets.is_empty()) {
+            return Err(missing_image(record, candidates, "a dataset"));
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! The attributes that never leave the table.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use afterwrite::entity::ItemIdentity;
-use afterwrite::record::AttributePath;
+use afterwrite::entity::ItemCandidates;
+use afterwrite::record::{AttributePath, ChangeRecord};
 use afterwrite::table::Model;
 
 /// The secret attributes of a model, as they are removed from the lines of the archive and of recordings.
@@ -21,10 +22,30 @@ impl SecretAttributes {
         Self { all: paths.into_iter().cloned().collect() }
     }
 
-    /// The attributes that are removed from a record's line: the secrets of the item's entity. An item that matches no entity, or a
-    /// malformed record, may hold those of any.
+    /// The attributes that are removed from the line of a change: the secrets of the entities that the item was of before and after it. An
+    /// item that is of no entity in one of these states, or a malformed record (`None`), may hold the secrets of any entity.
     #[must_use]
-    pub fn of<'s>(&'s self, identity: Option<&ItemIdentity<'s, '_>>) -> &'s [AttributePath] {
-        identity.map_or(&self.all, |identity| &identity.entity.secrets)
+    pub fn of_change<'s>(
+        &'s self,
+        change: Option<(&ChangeRecord<'_>, &ItemCandidates<'s, '_>)>,
+    ) -> Cow<'s, [AttributePath]> {
+        let Some((record, candidates)) = change else { return Cow::Borrowed(&self.all) };
+        if let Some(identity) = candidates.by_key() {
+            return Cow::Borrowed(&identity.entity.secrets);
+        }
+        let before = record.old.is_present().then(|| candidates.before(record));
+        let after = record.new.is_some().then(|| candidates.after(record));
+        match (before, after) {
+            (Some(None), _) | (_, Some(None)) | (None, None) => Cow::Borrowed(&self.all),
+            (Some(Some(identity)), None) | (None, Some(Some(identity))) => {
+                Cow::Borrowed(&identity.entity.secrets)
+            }
+            (Some(Some(before)), Some(Some(after))) if std::ptr::eq(before.entity, after.entity) => {
+                Cow::Borrowed(&after.entity.secrets)
+            }
+            (Some(Some(before)), Some(Some(after))) => {
+                Cow::Owned(before.entity.secrets.iter().chain(&after.entity.secrets).cloned().collect())
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! AWS SDK client ──HTTP, loopback──▶ dynamodb ──stream──▶ event source mapping ──event, as Lambda delivers it──▶ handler
 //! handler ──HTTP, loopback──▶ firehose ──objects──▶ s3 ──notifications──▶ sqs ──▶ handler
+//! AWS SDK client ──streams, as AWS shows them──▶ stream_api ──▶ dynamodb
 //! AWS SDK client ──ImportTable──▶ imports ──objects of s3──▶ dynamodb
 //! ```
 //!
@@ -18,3 +19,4 @@ mod proxy;
 pub mod s3;
 pub mod sdk;
 pub mod sqs;
+pub mod stream_api;

@@ -1,6 +1,6 @@
 //! A proxy in front of the embedded DynamoDB: what its servers in front share.
 
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Collected, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
@@ -9,6 +9,9 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
+
+/// The header with the CRC-32 of a response of DynamoDB.
+const CHECKSUM: &str = "x-amz-crc32";
 
 /// A response of a proxy.
 pub(crate) type ProxyResponse = Response<Full<Bytes>>;
@@ -64,6 +67,19 @@ impl UpstreamProxy {
             Err(_) => unavailable(),
         }
     }
+}
+
+/// A response whose JSON body is corrected; a body that is not JSON stays.
+pub(crate) async fn replace_body(response: ProxyResponse, correct: fn(&mut Value)) -> ProxyResponse {
+    let (mut head, body) = response.into_parts();
+    let Ok(body) = body.collect().await.map(Collected::to_bytes);
+    let Ok(mut json) = serde_json::from_slice(&body) else {
+        return Response::from_parts(head, Full::new(body));
+    };
+    correct(&mut json);
+    // DynamoDB's checksum is of the uncorrected body.
+    head.headers.remove(CHECKSUM);
+    Response::from_parts(head, Full::new(Bytes::from(json.to_string())))
 }
 
 /// The response of a server that cannot be reached.

@@ -1,6 +1,6 @@
 //! The items of a source table, as operations read them.
 
-use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite::record::{Image, Item};
 use afterwrite::table::{Entity, Model};
 
@@ -9,13 +9,21 @@ use afterwrite::table::{Entity, Model};
 pub(crate) struct IdentifiedItem<'p> {
     /// Its key.
     pub(crate) source: &'p SourceKey<'p>,
-    /// Its entity, and the variables of its key.
-    pub(crate) identity: ItemIdentity<'p, 'p>,
+    /// The entities that its key allows.
+    pub(crate) candidates: ItemCandidates<'p, 'p>,
     /// The item.
     pub(crate) item: &'p Item,
 }
 
-impl IdentifiedItem<'_> {
+impl<'p> IdentifiedItem<'p> {
+    /// Its identity; `None` if it is of no entity.
+    pub(crate) fn identity(&self, model: &Model) -> Option<ItemIdentity<'p, 'p>> {
+        match self.candidates.by_key() {
+            Some(identity) => Some(identity.clone()),
+            None => self.candidates.in_state(&self.image(model)).cloned(),
+        }
+    }
+
     /// Its image, with the attributes that the model uses.
     pub(crate) fn image(&self, model: &Model) -> Image<'static> {
         Image::from_item(self.item, &model.attributes)
@@ -27,7 +35,7 @@ pub(crate) fn source_keys<'p>(model: &Model, table: usize, items: &'p [Item]) ->
     items.iter().map(|item| SourceKey::of_item(model, table, item)).collect()
 }
 
-/// The items of a page that match an entity of which something is derived in the state table.
+/// The items of a page whose keys match an entity of which something is derived in the state table.
 pub(crate) fn identified<'p>(
     model: &'p Model,
     items: &'p [Item],
@@ -36,7 +44,7 @@ pub(crate) fn identified<'p>(
     identified_of(model, items, sources, is_used)
 }
 
-/// The items of a page that match a wanted entity.
+/// The items of a page whose keys match a wanted entity.
 pub(crate) fn identified_of<'p>(
     model: &'p Model,
     items: &'p [Item],
@@ -46,8 +54,8 @@ pub(crate) fn identified_of<'p>(
     let pairs = items.iter().zip(sources);
     let identified = pairs.filter_map(|(item, source)| {
         let source = source.as_ref()?;
-        let identity = source.identify(model)?;
-        is_wanted(identity.entity).then_some(IdentifiedItem { source, identity, item })
+        let candidates = source.candidates(model);
+        candidates.any(&is_wanted).then_some(IdentifiedItem { source, candidates, item })
     });
     identified.collect()
 }

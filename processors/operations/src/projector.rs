@@ -48,7 +48,7 @@ impl<T: Tables> ItemProjector<T> {
         let mut keys: Vec<LookupKey<'static>> = Vec::new();
         for (item, image) in items {
             // An item whose keys cannot be made cannot be counted either; its projection reports that.
-            let needed = lookup_keys(&self.model, &item.identity, image).unwrap_or_default();
+            let needed = lookup_keys(&self.model, &item.candidates, image).unwrap_or_default();
             keys.extend(needed.into_iter().map(LookupKey::into_owned));
         }
         self.read(keys).await
@@ -78,7 +78,7 @@ impl<T: Tables> ItemProjector<T> {
     ) -> Result<ImageProjection> {
         let current = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.contributions);
         let sharding = ShardAssignment { source: item.source, current };
-        contributions(&self.model, &item.identity, image, outputs, sharding, targets)
+        contributions(&self.model, &item.candidates, image, outputs, sharding, targets)
     }
 }
 

@@ -36,7 +36,8 @@ impl RecordCutter {
             record.as_ref().and_then(|record| self.names.iter().position(|name| **name == *record.table));
         let source = record.as_ref().zip(table);
         let source = source.and_then(|(record, table)| SourceKey::of_keys(&self.model, table, &record.keys));
-        let identity = source.as_ref().and_then(|source| source.identify(&self.model));
-        archive_line(json, self.secrets.of(identity.as_ref()))
+        let candidates = source.as_ref().map(|source| source.candidates(&self.model));
+        let candidates = candidates.filter(|candidates| !candidates.is_empty());
+        archive_line(json, &self.secrets.of_change(record.as_ref().zip(candidates.as_ref())))
     }
 }

@@ -2,6 +2,7 @@
 
 use afterwrite::Result;
 use afterwrite::commit::RememberedLookups;
+use afterwrite::entity::{ItemCandidates, ItemIdentity};
 use afterwrite::projection::{ImageScope, LookupKey, LookupOutputs};
 use afterwrite::record::{AttributeValue, Image};
 use afterwrite::sink::Tables;
@@ -62,21 +63,25 @@ pub(crate) async fn items_of_tenant<'p, T: Tables>(
 impl TenantFilter {
     /// Whether an item belongs to the tenant: by its key's variables, else by an attribute, else by a lookup.
     pub(crate) fn matches(&self, model: &Model, item: &IdentifiedItem<'_>) -> TenantMatch {
-        let entity = item.identity.entity;
-        let variable = entity.variables.iter().position(|name| **name == *self.variable);
-        if let Some(value) = variable.and_then(|index| item.identity.variables.get(index)) {
+        // The ledger may still count an item that is of no entity any more: then its key decides.
+        let identity = item.identity(model).or_else(|| item.candidates.iter().next().cloned());
+        let Some(identity) = identity else { return TenantMatch::Outside };
+        let variable = identity.entity.variables.iter().position(|name| **name == *self.variable);
+        if let Some(value) = variable.and_then(|index| identity.variables.get(index)) {
             return Self::decided(**value == *self.value);
         }
         if let Some(value) = item.item.get(self.variable.as_str()) {
             return Self::decided(self.has_value(value));
         }
         let image = item.image(model);
-        self.by_lookup(model, item, &image).unwrap_or(TenantMatch::Outside)
+        self.by_lookup(model, &identity, &image).unwrap_or(TenantMatch::Outside)
     }
 
     /// Whether a key alone shows that an item is the tenant's.
-    pub(crate) fn matches_key(&self, names: &[std::sync::Arc<str>], values: &[&str]) -> bool {
-        names.iter().zip(values).any(|(name, value)| **name == *self.variable && **value == *self.value)
+    pub(crate) fn matches_key(&self, candidates: &ItemCandidates<'_, '_>) -> bool {
+        let mut variables =
+            candidates.iter().flat_map(|identity| identity.entity.variables.iter().zip(&identity.variables));
+        variables.any(|(name, value)| **name == *self.variable && **value == *self.value)
     }
 
     /// Whether the outputs of the lookup that decides have the tenant's value.
@@ -96,12 +101,11 @@ impl TenantFilter {
     fn by_lookup(
         &self,
         model: &Model,
-        item: &IdentifiedItem<'_>,
+        identity: &ItemIdentity<'_, '_>,
         image: &Image<'static>,
     ) -> Option<TenantMatch> {
-        let scope = ImageScope::of(model, &item.identity, image);
-        let aggregates =
-            item.identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
+        let scope = ImageScope::of(model, identity, image);
+        let aggregates = identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
         aggregates.flat_map(|aggregate| &aggregate.lookups).find_map(|used| {
             let outputs = &model.lookups.get(used.lookup)?.outputs;
             let output = outputs.iter().position(|name| **name == *self.variable)?;

@@ -9,7 +9,7 @@ use afterwrite_demo::recount::WorkloadOutcome;
 use afterwrite_demo::script::{Script, ScriptLane, ScriptStep};
 use afterwrite_demo::workload::Workload;
 use afterwrite_local::dynamodb::TableDefinition as Definition;
-use afterwrite_memory::{ItemChange, MemoryTables, TableDefinition};
+use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
 use afterwrite_tests::random::SeededRandom;
 
 use super::values::{item_of, sdk_item_of};
@@ -23,10 +23,15 @@ pub(super) fn tables(workload: &Workload, now: i64) -> MemoryTables {
     let tables = MemoryTables::new();
     tables.set_time(Timestamp::from_epoch_seconds(now));
     tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
-    for Definition { name, key, .. } in workload.tables() {
+    for Definition { name, key, indexes, .. } in workload.tables() {
         let mut definition = TableDefinition::new(name, key.partition.as_str()).streamed();
         if let Some(sort) = &key.sort {
             definition = definition.sort(sort.as_str());
+        }
+        for (name, key) in &indexes {
+            let index = IndexDefinition::new(name, key.partition.as_str());
+            let index = key.sort.iter().fold(index, |index, sort| index.sort(sort.as_str()));
+            definition = definition.index(index);
         }
         tables.create_table(definition);
     }

@@ -85,6 +85,26 @@ fn glad_matches_its_recount_with_every_fault() {
 }
 
 #[test]
+fn ecommerce_matches_its_recount_with_every_fault() {
+    assert_every_seed_matches_the_recount("ecommerce");
+}
+
+#[test]
+fn github_matches_its_recount_with_every_fault() {
+    assert_every_seed_matches_the_recount("github");
+}
+
+#[test]
+fn metering_matches_its_recount_with_every_fault() {
+    assert_every_seed_matches_the_recount("metering");
+}
+
+#[test]
+fn social_matches_its_recount_with_every_fault() {
+    assert_every_seed_matches_the_recount("social");
+}
+
+#[test]
 fn a_seed_gives_the_same_state_twice() {
     for workload in workloads::ALL.into_iter().filter(|workload| workload.model != "exambuddy") {
         let state = |seed| {

@@ -78,7 +78,7 @@ pub(super) fn relay(run: &WorkloadRun) -> (MemoryRelay, SharedStream, RecordingC
     let model = Arc::clone(run.model());
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let archiver = ChangeArchiver::new(stream.clone(), MemoryObjects::default(), clock());
-    let invalidator = CacheInvalidator::new(Arc::clone(&model), Some(cache.clone()), None, clock());
+    let invalidator = CacheInvalidator::new(Some(cache.clone()), None, clock());
     let relay = StreamRelay::new(SourceTables::new(model, names), Some(invalidator), Some(archiver), clock());
     (relay, stream, cache)
 }

@@ -18,6 +18,7 @@ fn value_of(value: &Sdk) -> AttributeValue<'static> {
         Sdk::N(digits) => AttributeValue::N(digits.parse().expect("a number")),
         Sdk::Bool(flag) => AttributeValue::Bool(*flag),
         Sdk::Null(_) => AttributeValue::Null,
+        Sdk::Ss(texts) => AttributeValue::Ss(texts.iter().map(|text| text.clone().into()).collect()),
         Sdk::L(list) => AttributeValue::L(list.iter().map(value_of).collect()),
         Sdk::M(map) => {
             let map = map.iter().map(|(name, value)| (name.clone().into(), value_of(value)));
@@ -37,14 +38,12 @@ fn sdk_value_of(value: &AttributeValue<'_>) -> Sdk {
         AttributeValue::N(number) => Sdk::N(number.to_string()),
         AttributeValue::Bool(flag) => Sdk::Bool(*flag),
         AttributeValue::Null => Sdk::Null(true),
+        AttributeValue::Ss(texts) => Sdk::Ss(texts.iter().map(ToString::to_string).collect()),
         AttributeValue::L(list) => Sdk::L(list.iter().map(sdk_value_of).collect()),
         AttributeValue::M(map) => {
             Sdk::M(map.iter().map(|(name, value)| (name.to_string(), sdk_value_of(value))).collect())
         }
-        other @ (AttributeValue::B(_)
-        | AttributeValue::Ss(_)
-        | AttributeValue::Ns(_)
-        | AttributeValue::Bs(_)) => {
+        other @ (AttributeValue::B(_) | AttributeValue::Ns(_) | AttributeValue::Bs(_)) => {
             panic!("workloads write no {}", other.type_name())
         }
     }
@@ -62,12 +61,10 @@ fn value_json(value: &AttributeValue<'_>) -> Value {
         AttributeValue::N(number) => json!({ "N": number.to_string() }),
         AttributeValue::Bool(flag) => json!({ "BOOL": flag }),
         AttributeValue::Null => json!({ "NULL": true }),
+        AttributeValue::Ss(texts) => json!({ "SS": texts }),
         AttributeValue::L(list) => json!({ "L": list.iter().map(value_json).collect::<Vec<_>>() }),
         AttributeValue::M(map) => json!({ "M": json_of(map.iter().map(|(name, value)| (&**name, value))) }),
-        other @ (AttributeValue::B(_)
-        | AttributeValue::Ss(_)
-        | AttributeValue::Ns(_)
-        | AttributeValue::Bs(_)) => {
+        other @ (AttributeValue::B(_) | AttributeValue::Ns(_) | AttributeValue::Bs(_)) => {
             panic!("workloads write no {}", other.type_name())
         }
     }

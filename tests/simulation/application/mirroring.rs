@@ -76,8 +76,11 @@ impl SimulatedApplication {
             return;
         }
         if fresh.contains_key("level") {
-            fresh.insert("highest".into(), self.integer(90));
-            let kept = ["highest_rev", "highest_of"].into_iter().filter(|_| keeps_revision);
+            let highest = self.integer(90);
+            fresh.insert("neighbours".into(), highest.clone());
+            fresh.insert("highest".into(), highest);
+            let companions = ["highest_rev", "highest_of", "neighbours_rev", "neighbours_of"];
+            let kept = companions.into_iter().filter(|_| keeps_revision);
             fresh.extend(kept.filter_map(|name| Some((name.into(), stored.get(name)?.clone()))));
             self.restore_revision(fresh, "highest");
             return;

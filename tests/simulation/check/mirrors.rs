@@ -3,7 +3,7 @@
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite_demo::exact::ExactNumber;
 
-use super::super::oracle::{ItemKind, item_kind};
+use super::super::oracle::{ItemKind, item_kind, neighbours};
 use super::super::run::SimulationRun;
 use super::super::state::{StateTable, stored};
 use super::super::store::{MAIN, Store, text};
@@ -48,10 +48,18 @@ pub(super) fn check_mirrors(state: &StateTable, items: &[(&str, Item)]) -> Vec<S
                     problems.extend(check_copy(partition, sort, name, stored(stats, name), wanted));
                 }
             }
-            ItemKind::Reading { .. } => {
+            ItemKind::Reading { sensor } => {
                 let target = (partition.to_owned(), "ROLLUP#LEVEL".to_owned());
                 let wanted = state.rollups.get(&target).and_then(|rollup| stored(rollup, "highest"));
                 problems.extend(check_copy(partition, sort, "highest", stored(item, "highest"), wanted));
+                let wanted = Some(state.number(&neighbours(sensor), "neighbours"));
+                problems.extend(check_copy(
+                    partition,
+                    sort,
+                    "neighbours",
+                    stored(item, "neighbours"),
+                    wanted,
+                ));
             }
             _ => {}
         }

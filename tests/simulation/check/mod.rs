@@ -235,10 +235,13 @@ fn settled_sums<S: Store + 'static>(
     let mut sums = MeasureSums::new();
     let mut markers = run.watcher.settled.clone();
     for record in run.streams.records.iter().filter(|record| record.is_expiry) {
-        if !item_kind(record.table, &record.partition, record.sort.as_deref()).is_kept() {
+        let Some(old) = &record.old else { continue };
+        if !item_kind(record.table, &record.partition, record.sort.as_deref()).keeps(old) {
+            // It has a marker only if it was parked before it could be read. That settles nothing.
+            let position = record.position();
+            markers.remove(&marker_key(record.table, &record.partition, record.sort.as_deref(), &position));
             continue;
         }
-        let Some(old) = &record.old else { continue };
         let (partition, sort) = (&record.partition, record.sort.as_deref());
         let is_counted = |position: &str| {
             let (partition, sort) = entry_key(record.table, partition, sort);

@@ -12,6 +12,7 @@ use crate::Result;
 use crate::projection::{ImageProjection, RollupTargets, TargetId, contributions};
 use crate::record::{Image, Position, Timestamp};
 use crate::sink::MAX_TRANSACTION_ACTIONS;
+use crate::table::OnExpiry;
 
 /// The records that one transaction has room for, oldest first.
 #[derive(Default)]
@@ -137,7 +138,7 @@ impl<'r> LedgerItem<'r> {
             let settlement = match self.records.old_image(index) {
                 // An expiry that cannot be settled must not remove the item's contributions either.
                 Some(image) if decision.expiries.contains(&index) => {
-                    match self.project(image, lookups, context, targets) {
+                    match self.settlement(image, lookups, context, targets) {
                         Ok(projection) => Some(projection),
                         Err(error) => {
                             self.records.errors.insert(index, error);
@@ -181,7 +182,7 @@ impl<'r> LedgerItem<'r> {
     /// The actions that the item's entry, its old rollups and its new ones leave. The loader refuses a model in which
     /// they leave none for one expiry.
     fn action_room(&self, context: StepContext<'_>) -> ActionRoom {
-        let rollups: usize = context.core.aggregates(self).map(|aggregate| aggregate.into.len()).sum();
+        let rollups = context.core.most_rollups(self);
         let mut room = ActionRoom {
             left: MAX_TRANSACTION_ACTIONS - 1 - rollups.min(MAX_TRANSACTION_ACTIONS - 1),
             targets: SmallVec::new(),
@@ -246,7 +247,22 @@ impl<'r> LedgerItem<'r> {
         context: StepContext<'_>,
         targets: &mut RollupTargets,
     ) -> Result<ImageProjection> {
-        contributions(&context.core.model, self.identity, image, lookups, self.sharding(), targets)
+        contributions(&context.core.model, self.candidates, image, lookups, self.sharding(), targets)
+    }
+
+    /// The settlement of an expiry: the contributions of the item as it was, if its entity keeps them.
+    fn settlement(
+        &self,
+        image: &Image<'_>,
+        lookups: &LookupResults,
+        context: StepContext<'_>,
+        targets: &mut RollupTargets,
+    ) -> Result<ImageProjection> {
+        let entity = self.candidates.in_state(image).map(|identity| identity.entity);
+        match entity.map(|entity| entity.on_expiry) {
+            Some(OnExpiry::Keep) => self.project(image, lookups, context, targets),
+            Some(OnExpiry::Subtract) | None => Ok(ImageProjection::default()),
+        }
     }
 
     fn has_extremes(&self, context: StepContext<'_>) -> bool {

@@ -26,10 +26,9 @@ use super::records::{DeliveredRecords, RecordFailure, SourceItem};
 use super::unreadable::UnreadableEntry;
 
 use crate::effect::ItemKey;
-use crate::entity::{ItemIdentity, SourceKey};
+use crate::entity::{ItemCandidates, SourceKey};
 use crate::projection::{ItemContributions, RollupTargets, ShardAssignment, TargetId};
 use crate::record::{Image, Item, Position, Timestamp};
-use crate::table::OnExpiry;
 use crate::{Error, ErrorKind};
 
 /// The step that an item of a batch waits for.
@@ -107,7 +106,7 @@ pub(super) enum Reconciliation {
 #[derive(Debug)]
 pub(crate) struct LedgerItem<'r> {
     pub(crate) source: &'r SourceKey<'r>,
-    pub(crate) identity: &'r ItemIdentity<'r, 'r>,
+    pub(crate) candidates: &'r ItemCandidates<'r, 'r>,
     pub(crate) records: DeliveredRecords<'r>,
     pub(crate) state: ItemState<'r>,
     /// The entry as it is stored, as far as known.
@@ -155,7 +154,7 @@ impl<'r> LedgerItem<'r> {
     pub(crate) fn new(item: SourceItem<'r>) -> Self {
         Self {
             source: item.source,
-            identity: item.identity,
+            candidates: item.candidates,
             records: DeliveredRecords::new(item.records),
             state: ItemState::Unread,
             entry: None,
@@ -276,7 +275,7 @@ impl<'r> LedgerItem<'r> {
         let decision = self.decision(context);
         self.old_expiries = decision.too_old_expiries.len();
         // The last image of a removed item settles its expiry, and offers outputs to the lookups of other items.
-        let is_looked_up = !self.identity.entity.offers.is_empty();
+        let is_looked_up = self.is_looked_up();
         self.records.decode_old_images(&context.core.model.attributes, |index| {
             is_looked_up || decision.expiries.contains(&index)
         });
@@ -305,10 +304,9 @@ impl<'r> LedgerItem<'r> {
             Reconciliation::Done | Reconciliation::Impossible => true,
             Reconciliation::Unneeded | Reconciliation::Needed | Reconciliation::Requested => false,
         };
-        let on_expiry = self.identity.entity.on_expiry;
         let (entry, records) = (self.entry.as_ref(), &self.records.changes);
         let judged_at = context.core.judged_at(context.now);
-        decide(entry, records, &self.markers, on_expiry, judged_at, is_item_read)
+        decide(entry, records, &self.markers, |record| self.settles(record), judged_at, is_item_read)
     }
 
     fn must_reconcile(&self) -> bool {
@@ -401,6 +399,16 @@ impl<'r> LedgerItem<'r> {
         self.decide(context)
     }
 
+    /// Whether the item can have outputs for lookups of other items.
+    pub(crate) fn is_looked_up(&self) -> bool {
+        self.candidates.any(|entity| !entity.offers.is_empty())
+    }
+
+    /// Whether the item can show mirrors.
+    pub(crate) fn has_mirrors(&self) -> bool {
+        self.candidates.any(|entity| !entity.mirrors.is_empty())
+    }
+
     /// Whether the item waits for nothing any more.
     pub(crate) fn is_finished(&self) -> bool {
         match self.state {
@@ -458,7 +466,7 @@ impl<'r> LedgerItem<'r> {
 
     /// The positions of the expiries that have to be settled.
     pub(crate) fn expiry_positions(&self) -> impl Iterator<Item = Position<'r>> {
-        let settles = self.identity.entity.on_expiry == OnExpiry::Keep;
+        let settles = self.may_settle();
         self.records.expiry_positions().filter(move |_| settles)
     }
 
@@ -502,7 +510,7 @@ impl<'r> LedgerItem<'r> {
     /// The images that may offer outputs to the lookups of other items: those of its records, and the item as its table has it
     /// while it is reconciled.
     pub(crate) fn offering_images(&self) -> impl Iterator<Item = &Image<'r>> {
-        let is_looked_up = !self.identity.entity.offers.is_empty();
+        let is_looked_up = self.is_looked_up();
         let reconciled = match &self.state {
             ItemState::AwaitingLookup(CountBasis::Table { image, .. }) => image.as_ref(),
             ItemState::AwaitingLookup(CountBasis::Records(_) | CountBasis::Unreadable)

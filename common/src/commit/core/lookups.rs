@@ -8,7 +8,7 @@ use crate::Error;
 use crate::projection::{KnownLookups, LookupKey, LookupOutputs};
 use crate::record::AttributeValue;
 
-/// How often an index is queried before the record fails. GSIs usually lag by less than a second.
+/// How often an index is queried, or the item is read, before the record fails. GSIs usually lag by less than a second.
 const MAX_INDEX_QUERIES: u32 = 3;
 
 pub(crate) type SharedOutputs = Arc<LookupOutputs>;
@@ -31,7 +31,7 @@ pub(crate) struct LookupResults(HashMap<LookupKey<'static>, LookupState>);
 enum LookupState {
     Open(OpenLookup),
     Found(SharedOutputs),
-    /// The index has no such item.
+    /// There is no such item.
     NotFound,
     Failed(Error),
 }
@@ -43,7 +43,7 @@ pub(crate) struct OpenLookup {
     pub(crate) offer: Option<Vec<AttributeValue<'static>>>,
     /// Whether it was searched among the remembered lookups, without success.
     pub(crate) is_read: bool,
-    /// How often the index was queried, without success.
+    /// How often the index was queried or the item was read, without success.
     queries: u32,
     /// Why the last attempt failed, if it can be repeated.
     delay: Option<Error>,
@@ -108,7 +108,7 @@ impl LookupResults {
         self.0.insert(key, LookupState::Failed(error));
     }
 
-    /// Notes that neither the remembered lookups nor the index have the item.
+    /// Notes that neither the remembered lookups nor the index or the table have the item.
     pub(crate) fn miss(&mut self, key: LookupKey<'static>, open: OpenLookup) {
         let open = OpenLookup { is_read: true, queries: open.queries + 1, delay: None, ..open };
         let is_last = open.queries >= MAX_INDEX_QUERIES;

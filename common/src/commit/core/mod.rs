@@ -29,9 +29,9 @@ pub use merge::RollupMerger;
 use self::keys::StateKeys;
 use super::tally::CommitTally;
 use crate::effect::{ItemKey, KeyAttribute};
-use crate::entity::key_value;
+use crate::entity::{ItemIdentity, key_value};
 use crate::record::Timestamp;
-use crate::table::{Aggregate, KeySchema, Model};
+use crate::table::{Aggregate, Entity, KeySchema, Model};
 
 /// The handling of records that cannot be counted, however often they are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,9 +97,21 @@ impl LedgerCore {
         }
     }
 
-    /// The aggregates that count such an item.
+    /// The aggregates that may count such an item.
     pub(crate) fn aggregates<'i>(&'i self, item: &'i LedgerItem<'_>) -> impl Iterator<Item = &'i Aggregate> {
-        item.identity.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index))
+        item.candidates.iter().flat_map(|identity| self.aggregates_of(identity.entity))
+    }
+
+    /// The most rollups that one state of such an item counts into.
+    pub(crate) fn most_rollups(&self, item: &LedgerItem<'_>) -> usize {
+        let rollups = |identity: &ItemIdentity<'_, '_>| {
+            self.aggregates_of(identity.entity).map(|aggregate| aggregate.into.len()).sum::<usize>()
+        };
+        item.candidates.iter().map(rollups).max().unwrap_or(0)
+    }
+
+    fn aggregates_of<'i>(&'i self, entity: &'i Entity) -> impl Iterator<Item = &'i Aggregate> {
+        entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index))
     }
 
     /// The key of an item by the texts of a [`SourceKey`](crate::entity::SourceKey); `None` if they do not match the

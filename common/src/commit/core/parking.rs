@@ -7,7 +7,7 @@ use super::marker::{MarkerState, StoredMarker};
 use super::plan::ItemWork;
 use super::records::DefectiveRecord;
 use super::{PoisonPolicy, StepContext};
-use crate::record::{AttributeValue, Position};
+use crate::record::{AttributeValue, ChangeRecord, Position};
 use crate::table::OnExpiry;
 use crate::{Error, ErrorKind};
 
@@ -48,7 +48,25 @@ impl LedgerItem<'_> {
     }
 
     pub(crate) fn must_settle(&self, record: &DefectiveRecord<'_>) -> bool {
-        record.is_expiry && self.identity.entity.on_expiry == OnExpiry::Keep
+        record.is_expiry && record.change.map_or_else(|| self.may_settle(), |change| self.settles(change))
+    }
+
+    /// Whether the expiry of a record is settled: by the entity that the item was of. An item that was of no entity has nothing to settle.
+    pub(super) fn settles(&self, record: &ChangeRecord<'_>) -> bool {
+        if self.candidates.by_key().is_some() || !record.old.is_present() {
+            return self.may_settle();
+        }
+        // An expiry that was parked before it could be read is settled, whatever its entity: that removes the mark.
+        self.is_parked_expiry(&record.position)
+            || self
+                .candidates
+                .before(record)
+                .is_some_and(|identity| identity.entity.on_expiry == OnExpiry::Keep)
+    }
+
+    /// Whether expiries of such an item are settled, as far as its key shows.
+    pub(super) fn may_settle(&self) -> bool {
+        self.candidates.any(|entity| entity.on_expiry == OnExpiry::Keep)
     }
 
     pub(crate) fn is_settled(&self, position: &Position<'_>) -> bool {
@@ -67,7 +85,7 @@ impl LedgerItem<'_> {
     /// An item that offers outputs to lookups must be delivered until they are remembered.
     pub(super) fn are_parked_again(&self, records: &[usize]) -> bool {
         let are_marked = records.iter().all(|index| self.is_marked(*index));
-        self.is_retried && are_marked && self.group.is_some() && self.identity.entity.offers.is_empty()
+        self.is_retried && are_marked && self.group.is_some() && !self.is_looked_up()
     }
 
     /// Whether the ledger marks exactly this record as missing.

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::decide::RecordIndexes;
 use crate::Error;
-use crate::entity::{ItemIdentity, SourceKey};
+use crate::entity::{ItemCandidates, SourceKey};
 use crate::record::{AttributeInterner, BadRecord, ChangeRecord, Image, Position, Timestamp};
 
 /// A source item and its records in a batch.
@@ -14,8 +14,8 @@ use crate::record::{AttributeInterner, BadRecord, ChangeRecord, Image, Position,
 pub struct SourceItem<'r> {
     /// The item.
     pub source: &'r SourceKey<'r>,
-    /// Its entity, and the values of its key's variables.
-    pub identity: &'r ItemIdentity<'r, 'r>,
+    /// The entities that its key allows.
+    pub candidates: &'r ItemCandidates<'r, 'r>,
     /// The item's records, in any order.
     pub records: ItemRecords<'r>,
 }
@@ -70,6 +70,8 @@ pub(crate) struct DefectiveRecord<'d> {
     /// The creation time, if it could be read.
     pub(crate) created_at: Option<Timestamp>,
     pub(crate) is_expiry: bool,
+    /// The record, if it could be decoded.
+    pub(crate) change: Option<&'d ChangeRecord<'d>>,
     pub(crate) error: &'d Error,
 }
 
@@ -164,6 +166,7 @@ impl<'r> DeliveredRecords<'r> {
                 position: Some(&record.position),
                 created_at: record.created_at,
                 is_expiry: record.expired,
+                change: Some(record),
                 error,
             })
         });
@@ -172,6 +175,7 @@ impl<'r> DeliveredRecords<'r> {
             position: record.position.as_ref(),
             created_at: None,
             is_expiry: record.expired,
+            change: None,
             error: &record.error,
         });
         counted.chain(malformed)

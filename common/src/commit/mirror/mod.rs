@@ -30,6 +30,7 @@
 //! key at which the item has been seen. An item that moved notes its new key *before* it reads the rollup, and a
 //! committer reads these notes *after* its commit, so whichever is second refreshes the copy at the new key.
 
+mod guard;
 mod places;
 mod write;
 
@@ -44,6 +45,7 @@ use super::core::{ItemInput, LedgerCore, LedgerItem, StepContext, keys};
 use super::lookup::LookupStore;
 use super::requests::{CONCURRENCY, Requests};
 use crate::clock::Clock;
+use crate::entity::ItemIdentity;
 use crate::projection::{
     ImageScope, KnownLookups as _, RollupTargets, TargetId, TargetKey, attribute, lookup_keys,
     offered_outputs,
@@ -103,8 +105,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             Err(error) => {
                 // Mirrors that have not been collected have not been refreshed, so every item with mirrors fails.
                 let has_mirrors = |item: &LedgerItem<'_>| {
-                    item.is_committed()
-                        && (!item.identity.entity.mirrors.is_empty() || self.feeds_mirrors(item))
+                    item.is_committed() && (item.has_mirrors() || self.feeds_mirrors(item))
                 };
                 let items = batch.items.iter().enumerate().filter(|(_, item)| has_mirrors(item));
                 let indexes: BTreeSet<usize> = items.map(|(index, _)| index).collect();
@@ -148,18 +149,16 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         let LedgerBatch { items, lookups, .. } = batch;
         // A mirroring item may depend on a lookup that it offers outputs for itself. Usually the result is known by
         // now, except if the lookup failed in a round that had nothing left to commit.
-        for item in
-            items.iter().filter(|item| item.is_committed() && !item.identity.entity.mirrors.is_empty())
-        {
+        for item in items.iter().filter(|item| item.is_committed() && item.has_mirrors()) {
             let images = item.newest_image().into_iter();
-            for (key, outputs) in images.flat_map(|image| offered_outputs(model, item.identity, image)) {
+            for (key, outputs) in images.flat_map(|image| offered_outputs(model, item.candidates, image)) {
                 self.lookups.require(key, Some(outputs), lookups);
             }
         }
         for item in items.iter_mut().filter(|item| item.is_counted_elsewhere() && self.feeds_mirrors(item)) {
             item.records.decode_old_images(&model.attributes, |_| true);
             for image in item.images() {
-                for key in lookup_keys(model, item.identity, image).into_iter().flatten() {
+                for key in lookup_keys(model, item.candidates, image).into_iter().flatten() {
                     self.lookups.require(key, None, lookups);
                 }
             }
@@ -193,12 +192,13 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         }
         for (index, item) in items.iter().enumerate().filter(committed) {
             let Some(image) = item.newest_image() else { continue };
-            for mirror_index in &item.identity.entity.mirrors {
+            let Some(identity) = item.candidates.in_state(image) else { continue };
+            for mirror_index in &identity.entity.mirrors {
                 let Some(mirror) = self.core.model.mirrors.get(*mirror_index) else { continue };
-                let Some(target) = self.mirrored_target(mirror, item, image, targets, lookups) else {
+                let Some(target) = self.mirrored_target(mirror, identity, image, targets, lookups) else {
                     continue;
                 };
-                self.note_place(mirror, targets.get(target), item, lookups).await?;
+                self.note_place(mirror, targets.get(target), item, (identity, image), lookups).await?;
                 let shown = mirror.attributes.iter().map(|shown| attribute(image, &shown.image).cloned());
                 let shown: MirrorValues = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
                 let refresh = refreshes.entry((*mirror_index, target)).or_insert_with(|| MirrorRefresh {
@@ -243,13 +243,13 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     fn mirrored_target(
         &self,
         mirror: &Mirror,
-        item: &LedgerItem<'_>,
+        identity: &ItemIdentity<'_, '_>,
         image: &Image<'_>,
         targets: &mut RollupTargets,
         lookups: &LookupResults,
     ) -> Option<TargetId> {
         let rollup = self.core.model.rollups.get(mirror.from)?;
-        let without_outputs = ImageScope::of(&self.core.model, item.identity, image);
+        let without_outputs = ImageScope::of(&self.core.model, identity, image);
         let outputs: Vec<_> = match &mirror.lookup {
             Some(lookup) => vec![lookups.outputs(&without_outputs.lookup_key(lookup).ok()?)?],
             None => Vec::new(),
@@ -319,7 +319,8 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
                 continue;
             }
             let revision = rollup_revision(rollup.as_ref());
-            let placed = if refresh.is_changed { &mut certain } else { &mut doubtful };
+            let is_certain = refresh.is_changed && !self.is_guarded(mirror);
+            let placed = if is_certain { &mut certain } else { &mut doubtful };
             placed.extend(self.place_keys(mirror, target, notes.as_ref()).into_iter().map(|place| {
                 PlacedCopies {
                     key: place,
@@ -329,6 +330,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
                     values: values.clone(),
                     revision: revision.clone(),
                     items: refresh.items.clone(),
+                    guards: Vec::new(),
                 }
             }));
         }
@@ -344,16 +346,11 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             let together: Vec<_> = placed.by_ref().take(ITEMS_AT_ONCE).collect();
             let keys: Vec<_> = together.iter().map(|copies| copies.key.clone()).collect();
             let shown = self.requests.read(&keys).await?.items;
-            // An item that does not exist shows nothing.
-            let is_stale = |copies: &PlacedCopies<'_>, item: Option<Item>| {
-                item.is_some_and(|item| !self.is_right(copies, &item))
-            };
-            stale.extend(
-                together
-                    .into_iter()
-                    .zip(shown)
-                    .filter_map(|(copies, item)| is_stale(&copies, item).then_some(copies)),
-            );
+            // An item that does not exist, or is of another entity, shows nothing.
+            stale.extend(together.into_iter().zip(shown).filter_map(|(copies, item)| {
+                let item = item.filter(|item| !self.is_right(&copies, item))?;
+                self.guarded(copies, &item)
+            }));
         }
         Ok(stale)
     }

@@ -33,6 +33,8 @@ pub(super) struct PlacedCopies<'m> {
     pub(super) revision: AttributeValue<'static>,
     /// The items of the batch that require the copies.
     pub(super) items: BTreeSet<usize>,
+    /// The conditions under which the item is of the mirroring entity; none if its key decides that.
+    pub(super) guards: Vec<WriteCondition>,
 }
 
 impl PlacedCopies<'_> {
@@ -71,6 +73,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         mirror: &Mirror,
         target: &RollupTarget,
         item: &LedgerItem<'_>,
+        (identity, image): (&ItemIdentity<'_, '_>, &Image<'_>),
         lookups: &LookupResults,
     ) -> Result<()> {
         let (Some(lookup), Some((partition, sort))) = (&mirror.lookup, self.derived_place(mirror, target))
@@ -78,9 +81,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             return Ok(());
         };
         let is_there = *partition == *item.source.partition && sort.as_deref() == item.source.sort.as_deref();
-        let empty = Image::default();
-        let image = item.newest_image().unwrap_or(&empty);
-        let Ok(lookup_key) = ImageScope::of(&self.core.model, item.identity, image).lookup_key(lookup) else {
+        let Ok(lookup_key) = ImageScope::of(&self.core.model, identity, image).lookup_key(lookup) else {
             return Ok(());
         };
         if is_there || lookups.outputs(&lookup_key).is_none() {

@@ -6,7 +6,7 @@ use super::super::requests::write_error;
 use super::places::PlacedCopies;
 use super::{MirrorRefresher, is_extreme_measure};
 use crate::clock::Clock;
-use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
+use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::record::{AttributePath, AttributeValue, Item};
 use crate::sink::{Tables, WriteError};
 use crate::table::MirroredAttribute;
@@ -52,13 +52,14 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         let map = together.first().filter(|_| is_nested).map(|copy| &copy.attribute.path);
         let mut attempt = 0;
         loop {
-            let Some(item) = self.set_unless(copies_write(placed, together), map).await? else {
+            let Some(item) = self.set_unless(copies_write(placed, together), placed, map).await? else {
                 return Ok(());
             };
             // The item has newer copies, unless their revisions are of another rollup of this key: a table that was restored next
             // to a new state table, or a rollup that expired. A revision that the rollup has not reached when it is read
             // after the copy is not its own.
-            if !together.iter().any(|copy| is_ahead(copy, &placed.revision, &item)) {
+            let is_foreign = together.iter().any(|copy| is_ahead(copy, &placed.revision, &item));
+            if !is_foreign || !placed.are_allowed(&item) {
                 return Ok(());
             }
             let rollup =
@@ -71,7 +72,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             let paths: Vec<_> = together.iter().map(|copy| &copy.attribute.path).collect();
             let all: Vec<_> =
                 self.copies(&current).filter(|copy| paths.contains(&&copy.attribute.path)).collect();
-            if self.set_unless(foreign_copies_write(&current, &all, &item), map).await?.is_none() {
+            if self.set_unless(foreign_copies_write(&current, &all, &item), placed, map).await?.is_none() {
                 return Ok(());
             }
             attempt += 1;
@@ -83,10 +84,15 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     }
 
     /// Sends a write of copies. If its condition does not hold, returns the item; `None` if there is nothing more to set.
-    async fn set_unless(&self, write: Write, map: Option<&AttributePath>) -> Result<Option<Item>> {
+    async fn set_unless(
+        &self,
+        write: Write,
+        placed: &PlacedCopies<'_>,
+        map: Option<&AttributePath>,
+    ) -> Result<Option<Item>> {
         let mut result = self.requests.write_retrying(&write).await;
         if let (Err(WriteError::Refused(WriteRefusal::Invalid(_))), Some(path)) = (&result, map) {
-            self.create_maps(&write.key, path).await?;
+            self.create_maps(placed, path).await?;
             result = self.requests.write_retrying(&write).await;
         }
         match result {
@@ -123,13 +129,13 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     }
 
     /// Creates the missing maps around a nested copy, outermost first, if the item exists.
-    async fn create_maps(&self, key: &ItemKey, copy: &AttributePath) -> Result<()> {
+    async fn create_maps(&self, placed: &PlacedCopies<'_>, copy: &AttributePath) -> Result<()> {
         for path in copy.maps() {
             let is_missing =
-                WriteCondition::All(vec![WriteCondition::ItemExists, WriteCondition::Absent(path.clone())]);
+                placed.guarding(vec![WriteCondition::ItemExists, WriteCondition::Absent(path.clone())]);
             let change = AttributeChange::Set(path, AttributeValue::M(BTreeMap::new()));
             let action = WriteAction::Update(vec![change]);
-            let write = Write { key: key.clone(), condition: is_missing, action };
+            let write = Write { key: placed.key.clone(), condition: is_missing, action };
             match self.requests.write_retrying(&write).await {
                 // An attribute that exists and is not a map is rejected again when the copies are set; that error is
                 // returned.
@@ -176,7 +182,7 @@ fn copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>]) -> Write {
             stale.extend([older, WriteCondition::All(vec![same, differs])]);
         }
     }
-    let condition = WriteCondition::All(vec![WriteCondition::ItemExists, WriteCondition::Any(stale)]);
+    let condition = placed.guarding(vec![WriteCondition::ItemExists, WriteCondition::Any(stale)]);
     Write { key: placed.key.clone(), condition, action: set_copies(placed, copies) }
 }
 
@@ -189,8 +195,7 @@ fn foreign_copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>], it
             None => WriteCondition::Absent(path.clone()),
         }
     });
-    let condition = std::iter::once(WriteCondition::ItemExists).chain(unchanged).collect();
-    let condition = WriteCondition::All(condition);
+    let condition = placed.guarding(std::iter::once(WriteCondition::ItemExists).chain(unchanged).collect());
     Write { key: placed.key.clone(), condition, action: set_copies(placed, copies) }
 }
 

@@ -51,7 +51,7 @@ impl KnownLookups for KnownOwners {
 fn counted(aggregate: &str, attributes: &[(&str, AttributeValue<'static>)]) -> Result<(usize, usize)> {
     let model = model(aggregate);
     let key = SourceKey { table: 0, partition: "CANDIDATE#c1".into(), sort: Some("ATTEMPT#t1".into()) };
-    let identity = key.identify(&model).expect("an attempt");
+    let identity = key.candidates(&model);
     let item: Item =
         attributes.iter().map(|(name, value)| ((*name).to_owned().into(), value.clone())).collect();
     let image = Image::from_item(&item, &model.attributes);

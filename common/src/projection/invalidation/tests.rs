@@ -40,10 +40,10 @@ fn stale(id: &str, old: Option<&Item>, new: Option<&Item>) -> Result<StaleCaches
     let model = Model::parse(MODEL, "shop.toml").unwrap_or_else(|problems| panic!("{problems}"));
     let sort = format!("PRODUCT#{id}");
     let key = SourceKey { table: 0, partition: "SHOP#s".into(), sort: Some(sort.into()) };
-    let identity = key.identify(&model).expect("a product");
+    let candidates = key.candidates(&model);
     let [old, new] = [old, new].map(|item| item.map(|item| Image::from_item(item, &model.attributes)));
     let mut stale = StaleCaches::default();
-    stale.add(&model, &identity, 7, (old.as_ref(), new.as_ref()))?;
+    stale.add(&candidates, 7, (old.as_ref(), new.as_ref()))?;
     Ok(stale)
 }
 

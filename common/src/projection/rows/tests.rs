@@ -1,6 +1,7 @@
 use super::*;
 use crate::entity::SourceKey;
 use crate::record::RecordDecoder;
+use crate::table::Model;
 
 const MODEL: &str = r##"
 name = "library"
@@ -28,13 +29,13 @@ fn try_rows_of(model: &str, change: &str) -> Result<Vec<String>> {
     );
     let record = RecordDecoder::new(&model.row_attributes).record(line.as_bytes()).unwrap();
     let source = SourceKey::of_keys(&model, 0, &record.keys).unwrap();
-    let identity = source.identify(&model).unwrap();
-    let old = decode_old_image(&model, &identity, &record)?;
+    let candidates = source.candidates(&model);
+    let old = decode_old_image(&candidates, &record)?;
     let images = RecordImages { new: record.new.as_ref(), old: old.as_ref() };
     let mut all = Vec::new();
     for dataset in &model.datasets {
         let price = dataset.columns.iter().find(|column| &*column.name == "price").unwrap();
-        for row in rows(&model, dataset, &identity, &record, images) {
+        for row in rows(dataset, &candidates, &record, images) {
             let price = match row.value(&price.from) {
                 Some(Operand::Value(value)) => format!("{value:?}"),
                 other => format!("{other:?}"),

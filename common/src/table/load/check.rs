@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::compiler::ModelCompiler;
 use super::problem::ProblemCode;
-use super::{key_overlap, update_size};
+use super::{entity_order, key_overlap, update_size};
 use crate::record::AttributePath;
 use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
 
@@ -19,7 +19,7 @@ const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_
 
 /// Checks everything that concerns more than one part of the model.
 pub(super) fn check_model(compiler: &mut ModelCompiler<'_, '_>) {
-    key_overlap::check_entities(compiler);
+    entity_order::order_entities(compiler);
     key_overlap::check_rollups(compiler);
     key_overlap::check_rollups_against_entities(compiler);
     check_reserved_keys(compiler);
@@ -60,7 +60,7 @@ fn reserved_prefix(template: &Template, is_state_key: bool) -> Option<&'static s
         let pieces =
             vec![TemplatePiece::Literal(Arc::from(*prefix)), TemplatePiece::Variable(0, ValueFormat::Plain)];
         template.leading_literal().starts_with(prefix)
-            || (is_state_key && template.overlaps(&Template { pieces }))
+            || (is_state_key && template.overlaps(&Template { pieces, separator: None }))
     })
 }
 
@@ -81,13 +81,19 @@ fn check_measure_names(compiler: &mut ModelCompiler<'_, '_>) {
 /// The old and new state of one item, and what its expiry settles, must fit into one transaction.
 fn check_transaction_sizes(compiler: &mut ModelCompiler<'_, '_>) {
     for (entity, at) in compiler.model.entities.iter().zip(&compiler.places.entities) {
-        let aggregates = entity.aggregates.iter().filter_map(|index| compiler.model.aggregates.get(*index));
-        let targets: usize = aggregates.map(|aggregate| aggregate.into.len()).sum();
+        // An item may have been of another entity before.
+        let rivals = entity.rivals.iter().filter_map(|index| compiler.model.entities.get(*index));
+        let states: Vec<(usize, OnExpiry)> = std::iter::once(entity)
+            .chain(rivals)
+            .map(|one| (rollups_of(&compiler.model, one), one.on_expiry))
+            .collect();
+        let targets = states.iter().map(|(targets, _)| *targets).max().unwrap_or(0);
+        let settled = states.iter().filter_map(|(targets, on_expiry)| match on_expiry {
+            OnExpiry::Keep => Some(1 + targets),
+            OnExpiry::Subtract => None,
+        });
         // The ledger's entry; the targets of the old state and of the new; an expiry's marker, and what it settles.
-        let actions = match entity.on_expiry {
-            OnExpiry::Keep => 2 + 3 * targets,
-            OnExpiry::Subtract => 1 + 2 * targets,
-        };
+        let actions = 1 + 2 * targets + settled.max().unwrap_or(0);
         if actions > MAX_ACTIONS {
             let message = format!(
                 "entity `{}`: its items count into {targets} rollups, so one change could need {actions} actions in a transaction, which holds {MAX_ACTIONS}; count into fewer",
@@ -96,6 +102,12 @@ fn check_transaction_sizes(compiler: &mut ModelCompiler<'_, '_>) {
             compiler.findings.report(ProblemCode::TransactionTooLarge, *at, message);
         }
     }
+}
+
+/// How many rollups an item of an entity counts into.
+fn rollups_of(model: &Model, entity: &Entity) -> usize {
+    let aggregates = entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
+    aggregates.map(|aggregate| aggregate.into.len()).sum()
 }
 
 /// No mirrored attribute lies within another, or is part of a key.
@@ -215,6 +227,20 @@ fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> 
         let reader = format!("derived value `{}`", derivation.name);
         derivation.kind.terms().for_each(|term| read(&reader, Some(at), term));
     }
+    // The conditions of its rivals decide as well which entity an item is of.
+    for index in std::iter::once(&entity).chain(&compiled.rivals) {
+        let Some(rival) = model.entities.get(*index) else { continue };
+        let reader = format!("the condition of entity `{}`", rival.name);
+        let attributes = rival.attributes_in(rival.when.as_ref());
+        reads.extend(
+            attributes
+                .iter()
+                .map(|path| AttributeRead::of(model, &reader, path, places.entities.get(*index))),
+        );
+    }
+    let mut read = |reader: &str, place: Option<&usize>, term: &Term| {
+        reads.extend(term.attribute().map(|path| AttributeRead::of(model, reader, path, place)));
+    };
     for offer in &compiled.offers {
         let name = model.lookups.get(offer.lookup).map_or("", |lookup| &*lookup.name);
         let reader = format!("lookup `{name}`");

@@ -8,7 +8,7 @@ use super::compiler::ModelCompiler;
 use super::problem::{ProblemCode, ProblemCollector};
 use super::reader::{self, Located, RawValue, SettingsTable, entries, place};
 use super::sections::{read_sections, wrong_form};
-use super::{check, warnings};
+use super::{check, equal_measures, warnings};
 use crate::table::fingerprint::fingerprint;
 use crate::table::named::read_named;
 use crate::table::{Model, aggregate, cache, dataset, entity, lookup, mirror, rollup, source_table};
@@ -38,6 +38,7 @@ pub(super) fn compile<'s>(
     sections.compile();
     check::check_model(&mut compiler);
     warnings::report_unused(&mut compiler);
+    equal_measures::report_equal_measures(&mut compiler);
     compiler.model.fingerprint = fingerprint(&compiler.model);
     let ModelCompiler { problems, findings, model, .. } = compiler;
     if problems.is_complete() {
@@ -75,7 +76,13 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         self.named("datasets", "dataset", &dataset::KEYS, dataset::compile);
         let model = &mut self.compiler.model;
         let row_attributes = std::mem::replace(&mut model.attributes, interner);
-        model.row_attributes = row_attributes.with_eager_fields(dataset::attributes_of_days(model));
+        let decisive = entity::decisive_attributes(model);
+        if !decisive.is_empty() {
+            model.attributes =
+                std::mem::take(&mut model.attributes).with_eager_fields(decisive.iter().copied());
+        }
+        let eager = dataset::attributes_of_partitions(model).chain(decisive);
+        model.row_attributes = row_attributes.with_eager_fields(eager);
         self.named("queries", "query", &dataset::QUERY_KEYS, dataset::compile_query);
     }
 

@@ -11,7 +11,8 @@ use crate::record::{AttributeInterner, AttributePath};
 use crate::table::pattern::settings::PatternCompiler;
 use crate::table::value_type::ValueType;
 use crate::table::{
-    BoundPiece, BoundTemplate, LookupUse, Model, Pattern, Template, TemplatePiece, Term, ValueFormat,
+    BoundPiece, BoundTemplate, LookupUse, Model, Pattern, Template, TemplatePiece, Term, TimeReading,
+    ValueFormat,
 };
 
 /// A model that is being compiled, part by part in the order of [`Model`]'s fields.
@@ -28,8 +29,8 @@ pub(crate) struct ModelCompiler<'c, 's> {
     pub(crate) measures: Vec<RollupMeasure>,
     /// Lookups whose inputs are wrong: uses of one are not reported as well.
     pub(crate) broken_lookups: Vec<usize>,
-    /// For each lookup, the types of its outputs; empty if one of them is not defined.
-    pub(crate) output_types: Vec<Vec<ValueType>>,
+    /// For each lookup, the types of its outputs, and how they are read as times; empty if one of them is not defined.
+    pub(crate) output_types: Vec<Vec<(ValueType, TimeReading)>>,
     /// The attributes that mirrors write onto items.
     pub(crate) mirrored: Vec<MirroredPath>,
     /// The secrets of entities: entity, path, where it is named.
@@ -39,6 +40,8 @@ pub(crate) struct ModelCompiler<'c, 's> {
 /// Where the parts of a model are declared, in the order of the model's lists.
 #[derive(Default)]
 pub(crate) struct PartPlaces {
+    /// For each table, where its separator is declared.
+    pub(crate) separators: Vec<usize>,
     pub(crate) entities: Vec<usize>,
     /// For each entity, its derived values.
     pub(crate) derivations: Vec<Vec<usize>>,
@@ -295,9 +298,10 @@ impl EntityContext<'_, '_, '_> {
                     self.report(ProblemCode::DuplicateName, name.at, message)
                         .related(first, "the other lookup");
                 }
-                let value_type = types.get(output).copied().unwrap_or(ValueType::Any);
+                let unknown = (ValueType::Any, TimeReading::Detected);
+                let (value_type, reading) = types.get(output).copied().unwrap_or(unknown);
                 let term = Term::LookupOutput { lookup: uses.len(), output };
-                outputs.push(ScopeOutput { name: output_name, term, value_type });
+                outputs.push(ScopeOutput { name: output_name, term, value_type, reading });
             }
             places.push(name.at);
             uses.push(LookupUse { lookup: index, inputs, outputs: Vec::new() });
@@ -324,27 +328,28 @@ impl EntityContext<'_, '_, '_> {
         terms
     }
 
-    /// A template whose variables are values of the entity.
+    /// A template whose variables are values of the entity: those of these names, each with the place that an error about it names.
     pub(crate) fn bind(
         &mut self,
         owner: &str,
-        at: usize,
         template: &Template,
-        variables: &[Arc<str>],
+        names: &[Located<Arc<str>>],
     ) -> BoundTemplate {
         let mut pieces = Vec::new();
         for piece in &template.pieces {
             match piece {
                 TemplatePiece::Literal(text) => pieces.push(BoundPiece::Literal(Arc::clone(text))),
                 TemplatePiece::Variable(index, _) => {
-                    let name = variables.get(*index).map_or("", |name| &**name);
-                    let Some(resolved) = self.resolve(owner, Located { value: name, at }) else { continue };
+                    let Some(Located { value: name, at }) = names.get(*index) else { continue };
+                    let Some(resolved) = self.resolve(owner, Located { value: &**name, at: *at }) else {
+                        continue;
+                    };
                     if !resolved.value_type.fits_key(resolved.format) {
                         let described = resolved.value_type.described();
                         let message = format!(
-                            "{owner}: `{{{name}}}` is {described}, which cannot be written into a key in this format; use text, a number or a boolean, and with `:day` text or a number"
+                            "{owner}: `{{{name}}}` is {described}, which cannot be written into a key in this format; use text, a number or a boolean, and with a format such as `:day` text or a number"
                         );
-                        self.report(ProblemCode::UnfitKeyValue, at, message);
+                        self.report(ProblemCode::UnfitKeyValue, *at, message);
                     }
                     pieces.push(BoundPiece::Value(resolved.term, resolved.format));
                 }

@@ -1,4 +1,4 @@
-//! Keys that must be distinguishable: of entities, of rollups, and of both.
+//! Keys that must be distinguishable: of rollups, and of rollups and entities.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,24 +8,7 @@ use super::suggestion::listed;
 use crate::table::rollup::STATE_KEY;
 use crate::table::{Entity, KeyPattern, Model, Rollup, Template};
 
-/// The keys of two entities of one table must be distinguishable.
-pub(super) fn check_entities(compiler: &mut ModelCompiler<'_, '_>) {
-    let entities = &compiler.model.entities;
-    for (index, (entity, at)) in entities.iter().zip(&compiler.places.entities).enumerate() {
-        for (other, other_at) in entities.iter().zip(&compiler.places.entities).take(index) {
-            if entity.table == other.table && key_overlaps(&entity.key, &other.key) {
-                let message = format!(
-                    "entity `{}`: a key can match it and entity `{}` too; give their keys literal text that differs",
-                    entity.name, other.name
-                );
-                let problem = compiler.findings.report(ProblemCode::OverlappingEntities, *at, message);
-                problem.related(*other_at, "the other entity");
-            }
-        }
-    }
-}
-
-fn key_overlaps(a: &KeyPattern, b: &KeyPattern) -> bool {
+pub(super) fn key_overlaps(a: &KeyPattern, b: &KeyPattern) -> bool {
     // A template that could not be read has no pieces and matches nothing.
     let overlap = |a: &Template, b: &Template| !a.pieces.is_empty() && !b.pieces.is_empty() && a.overlaps(b);
     overlap(&a.partition, &b.partition)

@@ -8,7 +8,7 @@
 //! compiler   what the parts are compiled with; each part's own file compiles it
 //! compile    the sections in order
 //! check      the whole model: limits, feedback; and key_overlap, update_size
-//! warnings   what loads and is probably not meant
+//! warnings   what loads and is probably not meant; and equal_measures
 //! problem    collects the problems: code, source span, "did you mean" (suggestion)
 //! ```
 //!
@@ -18,11 +18,13 @@ mod check;
 pub(super) mod code;
 mod compile;
 pub(super) mod compiler;
+mod entity_order;
+mod equal_measures;
 mod key_overlap;
 pub(super) mod problem;
 pub(super) mod reader;
 pub(super) mod scope;
-mod sections;
+pub(super) mod sections;
 mod source;
 pub(super) mod suggestion;
 mod syntax;

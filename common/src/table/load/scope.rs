@@ -7,7 +7,7 @@ use super::suggestion::suggestion;
 use crate::record::AttributeInterner;
 use crate::table::template::split_format;
 use crate::table::value_type::ValueType;
-use crate::table::{InternedPath, Term, ValueFormat};
+use crate::table::{InternedPath, Term, TimeReading, ValueFormat};
 
 /// The names of one entity: variables of its key, derived values, declared attributes.
 #[derive(Clone, Default)]
@@ -17,8 +17,26 @@ pub(crate) struct EntityScope {
     pub(crate) variables: Vec<Arc<str>>,
     pub(crate) derived: Vec<(Arc<str>, ValueType)>,
     pub(crate) attributes: Vec<(Arc<str>, ValueType)>,
+    /// How names are read as times.
+    pub(crate) times: Vec<(Arc<str>, TimeReading)>,
     /// Some of its settings are wrong: a name that is not defined may be one of them.
     pub(crate) is_incomplete: bool,
+}
+
+impl EntityScope {
+    /// How a name without a format is read as a time.
+    pub(crate) fn reading(&self, name: &str) -> TimeReading {
+        let known = self.times.iter().find(|(known, _)| **known == *name);
+        known.map_or(TimeReading::Detected, |(_, reading)| *reading)
+    }
+
+    /// How a variable of the key is read as a time. One with a format has a bucket of that format.
+    fn reading_of_variable(&self, variable: &str) -> TimeReading {
+        match split_format(variable) {
+            Ok((_, ValueFormat::Time(format))) => format.reading_of_bucket(),
+            Ok((_, ValueFormat::Plain)) | Err(_) => self.reading(variable),
+        }
+    }
 }
 
 /// An output of a lookup, as a name in a scope.
@@ -26,6 +44,7 @@ pub(crate) struct ScopeOutput {
     pub(crate) name: Arc<str>,
     pub(crate) term: Term,
     pub(crate) value_type: ValueType,
+    pub(crate) reading: TimeReading,
 }
 
 /// An entity's names and the outputs of the lookups that are used with it.
@@ -40,6 +59,8 @@ pub(crate) struct ResolvedName {
     pub(crate) term: Term,
     pub(crate) format: ValueFormat,
     pub(crate) value_type: ValueType,
+    /// How the value is read as a time; its format has it as well.
+    pub(crate) reading: TimeReading,
 }
 
 impl NameScope<'_> {
@@ -53,12 +74,18 @@ impl NameScope<'_> {
         // A variable of the key that has this very format is taken as it stands in the key.
         if let Some(index) = position(&self.entity.variables, name) {
             let (term, format) = (Term::Key(index), ValueFormat::Plain);
-            return Ok(ResolvedName { term, format, value_type: ValueType::Text });
+            let reading = self.entity.reading_of_variable(name);
+            return Ok(ResolvedName { term, format, value_type: ValueType::Text, reading });
         }
         let (base, format) =
             split_format(name).map_err(|problem| Some((problem.code(), problem.to_string())))?;
         match self.find(base, interner) {
-            Some((term, value_type)) => Ok(ResolvedName { term, format, value_type }),
+            Some((term, value_type, reading)) => {
+                match format.time().and_then(|format| format.too_fine_for(reading)) {
+                    Some(problem) => Err(Some((ProblemCode::FormatTooFine, format!("`{name}`: {problem}")))),
+                    None => Ok(ResolvedName { term, format: format.read_as(reading), value_type, reading }),
+                }
+            }
             None if self.entity.is_incomplete => Err(None),
             None => Err(Some((ProblemCode::UndefinedName, self.undefined(base)))),
         }
@@ -71,22 +98,24 @@ impl NameScope<'_> {
             || attributes.any(|(name, _)| is_within(name, path))
     }
 
-    fn find(&self, base: &str, interner: &mut AttributeInterner) -> Option<(Term, ValueType)> {
+    fn find(&self, base: &str, interner: &mut AttributeInterner) -> Option<(Term, ValueType, TimeReading)> {
         let entity = self.entity;
         let variable = position(&entity.variables, base)
             .or_else(|| entity.variables.iter().position(|variable| base_name(variable) == base));
-        if let Some(index) = variable {
-            return Some((Term::Key(index), ValueType::Text));
+        if let Some((index, variable)) =
+            variable.and_then(|index| Some((index, entity.variables.get(index)?)))
+        {
+            return Some((Term::Key(index), ValueType::Text, entity.reading_of_variable(variable)));
         }
         if let Some(index) = entity.derived.iter().position(|(name, _)| **name == *base) {
-            return Some((Term::Derived(index), entity.derived.get(index)?.1));
+            return Some((Term::Derived(index), entity.derived.get(index)?.1, entity.reading(base)));
         }
         if let Some(output) = self.outputs.iter().find(|output| *output.name == *base) {
-            return Some((output.term.clone(), output.value_type));
+            return Some((output.term.clone(), output.value_type, output.reading));
         }
         let value_type = self.declared(base)?;
         let path = InternedPath { declared: value_type.stored(), ..interned_path(base, interner) };
-        Some((Term::Attribute(path), value_type))
+        Some((Term::Attribute(path), value_type, entity.reading(base)))
     }
 
     /// The type of an attribute that is declared by this name, or lies in a declared map.

@@ -9,7 +9,7 @@ use super::reader::{SettingsTable, entries, unknown_key};
 use super::suggestion::nearest;
 
 /// The sections, in the order in which they are documented, and how each is written.
-const SECTIONS: [(&str, &str); 12] = [
+pub(in crate::table) const SECTIONS: [(&str, &str); 12] = [
     ("name", "name"),
     ("generation", "generation"),
     ("tables", "[tables.<name>]"),

@@ -3,10 +3,14 @@
 use std::fmt::Write as _;
 
 use super::*;
-use crate::table::{BoundPiece, MeasureKind, Term, ValueFormat};
+use crate::record::AttributeInterner;
+use crate::table::{BoundPiece, MeasureKind, Term, TimeBucket, TimeFormat, ValueFormat};
 
 /// A small valid model. The messages of the broken models next to it have a test of their own.
 const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
+
+/// `:day`, of a value that is read by its form.
+const DAY: ValueFormat = ValueFormat::Time(TimeFormat::utc(TimeBucket::Day));
 
 fn load(source: &str) -> Model {
     Model::parse(source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
@@ -65,12 +69,13 @@ fn names_become_indexes() {
     let [lookup] = books.lookups.as_slice() else { panic!("{:?}", books.lookups) };
     assert_eq!((lookup.lookup, &lookup.inputs, lookup.outputs.len()), (0, &vec![Term::Key(0)], 0));
     let day = &books.into[1];
-    let [BoundPiece::Literal(text), BoundPiece::Value(Term::Attribute(path), ValueFormat::Day)] =
+    let [BoundPiece::Literal(text), BoundPiece::Value(Term::Attribute(path), format)] =
         day.sort.pieces.as_slice()
     else {
         panic!("{:?}", day.sort)
     };
     assert_eq!((&**text, &**model.attributes.name(path.root)), ("ROLLUP#DAY#", "bought_at"));
+    assert_eq!(*format, DAY);
     assert!(matches!(
         &day.partition.pieces[1],
         BoundPiece::Value(Term::LookupOutput { lookup: 0, output: 0 }, ValueFormat::Plain)
@@ -119,7 +124,7 @@ fn the_other_settings_of_a_model_are_read() {
     let MeasureKind::Sum(product) = &aggregate.measures[1].kind else { panic!("{:?}", aggregate.measures) };
     let Term::Attribute(read) = &product[0] else { panic!("{product:?}") };
     assert_eq!(read.within.iter().map(|name| &**name).collect::<Vec<_>>(), ["read"]);
-    assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, ValueFormat::Day)));
+    assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, format) if format == DAY));
     let MeasureKind::Histogram { labels, .. } = &aggregate.measures[5].kind else {
         panic!("{:?}", aggregate.measures)
     };
@@ -187,4 +192,164 @@ fn what_is_cached_and_what_is_archived() {
     assert_eq!((of_book.depends_on.len(), of_book.remedy), (2, crate::table::CacheRemedy::Tombstone(five)));
     assert!(of_book.when.is_some() && model.attributes.id("title").is_some());
     assert!(model.attributes.id("notes").is_none(), "what is secret is not even decoded");
+}
+
+#[test]
+fn a_rollup_that_could_be_an_item_is_refused_however_literal_its_key_is() {
+    let model = |separator: &str| {
+        format!(
+            r##"
+            name = "shop"
+            generation = 1
+            [tables.shop]
+            key = ["PK", "SK"]
+            {separator}
+            [entities.order]
+            key = {{ PK = "ORDER#{{order}}", SK = "ORDER#{{order}}" }}
+            [entities.line]
+            key = {{ PK = "ORDER#{{order}}", SK = "ORDER#{{order}}#LINE#{{line}}" }}
+            [rollups.order]
+            key = {{ PK = "ORDER#{{order}}", SK = "ORDER#{{order}}#ROLLUP" }}
+            [[aggregates]]
+            name = "lines"
+            of = "line"
+            into = "order"
+            measures.lines = "count"
+            "##
+        )
+    };
+    assert_eq!(problems(&model("separator = '#'")), "no problem");
+    let problems = problems(&model(""));
+    assert!(problems.contains("AW038") && problems.contains("entity `order`"), "{problems}");
+}
+
+/// Two entities with the same key and these conditions, and a rollup that the first is counted into.
+fn accounts(first: &str, second: &str) -> String {
+    format!(
+        r##"
+        name = "accounts"
+        generation = 1
+        [tables.app]
+        key = ["PK", "SK"]
+        [entities.user]
+        key = {{ PK = "ACCOUNT#{{account}}", SK = "ACCOUNT#{{account}}" }}
+        attributes = {{ Type = "S", level = "N", part = "N", whole = "N" }}
+        derive.percent = {{ percent = ["part", "whole"] }}
+        {first}
+        [entities.team]
+        key = {{ PK = "ACCOUNT#{{team}}", SK = "ACCOUNT#{{team}}" }}
+        attributes = {{ Type = "S", level = "N" }}
+        {second}
+        [rollups.all]
+        key = {{ PK = "ALL", SK = "ROLLUP" }}
+        [[aggregates]]
+        name = "users"
+        of = "user"
+        into = "all"
+        measures.users = {{ count = true, when.percent = [50] }}
+        "##
+    )
+}
+
+#[test]
+fn conditions_tell_entities_of_one_key_apart_if_no_item_can_meet_both() {
+    for (first, second) in [
+        ("when.Type = ['User']", "when.Type = ['Team', 'Club']"),
+        ("when.Type = ['User']", ""),
+        ("", "when.level = [{ numeric = ['>', 3] }]"),
+        ("when = { Type = ['User'], level = [1, 2] }", "when.level = [3]"),
+        ("when.account = ['a', 'b']", "when.team = ['c']"),
+        ("when.percent = [50]", ""),
+    ] {
+        assert_eq!(problems(&accounts(first, second)), "no problem", "{first} and {second}");
+    }
+    for (first, second) in [
+        ("", ""),
+        ("when.Type = ['User']", "when.Type = ['User', 'Team']"),
+        ("when.Type = ['User']", "when.level = [1]"),
+        ("when.Type = ['User']", "when.Type = [{ anything-but = 'User' }]"),
+        ("when.account = ['a']", "when.team = ['a', 'b']"),
+    ] {
+        assert!(problems(&accounts(first, second)).contains("AW036"), "{first} and {second}");
+    }
+}
+
+#[test]
+fn the_entity_without_a_condition_takes_what_is_left() {
+    for (first, second, order) in [("", "when.Type = ['Team']", [1, 0]), ("when.Type = ['User']", "", [0, 1])]
+    {
+        let model = load(&accounts(first, second));
+        assert_eq!(model.match_order, order);
+        let [preferred, other] = order.map(|index| &model.entities[index]);
+        assert_eq!(
+            (preferred.yields_to.as_slice(), other.yields_to.as_slice()),
+            ([].as_slice(), [order[0]].as_slice())
+        );
+        assert_eq!(
+            (preferred.rivals.as_slice(), other.rivals.as_slice()),
+            ([order[1]].as_slice(), [order[0]].as_slice())
+        );
+        assert_eq!((&preferred.decided_by, &other.decided_by), (&vec!["Type".into()], &vec!["Type".into()]));
+    }
+}
+
+#[test]
+fn what_conditions_of_entities_read_is_decoded_eagerly() {
+    let eager = |source: &str| {
+        let model = load(source);
+        let eager = |interner: &AttributeInterner| {
+            let names = ["Type", "level", "part", "whole"].into_iter();
+            interner
+                .eager_fields()
+                .map(|eager| names.filter(|name| eager.id(name).is_some()).collect::<Vec<_>>())
+        };
+        (eager(&model.attributes), eager(&model.row_attributes))
+    };
+    assert_eq!(eager(&accounts("when.Type = ['User']", "")), (Some(vec!["Type"]), Some(vec!["Type"])));
+    let of_percent = Some(vec!["part", "whole"]);
+    assert_eq!(eager(&accounts("when.percent = [50]", "")), (of_percent.clone(), of_percent));
+    assert_eq!(eager(LIBRARY).0, None, "a model without conditions decodes old images as before");
+}
+
+#[test]
+fn conditions_of_entities_are_part_of_the_fingerprint() {
+    let fingerprint = |first, second| load(&accounts(first, second)).fingerprint().to_string();
+    let user = fingerprint("when.Type = ['User']", "when.Type = ['Team']");
+    assert_ne!(user, fingerprint("when.Type = ['Person']", "when.Type = ['Team']"), "the entity's own");
+    let left = fingerprint("", "when.Type = ['Team']");
+    assert_ne!(left, fingerprint("", "when.Type = ['Club']"), "that of an entity which is preferred");
+    assert_eq!(user, fingerprint("when.Type = ['User']", "when.Type = ['Club']"), "that of another entity");
+}
+
+#[test]
+fn the_states_of_an_item_share_a_transaction_even_if_it_moves() {
+    let source = |rollups: usize| {
+        let mut source = accounts("when.Type = ['User']", "when.Type = ['Team']\non_expiry = \"subtract\"");
+        let mut names = Vec::new();
+        for number in 0..rollups {
+            writeln!(source, "[rollups.r{number}]\nkey = {{ PK = \"R{number}\", SK = \"ROLLUP\" }}").unwrap();
+            names.push(format!("\"r{number}\""));
+        }
+        let names = names.join(", ");
+        writeln!(
+            source,
+            "[[aggregates]]\nname = \"teams\"\nof = \"team\"\ninto = [{names}]\nmeasures.teams = \"count\""
+        )
+        .unwrap();
+        source
+    };
+    // An entry, the rollups of two states, the marker of a user's expiry and the one rollup that it settles.
+    assert_eq!(problems(&source(48)), "no problem");
+    assert!(problems(&source(49)).contains("AW045"));
+}
+
+#[test]
+fn what_decides_the_entity_is_neither_mirrored_nor_secret() {
+    let secret = accounts("when.Type = ['User']\nsecret = ['Type']", "");
+    assert!(problems(&secret).contains("AW090"));
+    let mirrored = format!(
+        "{}\n[rollups.of_team]\nkey = {{ PK = \"TEAM#{{team}}\", SK = \"ROLLUP\" }}\n[[aggregates]]\nname = \"teams\"\nof = \"team\"\ninto = \"of_team\"\nmeasures.teams = \"count\"\n[[mirrors]]\nonto = \"team\"\nfrom = \"of_team\"\nattributes = {{ level = \"teams\" }}",
+        accounts("when.level = [1]", "")
+    );
+    assert!(problems(&mirrored).contains("AW063"), "{}", problems(&mirrored));
 }

@@ -7,9 +7,25 @@ use crate::table::{LookupUse, Model, Term};
 /// Reports parts that are declared and not used.
 pub(super) fn report_unused(compiler: &mut ModelCompiler<'_, '_>) {
     let ModelCompiler { model, findings, places, .. } = compiler;
+    report_unused_separators(model, &places.separators, findings);
     report_unused_rollups(model, &places.rollups, findings);
     report_unused_lookups(model, &places.lookups, findings);
     report_unused_derivations(model, &places.derivations, findings);
+}
+
+fn report_unused_separators(model: &Model, places: &[usize], findings: &mut ProblemCollector<'_>) {
+    for (index, (table, at)) in model.tables.iter().zip(places).enumerate() {
+        let Some(separator) = table.separator else { continue };
+        let entities = model.entities.iter().filter(|entity| entity.table == index);
+        let mut templates = entities.flat_map(|entity| entity.key.templates());
+        if !templates.any(|template| template.has_literal(separator)) {
+            let message = format!(
+                "table `{}`: no key template of its entities contains the separator `{separator}`, so it tells no keys apart; correct it, or remove it",
+                table.name
+            );
+            findings.report(ProblemCode::UnusedSeparator, *at, message);
+        }
+    }
 }
 
 fn report_unused_rollups(model: &Model, places: &[usize], findings: &mut ProblemCollector<'_>) {
@@ -47,12 +63,16 @@ fn report_unused_derivations(model: &Model, places: &[Vec<usize>], findings: &mu
                 is_used.get_mut(index).into_iter().for_each(|used| *used = true);
             }
         };
+        entity.when.iter().for_each(|when| when.each_term(&mut note));
         entity.offers.iter().flat_map(LookupUse::terms).for_each(&mut note);
         let aggregates = entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
         aggregates.for_each(|aggregate| aggregate.each_term(&mut note));
         let caches = entity.caches.iter().filter_map(|index| model.caches.get(*index));
         caches.for_each(|rule| rule.each_term(&mut note));
-        model.datasets_of(entity).for_each(|(_, dataset)| dataset.terms().for_each(&mut note));
+        model.datasets_of(entity).for_each(|(_, dataset)| {
+            dataset.terms().for_each(&mut note);
+            dataset.when.iter().for_each(|when| when.each_term(&mut note));
+        });
         let all = entity.derivations.iter().zip(places).zip(is_used);
         for ((derivation, at), _) in all.filter(|(_, is_used)| !is_used) {
             let message = format!(

@@ -8,6 +8,7 @@
 //! A condition is first evaluated before lookups, when a field that is an output of a lookup is unknown. The result is often
 //! known nevertheless: `status = ["DONE"]` excludes a draft, whatever its lookups would find.
 
+mod disjoint;
 mod notation;
 pub(super) mod settings;
 
@@ -15,8 +16,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::Term;
 use super::named::named_values;
+use super::{Term, TimeReading};
 use crate::record::{AttributeValue, Decimal, Timestamp};
 
 /// A value as a condition or a measure sees it.
@@ -42,14 +43,13 @@ impl Operand<'_> {
         matches!(self, Self::Value(value) if value.is_null())
     }
 
-    /// The point in time that a value names: text that [`Timestamp::parse`] reads, or a number that
-    /// [`Timestamp::from_epoch_number`] reads.
+    /// The point in time that a value names, if it is read in this way.
     #[must_use]
-    pub fn time(&self) -> Option<Timestamp> {
+    pub fn time(&self, reading: TimeReading) -> Option<Timestamp> {
         match self {
-            Self::Text(text) => Timestamp::parse(text),
-            Self::Value(AttributeValue::S(text)) => Timestamp::parse(text),
-            Self::Value(AttributeValue::N(number)) => Timestamp::from_epoch_number(number),
+            Self::Text(text) => reading.of_text(text),
+            Self::Value(AttributeValue::S(text)) => reading.of_text(text),
+            Self::Value(AttributeValue::N(number)) => reading.of_number(number),
             Self::Value(_) | Self::Ratio { .. } => None,
         }
     }

@@ -23,14 +23,17 @@ const LARGEST_RUN: u64 = 1_000_000;
 )]
 pub(crate) struct DemoArguments {
     /// The built-in model whose application is run: exambuddy (exams), algoitny (a judge of algorithms), quiz (a quiz in five
-    /// tables), shop (orders, reviews, sensors) or glad (people's skills).
+    /// tables), shop (orders, reviews, sensors), glad (people's skills), or a public design of docs/COOKBOOK.md: ecommerce (orders
+    /// and their items), github (a code-hosting service), metering
+    /// (calls of APIs) or social (a photo-sharing network).
     #[arg(long, value_name = "NAME", default_value = Model::DEFAULT_NAME)]
     model: String,
     /// Random seed.
     #[arg(long, default_value_t = 42, value_parser = whole_number)]
     seed: u64,
-    /// The size of the run: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop), or
-    /// skills that people add (glad) [default: 1000 for shop, 2000 for the others].
+    /// The size of the run: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop, ecommerce),
+    /// skills that people add (glad), issues and pull requests (github), calls (metering), or likes, comments and follows (social) [default: 1000 for
+    /// shop and ecommerce, 500 for github, 2000 for the others].
     #[arg(long, value_name = "NUMBER", value_parser = run_size)]
     attempts: Option<u64>,
     /// The folder for the datasets, as Parquet; those of an earlier demo are replaced [default: afterwrite-demo in the

@@ -15,7 +15,7 @@ pub(super) fn text(servers: &DevServers, config: &FunctionConfig) -> String {
     let tables: Vec<&str> = config.table_names.iter().map(|name| &**name).collect();
     let mut table = new_table(&[]);
     for (service, endpoint, contents) in [
-        ("DynamoDB", servers.dynamodb.endpoint(), format!("{}; rollups: {STATE_TABLE}", tables.join(", "))),
+        ("DynamoDB", servers.streams.endpoint(), format!("{}; rollups: {STATE_TABLE}", tables.join(", "))),
         ("S3", endpoints.s3, format!("bucket {BUCKET}: archive/, datasets/")),
         ("Firehose", endpoints.firehose, "the archive's delivery stream".to_owned()),
         ("SQS", endpoints.sqs, "archive objects, stale paths".to_owned()),
@@ -43,7 +43,7 @@ pub(super) fn json_line(servers: &DevServers, config: &FunctionConfig) -> Result
         "access_key_id": CREDENTIAL,
         "secret_access_key": CREDENTIAL,
         "endpoints": {
-            "dynamodb": servers.dynamodb.endpoint(),
+            "dynamodb": servers.streams.endpoint(),
             "s3": endpoints.s3,
             "firehose": endpoints.firehose,
             "sqs": endpoints.sqs,
@@ -60,7 +60,7 @@ fn aws_line(servers: &DevServers, command: &str) -> String {
     format!(
         "AWS_ACCESS_KEY_ID={CREDENTIAL} AWS_SECRET_ACCESS_KEY={CREDENTIAL} AWS_REGION={REGION} \
          aws dynamodb {command} --endpoint-url {}",
-        servers.dynamodb.endpoint()
+        servers.streams.endpoint()
     )
 }
 

@@ -13,6 +13,7 @@ use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
 use afterwrite_local::s3::{CreatedObject, EmbeddedS3, S3Options};
 use afterwrite_local::sdk::{CREDENTIAL, REGION};
 use afterwrite_local::sqs::EmbeddedSqs;
+use afterwrite_local::stream_api::StreamServer;
 use tokio::sync::{Mutex, mpsc};
 
 use super::DevArguments;
@@ -35,6 +36,8 @@ const ARCHIVE_AFTER: Duration = Duration::from_secs(5);
 /// The running servers.
 pub(super) struct DevServers {
     pub(super) dynamodb: EmbeddedDynamoDb,
+    /// In front of DynamoDB, for everyone else.
+    pub(super) streams: StreamServer,
     /// In front of DynamoDB, for the functions.
     conflicts: Option<ConflictProxy>,
     pub(super) s3: EmbeddedS3,
@@ -60,7 +63,8 @@ impl DevServers {
             })?;
         }
         let file = data.map(|folder| folder.join(DATABASE_FILE));
-        let dynamodb = EmbeddedDynamoDb::open(file.as_deref(), port(0)).await?;
+        let dynamodb = EmbeddedDynamoDb::open(file.as_deref(), 0).await?;
+        let streams = StreamServer::start(&dynamodb, port(0)).await?;
         dynamodb.ensure_table(&TableDefinition::state(STATE_TABLE)).await?;
         for table in source_tables(&config.model, &config.table_names) {
             dynamodb.ensure_table(&table).await?;
@@ -82,7 +86,7 @@ impl DevServers {
         let firehose = EmbeddedFirehose::start_at(port(2), options, &s3.client()).await?;
         let sqs = EmbeddedSqs::start(port(3), &[ARCHIVE_QUEUE, PATH_QUEUE]).await?;
         let cloudfront = EmbeddedCloudFront::start(port(4)).await?;
-        Ok(Self { dynamodb, conflicts, s3, firehose, sqs, cloudfront, created: Mutex::new(created) })
+        Ok(Self { dynamodb, streams, conflicts, s3, firehose, sqs, cloudfront, created: Mutex::new(created) })
     }
 
     /// Sets the functions' settings: these servers in place of AWS.

@@ -30,8 +30,9 @@ fn derived_table(model: &Model, index: usize, table: &Table) -> TableDefinition 
         |lookup: &&Lookup| model.entities.get(lookup.of).is_some_and(|entity| entity.table == index);
     let mut indexes: BTreeMap<String, KeyDefinition> = BTreeMap::new();
     for lookup in model.lookups.iter().filter(is_here) {
+        let Some(index) = lookup.index() else { continue };
         let key = indexes
-            .entry(lookup.index.to_string())
+            .entry(index.to_string())
             .or_insert_with(|| KeyDefinition::partition_only(&lookup.partition.0));
         if let Some((sort, _)) = &lookup.sort {
             key.sort = Some(sort.to_string());

@@ -8,6 +8,7 @@
 //! explain   the consequences of one item
 //! test      fixtures: items or records, and the rollups that must follow
 //! ddl       the SQL of its datasets
+//! schema    the JSON Schema of model files
 //! filters   which records of its streams invoke a function
 //! ```
 
@@ -16,6 +17,7 @@ mod ddl;
 pub mod diff;
 mod explain;
 mod filters;
+mod schema;
 mod show;
 mod test;
 
@@ -30,6 +32,7 @@ use self::ddl::DdlArguments;
 use self::diff::DiffArguments;
 use self::explain::ExplainArguments;
 use self::filters::FilterArguments;
+use self::schema::SchemaArguments;
 use self::show::ShowArguments;
 use self::test::TestArguments;
 use crate::print::new_table;
@@ -51,6 +54,8 @@ pub enum ModelCommand {
     Ddl(DdlArguments),
     /// Show the event filter patterns of the functions' mappings: records that have no effect do not invoke them.
     Filters(FilterArguments),
+    /// Print the JSON Schema of model files, with which editors complete, describe and check keys.
+    Schema(SchemaArguments),
 }
 
 impl ModelCommand {
@@ -67,6 +72,7 @@ impl ModelCommand {
             Self::Test(arguments) => Box::pin(arguments.run()).await,
             Self::Ddl(arguments) => arguments.run(),
             Self::Filters(arguments) => arguments.run(),
+            Self::Schema(arguments) => arguments.run(),
         }
     }
 }

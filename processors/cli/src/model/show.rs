@@ -50,6 +50,7 @@ impl fmt::Display for ModelTables<'_> {
         writeln!(f, "{name}, generation {generation}; archived changes: {}", archive.name())?;
         let parts = [
             ("Entities", self.entities()),
+            ("Times", self.times()),
             ("Lookups", self.lookups()),
             ("Rollups", self.rollups()),
             ("Measures", self.aggregates()),
@@ -69,7 +70,23 @@ impl ModelTables<'_> {
         let mut table = fitted_table(&["entity", "table", "key", "deleted by TTL", "secret"]);
         for (name, entity) in self.0.entities.iter() {
             let (on_expiry, secret) = (entity.on_expiry.description(), entity.secret.join(", "));
-            table.add_row([name, &entity.table, &entity.key, on_expiry, &secret]);
+            let condition = entity.when.as_ref().map(|when| format!(" where {when}")).unwrap_or_default();
+            let unless = match entity.yields_to.as_slice() {
+                [] => String::new(),
+                preferred => format!(", unless {}", preferred.join(" or ")),
+            };
+            let key = format!("{}{condition}{unless}", entity.key);
+            table.add_row([name, &entity.table, &key, on_expiry, &secret]);
+        }
+        table
+    }
+
+    fn times(&self) -> Table {
+        let mut table = fitted_table(&["entity", "time", "read as"]);
+        for (name, entity) in self.0.entities.iter() {
+            for (time, reading) in entity.times.iter() {
+                table.add_row([name, time, reading]);
+            }
         }
         table
     }
@@ -77,7 +94,8 @@ impl ModelTables<'_> {
     fn lookups(&self) -> Table {
         let mut table = fitted_table(&["lookup", "gives", "of the", "found by", "in index"]);
         for (name, lookup) in self.0.lookups.iter() {
-            table.add_row([name, &lookup.gives.join(", "), &lookup.of, &lookup.key, &lookup.index]);
+            let index = lookup.index.as_deref().unwrap_or("(primary key)");
+            table.add_row([name, &lookup.gives.join(", "), &lookup.of, &lookup.key, index]);
         }
         table
     }
@@ -107,7 +125,7 @@ impl ModelTables<'_> {
     fn mirrors(&self) -> Table {
         let mut table = fitted_table(&["attribute", "shows", "of rollup"]);
         for (attribute, mirror) in self.0.mirrors.iter() {
-            table.add_row([attribute, &mirror.measure, &mirror.rollup]);
+            table.add_row([attribute, &mirror.measure, &mirror.source()]);
         }
         table
     }
@@ -139,7 +157,11 @@ impl ModelTables<'_> {
         let mut table = fitted_table(&["dataset", "of", "partition", "columns"]);
         for (name, dataset) in self.0.datasets.iter() {
             let columns = joined(dataset.columns.names());
-            table.add_row([name, &dataset.of, &dataset.partition, &columns]);
+            let of = match &dataset.when {
+                None => dataset.of.clone(),
+                Some(when) => format!("{} where {when}", dataset.of),
+            };
+            table.add_row([name, &of, &dataset.partition, &columns]);
         }
         table
     }

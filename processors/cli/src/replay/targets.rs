@@ -61,7 +61,7 @@ pub(crate) async fn relay(
         match projection {
             ReplayProjection::Invalidate => {
                 let (cache, paths) = (settings.cache()?, Box::pin(settings.path_target()).await?);
-                invalidator = Some(CacheInvalidator::new(Arc::clone(model), cache, paths, SystemClock));
+                invalidator = Some(CacheInvalidator::new(cache, paths, SystemClock));
             }
             ReplayProjection::Archive => {
                 let (stream, bucket) = (settings.required_firehose_stream()?, settings.required_bucket()?);

@@ -106,7 +106,8 @@ fn counting_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
         .iter()
         .filter_map(|lookup| {
             let table = model.tables.get(model.entities.get(lookup.of)?.table)?;
-            Some(json!({ "Fn::Join": ["", [table_arn(&table.name), format!("/index/{}", lookup.index)]] }))
+            let index = lookup.index()?;
+            Some(json!({ "Fn::Join": ["", [table_arn(&table.name), format!("/index/{index}")]] }))
         })
         .collect();
     if !lookups.is_empty() {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite::record::{AttributeValue, Decimal, Timestamp};
-use afterwrite::table::{ColumnType, Operand};
+use afterwrite::table::{ColumnType, Operand, TimeReading};
 use arrow_array::builder::{
     ArrayBuilder, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float64Builder,
     GenericByteBuilder, Int64Builder, PrimitiveBuilder, StringBuilder, TimestampMillisecondBuilder,
@@ -40,8 +40,10 @@ pub(super) trait ColumnBuilder: Send + Sync {
     }
 }
 
-/// An empty column, without capacity: there may be very many, with few values each.
-pub(super) fn column_builder(column_type: &ColumnType) -> Box<dyn ColumnBuilder> {
+/// An empty column, without capacity: there may be very many, with few values each. `reading` is how values are read as times; values
+/// inside lists, maps and structs are detected.
+pub(super) fn column_builder(column_type: &ColumnType, reading: TimeReading) -> Box<dyn ColumnBuilder> {
+    let nested = |column_type: &ColumnType| column_builder(column_type, TimeReading::Detected);
     match column_type {
         ColumnType::String => scalar(StringBuilder::with_capacity(0, 0), text),
         ColumnType::Json => scalar(StringBuilder::with_capacity(0, 0), json),
@@ -53,24 +55,28 @@ pub(super) fn column_builder(column_type: &ColumnType) -> Box<dyn ColumnBuilder>
             scalar(builder, move |value: &Operand<'_>| decimal(value, precision, scale))
         }
         ColumnType::Boolean => scalar(BooleanBuilder::with_capacity(0), boolean),
-        ColumnType::Timestamp => scalar(timestamp_builder(), epoch_ms),
-        ColumnType::Date => scalar(Date32Builder::with_capacity(0), epoch_day),
+        ColumnType::Timestamp => {
+            scalar(timestamp_builder(), move |value: &Operand<'_>| epoch_ms(value, reading))
+        }
+        ColumnType::Date => {
+            scalar(Date32Builder::with_capacity(0), move |value: &Operand<'_>| epoch_day(value, reading))
+        }
         ColumnType::Binary => scalar(BinaryBuilder::with_capacity(0, 0), binary),
         ColumnType::List(element) => Box::new(ListColumn {
             field: Arc::new(element_field(element)),
             lengths: NestedLengths::new(),
-            elements: column_builder(element),
+            elements: nested(element),
         }),
         ColumnType::Map(value) => Box::new(MapColumn {
             entry: entry_fields(value),
             lengths: NestedLengths::new(),
             keys: StringBuilder::with_capacity(0, 0),
-            values: column_builder(value),
+            values: nested(value),
         }),
         ColumnType::Struct(members) => Box::new(StructColumn {
             fields: member_fields(members),
             validity: NullBufferBuilder::new(0),
-            columns: members.iter().map(|(name, member)| (name.clone(), column_builder(member))).collect(),
+            columns: members.iter().map(|(name, member)| (name.clone(), nested(member))).collect(),
         }),
     }
 }
@@ -351,16 +357,16 @@ fn boolean(value: &Operand<'_>) -> Option<bool> {
 }
 
 /// A time of a day of the calendar: a time that readers can write.
-fn calendar_time(value: &Operand<'_>) -> Option<Timestamp> {
-    value.time().filter(|time| time.has_day())
+fn calendar_time(value: &Operand<'_>, reading: TimeReading) -> Option<Timestamp> {
+    value.time(reading).filter(|time| time.has_day())
 }
 
-fn epoch_ms(value: &Operand<'_>) -> Option<i64> {
-    calendar_time(value).map(|time| time.epoch_ms())
+fn epoch_ms(value: &Operand<'_>, reading: TimeReading) -> Option<i64> {
+    calendar_time(value, reading).map(|time| time.epoch_ms())
 }
 
-fn epoch_day(value: &Operand<'_>) -> Option<i32> {
-    i32::try_from(calendar_time(value)?.epoch_seconds().div_euclid(DAY_SECONDS)).ok()
+fn epoch_day(value: &Operand<'_>, reading: TimeReading) -> Option<i32> {
+    i32::try_from(calendar_time(value, reading)?.epoch_seconds().div_euclid(DAY_SECONDS)).ok()
 }
 
 fn binary<'o>(value: &'o Operand<'_>) -> Option<Cow<'o, [u8]>> {

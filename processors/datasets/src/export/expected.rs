@@ -42,10 +42,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
             let mut builder = RowBuilder::new(&self.model, dataset, &arrow_schema(dataset));
             let (mut of_items, mut days) = (Vec::new(), Vec::new());
             for (index, (read, image)) in items.iter().zip(&images).enumerate() {
-                if !read.identity.entity.datasets.contains(&dataset_index) {
-                    continue;
-                }
-                let mut row = snapshot_row(&self.model, dataset, &read.identity, image);
+                let Some(mut row) = snapshot_row(dataset, &read.candidates, image) else { continue };
                 let outputs = lookup_outputs(&lookups, lookup_keys(dataset, row.scope));
                 row.scope.outputs = &outputs;
                 builder.append(dataset, &row, &position, None);

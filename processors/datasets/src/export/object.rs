@@ -5,10 +5,10 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use afterwrite::commit::RememberedLookups;
-use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::entity::{ItemCandidates, SourceKey};
 use afterwrite::heartbeat::heartbeat_time;
 use afterwrite::projection::{
-    DatasetRow, ImageScope, LookupKey, LookupOutputs, RecordImages, decode_old_image, rows,
+    DatasetRow, ImageScope, LookupKey, LookupOutputs, RecordImages, datasets_of, decode_old_image, rows,
 };
 use afterwrite::record::{ChangeRecord, Image, RecordDecoder, Timestamp};
 use afterwrite::sink::Tables;
@@ -144,16 +144,16 @@ struct DecodedLine<'b> {
 /// A change of an item that matches an entity.
 struct ItemChange<'c, 'b> {
     record: &'c ChangeRecord<'b>,
-    identity: ItemIdentity<'c, 'c>,
+    candidates: ItemCandidates<'c, 'c>,
     /// The old image, if a row is made of it.
     old: Option<Image<'b>>,
     fingerprint: ChangeFingerprint,
 }
 
 impl<'b> ItemChange<'_, 'b> {
-    fn rows<'s>(&'s self, model: &'s Model, dataset: &Dataset) -> impl Iterator<Item = DatasetRow<'s, 'b>> {
+    fn rows<'s>(&'s self, dataset: &Dataset) -> impl Iterator<Item = DatasetRow<'s, 'b>> {
         let images = RecordImages { new: self.record.new.as_ref(), old: self.old.as_ref() };
-        rows(model, dataset, &self.identity, self.record, images)
+        rows(dataset, &self.candidates, self.record, images)
     }
 }
 
@@ -264,11 +264,14 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
             Error::new(ErrorKind::Record, "the change does not have its table's key")
                 .hint("Correct `key` and `types` of the table in the model")
         })?;
-        let Some(identity) = key.identify(self.model) else { return Ok(None) };
-        let old = decode_old_image(self.model, &identity, record)?;
+        let candidates = key.candidates(self.model);
+        if candidates.is_empty() || !candidates.match_change(record) {
+            return Ok(None);
+        }
+        let old = decode_old_image(&candidates, record)?;
         let (secret, fast) = &self.hashers;
         let fingerprint = [secret.hash_one((key, &record.position)), fast.hash_one((key, &record.position))];
-        Ok(Some(ItemChange { record, identity, old, fingerprint }))
+        Ok(Some(ItemChange { record, candidates, old, fingerprint }))
     }
 
     fn reject(&mut self, line: usize, text: &[u8], error: &Error) -> Result<()> {
@@ -307,8 +310,8 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         let Some(remembered) = self.remembered else { return Ok(()) };
         let mut keys: HashSet<LookupKey<'static>> = HashSet::new();
         for item in items {
-            for (_, dataset) in self.model.datasets_of(item.identity.entity) {
-                for row in item.rows(self.model, dataset) {
+            for (_, dataset) in datasets_of(&item.candidates) {
+                for row in item.rows(dataset) {
                     keys.extend(lookup_keys(dataset, row.scope).flatten().map(LookupKey::into_owned));
                 }
             }
@@ -324,9 +327,9 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
     /// Appends the rows of a change to their partitions.
     #[expect(clippy::indexing_slicing, reason = "there is one for each of the model's datasets")]
     fn append(&mut self, item: &ItemChange<'_, '_>) -> Result<()> {
-        for (index, dataset) in self.model.datasets_of(item.identity.entity) {
+        for (index, dataset) in datasets_of(&item.candidates) {
             let DatasetExport { schema, days, .. } = &mut self.datasets[index];
-            for mut row in item.rows(self.model, dataset) {
+            for mut row in item.rows(dataset) {
                 self.totals.undated += usize::from(row.day == NO_DAY);
                 let outputs = lookup_outputs(&self.lookups, lookup_keys(dataset, row.scope));
                 row.scope.outputs = &outputs;

@@ -35,7 +35,11 @@ impl RowBuilder {
         let texts = || StringBuilder::with_capacity(0, 0);
         Self {
             schema: schema.clone(),
-            columns: dataset.columns.iter().map(|column| column_builder(&column.column_type)).collect(),
+            columns: dataset
+                .columns
+                .iter()
+                .map(|column| column_builder(&column.column_type, column.reading))
+                .collect(),
             position: texts(),
             operation: texts(),
             changed_at: timestamp_builder(),

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use afterwrite::Result;
 use afterwrite::clock::Clock;
-use afterwrite::entity::ItemIdentity;
-use afterwrite::projection::{LookupKey, snapshot_row};
+use afterwrite::entity::ItemCandidates;
+use afterwrite::projection::{LookupKey, datasets_of, snapshot_row};
 use afterwrite::record::{Image, Item, Position, Timestamp};
 use afterwrite::sink::{Bucket, Tables};
 use afterwrite::table::NO_DAY;
@@ -25,11 +25,11 @@ use super::{ArchiveExporter, ExportTotals};
 use crate::paths::hex;
 use crate::schema::arrow_schema;
 
-/// An item that was read, of an entity with datasets.
+/// An item that was read.
 #[derive(Clone, Debug)]
 pub struct ReadItem<'p> {
-    /// Its entity, and the variables of its key.
-    pub identity: ItemIdentity<'p, 'p>,
+    /// The entities that its key allows. It has rows in the datasets of the one that it is of.
+    pub candidates: ItemCandidates<'p, 'p>,
     /// The item.
     pub item: &'p Item,
 }
@@ -69,8 +69,8 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         let mut partitions = ChunkPartitions::new();
         let position = Position::start_of(reading.stream_label);
         for (read, image) in items.iter().zip(&images) {
-            for (index, dataset) in self.model.datasets_of(read.identity.entity) {
-                let mut row = snapshot_row(&self.model, dataset, &read.identity, image);
+            for (index, dataset) in datasets_of(&read.candidates) {
+                let Some(mut row) = snapshot_row(dataset, &read.candidates, image) else { continue };
                 totals.undated += usize::from(row.day == NO_DAY);
                 let outputs = lookup_outputs(&lookups, lookup_keys(dataset, row.scope));
                 row.scope.outputs = &outputs;
@@ -99,8 +99,8 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         let Some(remembered) = &self.remembered else { return Ok(KnownLookups::new()) };
         let mut keys: HashSet<LookupKey<'static>> = HashSet::new();
         for (read, image) in items.iter().zip(images) {
-            for (_, dataset) in self.model.datasets_of(read.identity.entity) {
-                let row = snapshot_row(&self.model, dataset, &read.identity, image);
+            for (_, dataset) in datasets_of(&read.candidates) {
+                let Some(row) = snapshot_row(dataset, &read.candidates, image) else { continue };
                 keys.extend(lookup_keys(dataset, row.scope).flatten().map(LookupKey::into_owned));
             }
         }

@@ -2,10 +2,14 @@
 //! anything that it derives.
 
 mod algoitny;
+mod ecommerce;
 mod exambuddy;
+mod github;
 mod glad;
+mod metering;
 mod quiz;
 mod shop;
+mod social;
 mod tools;
 
 use afterwrite::{Error, ErrorKind, Result};
@@ -13,8 +17,17 @@ use afterwrite::{Error, ErrorKind, Result};
 use crate::workload::Workload;
 
 /// All workloads; the first is the default.
-pub static ALL: [&Workload; 5] =
-    [&exambuddy::WORKLOAD, &algoitny::WORKLOAD, &quiz::WORKLOAD, &shop::WORKLOAD, &glad::WORKLOAD];
+pub static ALL: [&Workload; 9] = [
+    &exambuddy::WORKLOAD,
+    &algoitny::WORKLOAD,
+    &quiz::WORKLOAD,
+    &shop::WORKLOAD,
+    &glad::WORKLOAD,
+    &ecommerce::WORKLOAD,
+    &github::WORKLOAD,
+    &metering::WORKLOAD,
+    &social::WORKLOAD,
+];
 
 /// The workload of a model.
 ///
@@ -110,6 +123,11 @@ mod tests {
     fn an_unknown_model_is_refused_with_the_known_ones() {
         let error = of("cinema").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration);
-        assert!(error.to_string().contains("exambuddy, algoitny, quiz, shop, glad"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("exambuddy, algoitny, quiz, shop, glad, ecommerce, github, metering, social"),
+            "{error}"
+        );
     }
 }

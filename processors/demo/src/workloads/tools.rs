@@ -2,6 +2,7 @@
 
 use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
 use fastrand::Rng;
+use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -149,4 +150,74 @@ pub(super) fn chance(random: &mut Rng, percent: u8) -> bool {
 /// One of these.
 pub(super) fn one_of<T: Clone + Default>(random: &mut Rng, choices: &[T]) -> T {
     random.choice(choices).cloned().unwrap_or_default()
+}
+
+/// The first second that a KSUID can name.
+const KSUID_EPOCH: i64 = 1_400_000_000;
+/// The digits of a KSUID.
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A random KSUID: 27 digits that begin with the time, to the second.
+pub(super) fn ksuid(random: &mut Rng, time: Timestamp) -> String {
+    let seconds = u32::try_from(time.as_second() - KSUID_EPOCH).unwrap_or_default();
+    let mut bytes = [0_u8; 20];
+    random.fill(&mut bytes);
+    bytes.iter_mut().zip(seconds.to_be_bytes()).for_each(|(byte, time)| *byte = time);
+    let mut digits: Vec<char> = (0..27).map(|_| next_digit(&mut bytes)).collect();
+    digits.reverse();
+    digits.into_iter().collect()
+}
+
+/// Divides a number by 62, and returns the remainder as a digit.
+fn next_digit(number: &mut [u8]) -> char {
+    let mut rest = 0_u32;
+    for byte in number {
+        let value = rest * 256 + u32::from(*byte);
+        *byte = u8::try_from(value / 62).unwrap_or(u8::MAX);
+        rest = value % 62;
+    }
+    usize::try_from(rest).ok().and_then(|place| BASE62.get(place)).map_or('0', |digit| char::from(*digit))
+}
+
+/// The time of a KSUID in epoch seconds.
+fn ksuid_seconds(id: &str) -> Option<i64> {
+    let mut bytes = [0_u8; 20];
+    for digit in id.bytes() {
+        let mut carry = u32::try_from(BASE62.iter().position(|known| *known == digit)?).ok()?;
+        for byte in bytes.iter_mut().rev() {
+            let value = u32::from(*byte) * 62 + carry;
+            *byte = u8::try_from(value % 256).ok()?;
+            carry = value / 256;
+        }
+    }
+    let [first, second, third, fourth, ..] = bytes;
+    Some(KSUID_EPOCH + i64::from(u32::from_be_bytes([first, second, third, fourth])))
+}
+
+/// The UTC day of a KSUID; empty if the text is not a KSUID.
+pub(super) fn ksuid_day(id: &str) -> String {
+    let time = ksuid_seconds(id).and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map(day).unwrap_or_default()
+}
+
+/// The ISO week of a date, `2026-W06`.
+pub(super) fn week(date: &str) -> String {
+    let date = date.parse::<Date>().map(Date::iso_week_date);
+    date.map_or_else(|_| String::new(), |week| format!("{}-W{:02}", week.year(), week.week()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ksuid_has_its_time() {
+        // The example of the KSUID's inventors.
+        assert_eq!(ksuid_seconds("0ujtsYcgvSTl8PAuAdqWYSMnLOv"), Some(1_507_608_047));
+        let mut random = Rng::with_seed(1);
+        for seconds in [KSUID_EPOCH, 1_770_467_696, 4_000_000_000] {
+            let id = ksuid(&mut random, Timestamp::from_second(seconds).unwrap());
+            assert_eq!((id.len(), ksuid_seconds(&id)), (27, Some(seconds)), "{id}");
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | each stream write scans all stream records for the last number, so that writes get slower with every record | its database starts as a copy of one in which that scan has an index (`open_database`) |
 //! | a write that changes nothing appears in the stream | [`EmbeddedStream`] drops it, as AWS never emits it |
-//! | the region is `dynoxide`, the stream's label is not a time, an open shard has an ending | [`EmbeddedStream`] corrects them |
+//! | the region is `dynoxide`, the stream's label is not a time, an open shard has an ending | [`EmbeddedStream`] corrects them, and over HTTP the [`StreamServer`](crate::stream_api::StreamServer) |
 //! | expired items are deleted when [`EmbeddedDynamoDb::sweep_expired`] is called | kept: a test must know when |
 //! | one shard for each stream, and never a `TransactionConflict` | kept: tests inject conflicts themselves |
 
@@ -27,6 +27,7 @@ use tokio::task::JoinHandle;
 pub(crate) use self::database::call;
 use self::database::{failed, open_database, open_file};
 pub use self::stream::EmbeddedStream;
+pub(crate) use self::stream::aws_arn;
 pub use self::table::{KeyDefinition, PARKED_INDEX, TableDefinition};
 use crate::sdk::sdk_config;
 

@@ -94,7 +94,7 @@ fn lambda_record(mut record: Record, stream_arn: &str) -> Result<StreamRecord> {
 }
 
 /// Converts `arn:…:dynoxide:…/stream/<seconds>.<nanoseconds>` to AWS's region and a label like `2026-02-06T10:00:00.000`.
-fn aws_arn(arn: &str) -> String {
+pub(crate) fn aws_arn(arn: &str) -> String {
     let arn = arn.replacen(":dynoxide:", &format!(":{REGION}:"), 1);
     let Some((table, label)) = arn.rsplit_once('/') else { return arn };
     let time = label.split_once('.').and_then(|(seconds, nanoseconds)| {

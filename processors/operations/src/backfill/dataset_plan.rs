@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite::Result;
-use afterwrite::projection::snapshot_row;
+use afterwrite::projection::{datasets_of, snapshot_row};
 use afterwrite::record::Image;
 use afterwrite::sink::{ScanRequest, TableScan, item_bytes};
 use afterwrite::table::Model;
@@ -92,8 +92,8 @@ async fn sample(
             let sources = source_keys(model, table, &page.items);
             for read in identified_of(model, &page.items, &sources, has_datasets) {
                 let image = Image::from_item(read.item, &model.row_attributes);
-                for (index, dataset) in model.datasets_of(read.identity.entity) {
-                    let row = snapshot_row(model, dataset, &read.identity, &image);
+                for (index, dataset) in datasets_of(&read.candidates) {
+                    let Some(row) = snapshot_row(dataset, &read.candidates, &image) else { continue };
                     sample.partitions.insert((index, row.day.to_string()));
                     sample.datasets.insert(index);
                     sample.rows += 1;

@@ -92,7 +92,8 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
         let wanted = identified_of(model, &items, &sources, has_datasets);
         let (only, remembered) = (self.arguments.only.as_ref(), self.exporter.remembered());
         let wanted = items_of_tenant(only, model, remembered, wanted).await?;
-        let read = wanted.iter().map(|item| ReadItem { identity: item.identity.clone(), item: item.item });
+        let read =
+            wanted.iter().map(|item| ReadItem { candidates: item.candidates.clone(), item: item.item });
         let source = format!("{}/{}", self.source, unit.name);
         let reading = TableReading { source: &source, stream_label: &label, read_at: summary.described_at };
         let deadline = self.exporter.clock().now().plus(CHUNK_TIME);

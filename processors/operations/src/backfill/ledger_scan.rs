@@ -81,8 +81,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let orphaned = keyed.iter().zip(found).filter_map(|((source, entry, _), item)| {
             let must_reconcile =
                 item.is_none() || entry.as_ref().is_some_and(|entry| self.has_dropped(entry));
-            let identity = source.identify(&self.model).filter(|_| must_reconcile)?;
-            Some(IdentifiedItem { source, identity, item: &empty })
+            let candidates = source.candidates(&self.model);
+            let is_orphaned = must_reconcile && !candidates.is_empty();
+            is_orphaned.then_some(IdentifiedItem { source, candidates, item: &empty })
         });
         let orphaned: Vec<IdentifiedItem<'_>> = orphaned.collect();
         add(&mut outcome.totals, "orphans", count(orphaned.len()));
@@ -97,7 +98,6 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// Whether an item that may not exist is the tenant's: only its key shows it.
     fn is_of_tenant(&self, source: &SourceKey<'_>) -> bool {
         let Some(tenant) = &self.arguments.only else { return true };
-        let identity = source.identify(&self.model);
-        identity.is_some_and(|identity| tenant.matches_key(&identity.entity.variables, &identity.variables))
+        tenant.matches_key(&source.candidates(&self.model))
     }
 }

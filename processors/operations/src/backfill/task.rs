@@ -146,8 +146,10 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let sources = source_keys(&self.model, table, items);
         let mut wanted = identified(&self.model, items, &sources);
         // With an export, looked-up items are counted in phase 0 from the table.
-        wanted.retain(|item| item.identity.entity.offers.is_empty() != is_looked_up);
-        wanted.retain(|item| !self.arguments.mirrors || !item.identity.entity.mirrors.is_empty());
+        wanted.retain(|item| item.candidates.any(|entity| !entity.offers.is_empty()) == is_looked_up);
+        wanted.retain(|item| {
+            !self.arguments.mirrors || item.candidates.any(|entity| !entity.mirrors.is_empty())
+        });
         let wanted = self.of_tenant(wanted).await?;
         let mut outcome = StepOutcome {
             items: count(items.len()),
@@ -206,6 +208,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             match entry {
                 Ok(Some(entry)) if self.is_current(&entry) => {}
                 Ok(Some(entry)) if self.may_be_equal(item, &entry) => doubtful.push((item, entry)),
+                // Nothing is counted of an item of no entity, and nothing was.
+                Ok(None) if item.identity(&self.model).is_none() => {}
                 // An unreadable entry is reported by the ledger.
                 Ok(_) | Err(_) => lacking.push(item.clone()),
             }
@@ -231,9 +235,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
 
     /// Whether an entry may contribute what the current model would count. `max` and `min` are not in entries.
     fn may_be_equal(&self, item: &IdentifiedItem<'_>, entry: &StoredEntry) -> bool {
-        let aggregates = &item.identity.entity.aggregates;
+        let aggregates = item.candidates.iter().flat_map(|identity| &identity.entity.aggregates);
         let mut measures = aggregates
-            .iter()
             .filter_map(|index| self.model.aggregates.get(*index))
             .flat_map(|aggregate| &aggregate.measures);
         entry.parked.is_none()
@@ -258,7 +261,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let mut replaced = 0;
         for item in items {
             let image = item.image(&self.model);
-            for (key, outputs) in offered_outputs(&self.model, &item.identity, &image) {
+            for (key, outputs) in offered_outputs(&self.model, &item.candidates, &image) {
                 replaced += u64::from(remembered.replace(&key.into_owned(), &outputs).await?);
             }
         }
@@ -280,7 +283,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let label = self.labels.get(table).map_or("", String::as_str);
         let sources = items.iter().map(|item| SourceItem {
             source: item.source,
-            identity: &item.identity,
+            candidates: &item.candidates,
             records: ItemRecords::new(),
         });
         let outcome = match exported_at {
@@ -305,7 +308,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             .iter()
             .map(|(item, image)| {
                 // The ledger reports an item whose keys cannot be made.
-                let keys = lookup_keys(&self.model, &item.identity, image).unwrap_or_default();
+                let keys = lookup_keys(&self.model, &item.candidates, image).unwrap_or_default();
                 keys.into_iter().map(LookupKey::into_owned).collect()
             })
             .collect();

@@ -186,7 +186,9 @@ fn entity_of(model: &Model, json: &str) -> Option<(usize, usize, u64)> {
     let record = decoder.record(json.as_bytes()).ok()?;
     let table = model.tables.iter().position(|table| *table.name == *record.table)?;
     let source = SourceKey::of_keys(model, table, &record.keys)?;
-    let identity = source.identify(model)?;
+    let candidates = source.candidates(model);
+    let identity =
+        candidates.after(&record).or_else(|| candidates.before(&record)).or_else(|| candidates.by_key())?;
     let index = model.entities.iter().position(|entity| entity.name == identity.entity.name)?;
     let mut hasher = DefaultHasher::new();
     (&source.partition, &source.sort).hash(&mut hasher);

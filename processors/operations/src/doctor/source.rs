@@ -65,25 +65,27 @@ fn judge_source(
     ));
     let lookups = model.lookups.iter();
     for lookup in lookups.filter(|lookup| model.entities.get(lookup.of).is_some_and(|of| of.table == index)) {
-        findings.push(judge_lookup(name, lookup, found));
+        // An item that is read by its primary key needs no index.
+        if let Some(index) = lookup.index() {
+            findings.push(judge_lookup(name, (lookup, index), found));
+        }
     }
 }
 
 /// The index of a lookup exists, with its key and the attributes that the lookup gives.
-fn judge_lookup(table: &str, lookup: &Lookup, found: &TableFacts) -> HealthFinding {
+fn judge_lookup(table: &str, (lookup, index): (&Lookup, &str), found: &TableFacts) -> HealthFinding {
     let wanted: Vec<&str> = [Some(&lookup.partition), lookup.sort.as_ref()]
         .into_iter()
         .flatten()
         .map(|(name, _)| &**name)
         .collect();
-    let subject = format!("{table}/{}", lookup.index);
+    let subject = format!("{table}/{index}");
     let advice = format!(
-        "Lookup {} needs the index {} on {}, with all attributes",
+        "Lookup {} needs the index {index} on {}, with all attributes",
         lookup.name,
-        lookup.index,
         wanted.join(", ")
     );
-    let Some(index) = found.indexes.iter().find(|index| *index.name == *lookup.index) else {
+    let Some(index) = found.indexes.iter().find(|known| *known.name == *index) else {
         return HealthFinding::new("lookup index", &subject, false, "does not exist", advice);
     };
     let has_keys =

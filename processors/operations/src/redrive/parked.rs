@@ -138,11 +138,12 @@ impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
     }
 
     async fn reconcile(&self, source: &SourceKey<'static>) -> Result<ParkedResult> {
-        let Some(identity) = source.identify(self.ledger.model()) else {
+        let candidates = source.candidates(self.ledger.model());
+        if candidates.is_empty() {
             return Ok(ParkedResult::Stays("the item matches no entity of the model any more".to_owned()));
-        };
+        }
         let label = self.stream_labels.get(source.table).map_or("", String::as_str);
-        let item = SourceItem { source, identity: &identity, records: ItemRecords::new() };
+        let item = SourceItem { source, candidates: &candidates, records: ItemRecords::new() };
         let deadline = self.ledger.clock().now().plus(BATCH_TIME);
         let outcome = Box::pin(self.ledger.reconcile(vec![item], label, deadline)).await?;
         let mut failures = outcome.failures.into_iter().chain(outcome.parked).map(|failure| failure.error);

@@ -102,8 +102,8 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
 
     fn has_identity(&self, row: &JudgedRow) -> bool {
         let source = row.key.source();
-        let identity = source.identify(self.judge.model());
-        identity.is_some_and(|identity| identity.entity.datasets.contains(&row.key.dataset))
+        let candidates = source.candidates(self.judge.model());
+        candidates.any(|entity| entity.datasets.contains(&row.key.dataset))
     }
 
     /// Repairs rows of the items of one table.
@@ -147,12 +147,8 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
         let model = self.judge.model();
         let mut items: Vec<ReadItem<'_>> = Vec::with_capacity(present.len());
         for row in &present {
-            items.extend(
-                row.item
-                    .as_ref()
-                    .zip(row.source.identify(model))
-                    .map(|(item, identity)| ReadItem { identity, item }),
-            );
+            let candidates = row.source.candidates(model);
+            items.extend(row.item.as_ref().map(|item| ReadItem { candidates, item }));
         }
         if !self.is_dry_run && !items.is_empty() {
             let deadline = self.judge.exporter.clock().now().plus(COMMIT_TIME);
@@ -185,9 +181,12 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
             }
             let action = "a SNAPSHOT row and a REMOVE row were added to the log; the next compaction removes the current row";
             log.push(entry(row.judged, RepairOutcome::Repaired, action));
-            ended.extend(row.source.identify(self.judge.model()).map(|identity| ForeignRow {
+            let dataset = row.judged.key.dataset;
+            let candidates = row.source.candidates(self.judge.model());
+            let identity = candidates.iter().find(|identity| identity.entity.datasets.contains(&dataset));
+            ended.extend(identity.cloned().map(|identity| ForeignRow {
                 identity,
-                dataset: row.judged.key.dataset,
+                dataset,
                 day: row.judged.day.clone(),
             }));
         }
@@ -200,9 +199,9 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
 
     /// Whether the item exists and belongs to the day of the row.
     async fn belongs(&self, row: &RepairedRow<'_>) -> Result<bool> {
-        let identity = row.source.identify(self.judge.model());
-        let Some((item, identity)) = row.item.as_ref().zip(identity) else { return Ok(false) };
-        let expected = self.judge.exporter.expected_rows(&[ReadItem { identity, item }]).await?;
+        let Some(item) = &row.item else { return Ok(false) };
+        let candidates = row.source.candidates(self.judge.model());
+        let expected = self.judge.exporter.expected_rows(&[ReadItem { candidates, item }]).await?;
         let of_dataset = expected.iter().filter(|rows| rows.dataset == row.judged.key.dataset);
         Ok(of_dataset.flat_map(|rows| &rows.days).any(|day| *day == row.judged.day))
     }

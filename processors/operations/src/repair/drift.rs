@@ -162,11 +162,12 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             self.tables.clone(),
             self.clock.clone(),
         );
-        let identities: Vec<_> =
-            sources.iter().filter_map(|source| Some((source, source.identify(&self.model)?))).collect();
-        let items = identities.iter().map(|(source, identity)| SourceItem {
+        let mut identified: Vec<_> =
+            sources.iter().map(|source| (source, source.candidates(&self.model))).collect();
+        identified.retain(|(_, candidates)| !candidates.is_empty());
+        let items = identified.iter().map(|(source, candidates)| SourceItem {
             source,
-            identity,
+            candidates,
             records: ItemRecords::new(),
         });
         let deadline = self.clock.now().plus(RECONCILE_TIME);
@@ -176,8 +177,8 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             return Ok(Vec::new());
         }
         let mut failed = Vec::new();
-        for (source, identity) in &identities {
-            let item = SourceItem { source, identity, records: ItemRecords::new() };
+        for (source, candidates) in &identified {
+            let item = SourceItem { source, candidates, records: ItemRecords::new() };
             let deadline = self.clock.now().plus(RECONCILE_TIME);
             let outcome = ledger.reconcile(vec![item], &label, deadline).await?;
             failed.extend(outcome.failures.into_iter().map(|failure| ((*source).clone(), failure.error)));

@@ -26,6 +26,10 @@ impl<T: Tables> Tables for StateOnlyTables<T> {
         self.tables.read(keys).await
     }
 
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        self.tables.read_looked_up(keys).await
+    }
+
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         if *write.key.table == *self.state_table {
             self.tables.write(write).await

@@ -250,6 +250,17 @@ impl<T: Tables> Tables for OverlayTables<T> {
         Ok(ConsumedUnits { write_units: units })
     }
 
+    /// Lookups read nothing that is written here: mirrors write no attribute that contributions depend on.
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        let snapshot = self.base.read_looked_up(keys).await?;
+        let units = snapshot.items.iter().map(|item| {
+            let bytes = item.as_ref().map_or(0, item_bytes);
+            u64::try_from(bytes.div_ceil(READ_UNIT_BYTES)).unwrap_or(0).max(1)
+        });
+        self.lock().units.reads += units.sum::<u64>();
+        Ok(snapshot)
+    }
+
     async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         self.lock().units.reads += 1;
         self.base.query_index(query).await

@@ -22,7 +22,7 @@ use crate::item_json::ItemJson;
 /// The source tables of a model, with items in memory, and an empty state table. They are only read; [`super::OverlayTables`] keeps
 /// the writes.
 ///
-/// An index also has deleted items: a record may need the lookup of an item that a later record removes.
+/// Lookups also find deleted items: a record may need the lookup of an item that a later record removes.
 #[derive(Debug)]
 pub struct SourceItems {
     model: Arc<Model>,
@@ -109,7 +109,7 @@ impl SourceItems {
         }
         let keyed = tables().filter_map(|(index, _)| {
             let source = SourceKey::of_item(&self.model, index, item)?;
-            Some((index, source.identify(&self.model).is_some()))
+            Some((index, !source.candidates(&self.model).is_empty()))
         });
         let keyed: Vec<(usize, bool)> = keyed.collect();
         let matching = keyed.iter().find(|(_, is_entity)| *is_entity).or(keyed.first());
@@ -133,6 +133,18 @@ impl SourceItems {
         })?;
         self.items.insert(StoredKey::of(&key), KnownItem { table, last: item, is_deleted });
         Ok(())
+    }
+
+    fn read_where(&self, keys: &[ItemKey], is_shown: impl Fn(&KnownItem) -> bool) -> Result<ReadSnapshot> {
+        let mut items = Vec::with_capacity(keys.len());
+        for key in keys {
+            if key.table != self.state_table && !self.names.contains(&key.table) {
+                return Err(missing_table(&key.table));
+            }
+            let known = self.items.get(&StoredKey::of(key)).filter(|item| is_shown(item));
+            items.push(known.map(|item| item.last.clone()));
+        }
+        Ok(ReadSnapshot { items, server_time: self.now })
     }
 
     fn key_of(&self, table: usize, item: &Item) -> Option<ItemKey> {
@@ -189,15 +201,11 @@ fn invalid(message: &str) -> Error {
 
 impl Tables for SourceItems {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot> {
-        let mut items = Vec::with_capacity(keys.len());
-        for key in keys {
-            if key.table != self.state_table && !self.names.contains(&key.table) {
-                return Err(missing_table(&key.table));
-            }
-            let known = self.items.get(&StoredKey::of(key)).filter(|item| !item.is_deleted);
-            items.push(known.map(|item| item.last.clone()));
-        }
-        Ok(ReadSnapshot { items, server_time: self.now })
+        self.read_where(keys, |item| !item.is_deleted)
+    }
+
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot> {
+        self.read_where(keys, |_| true)
     }
 
     async fn write(&self, _write: &Write) -> Result<ConsumedUnits, WriteError> {

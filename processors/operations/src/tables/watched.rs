@@ -69,6 +69,10 @@ impl<T: Tables> Tables for WatchedTables<T> {
         self.base.read(keys).await
     }
 
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        self.base.read_looked_up(keys).await
+    }
+
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         self.remember(std::iter::once(&write.key)).await.map_err(WriteError::Failed)?;
         self.base.write(write).await

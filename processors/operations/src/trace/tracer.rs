@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use afterwrite::Result;
-use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite::projection::{
     ItemContributions, LookupKey, RecordImages, RollupTargets, ShardAssignment, StaleCaches, contributions,
-    decode_old_image, lookup_keys, rows,
+    datasets_of, decode_old_image, lookup_keys, rows,
 };
 use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Image, Operation, RecordDecoder};
 use afterwrite::sink::Tables;
@@ -31,7 +31,7 @@ pub struct RecordTracer<T> {
 /// A record whose item is known.
 struct IdentifiedChange<'c> {
     source: &'c SourceKey<'c>,
-    identity: &'c ItemIdentity<'c, 'c>,
+    candidates: &'c ItemCandidates<'c, 'c>,
     record: &'c ChangeRecord<'c>,
     old: Option<Image<'c>>,
 }
@@ -104,12 +104,13 @@ impl<T: Tables> RecordTracer<T> {
             return Ok(trace);
         };
         trace.key = std::iter::once(&source.partition).chain(&source.sort).map(ToString::to_string).collect();
-        let Some(identity) = source.identify(&self.model) else {
+        let candidates = source.candidates(&self.model);
+        if candidates.is_empty() {
             let heartbeat = "(heartbeat)".to_owned();
             trace.entity = source.is_heartbeat().then_some(heartbeat);
             return Ok(trace);
-        };
-        trace.entity = Some(identity.entity.name.to_string());
+        }
+        trace.entity = entities_of(&candidates, record);
         let old = match record.old.decode(&self.model.attributes) {
             Ok(old) => old,
             Err(error) => {
@@ -117,7 +118,7 @@ impl<T: Tables> RecordTracer<T> {
                 return Ok(trace);
             }
         };
-        let change = IdentifiedChange { source: &source, identity: &identity, record, old };
+        let change = IdentifiedChange { source: &source, candidates: &candidates, record, old };
         let lookups = self.lookups.read(self.lookup_keys(&change)).await?;
         if let Err(error) = self.add_consequences(&change, &lookups, &mut trace) {
             trace.problem = Some(error.to_string());
@@ -128,7 +129,8 @@ impl<T: Tables> RecordTracer<T> {
 
     /// The lookups that the images need. An image that lacks an input needs none: its problem is reported later.
     fn lookup_keys(&self, change: &IdentifiedChange<'_>) -> Vec<LookupKey<'static>> {
-        let keys = change.images().filter_map(|image| lookup_keys(&self.model, change.identity, image).ok());
+        let keys =
+            change.images().filter_map(|image| lookup_keys(&self.model, change.candidates, image).ok());
         let keys: BTreeSet<LookupKey<'static>> = keys.flatten().map(LookupKey::into_owned).collect();
         keys.into_iter().collect()
     }
@@ -141,7 +143,7 @@ impl<T: Tables> RecordTracer<T> {
     ) -> Result<()> {
         let mut stale = StaleCaches::default();
         let images = (change.old.as_ref(), change.record.new.as_ref());
-        stale.add(&self.model, change.identity, 0, images)?;
+        stale.add(change.candidates, 0, images)?;
         trace.keys = stale.keys().map(|key| key.key).collect();
         trace.paths = stale.paths().keys().cloned().collect();
         let (mut differences, mut extremes) = (MeasureDifferences::new(), Vec::new());
@@ -182,7 +184,8 @@ impl<T: Tables> RecordTracer<T> {
     ) -> Result<Vec<TracedExtreme>> {
         let mut targets = RollupTargets::of(&self.model);
         let sharding = ShardAssignment { source: change.source, current: &ItemContributions::NOTHING };
-        let projected = contributions(&self.model, change.identity, image, lookups, sharding, &mut targets)?;
+        let projected =
+            contributions(&self.model, change.candidates, image, lookups, sharding, &mut targets)?;
         let key = |id| {
             let target = targets.get(id);
             (target.partition_key(), target.sort.to_string())
@@ -209,12 +212,11 @@ impl<T: Tables> RecordTracer<T> {
             return Vec::new();
         };
         let Some(source) = SourceKey::of_keys(&self.model, table, &record.keys) else { return Vec::new() };
-        let Some(identity) = source.identify(&self.model) else { return Vec::new() };
-        let old = decode_old_image(&self.model, &identity, &record).ok().flatten();
+        let candidates = source.candidates(&self.model);
+        let old = decode_old_image(&candidates, &record).ok().flatten();
         let images = RecordImages { new: record.new.as_ref(), old: old.as_ref() };
-        let datasets = self.model.datasets_of(identity.entity);
-        let of_dataset = datasets.flat_map(|(_, dataset)| {
-            rows(&self.model, dataset, &identity, &record, images).map(|row| TracedRow {
+        let of_dataset = datasets_of(&candidates).flat_map(|(_, dataset)| {
+            rows(dataset, &candidates, &record, images).map(|row| TracedRow {
                 dataset: dataset.name.to_string(),
                 dt: row.day.to_string(),
                 operation: row.operation.name().to_owned(),
@@ -227,6 +229,25 @@ impl<T: Tables> RecordTracer<T> {
 impl IdentifiedChange<'_> {
     fn images(&self) -> impl Iterator<Item = &Image<'_>> {
         self.record.new.iter().chain(&self.old)
+    }
+}
+
+/// The entity of the item; `a → b` if the change moves it from one to another. `None` if it is of none.
+fn entities_of(candidates: &ItemCandidates<'_, '_>, record: &ChangeRecord<'_>) -> Option<String> {
+    if let Some(identity) = candidates.by_key() {
+        return Some(identity.entity.name.to_string());
+    }
+    let name = |identity: &ItemIdentity<'_, '_>| identity.entity.name.to_string();
+    let names = [candidates.before(record), candidates.after(record)].map(|state| state.map(name));
+    match (names, record.operation) {
+        ([before, _], Operation::Remove) => before,
+        ([_, after], Operation::Insert) => after,
+        ([None, None], Operation::Modify) => None,
+        ([before, after], Operation::Modify) if before == after => after,
+        ([before, after], Operation::Modify) => {
+            let [before, after] = [before, after].map(|name| name.unwrap_or_else(|| "-".to_owned()));
+            Some(format!("{before} → {after}"))
+        }
     }
 }
 

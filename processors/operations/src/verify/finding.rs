@@ -135,7 +135,7 @@ impl VerifyFinding {
         let mut key = self.key.iter();
         let partition = key.next()?.clone().into();
         let source = SourceKey { table, partition, sort: key.next().map(|sort| sort.clone().into()) };
-        source.identify(model).is_some().then_some(source)
+        (!source.candidates(model).is_empty()).then_some(source)
     }
 
     /// The rollup's `PK` and `SK`; `None` for any other finding, and for a key that no rollup of the model has.

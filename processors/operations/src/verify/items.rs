@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use afterwrite::commit::{StateItems, StoredEntry};
 use afterwrite::effect::ItemKey;
-use afterwrite::entity::SourceKey;
+use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::{
     ExtremeRule, ExtremeValue, ImageProjection, ImageScope, ItemContributions, KnownLookups as _, LookupKey,
     RollupTargets, TargetKey, attribute,
@@ -64,10 +64,13 @@ impl<T: Tables> ItemJudge<T> {
         let identified: Vec<Option<(IdentifiedItem<'_>, Image<'static>)>> = read
             .iter()
             .map(|read| {
-                let identity = read.source.identify(&self.model)?;
+                let candidates = read.source.candidates(&self.model);
+                if candidates.is_empty() {
+                    return None;
+                }
                 let item = IdentifiedItem {
                     source: read.source,
-                    identity,
+                    candidates,
                     item: read.item.as_ref().unwrap_or(&empty),
                 };
                 let image = item.image(&self.model);
@@ -140,10 +143,11 @@ impl<T: Tables> ItemJudge<T> {
         let mut keys: Vec<LookupKey<'static>> = Vec::new();
         for (read, identified) in read.iter().zip(identified) {
             let Some((item, image)) = identified.as_ref().filter(|_| read.item.is_some()) else { continue };
-            let needed = afterwrite::projection::lookup_keys(&self.model, &item.identity, image);
+            let needed = afterwrite::projection::lookup_keys(&self.model, &item.candidates, image);
             keys.extend(needed.unwrap_or_default().into_iter().map(LookupKey::into_owned));
-            let scope = ImageScope::of(&self.model, &item.identity, image);
-            let used = self.mirrors_of(item).into_iter().filter_map(|mirror| mirror.lookup.as_ref());
+            let Some(identity) = item.candidates.in_state(image) else { continue };
+            let scope = ImageScope::of(&self.model, identity, image);
+            let used = self.mirrors_of(identity).into_iter().filter_map(|mirror| mirror.lookup.as_ref());
             keys.extend(used.filter_map(|used| Some(scope.lookup_key(used).ok()?.into_owned())));
         }
         self.projector.read(keys).await
@@ -295,9 +299,10 @@ impl<T: Tables> ItemJudge<T> {
         outputs: &RememberedOutputs,
     ) -> Result<Vec<VerifyFinding>> {
         let mut findings = Vec::new();
-        for mirror in self.mirrors_of(item) {
+        let Some(identity) = item.candidates.in_state(image) else { return Ok(findings) };
+        for mirror in self.mirrors_of(identity) {
             let Some(rollup) = self.model.rollups.get(mirror.from) else { continue };
-            let Some(key) = self.mirrored_rollup(mirror, rollup, item, image, outputs) else { continue };
+            let Some(key) = self.mirrored_rollup(mirror, rollup, identity, image, outputs) else { continue };
             let stored = self.tables.read(std::slice::from_ref(&key)).await?.items.pop().flatten();
             let mut finding = VerifyFinding::of_source(FindingPlace::Mirror, &self.model, read.source);
             // A copy also changes with the item itself, which its entry shows.
@@ -321,8 +326,8 @@ impl<T: Tables> ItemJudge<T> {
         Ok(findings)
     }
 
-    fn mirrors_of(&self, item: &IdentifiedItem<'_>) -> Vec<&Mirror> {
-        let indexes = &item.identity.entity.mirrors;
+    fn mirrors_of(&self, identity: &ItemIdentity<'_, '_>) -> Vec<&Mirror> {
+        let indexes = &identity.entity.mirrors;
         indexes.iter().filter_map(|index| self.model.mirrors.get(*index)).collect()
     }
 
@@ -331,11 +336,11 @@ impl<T: Tables> ItemJudge<T> {
         &self,
         mirror: &Mirror,
         rollup: &Rollup,
-        item: &IdentifiedItem<'_>,
+        identity: &ItemIdentity<'_, '_>,
         image: &Image<'static>,
         outputs: &RememberedOutputs,
     ) -> Option<ItemKey> {
-        let without_outputs = ImageScope::of(&self.model, &item.identity, image);
+        let without_outputs = ImageScope::of(&self.model, identity, image);
         let known: Vec<_> = match &mirror.lookup {
             Some(used) => vec![outputs.outputs(&without_outputs.lookup_key(used).ok()?)?],
             None => Vec::new(),

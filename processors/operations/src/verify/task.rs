@@ -406,8 +406,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     fn is_of_tenant(&self, source: &SourceKey<'_>) -> bool {
         let Some(tenant) = &self.arguments.only else { return true };
-        let identity = source.identify(self.model());
-        identity.is_some_and(|identity| tenant.matches_key(&identity.entity.variables, &identity.variables))
+        tenant.matches_key(&source.candidates(self.model()))
     }
 }
 

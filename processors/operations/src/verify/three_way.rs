@@ -88,7 +88,7 @@ impl ThreeWayCounts {
             }
         }
         let shown = item.item.get(check.attribute.as_str()).and_then(AttributeValue::as_number);
-        if let Some((shown, place)) = shown.zip(place_of(rollup, item)) {
+        if let Some((shown, place)) = shown.zip(place_of(rollup, model, item)) {
             let finding = VerifyFinding::of_source(FindingPlace::ThreeWay, model, item.source);
             self.counters.insert(place, (finding, shown.clone()));
         }
@@ -137,12 +137,13 @@ impl ThreeWayCounts {
 }
 
 /// The key of the rollup that an item's counter is about: each variable is one of the item's key, or an attribute.
-fn place_of(rollup: &Rollup, item: &IdentifiedItem<'_>) -> Option<RollupPlace> {
+fn place_of(rollup: &Rollup, model: &Model, item: &IdentifiedItem<'_>) -> Option<RollupPlace> {
+    let identity = item.identity(model)?;
     let mut values = Vec::with_capacity(rollup.variables.len());
     for name in &rollup.variables {
-        let variable = item.identity.entity.variables.iter().position(|known| known == name);
+        let variable = identity.entity.variables.iter().position(|known| known == name);
         let value = match variable {
-            Some(index) => (*item.identity.variables.get(index)?).to_owned(),
+            Some(index) => (*identity.variables.get(index)?).to_owned(),
             None => item.item.get(&**name)?.as_text()?.to_owned(),
         };
         values.push(value);

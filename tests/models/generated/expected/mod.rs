@@ -1,10 +1,14 @@
 //! Cache keys and rows that must follow from each change of a generated workload, written by hand for each model.
 
 mod algoitny;
+mod ecommerce;
+mod github;
 mod glad;
+mod metering;
 mod quiz;
 mod row;
 mod shop;
+mod social;
 
 use std::collections::BTreeSet;
 
@@ -29,9 +33,13 @@ impl ModelExpectations {
     pub(super) fn of(model: &str) -> Self {
         match model {
             "algoitny" => Self { cache_keys: algoitny::cache_keys, row: algoitny::row },
+            "ecommerce" => Self { cache_keys: ecommerce::cache_keys, row: ecommerce::row },
+            "github" => Self { cache_keys: github::cache_keys, row: github::row },
             "glad" => Self { cache_keys: glad::cache_keys, row: glad::row },
+            "metering" => Self { cache_keys: metering::cache_keys, row: metering::row },
             "quiz" => Self { cache_keys: quiz::cache_keys, row: quiz::row },
             "shop" => Self { cache_keys: shop::cache_keys, row: shop::row },
+            "social" => Self { cache_keys: social::cache_keys, row: social::row },
             other => panic!("no expectations of the model {other}"),
         }
     }

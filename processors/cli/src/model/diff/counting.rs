@@ -51,7 +51,7 @@ fn entity(
     differences: &mut Differences,
 ) {
     let part = format!("entity {name}");
-    let keys = [old, new].map(|entity| format!("{}: {}", entity.table, entity.key));
+    let keys = [old, new].map(matched_keys);
     if differences.setting(&part, "its key", keys, "Items that match only the old key are unmatched from now on; items that match only the new key begin to count.") {
         differences
             .orphaned
@@ -73,9 +73,32 @@ fn entity(
         let consequence = "Measures and keys that use it change once an item changes or is reconciled.";
         differences.add(part.clone(), change, consequence);
     }
+    for (value, change) in changed_parts(&old.times, &new.times) {
+        let change = match change {
+            PartChange::Added(how) => format!("time {value} added: {how}"),
+            PartChange::Removed(_) => format!("time {value} removed"),
+            PartChange::Changed(before, now) => from_to(&format!("time {value}"), before, now),
+        };
+        recount(name, models, differences);
+        let consequence = "Rollups whose keys or measures have this time change once an item changes or is reconciled, and new rows of datasets have the new time.";
+        differences.add(part.clone(), change, consequence);
+    }
     let secrets = [old, new].map(|entity| format!("[{}]", entity.secret.join(", ")));
     let consequence = "Applies to what is archived from now on; the archive keeps what it has.";
     differences.setting(&part, "secret", secrets, consequence);
+}
+
+/// Which keys match an entity: its table, its key, and the entities that are preferred.
+fn matched_keys(entity: &EntityDescription) -> String {
+    let key = format!("{}: {}", entity.table, entity.key);
+    let key = match &entity.when {
+        None => key,
+        Some(when) => format!("{key} where {when}"),
+    };
+    match entity.yields_to.as_slice() {
+        [] => key,
+        preferred => format!("{key}, unless {}", preferred.join(" or ")),
+    }
 }
 
 /// Everything that is counted of an entity may change.

@@ -40,7 +40,7 @@ fn mirrors(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
     for (attribute, change) in changed_parts(&old.mirrors, &new.mirrors) {
         let (change, consequence) = match change {
             PartChange::Added(mirror) => (
-                format!("added: {} of {}", mirror.measure, mirror.rollup),
+                format!("added: {} of {}", mirror.measure, mirror.source()),
                 "Items show it once the rollup or they themselves change, or are reconciled.",
             ),
             PartChange::Removed(_) => {
@@ -52,8 +52,8 @@ fn mirrors(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
             PartChange::Changed(before, now) => (
                 from_to(
                     "it",
-                    &format!("{} of {}", before.measure, before.rollup),
-                    &format!("{} of {}", now.measure, now.rollup),
+                    &format!("{} of {}", before.measure, before.source()),
+                    &format!("{} of {}", now.measure, now.source()),
                 ),
                 "Items show the new one once the rollup's rev has passed the one that they hold.",
             ),
@@ -90,6 +90,8 @@ fn dataset(name: &str, old: &DatasetDescription, new: &DatasetDescription, diffe
     if differences.setting(&part, "its rows", rows, "Old rows stay in their partitions.") {
         differences.problems.push(format!("dataset {name}: rows of one item would be in two partitions, and the table would show it twice. Give the dataset another name and export the archive again."));
     }
+    let conditions = [old, new].map(|dataset| dataset.when.as_deref().unwrap_or("all items"));
+    differences.setting(&part, "its items", conditions, "Applies to changes from now on. Run `afterwrite verify` on the datasets: it finds rows of items that no longer belong, and `afterwrite repair` ends them; for items that belong from now on, fill the dataset by `afterwrite backfill`.");
     if key_columns(old) != key_columns(new) {
         differences.problems.push(format!("dataset {name}: the variables of the item's key have other names, so old and new rows of one item cannot be compared, and the exporter refuses to add to the table. Keep the names, or give the dataset another name and export the archive again."));
     }

@@ -72,3 +72,38 @@ fn shards_can_grow() {
     assert!(differences.problems.is_empty() && differences.reconcile.is_empty(), "{differences}");
     assert_eq!(differences.changes.len(), 1, "{differences}");
 }
+
+#[test]
+fn a_time_that_is_read_in_another_way_counts_items_again() {
+    let model = |generation: u32, times: &str| {
+        let source = format!(
+            r##"
+            name = "library"
+            generation = {generation}
+            tables.library.key = ["pk"]
+            [entities.book]
+            key = {{ pk = "BOOK#{{book_id}}" }}
+            attributes = {{ bought_at = "N" }}
+            {times}
+            [rollups.day]
+            key = {{ PK = "DAY#{{bought_at:day}}", SK = "ROLLUP" }}
+            [[aggregates]]
+            name = "books"
+            of = "book"
+            into = "day"
+            measures.books = "count"
+            "##
+        );
+        Model::parse(&source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    };
+    let (detected, seconds) = (model(1, ""), "times.bought_at = \"seconds\"");
+    for (old, new, change) in [
+        (&detected, model(2, seconds), "time bought_at added: seconds"),
+        (&model(1, seconds), model(2, "times.bought_at = \"milliseconds\""), "time bought_at"),
+        (&model(1, seconds), model(2, ""), "time bought_at removed"),
+    ] {
+        let differences = Differences::between(old, &new);
+        assert!(differences.to_string().contains(change), "{differences}");
+        assert_eq!(differences.reconcile.len(), 1, "{differences}");
+    }
+}

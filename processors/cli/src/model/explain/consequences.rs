@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite::projection::{
     ExtremeRule, ImageScope, ItemContributions, KnownLookups, LookupKey, LookupOutputs, RecordImages,
     RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions, lookup_keys, offered_outputs, rows,
@@ -117,9 +117,11 @@ pub(super) fn consequences(
     let decode = |vocabulary| RecordDecoder::new(vocabulary).record(line.as_bytes()).map_err(|bad| bad.error);
     let (record, row_record) = (decode(&model.attributes)?, decode(&model.row_attributes)?);
     let Some(source) = SourceKey::of_keys(model, table, &record.keys) else { return Ok(None) };
-    let Some(identity) = source.identify(model) else { return Ok(None) };
+    let candidates = source.candidates(model);
     let (Some(image), Some(row_image)) = (&record.new, &row_record.new) else { return Ok(None) };
-    let explained = ItemExplainer { model, source: &source, identity: &identity, lookup_values };
+    let Some(identity) = candidates.in_state(image) else { return Ok(None) };
+    let explained =
+        ItemExplainer { model, source: &source, candidates: &candidates, identity, lookup_values };
     let mut found = Consequences {
         table: model.tables.get(table).map(|table| table.name.to_string()).unwrap_or_default(),
         entity: identity.entity.name.to_string(),
@@ -144,6 +146,7 @@ pub(super) fn consequences(
 struct ItemExplainer<'e> {
     model: &'e Arc<Model>,
     source: &'e SourceKey<'e>,
+    candidates: &'e ItemCandidates<'e, 'e>,
     identity: &'e ItemIdentity<'e, 'e>,
     lookup_values: &'e LookupValues,
 }
@@ -155,14 +158,14 @@ impl ItemExplainer<'_> {
     }
 
     fn lookup_results(&self, image: &Image<'_>) -> Result<Vec<LookupResult>> {
-        let mut keys = lookup_keys(self.model, self.identity, image)?;
+        let mut keys = lookup_keys(self.model, self.candidates, image)?;
         keys.sort();
         keys.dedup();
         Ok(keys.iter().map(|key| self.lookup_result(key, self.lookup_values.outputs(key))).collect())
     }
 
     fn offered_results(&self, image: &Image<'_>) -> Vec<LookupResult> {
-        let offered = offered_outputs(self.model, self.identity, image);
+        let offered = offered_outputs(self.model, self.candidates, image);
         offered.iter().map(|(key, outputs)| self.lookup_result(key, Some(outputs))).collect()
     }
 
@@ -180,7 +183,7 @@ impl ItemExplainer<'_> {
         let mut targets = RollupTargets::of(self.model);
         let sharding = ShardAssignment { source: self.source, current: &ItemContributions::NOTHING };
         let projected =
-            contributions(self.model, self.identity, image, self.lookup_values, sharding, &mut targets)?;
+            contributions(self.model, self.candidates, image, self.lookup_values, sharding, &mut targets)?;
         let mut counted: BTreeMap<TargetId, Vec<(String, String)>> = BTreeMap::new();
         for share in &projected.contributions.by_aggregate {
             for target in &share.targets {
@@ -247,7 +250,7 @@ impl ItemExplainer<'_> {
 
     fn stale(&self, image: &Image<'_>, found: &mut Consequences) -> Result<()> {
         let mut stale = StaleCaches::default();
-        stale.add(self.model, self.identity, 0, (None, Some(image)))?;
+        stale.add(self.candidates, 0, (None, Some(image)))?;
         let keys =
             stale.keys().map(|stale| StaleCacheKey { key: stale.key, remedy: stale.remedy.describe() });
         found.stale_keys = keys.collect();
@@ -261,7 +264,7 @@ impl ItemExplainer<'_> {
         for (_, dataset) in self.model.datasets_of(self.identity.entity) {
             let outputs = dataset.lookups.iter().filter_map(|key| self.lookup_values.0.get(key.lookup));
             let outputs: Vec<&LookupOutputs> = outputs.map(Vec::as_slice).collect();
-            for mut row in rows(self.model, dataset, self.identity, record, images) {
+            for mut row in rows(dataset, self.candidates, record, images) {
                 row.scope.outputs = &outputs;
                 let columns = dataset.columns.iter().map(|column| {
                     (column.name.to_string(), row.value(&column.from).map(|value| operand(&value)))

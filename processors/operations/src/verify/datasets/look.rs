@@ -65,10 +65,10 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
         let mut present = Vec::new();
         let mut places = Vec::new();
         for (index, ((key, source), item)) in keys.iter().zip(&sources).zip(&items).enumerate() {
-            let identity = source.identify(model);
-            let identity = identity.filter(|identity| identity.entity.datasets.contains(&key.dataset));
-            if let Some((identity, item)) = identity.zip(item.as_ref()) {
-                present.push(ReadItem { identity, item });
+            let candidates = source.candidates(model);
+            let has_rows = candidates.any(|entity| entity.datasets.contains(&key.dataset));
+            if let Some(item) = item.as_ref().filter(|_| has_rows) {
+                present.push(ReadItem { candidates, item });
                 places.push(index);
             }
         }

@@ -156,8 +156,10 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
         wanted.retain(|item| self.is_sampled(&DatasetKey::of_item(0, item.source)));
         let remembered = self.judge.exporter.remembered();
         let wanted = items_of_tenant(self.arguments.only.as_ref(), model, remembered, wanted).await?;
-        let read: Vec<ReadItem<'_>> =
-            wanted.iter().map(|item| ReadItem { identity: item.identity.clone(), item: item.item }).collect();
+        let read: Vec<ReadItem<'_>> = wanted
+            .iter()
+            .map(|item| ReadItem { candidates: item.candidates.clone(), item: item.item })
+            .collect();
         for expected in self.judge.exporter.expected_rows(&read).await? {
             let rows = self.judge.exporter.values_of(&expected)?;
             for (row, (item, day)) in expected.items.iter().zip(&expected.days).enumerate() {

@@ -1,0 +1,53 @@
+//! Mirrors onto an entity that a condition distinguishes from others with the same keys.
+//!
+//! The rollup's key leads to an item that may be of another entity by now. So the item is read before a copy is set, and the copy is set on
+//! condition that the attributes which decide the item's entity are as they were read. An item that moves to the mirroring entity
+//! later has a record of its own, which sets the copy.
+
+use super::MirrorRefresher;
+use super::places::PlacedCopies;
+use crate::effect::WriteCondition;
+use crate::effect::condition::holds;
+use crate::entity::SourceKey;
+use crate::record::{AttributePath, Image, Item};
+use crate::table::{Entity, Mirror};
+
+impl<T, C> MirrorRefresher<'_, T, C> {
+    /// Whether the key alone does not decide that an item shows a mirror.
+    pub(super) fn is_guarded(&self, mirror: &Mirror) -> bool {
+        self.mirroring_entity(mirror).is_some_and(|entity| !entity.decided_by.is_empty())
+    }
+
+    /// The same copies, on condition that the item stays of the mirroring entity; `None` if it is of another.
+    pub(super) fn guarded<'m>(&self, copies: PlacedCopies<'m>, item: &Item) -> Option<PlacedCopies<'m>> {
+        let entity = self.mirroring_entity(copies.mirror)?;
+        if entity.decided_by.is_empty() {
+            return Some(copies);
+        }
+        let model = &self.core.model;
+        let source = SourceKey::of_item(model, entity.table, item)?;
+        let identity = source.identify(model, &Image::from_item(item, &model.attributes))?;
+        let unchanged = |path: &AttributePath| match path.read(item) {
+            Some(value) => WriteCondition::Equals(path.clone(), value.clone()),
+            None => WriteCondition::Absent(path.clone()),
+        };
+        let guards = entity.decided_by.iter().map(unchanged).collect();
+        std::ptr::eq(identity.entity, entity).then_some(PlacedCopies { guards, ..copies })
+    }
+
+    fn mirroring_entity(&self, mirror: &Mirror) -> Option<&Entity> {
+        self.core.model.entities.get(mirror.onto)
+    }
+}
+
+impl PlacedCopies<'_> {
+    /// Whether the item is still of the mirroring entity, as far as its conditions show.
+    pub(super) fn are_allowed(&self, item: &Item) -> bool {
+        self.guards.iter().all(|guard| holds(guard, Some(item)))
+    }
+
+    /// A condition and the guards.
+    pub(super) fn guarding(&self, condition: Vec<WriteCondition>) -> WriteCondition {
+        WriteCondition::All(condition.into_iter().chain(self.guards.iter().cloned()).collect())
+    }
+}
