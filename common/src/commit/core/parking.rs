@@ -128,7 +128,7 @@ impl<'r> LedgerItem<'r> {
             return ItemState::Failed(error.restated());
         }
         self.reconciliation = Reconciliation::Unneeded;
-        let is_looked_up = !self.identity.entity.offers.is_empty();
+        let is_looked_up = self.is_looked_up();
         self.records.decode_old_images(&context.core.model.attributes, |_| is_looked_up);
         ItemState::AwaitingLookup(CountBasis::Unreadable)
     }
