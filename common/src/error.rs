@@ -31,7 +31,9 @@ pub enum ErrorKind {
     Conflict,
     /// The service refused a request as invalid, and will refuse it again.
     Rejected,
-    /// A stored item of Afterwrite (a ledger entry, for example) is unreadable, or was written by a newer model.
+    /// A ledger entry or an expiry marker cannot be read: something else has changed it. Only a person can decide what it held.
+    Unreadable,
+    /// A stored item of Afterwrite (a checkpoint, for example) is unreadable, or was written by a newer model.
     State,
 }
 
@@ -49,6 +51,7 @@ impl ErrorKind {
             Self::Unavailable => "UnavailableError",
             Self::Conflict => "ConflictError",
             Self::Rejected => "RejectedError",
+            Self::Unreadable => "UnreadableError",
             Self::State => "StoreError",
         }
     }
@@ -57,7 +60,7 @@ impl ErrorKind {
     #[must_use]
     pub fn is_poison(self) -> bool {
         match self {
-            Self::Record | Self::Rejected => true,
+            Self::Record | Self::Rejected | Self::Unreadable => true,
             Self::Event
             | Self::Stream
             | Self::Misfit
@@ -87,6 +90,7 @@ impl ErrorKind {
             | Self::Model
             | Self::Configuration
             | Self::Rejected
+            | Self::Unreadable
             | Self::State => false,
         }
     }

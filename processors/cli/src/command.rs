@@ -164,6 +164,7 @@ fn exit_code(result: &Result<bool, Error>) -> u8 {
             | ErrorKind::Unavailable
             | ErrorKind::Conflict
             | ErrorKind::Rejected
+            | ErrorKind::Unreadable
             | ErrorKind::State,
         ) => COULD_NOT_FINISH,
     }

@@ -283,6 +283,7 @@ fn failed_invocation(error: Error) -> Result<InvocationOutcome> {
         | ErrorKind::Unavailable
         | ErrorKind::Conflict
         | ErrorKind::Rejected
+        | ErrorKind::Unreadable
         | ErrorKind::State => Ok(InvocationOutcome::failed(error.to_string())),
     }
 }

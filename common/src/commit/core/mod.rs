@@ -10,6 +10,7 @@ mod evaluate;
 pub(crate) mod item;
 pub(crate) mod keys;
 pub(crate) mod lookups;
+pub(crate) mod marker;
 mod merge;
 pub(crate) mod pack;
 mod parking;
@@ -17,6 +18,7 @@ pub(crate) mod plan;
 mod reconciliation;
 pub(crate) mod records;
 pub(crate) mod rollup;
+pub(crate) mod unreadable;
 
 use std::sync::Arc;
 

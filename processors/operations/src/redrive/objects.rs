@@ -147,6 +147,7 @@ fn concerns_object(error: &Error) -> bool {
         | ErrorKind::Record
         | ErrorKind::Misfit
         | ErrorKind::Rejected
+        | ErrorKind::Unreadable
         | ErrorKind::State => true,
         ErrorKind::Configuration | ErrorKind::Model | ErrorKind::Unavailable | ErrorKind::Conflict => false,
     }

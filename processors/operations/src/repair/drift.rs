@@ -201,8 +201,8 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         for reading in readings {
             let before =
                 findings.iter().find(|finding| finding.rollup(&self.model).as_ref() == Some(&reading.place));
-            let verdict =
-                judge(&self.model, &reading.place, &reading.sum, reading.item.as_ref(), self.clock.now());
+            let sum = (&reading.sum, reading.unreadable_entries);
+            let verdict = judge(&self.model, &reading.place, sum, reading.item.as_ref(), self.clock.now());
             log.push(match (verdict, before) {
                 (SumVerdict::Differs(finding), _) => {
                     let entry = self.set_rollup(&reading, finding).await?;

@@ -45,6 +45,8 @@ pub(crate) struct ItemJudgement {
 struct ReadItem<'r> {
     source: &'r SourceKey<'r>,
     entry: Option<StoredEntry>,
+    /// The finding about the entry, if it cannot be read.
+    unreadable: Option<VerifyFinding>,
     item: Option<Item>,
     /// Whether the entry was the same before and after the item was read.
     is_steady: bool,
@@ -106,10 +108,30 @@ impl<T: Tables> ItemJudge<T> {
         for (((source, before), item), after) in sources.iter().zip(before).zip(items).zip(after) {
             let rev = |entry: &Option<Item>| entry.as_ref().and_then(|entry| entry.get("rev").cloned());
             let is_steady = rev(&before) == rev(&after);
-            let entry = after.map(|entry| self.state.decode_entry(&entry, targets)).transpose()?;
-            read.push(ReadItem { source, entry, item, is_steady });
+            let rev = rev(&after).as_ref().map(text_of);
+            let entry = after.map(|entry| self.state.decode_entry(&entry, targets)).transpose();
+            let (entry, unreadable) = match entry {
+                Ok(entry) => (entry, None),
+                Err(error) if error.kind() == ErrorKind::Unreadable => {
+                    (None, Some(self.unreadable_finding(source, rev, &error)))
+                }
+                Err(error) => return Err(error),
+            };
+            read.push(ReadItem { source, entry, unreadable, item, is_steady });
         }
         Ok(read)
+    }
+
+    /// The finding about an entry that cannot be read. Its item cannot be judged.
+    fn unreadable_finding(
+        &self,
+        source: &SourceKey<'_>,
+        rev: Option<String>,
+        error: &Error,
+    ) -> VerifyFinding {
+        let mut finding = VerifyFinding::of_source(FindingPlace::UnreadableEntry, &self.model, source);
+        (finding.rev, finding.cause) = (rev, Some(error.to_string()));
+        finding
     }
 
     /// The remembered lookups of items and of their mirrors.
@@ -141,6 +163,9 @@ impl<T: Tables> ItemJudge<T> {
     ) -> Result<ItemJudgement> {
         if !read.is_steady {
             return Ok(ItemJudgement::unknown("the entry changed while the item was read"));
+        }
+        if let Some(finding) = &read.unreadable {
+            return Ok(ItemJudgement { differences: vec![finding.clone()], undecided: None });
         }
         let projection = match &read.item {
             None => Ok(ImageProjection::default()),

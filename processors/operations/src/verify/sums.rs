@@ -15,11 +15,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::Result;
 use afterwrite::commit::{StateItem, StateItems};
 use afterwrite::projection::RollupTargets;
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::table::{ComputedMeasure, Model};
+use afterwrite::{ErrorKind, Result};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::place::RollupPlace;
@@ -39,6 +39,15 @@ pub(crate) struct RollupSum {
     pub(crate) expires_at: Option<Timestamp>,
 }
 
+/// The sums of a ledger.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LedgerSums {
+    /// By rollup.
+    pub(crate) rollups: BTreeMap<RollupPlace, RollupSum>,
+    /// Entries that cannot be read. Nothing but the rollups has what they counted.
+    pub(crate) unreadable_entries: u64,
+}
+
 /// The judgement of one rollup.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SumVerdict {
@@ -46,15 +55,15 @@ pub(crate) enum SumVerdict {
     Confirmed,
     /// It differs, at an unchanged revision.
     Differs(VerifyFinding),
-    /// It changed while the ledger was read.
+    /// It changed while the ledger was read, or the ledger cannot be read completely.
     Changed(VerifyFinding),
     /// It has expired, so that additions to it are dropped.
     Expired,
 }
 
 /// Notes the revision of a rollup.
-pub(crate) fn note_revision(sums: &mut BTreeMap<RollupPlace, RollupSum>, place: RollupPlace, item: &Item) {
-    sums.entry(place).or_default().rev = item.get(REV).and_then(AttributeValue::as_number).cloned();
+pub(crate) fn note_revision(sums: &mut LedgerSums, place: RollupPlace, item: &Item) {
+    sums.rollups.entry(place).or_default().rev = item.get(REV).and_then(AttributeValue::as_number).cloned();
 }
 
 /// Adds an entry to the sums of the rollups that `is_wanted` selects.
@@ -62,10 +71,17 @@ pub(crate) fn add_entry(
     state: &StateItems,
     item: &Item,
     targets: &mut RollupTargets,
-    sums: &mut BTreeMap<RollupPlace, RollupSum>,
+    sums: &mut LedgerSums,
     is_wanted: impl Fn(&RollupPlace) -> bool,
 ) -> Result<()> {
-    let entry = state.decode_entry(item, targets)?;
+    let entry = match state.decode_entry(item, targets) {
+        Ok(entry) => entry,
+        Err(error) if error.kind() == ErrorKind::Unreadable => {
+            sums.unreadable_entries += 1;
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
     for contribution in &entry.contributions.by_aggregate {
         for id in &contribution.targets {
             let target = targets.get(*id);
@@ -73,7 +89,7 @@ pub(crate) fn add_entry(
             if !is_wanted(&place) {
                 continue;
             }
-            let sum = sums.entry(place).or_default();
+            let sum = sums.rollups.entry(place).or_default();
             sum.expires_at = sum.expires_at.max(target.expires_at);
             for (measure, number) in &contribution.measures {
                 let known = sum.measures.entry(Arc::clone(measure)).or_insert(Some(Decimal::ZERO));
@@ -92,11 +108,11 @@ pub(crate) fn entry_of<'i>(state: &StateItems, item: &'i Item) -> Option<&'i Ite
     }
 }
 
-/// Judges a rollup as it is after the ledger was read.
+/// Judges a rollup as it is after the ledger was read. Of the ledger, `unreadable_entries` could not be read.
 pub(crate) fn judge(
     model: &Model,
     place: &RollupPlace,
-    sum: &RollupSum,
+    (sum, unreadable_entries): (&RollupSum, u64),
     rollup: Option<&Item>,
     now: Timestamp,
 ) -> SumVerdict {
@@ -123,6 +139,12 @@ pub(crate) fn judge(
     }
     if finding.values.is_empty() {
         return SumVerdict::Confirmed;
+    }
+    if unreadable_entries > 0 {
+        let cause = format!(
+            "{unreadable_entries} ledger entries cannot be read, and it is unknown which rollups contain what they counted"
+        );
+        return SumVerdict::Changed(finding.undecided(cause));
     }
     let is_settled =
         |name: &String| number(&[SETTLED, name].concat()).is_some_and(|part| *part != Decimal::ZERO);
