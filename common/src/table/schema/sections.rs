@@ -45,7 +45,11 @@ pub(super) fn section(name: &str) -> Option<KeyForm> {
         ),
         "aggregates" => optional(
             "The measures of items that are counted into rollups.",
-            list_of(&closed_object("An aggregate.", &aggregate::KEYS, parts::aggregate)),
+            list_of(&needing(
+                closed_object("An aggregate.", &aggregate::KEYS, parts::aggregate),
+                "for_each",
+                "at_most",
+            )),
         ),
         "mirrors" => optional(
             "Measures that are copied onto an application's items.",

@@ -64,12 +64,13 @@ pub(super) fn groups(sample: &TableSample) -> Vec<ItemGroup> {
     groups
 }
 
-/// The texts of attributes, those that name types and the sort key left out.
+/// The texts of attributes; those that name types, the sort key and copies of keys left out.
 fn values(sample: &TableSample) -> BTreeSet<&str> {
-    let sort = sample.key.get(1).map(|key| key.name.as_str());
-    let attributes = sample.items.iter().flat_map(|item| item.iter());
-    let attributes =
-        attributes.filter(|(name, _)| !is_type_name(name) && !is_index_key(name) && sort != Some(&***name));
+    let [partition, sort] = [0, 1].map(|place| sample.key.get(place).map(|key| key.name.as_str()));
+    let has_values = |name: &str| {
+        partition == Some(name) || !(is_type_name(name) || is_index_key(name) || sort == Some(name))
+    };
+    let attributes = sample.items.iter().flat_map(|item| item.iter()).filter(|(name, _)| has_values(name));
     attributes.filter_map(|(_, value)| value.as_text()).filter(|text| word_style(text).is_some()).collect()
 }
 

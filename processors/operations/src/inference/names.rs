@@ -175,7 +175,8 @@ fn entity_name(sample: &TableSample, group: &ItemGroup) -> String {
     }
     let words = |shape: &KeyShape| {
         let words: Vec<String> = shape.constants().filter_map(snake).collect();
-        words.into_iter().filter(|word| !USUAL_WORDS.contains(&word.as_str())).collect::<Vec<_>>()
+        let is_name = |word: &String| word.len() > 1 && !USUAL_WORDS.contains(&word.as_str());
+        words.into_iter().filter(is_name).collect::<Vec<_>>()
     };
     let of_shapes = group.shapes.iter().rev().map(words).find(|words| !words.is_empty());
     let of_shapes = of_shapes.map(|words| words.join("_"));

@@ -227,6 +227,8 @@ impl<'k> ShapeSearch<'k, '_> {
         });
         let place = match path.last() {
             None => SegmentPlace::Start,
+            // After a separator that begins the key.
+            Some(KeySegment::Constant(text)) if text.is_empty() && path.len() == 1 => SegmentPlace::Start,
             Some(KeySegment::Constant(_)) => SegmentPlace::AfterConstant(nearest.flatten()),
             Some(KeySegment::Variable) => SegmentPlace::AfterVariable(nearest.flatten()),
         };

@@ -70,7 +70,9 @@ pub(super) fn separator_of<'t>(texts: impl Iterator<Item = &'t str> + Clone) -> 
         let is_usual = "#|".contains(separator);
         let most_heads = if is_usual { covered / 3 + 8 } else { covered / 10 + 2 };
         let is_better = best.is_none_or(|(most, _)| covered > most);
-        if covered > 0 && (is_usual || covered > 2) && heads.len() <= most_heads && is_better {
+        // The one letter of all identifiers, as in `u-17`, is part of them.
+        let is_part = !is_usual && heads.len() == 1 && heads.keys().all(|head| head.len() == 1);
+        if covered > 0 && (is_usual || covered > 2) && heads.len() <= most_heads && is_better && !is_part {
             best = Some((covered, separator));
         }
     }
@@ -153,6 +155,8 @@ mod tests {
         assert_eq!(of(&["USER#a_b", "USER#c_d", "PROFILE"]), Some('#'));
         assert_eq!(of(&["user:1", "user:2", "order:3"]), Some(':'));
         assert_eq!(of(&["7d3f-a", "9e-b"]), None);
+        assert_eq!(of(&["u-1", "u-2", "u-3"]), None);
+        assert_eq!(of(&["u-1", "u-2", "o-3"]), Some('-'));
         assert_eq!(of(&["my-first-post", "a-second-one", "third-post"]), None);
     }
 

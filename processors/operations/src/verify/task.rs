@@ -319,7 +319,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             };
             let counts = match self.judge.state.decode_entry(entry, &mut targets) {
                 Ok(entry) => !entry.contributions.by_aggregate.is_empty(),
-                // What it counts is unknown; judging its item reports it.
+                // Its contributions are unknown; judging its item reports it.
                 Err(error) if error.kind() == ErrorKind::Unreadable => true,
                 Err(error) => return Err(error),
             };
