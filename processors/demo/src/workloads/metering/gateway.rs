@@ -26,17 +26,18 @@ pub(super) struct GatewayWriter {
 }
 
 impl GatewayWriter {
-    /// A call. Some have no latency or no region.
+    /// A call. Some have no latency or no region, and old gateways write the units as a text.
     #[expect(clippy::indexing_slicing, reason = "a JSON object: indexing adds or replaces a member")]
     fn call(&mut self, round: usize) -> Value {
         let random = &mut self.random;
         let at = moment(random, self.now, round).as_millisecond() + random.i64(0..1000);
+        let units = random.i64(1..=40);
         let mut call = json!({
             "at": at, "status": one_of(random, &STATUSES), "bytes_out": random.i64(0..100_000),
-            "units": random.i64(1..=40),
+            "units": if chance(random, 6) { json!(units.to_string()) } else { json!(units) },
         });
         if chance(random, 92) {
-            // From less than one millisecond to beyond the last bin's lower bound.
+            // From less than one millisecond to beyond the last bin.
             let slowest = one_of(random, &[3, 80, 600, 20_000]);
             call["latency_ms"] = json!(random.i64(0..slowest));
         }

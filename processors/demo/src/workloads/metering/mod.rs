@@ -1,5 +1,6 @@
 //! A month of a metered service: tenants call its APIs, and buy quotas.
 
+mod bins;
 mod gateway;
 mod recount;
 
@@ -47,13 +48,15 @@ fn months(rollups: &RollupSet) -> Chart {
     chart.top(CHART_ROWS)
 }
 
-/// The hours with most slow calls.
+/// The slowest days of all tenants and APIs.
 fn latencies(rollups: &RollupSet) -> Chart {
-    let columns = ["API and hour", "calls", "below 250 ms", "from 1,750 ms"];
-    let mut chart = Chart::new(format!("The slowest hours of {} APIs", APIS.len()), &columns);
-    for (hour, measures) in rollups.each("API#", "ROLLUP") {
-        let cells = cells(hour, measures, &["calls", "latency_0000", "latency_1750"], "0");
-        chart.add_bar(cells, number(measures, "latency_1750"));
+    let columns = ["tenant, API and day", "calls", "p50", "p95", "p99"];
+    let mut chart = Chart::new(format!("The slowest days of {} APIs, in ms", APIS.len()), &columns);
+    for (key, measures) in &rollups.0 {
+        let Some(day) = key.1.strip_prefix("DAY#") else { continue };
+        let subject = format!("{} {day}", key.0.trim_start_matches("TENANT#"));
+        chart
+            .add_bar(cells(&subject, measures, &["calls", "p50", "p95", "p99"], ""), number(measures, "p95"));
     }
     chart.top(CHART_ROWS)
 }

@@ -2,16 +2,18 @@
 
 use jiff::Timestamp;
 
+use super::bins::LatencyBins;
 use crate::exact::ExactNumber;
-use crate::item::{SdkItem, TableItem, integer_of, number_of, text_of};
+use crate::item::{ItemValue, SdkItem, TableItem, integer_of, number_of, text_of};
 use crate::recount::{Recount, RollupSums, WorkloadOutcome, after};
-use crate::rollups::RollupKey;
+use crate::rollups::{RollupKey, number};
 
 const DAY_SECONDS: i64 = 86_400;
 
 pub(super) fn recount(outcome: &WorkloadOutcome) -> Recount {
+    let bins = LatencyBins::new();
     let mut recount = Recount::of(outcome, |sums, TableItem { item, .. }| match call(item) {
-        Some(call) => count_call(sums, item, &call),
+        Some(call) => count_call(sums, item, &call, &bins),
         None if text_of(item, "SK") == "TENANT" => count_tenant(sums, item),
         None => {}
     });
@@ -26,6 +28,7 @@ pub(super) fn recount(outcome: &WorkloadOutcome) -> Recount {
             measures.remove("error_rate");
         }
     }
+    percentiles(&mut recount, &bins);
     outcome.items.iter().for_each(|stored| mirror(&stored.item, &mut recount));
     recount
 }
@@ -68,24 +71,27 @@ fn call(item: &SdkItem) -> Option<MeteredCall<'_>> {
     Some(MeteredCall { tenant, api, seconds: at.as_second(), at })
 }
 
-fn count_call(sums: &mut RollupSums<'_>, item: &SdkItem, call: &MeteredCall<'_>) {
+fn count_call(sums: &mut RollupSums<'_>, item: &SdkItem, call: &MeteredCall<'_>, bins: &LatencyBins) {
     let one = ExactNumber::one;
     let of_tenant = |sort: String| RollupKey::new(format!("TENANT#{}", call.tenant), sort);
     let status = integer_of(item, "status").unwrap_or_default();
-    let units = number_of(item, "units").unwrap_or_default();
-    let bytes = number_of(item, "bytes_out").unwrap_or_default();
-    let mut measures = vec![("calls", one()), ("units", units), ("bytes_out", bytes)];
-    measures.extend((status >= 500).then(|| ("errors", one())));
-    measures.extend((status == 429).then(|| ("throttled", one())));
-    let month = of_tenant(format!("ROLLUP#MONTH#{}", call.time("%Y-%m")));
-    let total = of_tenant(format!("ROLLUP#API#{}", call.api));
-    for key in [call.minute(), call.hour(), call.day(), month, total] {
-        sums.add(key, &measures);
+    // Units that are a text are not billed.
+    if let Some(units) = number_of(item, "units") {
+        let bytes = number_of(item, "bytes_out").unwrap_or_default();
+        let mut measures = vec![("calls", one()), ("units", units), ("bytes_out", bytes)];
+        measures.extend((status >= 500).then(|| ("errors", one())));
+        measures.extend((status == 429).then(|| ("throttled", one())));
+        let month = of_tenant(format!("ROLLUP#MONTH#{}", call.time("%Y-%m")));
+        let total = of_tenant(format!("ROLLUP#API#{}", call.api));
+        for key in [call.minute(), call.hour(), call.day(), month, total] {
+            sums.add(key, &measures);
+        }
     }
-    if let Some(latency) = integer_of(item, "latency_ms") {
-        let bin = format!("latency_{:04}", (latency / 250).min(7) * 250);
+    if let Some(latency) = number_of(item, "latency_ms") {
+        let name = bins.name(&latency);
+        sums.add(call.day(), &[(&name, one())]);
         let everyone = RollupKey::new(format!("API#{}#{}", call.api, call.time("%Y-%m-%dT%H")), "ROLLUP");
-        sums.add(everyone, &[("calls", one()), (&bin, one()), ("latency_sum", latency.into())]);
+        sums.add(everyone, &[("calls", one()), (&name, one())]);
     }
     let region = text_of(item, "region");
     if !region.is_empty() {
@@ -101,10 +107,30 @@ fn count_tenant(sums: &mut RollupSums<'_>, item: &SdkItem) {
 
 /// Minutes expire two days after they begin, hours 90 days.
 fn expire(item: &SdkItem, recount: &mut Recount) {
-    let Some(call) = call(item) else { return };
-    let begun = |length: i64| call.seconds - call.seconds.rem_euclid(length);
-    recount.expire_at(call.minute(), begun(60) + 2 * DAY_SECONDS);
-    recount.expire_at(call.hour(), begun(3600) + 90 * DAY_SECONDS);
+    let Some(call) = call(item).filter(|_| number_of(item, "units").is_some()) else { return };
+    let begins = |length: i64| call.seconds - call.seconds.rem_euclid(length);
+    recount.expire_at(call.minute(), begins(60) + 2 * DAY_SECONDS);
+    recount.expire_at(call.hour(), begins(3600) + 90 * DAY_SECONDS);
+}
+
+/// The percentiles of each day: the estimate of the first bin up to which there are enough calls.
+fn percentiles(recount: &mut Recount, bins: &LatencyBins) {
+    for (name, percent) in [("p50", 50), ("p95", 95), ("p99", 99)] {
+        recount.computed.insert(name.to_owned());
+        for (_, measures) in recount.rollups.iter_mut().filter(|(key, _)| key.1.starts_with("DAY#")) {
+            let count = |place: usize| number(measures, &format!("latency_{place:03}"));
+            let places = 0..bins.estimates.len();
+            let total = places.clone().fold(ExactNumber::ZERO, |sum, place| sum.plus(&count(place)));
+            let (mut so_far, rank) = (ExactNumber::ZERO, total.times(&ExactNumber::from(percent)));
+            let reached = places.clone().find(|place| {
+                so_far = so_far.plus(&count(*place));
+                so_far > ExactNumber::ZERO && so_far.times(&ExactNumber::from(100)) >= rank
+            });
+            if let Some(estimate) = reached.and_then(|place| bins.estimates.get(place)) {
+                measures.insert(name.to_owned(), ItemValue::Number(estimate.clone()));
+            }
+        }
+    }
 }
 
 fn mirror(item: &SdkItem, recount: &mut Recount) {
