@@ -7,17 +7,17 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::binding::{BindingSettings, KeyBinding};
-use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
-use super::load::problem::{ProblemCode, ProblemCollector};
+use super::computed::register_measures;
+use super::for_each::{ForEach, written_at_most};
+use super::load::compiler::{EntityContext, ModelCompiler};
+use super::load::problem::ProblemCode;
 use super::load::reader::{self, Located, SettingsTable, entries};
-use super::load::scope::{ResolvedName, ScopeElement};
-use super::load::suggestion::suggestion;
-use super::measure::{self, CompiledMeasure, ComputedParts, Measure, MeasureDescription, MeasureKind};
+use super::load::scope::ResolvedName;
+use super::measure::{Measure, MeasureDescription};
+use super::measure_settings;
 use super::named::{named_values, read_named};
 use super::named_list::NamedList;
 use super::percentile::PercentileBinDescription;
-use super::rollup::{ComputedMeasure, ComputedRule};
-use super::value_type::ElementType;
 use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, TimeReading, ValueFormat};
 
 /// Which measures an entity's items contribute to which rollups.
@@ -63,24 +63,6 @@ impl RollupDestination {
     fn key_terms(&self) -> impl Iterator<Item = &Term> {
         self.partition.terms().chain(self.sort.terms())
     }
-}
-
-/// The elements that an aggregate counts: of a list, set or map.
-#[derive(Debug)]
-pub struct ForEach {
-    /// How the model calls an element; [`Term::Element`] is a value of it.
-    pub element: Arc<str>,
-    /// The list, set or map.
-    pub of: Term,
-    /// How many elements an item may have.
-    pub at_most: usize,
-}
-
-impl ForEach {
-    /// The name of a map's member, as a value of the element.
-    pub const KEY: &str = "key";
-    /// The value of a map's member.
-    pub const VALUE: &str = "value";
 }
 
 named_values! {
@@ -262,9 +244,6 @@ pub(super) const KEYS: [&str; 11] = [
     "measures",
 ];
 
-/// More elements than this are not in an item of 400 KB.
-const MAX_ELEMENTS: i64 = 10_000;
-
 /// Compiles an aggregate.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
     let SettingsTable { owner, at, .. } = settings;
@@ -303,7 +282,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     context.make_optional(&optional, &mut destinations);
     let mut compiled = Vec::new();
     for (name, value) in measures.map(entries).unwrap_or_default() {
-        match measure::compile(&mut context, name, value) {
+        match measure_settings::compile(&mut context, name, value) {
             Some(measure) => compiled.push(measure),
             None => context.compiler.problems.mark_incomplete(),
         }
@@ -352,20 +331,6 @@ fn check_names(compiler: &mut ModelCompiler<'_, '_>, name: Located<&str>, into: 
     }
 }
 
-/// How many elements an item may have, which `for_each` needs.
-fn written_at_most(settings: &SettingsTable<'_>, problems: &mut ProblemCollector<'_>) -> Option<usize> {
-    if settings.get("for_each").is_some() {
-        settings.require("at_most", problems);
-    }
-    let at_most = settings.integer("at_most", 1..=MAX_ELEMENTS, problems)?;
-    if settings.get("for_each").is_none() {
-        let message =
-            format!("{}: `at_most` limits the elements of `for_each`, which is missing", settings.owner);
-        problems.report(ProblemCode::UnfitElements, settings.at, message);
-    }
-    usize::try_from(at_most).ok()
-}
-
 /// Every binding is of a variable of the rollups' keys, in its format.
 fn check_bindings(
     compiler: &mut ModelCompiler<'_, '_>,
@@ -387,50 +352,6 @@ fn check_bindings(
 }
 
 impl EntityContext<'_, '_, '_> {
-    /// The elements that the aggregate counts; their name joins the scope.
-    fn for_each(
-        &mut self,
-        written: &[(Located<&str>, Located<&str>)],
-        at_most: Option<usize>,
-    ) -> Option<ForEach> {
-        let owner = format!("{}: `for_each`", self.owner);
-        let [(name, of)] = written else {
-            if let Some((second, _)) = written.get(1) {
-                let message = format!(
-                    "{owner}: an aggregate counts the elements of one attribute; declare another aggregate for `{}`",
-                    second.value
-                );
-                self.report(ProblemCode::UnfitElements, second.at, message);
-            }
-            return None;
-        };
-        self.compiler.check_name(&owner, *name);
-        let (scope, interner) = self.names();
-        if scope.resolve(name.value, interner).is_ok() {
-            let message = format!(
-                "{owner}: `{}` means something else already; give the element another name",
-                name.value
-            );
-            self.report(ProblemCode::UnfitElements, name.at, message);
-        }
-        let resolved = self.resolve(&owner, *of);
-        let element: Arc<str> = Arc::from(name.value);
-        let known_type = resolved.as_ref().and_then(|resolved| resolved.value_type.elements());
-        // Uses of an element of unknown type are not reported as well.
-        let element_type = known_type.unwrap_or(ElementType::Unknown);
-        self.element = Some(ScopeElement { name: Arc::clone(&element), element_type });
-        let resolved = resolved?;
-        if resolved.format != ValueFormat::Plain {
-            let message = format!("{owner}: `{}`: elements take no formats; leave it out", of.value);
-            self.report(ProblemCode::UnusableFormat, of.at, message);
-        } else if known_type.is_none() {
-            let described = resolved.value_type.described();
-            let message = format!("{owner}: `{}` is {described}; name a list, a set or a map", of.value);
-            self.report(ProblemCode::UnfitElements, of.at, message);
-        }
-        Some(ForEach { element, of: resolved.term, at_most: at_most? })
-    }
-
     /// Notes the values that may be absent with the rollups whose keys need them.
     fn make_optional(&mut self, names: &[Located<&str>], destinations: &mut [RollupDestination]) {
         let owner = format!("{}: `optional`", self.owner);
@@ -482,93 +403,5 @@ impl EntityContext<'_, '_, '_> {
             Some(RollupExpiry { of, reading, format, after: lifetime.after })
         });
         RollupDestination { rollup, partition, sort, expires, optional: Vec::new() }
-    }
-}
-
-/// Registers the measures with the rollups of their aggregate.
-fn register_measures(
-    compiler: &mut ModelCompiler<'_, '_>,
-    owner: &str,
-    measures: &[CompiledMeasure<'_>],
-    rollups: &[(usize, usize)],
-) {
-    let aggregate = compiler.model.aggregates.len();
-    for compiled in measures {
-        let CompiledMeasure { name, function, attributes, .. } = compiled;
-        let owner = format!("{owner}: measure `{}`", name.value);
-        check_parts(compiler, &owner, compiled, measures);
-        for (rollup, _) in rollups.iter().copied() {
-            compiler.measures.extend(attributes.iter().map(|attribute| RollupMeasure {
-                rollup,
-                attribute: Arc::clone(attribute),
-                aggregate,
-                at: name.at,
-            }));
-            let Some(rollup) = compiler.model.rollups.get_mut(rollup) else { continue };
-            if function.is_extreme() {
-                rollup.extremes.push(Arc::from(name.value));
-            }
-            let rule = compiled.measure.as_ref().and_then(|measure| computed_rule(measure, measures));
-            rollup.computed.extend(rule.map(|rule| ComputedMeasure { name: Arc::from(name.value), rule }));
-            if !function.is_additive() && rollup.shards > 1 {
-                let message = format!(
-                    "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min`, `avg` or `percentile`; count them into a rollup of their own",
-                    rollup.name
-                );
-                compiler.findings.report(ProblemCode::ShardedMeasure, name.at, message);
-            }
-        }
-    }
-}
-
-/// Reports parts of a computed measure that are not measures of the same aggregate, of the right kind.
-fn check_parts(
-    compiler: &mut ModelCompiler<'_, '_>,
-    owner: &str,
-    compiled: &CompiledMeasure<'_>,
-    measures: &[CompiledMeasure<'_>],
-) {
-    match &compiled.parts {
-        ComputedParts::None => {}
-        ComputedParts::Average(parts) => {
-            let averaged = measure::averaged(measures);
-            for part in parts.iter().filter(|part| !averaged.contains(&part.value)) {
-                let nearest = suggestion(part.value, averaged.iter().copied());
-                let message =
-                    format!("{owner}: `{}` is not a count or sum of this aggregate{nearest}", part.value);
-                compiler.report(ProblemCode::UnfitAverage, part.at, message);
-            }
-        }
-        ComputedParts::Percentile(of) => {
-            let known = measure::with_percentiles(measures);
-            if !known.contains(&of.value) {
-                let nearest = suggestion(of.value, known.iter().copied());
-                let message = format!(
-                    "{owner}: `{}` is not a measure `percentiles` of this aggregate{nearest}",
-                    of.value
-                );
-                compiler.report(ProblemCode::UnfitPercentile, of.at, message);
-            }
-        }
-    }
-}
-
-/// How a rollup computes a measure from others of its aggregate; `None` if items contribute to it.
-fn computed_rule(measure: &Measure, measures: &[CompiledMeasure<'_>]) -> Option<ComputedRule> {
-    match &measure.kind {
-        MeasureKind::Average { sum, count } => {
-            Some(ComputedRule::Average { sum: Arc::clone(sum), count: Arc::clone(count) })
-        }
-        MeasureKind::Percentile { of, percent } => {
-            let measures = measures.iter().filter_map(|compiled| compiled.measure.as_ref());
-            let bins = measures.filter(|other| other.name == *of).find_map(Measure::percentile_bins)?;
-            Some(ComputedRule::Percentile { percent: percent.clone(), bins: Arc::clone(bins) })
-        }
-        MeasureKind::Count
-        | MeasureKind::Sum { .. }
-        | MeasureKind::Max(..)
-        | MeasureKind::Min(..)
-        | MeasureKind::Histogram { .. }
-        | MeasureKind::Percentiles { .. } => None,
     }
 }

@@ -2,15 +2,9 @@
 
 use std::sync::Arc;
 
-use toml::de::DeValue;
-
-use super::load::compiler::EntityContext;
-use super::load::problem::ProblemCode;
-use super::load::reader::{self, Located, RawValue, SettingsTable, WrittenFactor, entries};
-use super::load::suggestion::{listed, nearest};
-use super::named::{NamedValue as _, meant, named_values};
+use super::load::reader::Located;
+use super::named::named_values;
 use super::percentile::PercentileBins;
-use super::value_type::ValueType;
 use super::{ModelNotation, Pattern, Term, ValueFormat};
 use crate::record::Decimal;
 
@@ -308,7 +302,7 @@ pub(super) enum ComputedParts<'d> {
 }
 
 impl<'d> CompiledMeasure<'d> {
-    fn new(
+    pub(super) fn new(
         name: Located<&'d str>,
         function: MeasureFunction,
         kind: Option<MeasureKind>,
@@ -317,107 +311,6 @@ impl<'d> CompiledMeasure<'d> {
         let attribute: Arc<str> = Arc::from(name.value);
         let measure = kind.map(|kind| Measure { name: Arc::clone(&attribute), when, kind });
         Self { name, function, attributes: vec![attribute], parts: ComputedParts::None, measure }
-    }
-}
-
-/// Compiles a measure; `None` if it cannot be read.
-pub(super) fn compile<'d>(
-    context: &mut EntityContext<'_, '_, '_>,
-    name: Located<&'d str>,
-    value: RawValue<'d>,
-) -> Option<CompiledMeasure<'d>> {
-    let owner = format!("{}: measure `{}`", context.owner, name.value);
-    let kind = format!("{}: measure", context.owner);
-    context.compiler.check_name(&kind, name);
-    let problems = &mut *context.compiler.problems;
-    if let DeValue::String(function) = value.get_ref() {
-        if function == MeasureFunction::Count.name() {
-            return Some(CompiledMeasure::new(name, MeasureFunction::Count, Some(MeasureKind::Count), None));
-        }
-        let message = format!(
-            "{owner}: only \"count\" can be written as a string; other measures are tables, like {{ sum = \"attribute\" }}{}",
-            meant::<MeasureFunction>(function)
-        );
-        problems.report(ProblemCode::UnknownMeasureKind, reader::place(value), message);
-        return None;
-    }
-    let table = reader::table(&owner, value, problems)?;
-    let mut named: Vec<MeasureFunction> =
-        entries(table).iter().filter_map(|(key, _)| MeasureFunction::of_name(key.value)).collect();
-    if named.is_empty() {
-        // A misspelt function is reported as a misspelt key.
-        let meant = entries(table);
-        let meant =
-            meant.iter().find_map(|(key, _)| nearest(key.value, MeasureFunction::NAMES.iter().copied()));
-        named.extend(meant.and_then(MeasureFunction::of_name));
-    }
-    let [function] = *named.as_slice() else {
-        let message = format!("{owner}: name exactly one of {}", listed(MeasureFunction::NAMES));
-        problems.report(ProblemCode::UnknownMeasureKind, name.at, message);
-        return None;
-    };
-    let settings = SettingsTable::new(owner, name.at, table, function.settings(), problems);
-    let when = context.pattern(&settings.owner, settings.get("when"));
-    let problems = &mut *context.compiler.problems;
-    match function {
-        MeasureFunction::Count => {
-            if settings.get("count").and_then(|value| value.get_ref().as_bool()) != Some(true) {
-                let message = format!("{}: `count` must be true", settings.owner);
-                problems.report(ProblemCode::UnknownMeasureKind, name.at, message);
-            }
-            Some(CompiledMeasure::new(name, function, Some(MeasureKind::Count), when))
-        }
-        MeasureFunction::Sum => {
-            let kind = context.sum(&settings, name.at);
-            Some(CompiledMeasure::new(name, function, Some(kind), when))
-        }
-        MeasureFunction::Max | MeasureFunction::Min => {
-            let of = settings.required_text(function.name(), problems)?;
-            let extreme = if function == MeasureFunction::Max { MeasureKind::Max } else { MeasureKind::Min };
-            let kind = context.ordered(&settings.owner, of).map(|(term, format)| extreme(term, format));
-            Some(CompiledMeasure::new(name, function, kind, when))
-        }
-        MeasureFunction::Histogram => {
-            settings.require("width", problems);
-            settings.require("bins", problems);
-            let width = settings.integer("width", 1..=i64::from(u32::MAX), problems);
-            let bins = settings.integer("bins", 1..=MAX_BINS, problems);
-            let of = settings.required_text("histogram", problems)?;
-            let width = width?;
-            let labels = bin_labels(name.value, width, bins?);
-            let of = context.number(&settings.owner, of, function);
-            let kind = of.map(|of| MeasureKind::Histogram { of, width, labels: labels.clone() });
-            Some(CompiledMeasure { attributes: labels, ..CompiledMeasure::new(name, function, kind, when) })
-        }
-        MeasureFunction::Average => {
-            let sum = settings.required_text("avg", problems)?;
-            let over = settings.required_text("over", problems)?;
-            let kind = MeasureKind::Average { sum: Arc::from(sum.value), count: Arc::from(over.value) };
-            Some(CompiledMeasure {
-                parts: ComputedParts::Average([sum, over]),
-                ..CompiledMeasure::new(name, function, Some(kind), when)
-            })
-        }
-        MeasureFunction::Percentiles => {
-            let kind = context.percentiles(&settings, name);
-            let labels = kind.as_ref().map(|(_, bins)| bins.labels.clone()).unwrap_or_default();
-            let kind = kind.and_then(|(of, bins)| Some(MeasureKind::Percentiles { of: of?, bins }));
-            Some(CompiledMeasure { attributes: labels, ..CompiledMeasure::new(name, function, kind, when) })
-        }
-        MeasureFunction::Percentile => {
-            let percent = settings.decimal("percentile", problems);
-            let of = settings.required_text("of", problems)?;
-            let percent = percent?;
-            if percent.sign().is_le() || percent > Decimal::from(100) {
-                let message = format!("{}: `percentile` must be above 0 and at most 100", settings.owner);
-                problems.report(ProblemCode::NumberOutOfRange, name.at, message);
-            }
-            let kind = MeasureKind::Percentile { of: Arc::from(of.value), percent };
-            Some(CompiledMeasure {
-                parts: ComputedParts::Percentile(of),
-                ..CompiledMeasure::new(name, function, Some(kind), when)
-            })
-        }
     }
 }
 
@@ -431,94 +324,4 @@ pub(super) fn averaged<'d>(measures: &[CompiledMeasure<'d>]) -> Vec<&'d str> {
 pub(super) fn with_percentiles<'d>(measures: &[CompiledMeasure<'d>]) -> Vec<&'d str> {
     let measures = measures.iter().filter(|measure| measure.function == MeasureFunction::Percentiles);
     measures.map(|measure| measure.name.value).collect()
-}
-
-/// The attributes of a histogram's bins: the name and the bin's lower bound, padded to one length.
-fn bin_labels(name: &str, width: i64, bins: i64) -> Vec<Arc<str>> {
-    let digits = (width * (bins - 1)).to_string().len();
-    (0..bins).map(|bin| Arc::from(format!("{name}_{:0digits$}", bin * width))).collect()
-}
-
-impl EntityContext<'_, '_, '_> {
-    fn sum(&mut self, settings: &SettingsTable<'_>, at: usize) -> MeasureKind {
-        let problems = &mut *self.compiler.problems;
-        let written = settings.factors("sum", problems);
-        if settings.is_empty_list("sum") {
-            let message = format!("{}: `sum` is empty; name an attribute", settings.owner);
-            problems.report(ProblemCode::EmptySetting, at, message);
-        }
-        let (mut factors, mut constant) = (Vec::new(), None::<Decimal>);
-        for factor in written {
-            match factor {
-                WrittenFactor::Name(name) => {
-                    factors.extend(self.number(&settings.owner, name, MeasureFunction::Sum));
-                }
-                WrittenFactor::Number(number) => {
-                    let product = constant.as_ref().map_or(Ok(number.clone()), |known| known.times(&number));
-                    match product {
-                        Ok(product) => constant = Some(product),
-                        Err(_) => {
-                            let message = format!(
-                                "{}: the product of the constants exceeds 38 digits; use smaller ones",
-                                settings.owner
-                            );
-                            self.report(ProblemCode::NumberOutOfRange, at, message);
-                        }
-                    }
-                }
-            }
-        }
-        MeasureKind::Sum { factors, constant }
-    }
-
-    /// The value of percentiles, and their bins.
-    fn percentiles(
-        &mut self,
-        settings: &SettingsTable<'_>,
-        name: Located<&str>,
-    ) -> Option<(Option<Term>, Arc<PercentileBins>)> {
-        let problems = &mut *self.compiler.problems;
-        let of = settings.required_text("percentiles", problems);
-        let mut number = |name| {
-            settings.require(name, problems);
-            settings.decimal(name, problems)
-        };
-        let [relative_error, from, to] = ["relative_error", "from", "to"].map(&mut number);
-        let of = of.and_then(|of| self.number(&settings.owner, of, MeasureFunction::Percentiles));
-        match PercentileBins::new(name.value, relative_error?, [from?, to?]) {
-            Ok(bins) => Some((of, Arc::new(bins))),
-            Err(problem) => {
-                let message = format!("{}: {problem}", settings.owner);
-                self.report(ProblemCode::UnusableBins, name.at, message);
-                None
-            }
-        }
-    }
-
-    fn number(&mut self, owner: &str, name: Located<&str>, function: MeasureFunction) -> Option<Term> {
-        let resolved = self.resolve(owner, name)?;
-        let takes_ratios = function == MeasureFunction::Histogram;
-        let fits =
-            resolved.value_type.is_numeric() || (takes_ratios && resolved.value_type == ValueType::Ratio);
-        if !fits {
-            let (described, function) = (resolved.value_type.described(), function.name());
-            let message = format!("{owner}: `{}` is {described}; a {function} is of numbers", name.value);
-            self.report(ProblemCode::UnfitMeasureValue, name.at, message);
-        } else if resolved.format != ValueFormat::Plain {
-            let message = format!("{owner}: `{}`: numbers take no formats; leave it out", name.value);
-            self.report(ProblemCode::UnusableFormat, name.at, message);
-        }
-        Some(resolved.term)
-    }
-
-    fn ordered(&mut self, owner: &str, name: Located<&str>) -> Option<(Term, ValueFormat)> {
-        let resolved = self.resolve(owner, name)?;
-        if !resolved.value_type.is_ordered() {
-            let described = resolved.value_type.described();
-            let message =
-                format!("{owner}: `{}` is {described}; `max` and `min` are of numbers or texts", name.value);
-            self.report(ProblemCode::UnfitMeasureValue, name.at, message);
-        }
-        Some((resolved.term, resolved.format))
-    }
 }

@@ -325,7 +325,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             && self.has_both_keys()
         {
             let problem = format!(
-                "the item cannot be found from rollup `{}`: its key lacks `{{{missing}}}`, which the item's key needs; add it to the rollup's key, or name the variable that it is in `bind`",
+                "the item cannot be found from rollup `{}`: its key lacks `{{{missing}}}`, which the item's key needs; add it to the rollup's key (if the counted items lack it, from a lookup), or name the variable that it is in `bind`",
                 rollup.name
             );
             self.report(ProblemCode::UnreachableMirror, self.names[1].at, problem);

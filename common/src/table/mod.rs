@@ -134,15 +134,18 @@ mod aggregate;
 mod binding;
 mod cache;
 mod column_type;
+mod computed;
 mod dataset;
 mod derivation;
 mod description;
 mod duration;
 mod entity;
 mod fingerprint;
+mod for_each;
 mod load;
 mod lookup;
 mod measure;
+mod measure_settings;
 mod mirror;
 mod named;
 mod named_list;
@@ -164,7 +167,7 @@ mod value_type;
 
 use std::sync::Arc;
 
-pub use aggregate::{Aggregate, AggregateDescription, ForEach, OnMisfit, RollupDestination, RollupExpiry};
+pub use aggregate::{Aggregate, AggregateDescription, OnMisfit, RollupDestination, RollupExpiry};
 pub use binding::KeyBinding;
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
 pub use column_type::ColumnType;
@@ -173,6 +176,7 @@ pub use derivation::{Derivation, DerivationKind, NumberTerm, TimeTerm};
 pub use description::ModelDescription;
 pub use duration::duration;
 pub use entity::{Entity, EntityDescription, KeyPattern, OnExpiry};
+pub use for_each::ForEach;
 pub use load::{
     ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
     nearest_name,

@@ -127,7 +127,7 @@ fn report_overlapping_rollups(
                 continue;
             }
             let message = format!(
-                "rollup `{}`: its key overlaps that of rollup `{}`, but {}; give one of the keys literal text that differs",
+                "rollup `{}`: its key overlaps that of rollup `{}`, but {}; give one of the keys literal text that differs, or state `rollup_keys = \"escaped\"` if only values that contain `#` overlap",
                 rollup.name,
                 other.name,
                 reasons.join(" and ")

@@ -12,6 +12,7 @@
 
 mod background;
 mod banner;
+mod data;
 mod functions;
 mod servers;
 mod streams;
@@ -44,7 +45,7 @@ pub(crate) struct DevArguments {
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
     #[arg(long)]
     model: Option<String>,
-    /// The folder in which the tables, the bucket and the checkpoints stay; without it, they end with the command.
+    /// The folder in which the tables, the bucket and the checkpoints of one model stay; without it, they end with the command.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The port of DynamoDB; S3, Firehose, the queues and CloudFront use the next four. 0: any free ports.

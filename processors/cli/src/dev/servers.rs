@@ -17,6 +17,7 @@ use afterwrite_local::stream_api::StreamServer;
 use tokio::sync::{Mutex, mpsc};
 
 use super::DevArguments;
+use super::data::DataFolder;
 use super::tables::source_tables;
 
 /// The state table.
@@ -29,7 +30,6 @@ pub(super) const ARCHIVE_QUEUE: &str = "archive-objects";
 pub(super) const PATH_QUEUE: &str = "stale-paths";
 const DELIVERY_STREAM: &str = "afterwrite-archive";
 const DISTRIBUTION: &str = "dev";
-const DATABASE_FILE: &str = "dynamodb.db";
 /// The age at which archived lines become an object.
 const ARCHIVE_AFTER: Duration = Duration::from_secs(5);
 
@@ -52,17 +52,8 @@ impl DevServers {
     pub(super) async fn start(arguments: &DevArguments, config: &FunctionConfig) -> Result<Self> {
         let port = |offset: u16| if arguments.port == 0 { 0 } else { arguments.port + offset };
         let data = arguments.data.as_deref();
-        if let Some(folder) = data {
-            std::fs::create_dir_all(folder).map_err(|error| {
-                afterwrite::Error::new(
-                    afterwrite::ErrorKind::Configuration,
-                    "the folder of --data cannot be created",
-                )
-                .with("folder", folder.display().to_string())
-                .caused_by(error)
-            })?;
-        }
-        let file = data.map(|folder| folder.join(DATABASE_FILE));
+        let data = data.map(|folder| DataFolder::open(folder, &config.model.name)).transpose()?;
+        let file = data.as_ref().map(DataFolder::database);
         let dynamodb = EmbeddedDynamoDb::open(file.as_deref(), 0).await?;
         let streams = StreamServer::start(&dynamodb, port(0)).await?;
         dynamodb.ensure_table(&TableDefinition::state(STATE_TABLE)).await?;
@@ -76,7 +67,7 @@ impl DevServers {
             None
         };
         let (sender, created) = mpsc::unbounded_channel();
-        let folder = data.map(|folder| folder.join("s3"));
+        let folder = data.as_ref().map(DataFolder::bucket);
         let s3 = EmbeddedS3::open(S3Options { folder, port: port(1), created: Some(sender) }).await?;
         s3.ensure_bucket(BUCKET).await?;
         let options = DeliveryStreamOptions {

@@ -110,16 +110,21 @@ impl EmbeddedDynamoDb {
         created.await.map_err(|error| error.with("table", name))
     }
 
-    /// Creates a table unless there is one of its name.
+    /// Creates a table unless there is one of its name. One that lacks the definition's stream gets it: the stream has the
+    /// changes from now on.
     ///
     /// # Errors
     /// As [`EmbeddedDynamoDb::create_table`].
     pub async fn ensure_table(&self, table: &TableDefinition) -> Result<()> {
         let request = DescribeTableRequest { table_name: table.name.clone() };
-        match call(&self.database, |database| database.describe_table(request)).await {
-            Ok(_) => Ok(()),
-            Err(_) => self.create_table(table).await,
+        let Ok(known) = call(&self.database, |database| database.describe_table(request)).await else {
+            return self.create_table(table).await;
+        };
+        if table.stream && known.table.latest_stream_arn.is_none() {
+            let request = table.stream_request()?;
+            call(&self.database, |database| database.update_table(request)).await?;
         }
+        Ok(())
     }
 
     /// The stream of a table, as AWS shows it.
@@ -132,7 +137,7 @@ impl EmbeddedDynamoDb {
         let arn = described.table.latest_stream_arn.ok_or_else(|| {
             Error::new(ErrorKind::Configuration, "the table has no stream")
                 .with("table", table)
-                .hint("Create it with a stream of new and old images")
+                .hint("Add a stream of new and old images to it with UpdateTable")
         })?;
         Ok(EmbeddedStream::new(self.database.clone(), arn))
     }

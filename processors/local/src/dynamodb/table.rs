@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use afterwrite::{Error, ErrorKind, Result};
 use dynoxide::actions::create_table::CreateTableRequest;
+use dynoxide::actions::update_table::UpdateTableRequest;
 use dynoxide::actions::update_time_to_live::{TimeToLiveSpecification, UpdateTimeToLiveRequest};
 use serde_json::{Value, json};
 
@@ -64,6 +65,10 @@ impl KeyDefinition {
     }
 }
 
+fn stream_specification() -> Value {
+    json!({ "StreamEnabled": true, "StreamViewType": "NEW_AND_OLD_IMAGES" })
+}
+
 impl TableDefinition {
     /// A state table, as `infra/README.md` defines it.
     #[must_use]
@@ -88,20 +93,27 @@ impl TableDefinition {
             json!({ "IndexName": name, "KeySchema": key.schema(), "Projection": { "ProjectionType": "ALL" } })
         });
         let indexes: Option<Value> = (!self.indexes.is_empty()).then(|| indexes.collect());
-        let stream = json!({ "StreamEnabled": true, "StreamViewType": "NEW_AND_OLD_IMAGES" });
         let request = json!({
             "TableName": self.name,
             "BillingMode": "PAY_PER_REQUEST",
             "KeySchema": self.key.schema(),
             "AttributeDefinitions": attributes,
             "GlobalSecondaryIndexes": indexes,
-            "StreamSpecification": self.stream.then_some(stream),
+            "StreamSpecification": self.stream.then(stream_specification),
         });
-        serde_json::from_value(request).map_err(|error| {
-            Error::new(ErrorKind::Configuration, "the definition of a table is invalid")
-                .with("table", &self.name)
-                .caused_by(error)
-        })
+        serde_json::from_value(request).map_err(|error| self.invalid(error))
+    }
+
+    /// Adds a stream to the table.
+    pub(super) fn stream_request(&self) -> Result<UpdateTableRequest> {
+        let request = json!({ "TableName": self.name, "StreamSpecification": stream_specification() });
+        serde_json::from_value(request).map_err(|error| self.invalid(error))
+    }
+
+    fn invalid(&self, cause: serde_json::Error) -> Error {
+        Error::new(ErrorKind::Configuration, "the definition of a table is invalid")
+            .with("table", &self.name)
+            .caused_by(cause)
     }
 
     pub(super) fn ttl_request(&self) -> Option<UpdateTimeToLiveRequest> {

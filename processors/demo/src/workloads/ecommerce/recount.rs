@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::exact::ExactNumber;
-use crate::item::{ItemValue, SdkItem, TableItem, number_of, text_of};
+use crate::item::{ItemValue, SdkItem, TableItem, number_of, text_of, value_at};
 use crate::recount::{ExtremeRule, Recount, RollupSums, WorkloadOutcome, after};
 use crate::rollups::RollupKey;
 use crate::workloads::tools::ksuid_day;
@@ -20,6 +20,8 @@ pub(super) fn recount(outcome: &WorkloadOutcome) -> Recount {
             count_order(sums, item);
         } else if let Some((order, id)) = line(item) {
             count_line(sums, item, [order, id], &customers);
+        } else {
+            count_addresses(sums, item);
         }
     });
     outcome.images.iter().for_each(|image| see(&image.item, &mut recount));
@@ -71,6 +73,16 @@ fn count_line(sums: &mut RollupSums<'_>, item: &SdkItem, [order, id]: [&str; 2],
     sums.add(RollupKey::new(format!("SALES#{ordered}"), format!("ITEM#{id}")), &of_item);
     let month = format!("ROLLUP#MONTH#{}", ordered.get(..7).unwrap_or_default());
     sums.add(RollupKey::new(format!("ITEM#{id}"), month), &of_item);
+}
+
+fn count_addresses(sums: &mut RollupSums<'_>, customer: &SdkItem) {
+    let addresses = value_at(customer, "addresses").and_then(|addresses| addresses.as_m().ok());
+    for (kind, address) in addresses.into_iter().flatten() {
+        let country = address.as_m().ok().map_or("", |address| text_of(address, "state"));
+        let mut measures = vec![("addresses", ExactNumber::one())];
+        measures.extend((kind == "home").then(|| ("homes", ExactNumber::one())));
+        sums.add(RollupKey::new(format!("ADDRESSES#{country}"), "ROLLUP"), &measures);
+    }
 }
 
 /// Values that never go back: the largest order, the first and the last day.
