@@ -6,10 +6,13 @@ use smallvec::SmallVec;
 
 use super::elements::project_elements;
 use super::measures::{destinations, holds, measured};
-use super::{ImageScope, KnownLookups, RollupTargets, ShardAssignment, TargetId, lookup_keys};
+use super::{
+    ImageScope, KnownLookups, LookupOutputs, RollupTargets, ShardAssignment, TargetId, aggregate_lookups,
+    lookup_keys,
+};
 use crate::entity::ItemCandidates;
 use crate::record::{AttributeValue, Decimal, Image};
-use crate::table::{Aggregate, Model, OnMisfit, Pattern, Term};
+use crate::table::{Aggregate, LookupSource, Model, OnMisfit, Pattern, Term};
 use crate::{Error, ErrorKind, Result};
 
 /// The contributions of an item. Measures that are zero are omitted.
@@ -94,8 +97,8 @@ pub struct ImageProjection {
 /// conditions exclude the item needs no lookup.
 ///
 /// # Errors
-/// [`ErrorKind::Record`] if a value is missing or of a wrong type, unless the aggregate skips such items; [`ErrorKind::Misfit`] if it
-/// wants the record to fail; [`ErrorKind::Unavailable`] if a lookup has no outputs yet.
+/// [`ErrorKind::Record`] if a value is missing or of a wrong type, or a lookup by primary key finds nothing, unless the aggregate skips
+/// such items; [`ErrorKind::Misfit`] if it wants the record to fail; [`ErrorKind::Unavailable`] if another lookup has no outputs yet.
 pub fn contributions<'s, 'a: 's>(
     model: &'s Model,
     candidates: &'s ItemCandidates<'_, '_>,
@@ -113,10 +116,10 @@ pub fn contributions<'s, 'a: 's>(
             continue;
         }
         let scope = ImageScope::of(model, identity, image);
-        let aggregates = AggregateProjector { aggregate, candidates, lookups, sharding };
-        if let Err(error) = aggregates.project(&scope, targets, &mut projection) {
+        let projector = AggregateProjector { aggregate, candidates, lookups, sharding };
+        if let Err(error) = projector.project(&scope, targets, &mut projection) {
             match Misfit::of(aggregate, error)? {
-                Misfit::Counted(error) => first_misfit = Some(first_misfit.unwrap_or(error)),
+                Misfit::Uncountable(error) => first_misfit = Some(first_misfit.unwrap_or(error)),
                 Misfit::Skipped => projection.skipped += 1,
             }
         }
@@ -127,7 +130,7 @@ pub fn contributions<'s, 'a: 's>(
 /// The treatment of an item that does not fit an aggregate.
 pub(super) enum Misfit {
     /// The item cannot be counted.
-    Counted(Error),
+    Uncountable(Error),
     /// The aggregate does not count it.
     Skipped,
 }
@@ -142,7 +145,7 @@ impl Misfit {
             return Err(error);
         }
         match aggregate.on_misfit {
-            OnMisfit::Park => Ok(Self::Counted(error)),
+            OnMisfit::Park => Ok(Self::Uncountable(error)),
             OnMisfit::Skip => Ok(Self::Skipped),
             OnMisfit::Fail => {
                 let message = format!("aggregate `{}` does not park misfits: {error}", aggregate.name);
@@ -175,14 +178,28 @@ impl<K: KnownLookups> AggregateProjector<'_, K> {
             return Ok(());
         }
         let mut outputs = SmallVec::<[_; 2]>::new();
-        for lookup in &aggregate.lookups {
+        for (place, lookup) in aggregate.lookups.iter().enumerate() {
             let key = without_outputs.lookup_key(lookup)?;
-            let Some(known) = lookups.outputs(&key) else {
-                // If the image lacks an input of any lookup, none is made: that is the error, and it is permanent.
-                lookup_keys(model, candidates, image)?;
-                return Err(lookups.failure(&key).unwrap_or_else(|| no_outputs(model, lookup.lookup)));
-            };
-            outputs.push(known);
+            if let Some(known) = lookups.outputs(&key) {
+                outputs.push(known);
+                continue;
+            }
+            // If the image lacks an input of any lookup, none is made: that is the error, and it is permanent. If another aggregate
+            // lacks it, that aggregate reports it.
+            aggregate_lookups(aggregate, without_outputs)?;
+            match lookup_keys(model, candidates, image) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Record => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            if let Some(error) = lookups.failure(&key) {
+                return Err(error);
+            }
+            let is_absent = reads_the_item(model, lookup.lookup) && lookups.is_absent(&key);
+            if !is_absent || aggregate.needs_outputs(place) {
+                return Err(no_outputs(model, lookup.lookup, is_absent));
+            }
+            outputs.push(NO_OUTPUTS);
         }
         let scope = ImageScope { outputs: &outputs, ..*without_outputs };
         let when = aggregate.when.as_ref().filter(|_| counts.is_none());
@@ -258,8 +275,28 @@ fn holds_before_lookups(pattern: Option<&Pattern>, scope: &ImageScope<'_, '_>) -
     }
 }
 
-fn no_outputs(model: &Model, lookup: usize) -> Error {
-    let name = model.lookups.get(lookup).map_or("?", |lookup| &lookup.name);
+/// The outputs of a lookup that finds nothing: all are absent.
+const NO_OUTPUTS: &LookupOutputs = &[];
+
+/// Whether a lookup reads its item by the primary key. If it finds nothing, its item does not exist, or lacks an output.
+fn reads_the_item(model: &Model, lookup: usize) -> bool {
+    match model.lookups.get(lookup).map(|lookup| &lookup.source) {
+        Some(LookupSource::PrimaryKey) => true,
+        Some(LookupSource::Index(_)) | None => false,
+    }
+}
+
+fn no_outputs(model: &Model, lookup: usize, is_absent: bool) -> Error {
+    let Some(lookup) = model.lookups.get(lookup) else {
+        return Error::new(ErrorKind::State, "a lookup is not in the model; this is a defect of Afterwrite");
+    };
+    let name = &lookup.name;
+    if is_absent {
+        let (entity, outputs) = (model.entity_name(lookup.of), lookup.outputs.join("`, `"));
+        let message = format!("lookup `{name}` found no item of entity `{entity}` that has `{outputs}`");
+        return Error::new(ErrorKind::Record, message)
+            .hint("Write that item; then redrive or reconcile this one");
+    }
     Error::new(ErrorKind::Unavailable, format!("lookup `{name}` found no item")).hint(
         "The record is redelivered; if the looked-up item is never written, the retry limit of the event source mapping ends this",
     )

@@ -76,6 +76,13 @@ pub trait KnownLookups {
     /// The outputs of a lookup, if it has any.
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs>;
 
+    /// Whether it is certain that a lookup finds nothing now. An index lags behind its table, so this says something only of lookups by
+    /// primary key.
+    fn is_absent(&self, key: &LookupKey<'_>) -> bool {
+        let _ = key;
+        false
+    }
+
     /// Why a lookup has no outputs, unless the reason is that it found no item.
     fn failure(&self, key: &LookupKey<'_>) -> Option<Error> {
         let _ = key;
@@ -104,7 +111,7 @@ pub fn lookup_keys<'s, 'a: 's>(
         match aggregate_lookups(aggregate, &scope) {
             Ok(needed) => keys.extend(needed),
             Err(error) => match Misfit::of(aggregate, error)? {
-                Misfit::Counted(error) => return Err(error),
+                Misfit::Uncountable(error) => return Err(error),
                 Misfit::Skipped => {}
             },
         }
@@ -112,7 +119,7 @@ pub fn lookup_keys<'s, 'a: 's>(
     Ok(keys)
 }
 
-fn aggregate_lookups<'s, 'a: 's>(
+pub(super) fn aggregate_lookups<'s, 'a: 's>(
     aggregate: &'s Aggregate,
     scope: &ImageScope<'s, 'a>,
 ) -> Result<SmallVec<[LookupKey<'s>; 2]>> {

@@ -79,11 +79,16 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(self.read(term)?.filter(|value| !value.is_null()))
     }
 
-    /// Whether a condition holds that must never fail a record. A value of another type than the model declares is tested as it is; a derived
-    /// value that cannot be computed is absent.
+    /// Whether a condition holds that must never fail a record. A value of another type than the model declares is tested as it is, but a
+    /// list or set where a single value is declared is absent: its elements could meet the conditions of several entities. A derived value that
+    /// cannot be computed is absent.
     pub(super) fn satisfies(&self, when: &Pattern) -> bool {
         let mut read = |term: &Term| match term {
-            Term::Attribute(path) => Ok(attribute(self.image, path).map(Operand::Value)),
+            Term::Attribute(path) => {
+                let is_testable =
+                    |value: &&AttributeValue<'_>| !path.is_single_value() || !value.has_elements();
+                Ok(attribute(self.image, path).filter(is_testable).map(Operand::Value))
+            }
             Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => {
                 Ok::<_, Infallible>(self.read(term).ok().flatten())
             }
@@ -91,25 +96,10 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         when.matches(&mut read).unwrap_or_else(|never| match never {})
     }
 
-    /// Renders a key from this image into `key`, replacing its text.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Record`] if a value is absent, or of a type that a key cannot contain.
-    pub fn render(&self, template: &BoundTemplate, key: &mut String) -> Result<()> {
-        key.clear();
-        for piece in &template.pieces {
-            match piece {
-                BoundPiece::Literal(text) => key.push_str(text),
-                BoundPiece::Value(term, format) => self.render_value(term, *format, key)?,
-            }
-        }
-        Ok(())
-    }
-
     /// Renders a part of a rollup's key from this image into `key`, replacing its text.
     ///
     /// # Errors
-    /// As [`ImageScope::render`].
+    /// [`ErrorKind::Record`] if a value is absent, or of a type that a key cannot contain.
     pub(super) fn render_rollup(
         &self,
         template: &BoundTemplate,
@@ -133,7 +123,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// The key, without a shard, of the rollup that this item shows by a mirror.
     ///
     /// # Errors
-    /// As [`ImageScope::render`].
+    /// As [`ImageScope::render_rollup`].
     pub fn mirrored_key(&self, mirror: &Mirror, rollup: &Rollup) -> Result<(String, String)> {
         let mut values = Vec::with_capacity(mirror.rollup_variables.len());
         for (term, format) in &mirror.rollup_variables {

@@ -88,6 +88,15 @@ impl AttributeValue<'_> {
         }
     }
 
+    /// Whether it is a list or a set.
+    #[must_use]
+    pub fn has_elements(&self) -> bool {
+        match self {
+            Self::L(_) | Self::Ss(_) | Self::Ns(_) | Self::Bs(_) => true,
+            Self::S(_) | Self::N(_) | Self::Bool(_) | Self::B(_) | Self::Null | Self::M(_) => false,
+        }
+    }
+
     /// The same value with owned content.
     #[must_use]
     pub fn into_owned(self) -> AttributeValue<'static> {

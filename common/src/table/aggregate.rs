@@ -124,6 +124,26 @@ impl Aggregate {
         self.into.iter().map(most_of).sum()
     }
 
+    /// Whether an item is a misfit if this lookup (an index into [`Aggregate::lookups`]) finds nothing: its outputs are used elsewhere
+    /// than for the values of rollup keys that may be absent.
+    #[must_use]
+    pub fn needs_outputs(&self, lookup: usize) -> bool {
+        let is_output = |term: &Term| term.output_lookup() == Some(lookup);
+        let mut is_measured = false;
+        let conditions =
+            self.when.iter().chain(self.measures.iter().filter_map(|measure| measure.when.as_ref()));
+        conditions.for_each(|condition| condition.each_term(&mut |term| is_measured |= is_output(term)));
+        let is_key = |destination: &RollupDestination| {
+            let expiry = destination.expires.iter().map(|expiry| &expiry.of);
+            let mut needed =
+                destination.key_terms().chain(expiry).filter(|term| !destination.optional.contains(term));
+            needed.any(is_output)
+        };
+        is_measured
+            || self.measures.iter().flat_map(|measure| measure.kind.terms()).any(is_output)
+            || self.into.iter().any(is_key)
+    }
+
     /// The values of rollup keys that may be absent, each once.
     fn optional_names(&self, notation: &ModelNotation<'_>) -> Vec<String> {
         let mut names = Vec::new();
@@ -169,10 +189,7 @@ impl Aggregate {
         });
         AggregateDescription {
             of: model.entity_name(self.of),
-            for_each: self.for_each.as_ref().map(|elements| {
-                let ForEach { element, of, at_most } = elements;
-                format!("{element} of {}, at most {at_most}", notation.term(of))
-            }),
+            for_each: self.for_each.as_ref().map(|elements| elements.describe(&notation)),
             when: self.when.as_ref().map(|when| notation.condition(when)),
             on_misfit: self.on_misfit,
             optional: self.optional_names(&notation),

@@ -9,7 +9,7 @@ use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, RawValue, SettingsTable, place};
 use super::named::{NamedValue as _, alternatives, meant, named_values};
-use super::{BoundTemplate, InternedPath, Model, ModelNotation, Pattern, Term, ValueFormat};
+use super::{BoundTemplate, Entity, InternedPath, Model, ModelNotation, Pattern, Term, ValueFormat};
 
 /// Readers find nothing cached while a tombstone stands: for longer than an hour the cache would be of no use.
 const LONGEST_TOMBSTONE: Duration = Duration::from_secs(60 * 60);
@@ -92,9 +92,9 @@ impl CacheRule {
         self.when.iter().for_each(|condition| condition.each_term(visit));
     }
 
-    /// Calls `visit` with every attribute that it reads.
-    pub(super) fn each_attribute(&self, visit: &mut impl FnMut(&InternedPath)) {
-        self.each_term(&mut |term| term.attribute().into_iter().for_each(&mut *visit));
+    /// Calls `visit` with every attribute that its values are read or derived from; `entity` has the items.
+    pub(super) fn each_attribute(&self, entity: &Entity, visit: &mut impl FnMut(&InternedPath)) {
+        self.each_term(&mut |term| entity.attributes_of(term).for_each(&mut *visit));
         self.depends_on.iter().for_each(visit);
     }
 

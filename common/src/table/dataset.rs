@@ -66,12 +66,10 @@ impl Dataset {
         columns.chain([&self.partition.0]).chain(self.lookups.iter().flat_map(LookupUse::terms))
     }
 
-    /// Calls `visit` with every attribute that it reads.
-    pub(super) fn each_attribute(&self, visit: &mut impl FnMut(&InternedPath)) {
-        self.terms().filter_map(Term::attribute).for_each(&mut *visit);
-        self.when
-            .iter()
-            .for_each(|when| when.each_term(&mut |term| term.attribute().into_iter().for_each(&mut *visit)));
+    /// Calls `visit` with every attribute that its values are read or derived from; `entity` has the rows.
+    pub(super) fn each_attribute(&self, entity: &Entity, visit: &mut impl FnMut(&InternedPath)) {
+        self.terms().flat_map(|term| entity.attributes_of(term)).for_each(&mut *visit);
+        entity.attributes_in(self.when.as_ref()).iter().for_each(visit);
     }
 
     /// The dataset in words.

@@ -7,7 +7,7 @@ use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::ScopeElement;
 use super::value_type::ElementType;
-use super::{Term, ValueFormat};
+use super::{ModelNotation, Term, ValueFormat};
 
 /// The elements that an aggregate counts: of a list, set or map.
 #[derive(Debug)]
@@ -25,10 +25,15 @@ impl ForEach {
     pub const KEY: &str = "key";
     /// The value of a map's member.
     pub const VALUE: &str = "value";
+
+    /// The elements in words: `line of lines, at most 20`.
+    pub(super) fn describe(&self, notation: &ModelNotation<'_>) -> String {
+        format!("{} of {}, at most {}", self.element, notation.term(&self.of), self.at_most)
+    }
 }
 
-/// More elements than this are not in an item of 400 KB.
-const MAX_ELEMENTS: i64 = 10_000;
+/// The largest `at_most`: a limit on the work for one item.
+pub(super) const MAX_ELEMENTS: i64 = 10_000;
 
 /// How many elements an item may have, which `for_each` needs.
 pub(super) fn written_at_most(
@@ -81,7 +86,13 @@ impl EntityContext<'_, '_, '_> {
         let element_type = known_type.unwrap_or(ElementType::Unknown);
         self.element = Some(ScopeElement { name: Arc::clone(&element), element_type });
         let resolved = resolved?;
-        if resolved.format != ValueFormat::Plain {
+        if resolved.term.output_lookup().is_some() {
+            let message = format!(
+                "{owner}: `{}` is an output of a lookup; name a list, a set or a map of the item itself",
+                of.value
+            );
+            self.report(ProblemCode::UnfitElements, of.at, message);
+        } else if resolved.format != ValueFormat::Plain {
             let message = format!("{owner}: `{}`: elements take no formats; leave it out", of.value);
             self.report(ProblemCode::UnusableFormat, of.at, message);
         } else if known_type.is_none() {

@@ -98,8 +98,16 @@ pub struct InternedPath {
     pub root: AttributeId,
     /// The names within, outermost first; mostly none.
     pub within: Vec<Arc<str>>,
-    /// The type that the model declares: `S`, `N` or `BOOL`. A value of another type is an error; `NULL` counts as absent.
+    /// The type that the model declares, in DynamoDB's notation. A value of another type is an error; `NULL` counts as absent.
     pub declared: Option<&'static str>,
+}
+
+impl InternedPath {
+    /// Whether the model declares that it is text, a number or a boolean.
+    #[must_use]
+    pub fn is_single_value(&self) -> bool {
+        self.declared.is_some_and(|declared| ["S", "N", "BOOL"].contains(&declared))
+    }
 }
 
 /// A key template whose variables are bound to terms of one entity's scope.

@@ -26,11 +26,11 @@ impl DeclaredType {
             Self::Number => ValueType::Number,
             Self::Bool => ValueType::Bool,
             Self::Map => ValueType::Map,
-            Self::List => ValueType::Other(CollectionType::List),
-            Self::TextSet => ValueType::Other(CollectionType::Texts),
-            Self::NumberSet => ValueType::Other(CollectionType::Numbers),
-            Self::BinarySet => ValueType::Other(CollectionType::Binaries),
-            Self::Binary => ValueType::Other(CollectionType::Binary),
+            Self::List => ValueType::Other(CompositeType::List),
+            Self::TextSet => ValueType::Other(CompositeType::Texts),
+            Self::NumberSet => ValueType::Other(CompositeType::Numbers),
+            Self::BinarySet => ValueType::Other(CompositeType::Binaries),
+            Self::Binary => ValueType::Other(CompositeType::Binary),
             Self::Any => ValueType::Any,
         }
     }
@@ -45,20 +45,19 @@ pub(super) enum ValueType {
     Bool,
     Map,
     /// A list, a set or binary: conditions can test it, but it is not a single value.
-    Other(CollectionType),
+    Other(CompositeType),
     Any,
     /// A derived percentage: never declared.
     Ratio,
 }
 
-/// The types that conditions can test and that are not single values.
+/// The types that are not scalar in conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CollectionType {
+pub(super) enum CompositeType {
     List,
     Texts,
     Numbers,
     Binaries,
-    /// Not a collection.
     Binary,
 }
 
@@ -79,15 +78,13 @@ impl ValueType {
         match self {
             Self::Map => Some(ElementType::Entry),
             Self::Any => Some(ElementType::Unknown),
-            Self::Other(CollectionType::List) => Some(ElementType::Value(Self::Any)),
-            Self::Other(CollectionType::Texts) => Some(ElementType::Value(Self::Text)),
-            Self::Other(CollectionType::Numbers) => Some(ElementType::Value(Self::Number)),
-            Self::Other(CollectionType::Binaries) => {
-                Some(ElementType::Value(Self::Other(CollectionType::Binary)))
+            Self::Other(CompositeType::List) => Some(ElementType::Value(Self::Any)),
+            Self::Other(CompositeType::Texts) => Some(ElementType::Value(Self::Text)),
+            Self::Other(CompositeType::Numbers) => Some(ElementType::Value(Self::Number)),
+            Self::Other(CompositeType::Binaries) => {
+                Some(ElementType::Value(Self::Other(CompositeType::Binary)))
             }
-            Self::Other(CollectionType::Binary) | Self::Text | Self::Number | Self::Bool | Self::Ratio => {
-                None
-            }
+            Self::Other(CompositeType::Binary) | Self::Text | Self::Number | Self::Bool | Self::Ratio => None,
         }
     }
 
@@ -110,7 +107,13 @@ impl ValueType {
             Self::Text => Some(DeclaredType::Text.name()),
             Self::Number => Some(DeclaredType::Number.name()),
             Self::Bool => Some(DeclaredType::Bool.name()),
-            Self::Map | Self::Other(_) | Self::Any | Self::Ratio => None,
+            Self::Map => Some(DeclaredType::Map.name()),
+            Self::Other(CompositeType::List) => Some(DeclaredType::List.name()),
+            Self::Other(CompositeType::Texts) => Some(DeclaredType::TextSet.name()),
+            Self::Other(CompositeType::Numbers) => Some(DeclaredType::NumberSet.name()),
+            Self::Other(CompositeType::Binaries) => Some(DeclaredType::BinarySet.name()),
+            Self::Other(CompositeType::Binary) => Some(DeclaredType::Binary.name()),
+            Self::Any | Self::Ratio => None,
         }
     }
 

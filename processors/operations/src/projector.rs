@@ -32,6 +32,11 @@ impl KnownLookups for RememberedOutputs {
         let key = key.clone().into_owned();
         self.0.get(&key).map(AsRef::as_ref)
     }
+
+    /// A lookup by primary key that has found its item is remembered.
+    fn is_absent(&self, key: &LookupKey<'_>) -> bool {
+        self.outputs(key).is_none()
+    }
 }
 
 impl<T: Tables> ItemProjector<T> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use hashbrown::{Equivalent, HashMap};
 
-use crate::Error;
 use crate::projection::{KnownLookups, LookupKey, LookupOutputs};
 use crate::record::AttributeValue;
+use crate::{Error, ErrorKind};
 
 /// How often an index is queried, or the item is read, before the record fails. GSIs usually lag by less than a second.
 const MAX_INDEX_QUERIES: u32 = 3;
@@ -100,7 +100,12 @@ impl LookupResults {
     /// Ends all open lookups: there is no time for another attempt.
     pub(crate) fn close(&mut self) {
         for (key, open) in self.take_open() {
-            self.0.insert(key, open.delay.map_or(LookupState::NotFound, LookupState::Failed));
+            let late = || Error::new(ErrorKind::Unavailable, "there was no time for a lookup");
+            let state = match open.queries {
+                0 => LookupState::Failed(open.delay.unwrap_or_else(late)),
+                _ => open.delay.map_or(LookupState::NotFound, LookupState::Failed),
+            };
+            self.0.insert(key, state);
         }
     }
 
@@ -131,6 +136,10 @@ impl KnownLookups for LookupResults {
             LookupState::Found(outputs) => Some(outputs),
             LookupState::Open(_) | LookupState::NotFound | LookupState::Failed(_) => None,
         }
+    }
+
+    fn is_absent(&self, key: &LookupKey<'_>) -> bool {
+        matches!(self.0.get(&LookupKeyRef(key)), Some(LookupState::NotFound))
     }
 
     fn failure(&self, key: &LookupKey<'_>) -> Option<Error> {

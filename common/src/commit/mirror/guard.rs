@@ -1,4 +1,4 @@
-//! Mirrors onto an entity that a condition distinguishes from others with the same keys.
+//! Mirrors onto an entity whose keys can be those of another entity: a condition distinguishes them, or a more literal key.
 //!
 //! The rollup's key leads to an item that may be of another entity by now. So the item is read before a copy is set, and the copy is set on
 //! condition that the attributes which decide the item's entity are as they were read. An item that moves to the mirroring entity
@@ -15,13 +15,13 @@ use crate::table::{Entity, Mirror};
 impl<T, C> MirrorRefresher<'_, T, C> {
     /// Whether the key alone does not decide that an item shows a mirror.
     pub(super) fn is_guarded(&self, mirror: &Mirror) -> bool {
-        self.mirroring_entity(mirror).is_some_and(|entity| !entity.decided_by.is_empty())
+        self.mirroring_entity(mirror).is_some_and(needs_guard)
     }
 
     /// The same copies, on condition that the item stays of the mirroring entity; `None` if it is of another.
     pub(super) fn guarded<'m>(&self, copies: PlacedCopies<'m>, item: &Item) -> Option<PlacedCopies<'m>> {
         let entity = self.mirroring_entity(copies.mirror)?;
-        if entity.decided_by.is_empty() {
+        if !needs_guard(entity) {
             return Some(copies);
         }
         let model = &self.core.model;
@@ -40,14 +40,19 @@ impl<T, C> MirrorRefresher<'_, T, C> {
     }
 }
 
+/// Whether an item with such a key can be of another entity.
+fn needs_guard(entity: &Entity) -> bool {
+    entity.when.is_some() || !entity.yields_to.is_empty()
+}
+
 impl PlacedCopies<'_> {
     /// Whether the item is still of the mirroring entity, as far as its conditions show.
-    pub(super) fn are_allowed(&self, item: &Item) -> bool {
+    pub(super) fn guards_hold(&self, item: &Item) -> bool {
         self.guards.iter().all(|guard| holds(guard, Some(item)))
     }
 
-    /// A condition and the guards.
-    pub(super) fn guarding(&self, condition: Vec<WriteCondition>) -> WriteCondition {
+    /// The conditions and the guards, all required.
+    pub(super) fn with_guards(&self, condition: Vec<WriteCondition>) -> WriteCondition {
         WriteCondition::All(condition.into_iter().chain(self.guards.iter().cloned()).collect())
     }
 }

@@ -59,7 +59,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             // to a new state table, or a rollup that expired. A revision that the rollup has not reached when it is read
             // after the copy is not its own.
             let is_foreign = together.iter().any(|copy| is_ahead(copy, &placed.revision, &item));
-            if !is_foreign || !placed.are_allowed(&item) {
+            if !is_foreign || !placed.guards_hold(&item) {
                 return Ok(());
             }
             let rollup =
@@ -132,7 +132,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     async fn create_maps(&self, placed: &PlacedCopies<'_>, copy: &AttributePath) -> Result<()> {
         for path in copy.maps() {
             let is_missing =
-                placed.guarding(vec![WriteCondition::ItemExists, WriteCondition::Absent(path.clone())]);
+                placed.with_guards(vec![WriteCondition::ItemExists, WriteCondition::Absent(path.clone())]);
             let change = AttributeChange::Set(path, AttributeValue::M(BTreeMap::new()));
             let action = WriteAction::Update(vec![change]);
             let write = Write { key: placed.key.clone(), condition: is_missing, action };
@@ -182,7 +182,7 @@ fn copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>]) -> Write {
             stale.extend([older, WriteCondition::All(vec![same, differs])]);
         }
     }
-    let condition = placed.guarding(vec![WriteCondition::ItemExists, WriteCondition::Any(stale)]);
+    let condition = placed.with_guards(vec![WriteCondition::ItemExists, WriteCondition::Any(stale)]);
     Write { key: placed.key.clone(), condition, action: set_copies(placed, copies) }
 }
 
@@ -195,7 +195,8 @@ fn foreign_copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>], it
             None => WriteCondition::Absent(path.clone()),
         }
     });
-    let condition = placed.guarding(std::iter::once(WriteCondition::ItemExists).chain(unchanged).collect());
+    let condition =
+        placed.with_guards(std::iter::once(WriteCondition::ItemExists).chain(unchanged).collect());
     Write { key: placed.key.clone(), condition, action: set_copies(placed, copies) }
 }
 

@@ -148,3 +148,71 @@ fn a_value_of_a_wrong_type_is_an_error_only_if_it_is_needed() {
         assert_eq!(counted(&when, &item).map_err(|error| error.kind()), expected, "{owner}");
     }
 }
+
+/// Follows, counted on the followed user and by that user's country. No user is found.
+fn follow(on_misfit: &str, optional: &str) -> Result<ImageProjection> {
+    let source = format!(
+        r##"
+        name = "social"
+        generation = 1
+        [tables.t]
+        key = ["PK", "SK"]
+        [entities.user]
+        key = {{ PK = "USER#{{user}}", SK = "PROFILE" }}
+        attributes = {{ country = "S" }}
+        [entities.follow]
+        key = {{ PK = "USER#{{follower}}", SK = "FOLLOWS#{{followed}}" }}
+        [lookups.followed_user]
+        of = "user"
+        key = {{ PK = "USER#{{followed}}", SK = "PROFILE" }}
+        gives = ["country"]
+        [rollups.user]
+        key = {{ PK = "USER#{{followed}}", SK = "ROLLUP" }}
+        [rollups.country]
+        key = {{ PK = "COUNTRY#{{country}}", SK = "ROLLUP" }}
+        [[aggregates]]
+        name = "followers"
+        of = "follow"
+        lookup = "followed_user"
+        into = ["user", "country"]
+        on_misfit = "{on_misfit}"
+        {optional}
+        measures.followers = "count"
+        "##
+    );
+    let model = Arc::new(Model::parse(&source, "social.toml").unwrap_or_else(|errors| panic!("{errors}")));
+    let key = SourceKey { table: 0, partition: "USER#a".into(), sort: Some("FOLLOWS#b".into()) };
+    let candidates = key.candidates(&model);
+    let image = Image::from_item(&Item::new(), &model.attributes);
+    let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
+    contributions(&model, &candidates, &image, &NoItems, sharding, &mut RollupTargets::of(&model))
+}
+
+/// Lookups that find nothing.
+struct NoItems;
+
+impl KnownLookups for NoItems {
+    fn outputs(&self, _: &LookupKey<'_>) -> Option<&LookupOutputs> {
+        None
+    }
+
+    fn is_absent(&self, _: &LookupKey<'_>) -> bool {
+        true
+    }
+}
+
+#[test]
+fn an_item_whose_lookup_by_primary_key_finds_nothing_is_a_misfit() {
+    assert_eq!(follow("park", "").expect_err("a misfit").kind(), ErrorKind::Record);
+    assert_eq!(follow("fail", "").expect_err("a misfit").kind(), ErrorKind::Misfit);
+    let skipped = follow("skip", "").unwrap();
+    assert_eq!((skipped.contributions.by_aggregate.len(), skipped.skipped), (0, 1));
+}
+
+#[test]
+fn an_optional_output_that_is_not_found_leaves_its_rollup_out() {
+    let counted = follow("park", "optional = ['country']").unwrap();
+    let targets: Vec<usize> =
+        counted.contributions.by_aggregate.iter().map(|share| share.targets.len()).collect();
+    assert_eq!((targets.as_slice(), counted.skipped), ([1].as_slice(), 0));
+}

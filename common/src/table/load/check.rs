@@ -265,7 +265,7 @@ fn cache_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<Attribu
     for index in &entity.caches {
         let mut read =
             |path: &_| reads.push(AttributeRead::of(model, &reader, path, places.caches.get(*index)));
-        model.caches.get(*index).into_iter().for_each(|rule| rule.each_attribute(&mut read));
+        model.caches.get(*index).into_iter().for_each(|rule| rule.each_attribute(entity, &mut read));
     }
     reads
 }
@@ -276,7 +276,7 @@ fn element_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<Attri
     let mut reads = Vec::new();
     for index in &entity.aggregates {
         let Some(aggregate) = model.aggregates.get(*index) else { continue };
-        let of = aggregate.for_each.as_ref().and_then(|elements| elements.of.attribute());
+        let of = aggregate.for_each.iter().flat_map(|elements| entity.attributes_of(&elements.of));
         let reader = format!("aggregate `{}`", aggregate.name);
         reads.extend(of.map(|path| AttributeRead::of(model, &reader, path, places.aggregates.get(*index))));
     }
@@ -289,7 +289,8 @@ fn dataset_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<Attri
     let mut reads = Vec::new();
     for (index, dataset) in model.datasets_of(entity) {
         let (reader, place) = (format!("dataset `{}`", dataset.name), places.datasets.get(index));
-        dataset.each_attribute(&mut |path| reads.push(AttributeRead::of(model, &reader, path, place)));
+        dataset
+            .each_attribute(entity, &mut |path| reads.push(AttributeRead::of(model, &reader, path, place)));
     }
     reads
 }

@@ -101,8 +101,11 @@ fn preferred(first: &Entity, second: &Entity) -> EntityPreference {
         (LiteralOrder::Second, _, _) | (LiteralOrder::Neither, None, Some(_)) => EntityPreference::Second,
         (LiteralOrder::Neither, Some(one), Some(other)) => {
             let is_same = |term: &Term, other_term: &Term| match (term, other_term) {
+                // Two elements of a list or set can meet two conditions.
                 (Term::Attribute(one), Term::Attribute(other)) => {
                     (one.root, &one.within) == (other.root, &other.within)
+                        && one.is_single_value()
+                        && other.is_single_value()
                 }
                 // Variables of the same key, whatever they are called.
                 (Term::Key(one), Term::Key(other)) => one == other && first.key == second.key,

@@ -17,6 +17,8 @@ struct MeasureValue {
     /// The rollup's key with the entity's values.
     key: [String; 2],
     lookups: BTreeSet<usize>,
+    /// The elements that are counted, if not the items themselves.
+    elements: Option<String>,
     conditions: BTreeSet<String>,
     amount: String,
 }
@@ -88,6 +90,7 @@ fn measure_value(
         entity: aggregate.of,
         key: [&destination.partition, &destination.sort].map(|key| notation.template(key)),
         lookups: aggregate.lookups.iter().map(|used| used.lookup).collect(),
+        elements: aggregate.for_each.as_ref().map(|elements| elements.describe(&notation)),
         conditions: conditions.map(|condition| notation.condition(condition)).collect(),
         amount: measure.kind.describe(&notation),
     }

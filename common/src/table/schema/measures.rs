@@ -29,8 +29,8 @@ fn about(function: &str) -> Option<&'static str> {
         "min" => "The smallest value ever seen.",
         "histogram" => "The number of items in each bin of a value.",
         "avg" => "A sum of this aggregate divided by a count or sum of it.",
-        "percentiles" => "The number of items in each of the bins that quantiles are estimated from.",
-        "percentile" => "A quantile, estimated from the bins of a measure.",
+        "percentiles" => "The number of items in each of the bins that percentiles are estimated from.",
+        "percentile" => "An estimate from the bins of a measure.",
         _ => return None,
     })
 }
@@ -43,7 +43,7 @@ fn setting(function: &str, key: &str) -> Option<KeyForm> {
         "when" => optional("The condition under which an item counts in this measure.", when()),
         "width" => required("The width of a bin.", positive(i64::from(u32::MAX))),
         "bins" => required("The number of bins; the last has no upper bound.", positive(MAX_BINS)),
-        "relative_error" => required("The largest relative error of a quantile, such as 0.05.", number()),
+        "relative_error" => required("The largest relative error of an estimate, such as 0.05.", number()),
         "from" => required("Smaller values are in the first bin.", number()),
         "to" => required("Larger values are in the last bin.", number()),
         "of" => required("The measure with the bins.", text()),

@@ -11,6 +11,7 @@ use super::measures::measure;
 use crate::table::cache::RemedyName;
 use crate::table::dataset::COLUMN_KEYS;
 use crate::table::derivation::DerivationFunction;
+use crate::table::for_each::MAX_ELEMENTS;
 use crate::table::named::NamedValue as _;
 use crate::table::rollup::{EXPIRY_KEYS, MAX_SHARDS};
 use crate::table::time_reading::TimeNotation;
@@ -140,7 +141,7 @@ pub(super) fn aggregate(key: &str) -> Option<KeyForm> {
             "A name for each element of a list, set or map: the item counts once for every element.",
             map_of(&text()),
         ),
-        "at_most" => optional("The number of elements that an item may have.", positive(i64::MAX)),
+        "at_most" => optional("The number of elements that an item may have.", positive(MAX_ELEMENTS)),
         "into" => required("The rollups that the items are counted into.", some_texts()),
         "measures" => required(
             "The measures by name.",

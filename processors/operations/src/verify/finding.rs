@@ -97,6 +97,11 @@ pub struct VerifyFinding {
 }
 
 impl VerifyFinding {
+    /// Whether both are of one place of one item, at one revision.
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        (self.place, &self.table, &self.key, &self.rev) == (other.place, &other.table, &other.key, &other.rev)
+    }
+
     /// A finding about an item of a source table.
     pub(crate) fn of_source(place: FindingPlace, model: &Model, source: &SourceKey<'_>) -> Self {
         let table = model.tables.get(source.table).map(|table| table.name.to_string());

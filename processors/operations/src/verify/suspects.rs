@@ -79,11 +79,13 @@ pub(crate) async fn judge_suspects<T: Tables, C: Clock>(
                 |finding: &&VerifyFinding| finding.place == suspect.place && finding.rev == suspect.rev;
             let is_drift = judgement.differences.iter().any(|finding| same(&finding));
             if is_drift {
-                // Differences at other places were seen now for the first time: they are judged by themselves.
+                // Differences at other places were seen now for the first time: they are judged by themselves. One that is a finding
+                // already is not: two of them would be judged in turn without end.
                 let (drifted, others): (Vec<_>, Vec<_>) =
                     judgement.differences.into_iter().partition(|finding| same(&finding));
                 state.findings.extend(drifted);
-                open.extend(others.first().map(|other| again(suspect, other, clock.now())));
+                let next = others.iter().find(|other| !state.findings.iter().any(|known| other.is_of(known)));
+                open.extend(next.map(|other| again(suspect, other, clock.now())));
             } else if suspect.rounds + 1 >= ROUNDS {
                 state.find(undecided(judge, suspect, judgement.undecided));
             } else {

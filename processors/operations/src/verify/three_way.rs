@@ -148,5 +148,5 @@ fn place_of(rollup: &Rollup, model: &Model, item: &IdentifiedItem<'_>) -> Option
         };
         values.push(value);
     }
-    Some((rollup.partition.render(&values), rollup.sort.render(&values)))
+    Some(rollup.key(&values))
 }
