@@ -172,7 +172,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     pub(super) fn term_error(&self, term: &Term, problem: &str) -> Error {
         Error::new(ErrorKind::Record, format!("{} {problem}", self.describe(term)))
             .with("entity", self.entity.name.as_ref())
-            .hint("Correct the item or the table model; the record is redelivered until then")
+            .hint("Correct the item, whose next change then counts it, or the table model")
     }
 
     fn required(&self, term: &Term) -> Result<Operand<'s>> {

@@ -372,7 +372,12 @@ impl EntityContext<'_, '_, '_> {
     /// Notes the values that may be absent with the rollups whose keys need them.
     fn make_optional(&mut self, names: &[Located<&str>], destinations: &mut [RollupDestination]) {
         let owner = format!("{}: `optional`", self.owner);
-        for name in names {
+        for (place, name) in names.iter().enumerate() {
+            if names.iter().take(place).any(|known| known.value == name.value) {
+                let message = format!("{owner}: `{}` is listed twice; remove one", name.value);
+                self.report(ProblemCode::DuplicateName, name.at, message);
+                continue;
+            }
             let Some(resolved) = self.resolve(&owner, *name) else { continue };
             let mut is_used = false;
             for destination in &mut *destinations {

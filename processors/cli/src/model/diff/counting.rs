@@ -29,19 +29,31 @@ fn entities(old: &ModelDescription, new: &ModelDescription, differences: &mut Di
                 "Items with such keys were unmatched, and are matched from now on.",
             ),
             PartChange::Removed(entity) => {
-                differences.add(
-                    part,
-                    "removed",
-                    "Its items are unmatched from now on: their changes have no effect.",
-                );
-                differences.orphaned.push(format!(
-                    "the contributions of items {} ({name}): they stay counted, even if the items change or are deleted",
-                    entity.key
-                ));
+                removed(part, (name, entity), [old, new], differences);
             }
             PartChange::Changed(before, now) => entity(name, before, now, [old, new], differences),
         }
     }
+}
+
+fn removed(
+    part: String,
+    (name, entity): (&str, &EntityDescription),
+    models: [&ModelDescription; 2],
+    differences: &mut Differences,
+) {
+    let has_such_keys =
+        |other: &EntityDescription| (&other.table, &other.key) == (&entity.table, &entity.key);
+    if models[1].entities.values().any(has_such_keys) {
+        let consequence = "Its items are of other entities with such keys from now on, or of none: what they contributed is subtracted once they change or are reconciled.";
+        differences.add(part, "removed", consequence);
+        return recount(name, models, differences);
+    }
+    differences.add(part, "removed", "Its items are unmatched from now on: their changes have no effect.");
+    differences.orphaned.push(format!(
+        "the contributions of items {} ({name}): they stay counted, even if the items change or are deleted",
+        entity.key
+    ));
 }
 
 fn entity(
@@ -53,10 +65,14 @@ fn entity(
 ) {
     let part = format!("entity {name}");
     let keys = [old, new].map(matched_keys);
-    if differences.setting(&part, "its key", keys, "Items that match only the old key are unmatched from now on; items that match only the new key begin to count.") {
-        differences
-            .orphaned
-            .push(format!("the contributions of items {} that are not {} ({name})", old.key, new.key));
+    let consequence = "Items that match only the old key are unmatched from now on; items that match only the new key begin to count.";
+    if differences.setting(&part, "its key", keys, consequence) {
+        // Items whose keys match still are reconciled like all others, whatever their condition.
+        if (&old.table, &old.key) != (&new.table, &new.key) {
+            differences
+                .orphaned
+                .push(format!("the contributions of items {} that are not {} ({name})", old.key, new.key));
+        }
         recount(name, models, differences);
     }
     let effects = [old, new].map(|entity| entity.on_expiry.name());

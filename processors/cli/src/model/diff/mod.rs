@@ -211,7 +211,10 @@ impl fmt::Display for Differences {
                 table.add_row([&known.entity, &items, &an_item, &in_all]);
             }
             align_right(&mut table, 1..4);
-            writeln!(f, "\n{table}")?;
+            writeln!(
+                f,
+                "\n{table}\n\nOnce every function has the new model, `afterwrite backfill` reconciles them."
+            )?;
         }
         for (title, lines) in [("Left in place", &self.orphaned), ("Decide before deploying", &self.problems)]
         {

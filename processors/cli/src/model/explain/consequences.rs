@@ -10,7 +10,7 @@ use afterwrite::projection::{
 };
 use afterwrite::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
 use afterwrite::table::{Measure, Mirror, Model, NamedList, Operand};
-use afterwrite::{Error, Result};
+use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::export::plain_json;
 use serde::Serialize;
 
@@ -31,9 +31,11 @@ pub(super) struct Consequences {
     pub(super) stale_keys: Vec<StaleCacheKey>,
     pub(super) stale_paths: Vec<String>,
     pub(super) rows: Vec<DatasetRow>,
+    /// The number of aggregates that leave the item out, because it does not fit them.
+    pub(super) skipped: u64,
     /// Attributes that never leave the table.
     pub(super) secret: Vec<String>,
-    /// Why a record of it would fail.
+    /// Why it cannot be counted, or has no rows or stale keys.
     pub(super) problems: Vec<String>,
 }
 
@@ -135,7 +137,8 @@ pub(super) fn consequences(
     let mut problems = Vec::new();
     let mut report = |error: Error| problems.push(error.to_string());
     explained.lookup_results(image).map(|results| found.asks = results).unwrap_or_else(&mut report);
-    explained.counted(image).map(|counted| found.counted = counted).unwrap_or_else(&mut report);
+    let counted = explained.counted(image);
+    counted.map(|counted| (found.counted, found.skipped) = counted).unwrap_or_else(&mut report);
     explained.stale(image, &mut found).unwrap_or_else(&mut report);
     problems.dedup();
     found.problems = problems;
@@ -179,7 +182,8 @@ impl ItemExplainer<'_> {
         }
     }
 
-    fn counted(&self, image: &Image<'_>) -> Result<Vec<RollupContribution>> {
+    /// What is counted of the item, and how many aggregates leave it out.
+    fn counted(&self, image: &Image<'_>) -> Result<(Vec<RollupContribution>, u64)> {
         let mut targets = RollupTargets::of(self.model);
         let sharding = ShardAssignment { source: self.source, current: &ItemContributions::NOTHING };
         let projected =
@@ -200,6 +204,12 @@ impl ItemExplainer<'_> {
             let bounded = format!("{bound} {}", text(&extreme.value));
             counted.entry(extreme.target).or_default().push((extreme.measure.to_string(), bounded));
         }
+        if let Some(target) = counted.keys().map(|id| targets.get(*id)).find(|target| !target.has_valid_key())
+        {
+            let message =
+                format!("rollup `{}`: its key would be empty or longer than DynamoDB allows", target.name);
+            return Err(Error::new(ErrorKind::Record, message));
+        }
         let counted = counted.into_iter().map(|(id, mut measures)| {
             let target = targets.get(id);
             measures.sort_by_key(|(name, _)| self.place_of(name));
@@ -211,7 +221,7 @@ impl ItemExplainer<'_> {
                 expires_at: target.expires_at.map(Timestamp::epoch_seconds),
             }
         });
-        Ok(counted.collect())
+        Ok((counted.collect(), projected.skipped))
     }
 
     /// The place of a rollup's attribute in the model file.

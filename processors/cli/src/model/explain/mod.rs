@@ -22,7 +22,7 @@ use crate::print::{json, print};
 /// The arguments of `afterwrite model explain`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite model explain my-model.toml --item item.json\n  afterwrite model explain --item item.json --given admin_id=a-1 --json\n  aws dynamodb get-item --table-name ExamBuddyTable --key file://key.json |\n    afterwrite model explain --item -\n\nExit codes: 0 explained, 1 the item matches no entity or its record would fail."
+    after_help = "Examples:\n  afterwrite model explain my-model.toml --item item.json\n  afterwrite model explain --item item.json --given admin_id=a-1 --json\n  aws dynamodb get-item --table-name ExamBuddyTable --key file://key.json |\n    afterwrite model explain --item -\n\nExit codes: 0 explained, 1 the item matches no entity or cannot be counted."
 )]
 pub struct ExplainArguments {
     #[command(flatten)]
@@ -119,7 +119,15 @@ impl fmt::Display for Consequences {
         let key: Vec<String> = self.key.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         writeln!(f, "{} of {}: {}", self.entity, self.table, key.join(", "))?;
         for problem in &self.problems {
-            writeln!(f, "\nIts record would fail: {problem}")?;
+            writeln!(f, "\nIt cannot be counted: {problem}")?;
+        }
+        if self.skipped > 0 {
+            let aggregates = if self.skipped == 1 { "aggregate leaves" } else { "aggregates leave" };
+            writeln!(
+                f,
+                "\n{} {aggregates} it out, because it does not fit (on_misfit = \"skip\")",
+                self.skipped
+            )?;
         }
         let parts = [
             ("Contributions", self.counted_table()),
