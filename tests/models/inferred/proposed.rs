@@ -22,7 +22,7 @@ fn ulid(second: usize) -> String {
     let milliseconds = (1_770_000_000 + second) * 1000;
     let digit = |place: usize| char::from(DIGITS[(milliseconds >> (5 * place)) & 31]);
     let time: String = (0..10).rev().map(digit).collect();
-    format!("{time}{:016}", second)
+    format!("{time}{second:016}")
 }
 
 /// Users who follow each other, their photos, and likes with ids of their own.

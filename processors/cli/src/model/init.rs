@@ -258,7 +258,8 @@ mod tests {
         fs::write(data.join("a.json.gz"), "{\"Item\":{\"PK\":{\"S\":\"USER#1\"},\"SK\":{\"S\":\"META\"}}}\n")
             .unwrap();
         let mut arguments = arguments(folder.path(), Path::new("-"));
-        for path in [folder.path(), &data, &data.join("a.json.gz")] {
+        let file = data.join("a.json.gz");
+        for path in [folder.path(), data.as_path(), file.as_path()] {
             let sample = arguments.of_input(&RecordInput::Path(path.to_owned())).await.unwrap();
             assert_eq!(sample.table, "Orders", "{}", path.display());
             assert!(sample.has_guessed_key);

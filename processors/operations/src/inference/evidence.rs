@@ -96,7 +96,7 @@ impl FeatureCounts {
             let is_of_all = count * 10 >= self.items * 9 && other.items >= LEAST_ITEMS;
             is_of_all || count * other.items >= EXPECTED_ITEMS * self.items
         };
-        let own = self.features.iter().filter(|(feature, _)| !other.features.contains_key(feature));
-        own.into_iter().any(|(_, count)| *count >= LEAST_ITEMS && decides(*count))
+        let mut own = self.features.iter().filter(|(feature, _)| !other.features.contains_key(feature));
+        own.any(|(_, count)| *count >= LEAST_ITEMS && decides(*count))
     }
 }
