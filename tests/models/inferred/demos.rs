@@ -67,7 +67,13 @@ async fn sample(server: &EmbeddedDynamoDb, table: &TableDefinition) -> TableSamp
     let items = sample_items(&DynamoDb::new(server.client()), &name, 100_000).await.expect("a scan");
     let key =
         table.key.attributes().map(|name| KeyAttribute { name: name.to_owned(), key_type: KeyType::Text });
-    TableSample { table: table.name.clone(), key: key.collect(), indexes: Vec::new(), items }
+    TableSample {
+        table: table.name.clone(),
+        key: key.collect(),
+        has_guessed_key: false,
+        indexes: Vec::new(),
+        items,
+    }
 }
 
 #[tokio::test]

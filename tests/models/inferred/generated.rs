@@ -1,6 +1,5 @@
 //! Generated tables and the models that are inferred from them.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use afterwrite::record::Item;
@@ -9,7 +8,7 @@ use afterwrite_operations::inference::{InferredModel, KeyAttribute, TableSample,
 use afterwrite_operations::item_json::ItemJson;
 use serde_json::{Value, json};
 
-fn item(value: &Value) -> Item {
+pub(super) fn item(value: &Value) -> Item {
     ItemJson::parse(&value.to_string()).and_then(|item| item.to_item()).expect("a value")
 }
 
@@ -17,13 +16,19 @@ fn keys(names: &[&str]) -> Vec<KeyAttribute> {
     names.iter().map(|name| KeyAttribute { name: (*name).to_owned(), key_type: KeyType::Text }).collect()
 }
 
-fn sample_of(names: &[&str], items: &[Value]) -> TableSample {
+pub(super) fn sample_of(names: &[&str], items: &[Value]) -> TableSample {
     let items = items.iter().map(item).collect();
-    TableSample { table: "AppTable".to_owned(), key: keys(names), indexes: Vec::new(), items }
+    TableSample {
+        table: "AppTable".to_owned(),
+        key: keys(names),
+        has_guessed_key: false,
+        indexes: Vec::new(),
+        items,
+    }
 }
 
 /// The inferred model, which loads, also with its proposals.
-fn infer(sample: &TableSample) -> InferredModel {
+pub(super) fn infer(sample: &TableSample) -> InferredModel {
     let inferred = InferredModel::of(sample);
     for (name, toml) in [("plain", inferred.toml.clone()), ("with proposals", inferred.with_proposals())] {
         let report = Model::check(&toml, name);
@@ -33,7 +38,7 @@ fn infer(sample: &TableSample) -> InferredModel {
 }
 
 /// The key templates of the inferred entities, sorted.
-fn templates(sample: &TableSample) -> Vec<String> {
+pub(super) fn templates(sample: &TableSample) -> Vec<String> {
     let inferred = infer(sample);
     let model = Model::parse(&inferred.toml, "model.toml").expect("a value");
     let described =
@@ -210,11 +215,21 @@ fn the_key_of_items_from_a_file_is_inferred() {
         infer_key(&items).map(|key| key.into_iter().map(|key| key.name).collect::<Vec<_>>())
     };
     assert_eq!(names(&customers(3)).expect("a value"), ["PK", "SK"]);
-    let rows: Vec<Value> = (0..9)
-        .map(|index| json!({ "userId": format!("u{}", index % 3), "at": index, "kind": "x" }))
-        .collect();
-    let found: BTreeSet<String> = names(&rows).expect("a value").into_iter().collect();
-    assert_eq!(found, BTreeSet::from(["at".to_owned()]));
+    let of_rows =
+        |row: &dyn Fn(usize) -> Value| names(&(0..9).map(row).collect::<Vec<_>>()).expect("a value");
+    assert_eq!(
+        of_rows(&|index| json!({ "userId": format!("u{}", index % 3), "at": index, "kind": "x" })),
+        ["userId", "at"]
+    );
+    assert_eq!(
+        of_rows(&|index| json!({ "device": index % 3, "at": index, "temp": index % 5 })),
+        ["device", "at"]
+    );
+    let orders = |index: usize| json!({ "userId": index % 3, "orderId": index / 3, "createdAt": index, "total": index * 7 });
+    assert_eq!(of_rows(&orders), ["userId", "orderId"]);
+    let people =
+        |index: usize| json!({ "name": format!("n{index}"), "email": format!("{index}@example.com") });
+    assert_eq!(of_rows(&people), ["email"]);
     assert!(names(&[json!({ "a": true }), json!({ "b": 1 })]).is_err());
     assert!(names(&[]).is_err());
 }

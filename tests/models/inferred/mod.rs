@@ -2,3 +2,5 @@
 
 mod demos;
 mod generated;
+mod privacy;
+mod proposed;

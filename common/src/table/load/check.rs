@@ -40,18 +40,22 @@ fn check_reserved_keys(compiler: &mut ModelCompiler<'_, '_>) {
     let entities = model.entities.iter().zip(&compiler.places.entities);
     let entities = entities.map(|(entity, at)| {
         let is_state_key = key_overlap::has_state_key(compiler, entity);
-        (format!("entity `{}`", entity.name), *at, reserved_prefix(&entity.key.partition, is_state_key))
+        let key = &entity.key.partition;
+        let fix = match key.leading_literal().is_empty() {
+            true => "begin them with literal text, or declare the table's `separator`",
+            false => "begin them with other text",
+        };
+        (format!("entity `{}`", entity.name), *at, reserved_prefix(key, is_state_key), fix)
     });
     let rollups = model.rollups.iter().zip(&compiler.places.rollups);
     let rollups = rollups.map(|(rollup, at)| {
-        (format!("rollup `{}`", rollup.name), *at, reserved_prefix(&rollup.partition, true))
+        let prefix = reserved_prefix(&rollup.partition, true);
+        (format!("rollup `{}`", rollup.name), *at, prefix, "begin them with other text")
     });
     let keys: Vec<_> = entities.chain(rollups).collect();
-    for (owner, at, prefix) in keys {
+    for (owner, at, prefix, fix) in keys {
         if let Some(prefix) = prefix {
-            let message = format!(
-                "{owner}: its keys can begin with `{prefix}`, which is reserved; begin them with other text"
-            );
+            let message = format!("{owner}: its keys can begin with `{prefix}`, which is reserved; {fix}");
             compiler.findings.report(ProblemCode::ReservedKey, at, message);
         }
     }

@@ -8,21 +8,22 @@ use std::sync::Arc;
 use afterwrite::config::dynamodb_client;
 use afterwrite::record::Item;
 use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite::table::KeyType;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_operations::inference::{
     InferredModel, KeyAttribute, SampledIndex, TableSample, infer_key, named_key, sample_items,
 };
-use afterwrite_operations::input::{RecordInput, TimeRange};
+use afterwrite_operations::input::{EXPORT_SUMMARY, InputObject, RecordInput, TimeRange};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{ScalarAttributeType, TableDescription};
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::inputs::objects_of;
 use crate::print::print;
 
 /// Items that are read of a table.
-const TABLE_ITEMS: u32 = 1000;
+const TABLE_ITEMS: u32 = 4000;
 
 /// Items that are read of a file.
 const FILE_ITEMS: u32 = 100_000;
@@ -33,20 +34,21 @@ const UNNAMED_TABLE: &str = "MyTable";
 /// The arguments of `afterwrite model init`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The sample is read with Scan, spread over the table; it costs read units, and needs the permissions\ndynamodb:Scan and dynamodb:DescribeTable. A file is a table export, the output of `aws dynamodb scan`,\nor JSON lines with an item each, gzip or plain. The model has constant words of keys, and types and\nstatuses that occur many times, but no other values of items. Proposals are comments.\n\nExamples:\n  afterwrite model init --table Orders --out orders.toml\n  afterwrite model init --table Orders --sample 5000\n  afterwrite model init --from scan.json --key PK,SK\n  afterwrite model init --from s3://my-exports/AWSDynamoDB/01700000/data/\n\nExit codes: 0 success, 2 wrong usage or an unreadable file, 3 the table cannot be read."
+    group = ArgGroup::new("source").args(["table", "from"]).required(true).multiple(true),
+    after_help = "The sample is read with Scan, spread over the table; it costs read units, and needs the permissions\ndynamodb:Scan and dynamodb:DescribeTable. A file is a full table export, the output of `aws dynamodb scan`,\nor JSON lines with an item each, gzip or plain; an export names its table, and --table names it otherwise.\nThe model has constant words of keys, and types and states that occur many times, but no other values of\nitems; docs/MODEL.md has the rules. Proposals are comments.\n\nExamples:\n  afterwrite model init --table Orders --out orders.toml\n  afterwrite model init --table Orders --sample 10000\n  afterwrite model init --from scan.json --table Orders --key PK,SK\n  afterwrite model init --from s3://my-exports/AWSDynamoDB/01700000/\n\nExit codes: 0 success, 1 no kind of items could be described, 2 wrong usage or an unreadable file,\n3 the table cannot be read."
 )]
 pub struct InitArguments {
-    /// The table to read.
-    #[arg(long, value_name = "NAME", required_unless_present = "from", conflicts_with_all = ["from", "key"])]
+    /// The table to read; with --from, the name of the table of these items.
+    #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// The items to read: a file, a folder, s3://BUCKET/PREFIX, or - for standard input.
     #[arg(long, value_name = "FILE")]
     from: Option<RecordInput>,
-    /// The number of items to read; default: 1000 of a table, 100000 of files.
+    /// The number of items to read; default: 4000 of a table, 100000 of files.
     #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u32).range(1..))]
     sample: Option<u32>,
-    /// The key attributes of the items of a file, separated by a comma; default: inferred.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    /// The key attributes of the items of a file, separated by a comma; default: a guess.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "from")]
     key: Vec<String>,
     /// Write the model to a new file instead of standard output.
     #[arg(long, value_name = "FILE")]
@@ -54,17 +56,32 @@ pub struct InitArguments {
 }
 
 impl InitArguments {
-    /// Reads a sample, and prints or writes the model.
+    /// Reads a sample, and prints or writes the model. Returns whether a kind of items could be described.
     ///
     /// # Errors
     /// A table or a file that cannot be read; a file that cannot be written.
     pub async fn run(&self) -> Result<bool> {
         let sample = match (&self.table, &self.from) {
-            (Some(table), _) => Box::pin(self.of_table(table)).await?,
-            (None, Some(input)) => Box::pin(self.of_input(input)).await?,
+            (_, Some(input)) => Box::pin(self.of_input(input)).await?,
+            (Some(table), None) => Box::pin(self.of_table(table)).await?,
             (None, None) => return Err(Error::new(ErrorKind::Configuration, "name a table or a file")),
         };
+        if sample.items.is_empty() {
+            return Err(Error::new(ErrorKind::Configuration, "no items found")
+                .with("in", self.source())
+                .hint("Name a table, a file or a prefix with items"));
+        }
         let model = InferredModel::of(&sample);
+        if sample.has_guessed_key {
+            eprintln!("afterwrite: {}", sample.key_guess());
+        }
+        for sentence in &model.left_out {
+            eprintln!("afterwrite: {sentence}");
+        }
+        if model.entities == 0 {
+            eprintln!("afterwrite: no kind of items could be described, so there is no model");
+            return Ok(false);
+        }
         match &self.out {
             None => print(&model.toml)?,
             Some(path) => {
@@ -78,13 +95,15 @@ impl InitArguments {
                 ))?;
             }
         }
-        if model.undescribed > 0 {
-            eprintln!(
-                "afterwrite: {} items of the sample match no entity of the model; comments in it name why",
-                model.undescribed
-            );
-        }
         Ok(true)
+    }
+
+    /// What the items are read from.
+    fn source(&self) -> String {
+        match (&self.from, &self.table) {
+            (Some(input), _) => input.to_string(),
+            (None, table) => table.clone().unwrap_or_default(),
+        }
     }
 
     async fn of_table(&self, name: &str) -> Result<TableSample> {
@@ -98,12 +117,17 @@ impl InitArguments {
         });
         let key = description.key_schema().iter();
         let key = key.map(|key| key_attribute(&description, key.attribute_name())).collect();
-        Ok(TableSample { table: name.to_owned(), key, indexes: indexes.collect(), items })
+        let indexes = indexes.collect();
+        Ok(TableSample { table: name.to_owned(), key, has_guessed_key: false, indexes, items })
     }
 
     async fn of_input(&self, input: &RecordInput) -> Result<TableSample> {
         let most = usize::try_from(self.sample.unwrap_or(FILE_ITEMS)).unwrap_or(usize::MAX);
         let mut objects = objects_of(std::slice::from_ref(input), &TimeRange::default()).await?;
+        let table = match &self.table {
+            Some(name) => Some(name.clone()),
+            None => exported_table(input, &objects).await?,
+        };
         // The folder of a table export has manifests next to its data.
         let is_data = |name: &str| name.ends_with(".json.gz");
         if objects.iter().any(|object| is_data(&object.name())) {
@@ -116,9 +140,26 @@ impl InitArguments {
             let share = (most - items.len()).div_ceil((count - index).max(1));
             items.extend(Box::pin(object.items(share)).await?);
         }
-        let key = if self.key.is_empty() { infer_key(&items)? } else { named_key(&items, &self.key)? };
-        Ok(TableSample { table: UNNAMED_TABLE.to_owned(), key, indexes: Vec::new(), items })
+        let has_guessed_key = self.key.is_empty() && !items.is_empty();
+        let key = if has_guessed_key { infer_key(&items)? } else { named_key(&items, &self.key)? };
+        let table = table.unwrap_or_else(|| UNNAMED_TABLE.to_owned());
+        Ok(TableSample { table, key, has_guessed_key, indexes: Vec::new(), items })
     }
+}
+
+/// The table that the summary of an export names. It is in the folder of the export, above the folder `data`.
+async fn exported_table(input: &RecordInput, objects: &[InputObject<S3Bucket>]) -> Result<Option<String>> {
+    let mut summaries: Vec<InputObject<S3Bucket>> = Vec::new();
+    if let RecordInput::Path(path) = input {
+        let above = path.ancestors().skip(1).take(2).map(|folder| folder.join(EXPORT_SUMMARY));
+        summaries.extend(above.filter(|path| path.is_file()).map(InputObject::File));
+    }
+    for object in objects.iter().chain(&summaries) {
+        if let Some(table) = Box::pin(object.exported_table()).await? {
+            return Ok(Some(table));
+        }
+    }
+    Ok(None)
 }
 
 async fn describe(client: &Client, table: &str) -> Result<TableDescription> {
@@ -205,5 +246,38 @@ mod tests {
             .of_input(&RecordInput::Path(folder.path().to_owned()))
             .await;
         assert_eq!(sample.unwrap().items.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_export_names_its_table_and_other_files_take_the_name_from_the_arguments() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let arn = "arn:aws:dynamodb:us-east-1:123456789012:table/Orders/export/01";
+        fs::write(folder.path().join(EXPORT_SUMMARY), format!("{{\"tableArn\":\"{arn}\"}}")).unwrap();
+        fs::write(data.join("a.json.gz"), "{\"Item\":{\"PK\":{\"S\":\"USER#1\"},\"SK\":{\"S\":\"META\"}}}\n")
+            .unwrap();
+        let mut arguments = arguments(folder.path(), Path::new("-"));
+        let file = data.join("a.json.gz");
+        for path in [folder.path(), data.as_path(), file.as_path()] {
+            let sample = arguments.of_input(&RecordInput::Path(path.to_owned())).await.unwrap();
+            assert_eq!(sample.table, "Orders", "{}", path.display());
+            assert!(sample.has_guessed_key);
+        }
+        (arguments.table, arguments.key) = (Some("Mine".to_owned()), vec!["PK".to_owned(), "SK".to_owned()]);
+        let sample = arguments.of_input(&RecordInput::Path(data)).await.unwrap();
+        assert_eq!((sample.table.as_str(), sample.has_guessed_key), ("Mine", false));
+    }
+
+    #[tokio::test]
+    async fn a_file_without_items_and_items_that_cannot_be_described_give_no_model() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, out) = (folder.path().join("items.json"), folder.path().join("model.toml"));
+        fs::write(&from, "").unwrap();
+        let error = arguments(&from, &out).run().await.unwrap_err();
+        assert!(error.report().contains("no items found"), "{}", error.report());
+        fs::write(&from, "{\"PK\":\"a#ORDER#1\",\"SK\":\"b\"}\n").unwrap();
+        assert!(!arguments(&from, &out).run().await.unwrap());
+        assert!(!out.exists());
     }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::{AttributeValue, Item};
 
-use super::texts::{is_plain_name, word_style};
+use super::states::{StateTexts, is_state_text};
+use super::texts::is_plain_name;
 use super::times::{TimeForm, time_form};
 
 /// Names of attributes that name an item's type, in lower case without `_`.
@@ -56,9 +57,6 @@ const LABEL_NAMES: [&str; 22] = [
 /// Statuses of an entity that have a count of their own.
 const MOST_STATUSES: usize = 8;
 
-/// The longest status.
-const LONGEST_STATUS: usize = 40;
-
 /// Whether an attribute of this name names the type of an item.
 pub(super) fn is_type_name(name: &str) -> bool {
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -86,18 +84,46 @@ pub(super) struct AttributeProfile {
     pub(super) is_complete: bool,
 }
 
-/// The attributes of items, without those with these names.
-pub(super) fn profiles(items: &[&Item], without: &BTreeSet<String>) -> Vec<AttributeProfile> {
+/// Whether an attribute of this name has states, types or categories as its values.
+pub(super) fn is_status_name(name: &str) -> bool {
+    let name = name.to_lowercase();
+    STATUS_NAMES.iter().any(|ending| name.ends_with(ending))
+}
+
+/// The attributes of items, and those that a model cannot name.
+pub(super) struct AttributeProfiles {
+    pub(super) described: Vec<AttributeProfile>,
+    /// Names of attributes that are left out.
+    pub(super) left_out: Vec<String>,
+}
+
+/// The attributes of items, without those with these names. `texts` decides which values are states.
+pub(super) fn profiles(
+    items: &[&Item],
+    without: &BTreeSet<String>,
+    discriminator: Option<&str>,
+    texts: &StateTexts,
+) -> AttributeProfiles {
     let mut values: BTreeMap<&str, Vec<&AttributeValue<'_>>> = BTreeMap::new();
     for (name, value) in items.iter().flat_map(|item| item.iter()).filter(|(_, value)| !value.is_null()) {
         values.entry(name).or_default().push(value);
     }
-    let is_own = |name: &str| is_plain_name(name) && !is_index_key(name) && !without.contains(name);
-    let own = values.into_iter().filter(|(name, _)| is_own(name));
-    own.map(|(name, values)| profile(name, &values, items.len())).collect()
+    values.retain(|name, _| !is_index_key(name) && !without.contains(*name));
+    let (own, others): (Vec<_>, Vec<_>) = values.into_iter().partition(|(name, _)| is_plain_name(name));
+    let described = own.into_iter().map(|(name, values)| {
+        let mut profile = profile(name, &values, items.len(), texts);
+        if discriminator == Some(name) {
+            profile.statuses.clear();
+        }
+        profile
+    });
+    AttributeProfiles {
+        described: described.collect(),
+        left_out: others.into_iter().map(|(name, _)| name.to_owned()).collect(),
+    }
 }
 
-fn profile(name: &str, values: &[&AttributeValue<'_>], items: usize) -> AttributeProfile {
+fn profile(name: &str, values: &[&AttributeValue<'_>], items: usize, texts: &StateTexts) -> AttributeProfile {
     let types: BTreeSet<&'static str> = values.iter().map(|value| value.type_name()).collect();
     let value_type = match (types.len(), types.first()) {
         (1, Some(one)) => *one,
@@ -108,21 +134,24 @@ fn profile(name: &str, values: &[&AttributeValue<'_>], items: usize) -> Attribut
         name: name.to_owned(),
         value_type,
         time,
-        statuses: statuses(name, values),
+        statuses: statuses(name, values, texts),
         is_amount: value_type == "N" && time.is_none() && is_amount(name, values),
         is_complete: values.len() == items,
     }
 }
 
-/// The values of a status attribute, each of which occurs many times.
-fn statuses(name: &str, values: &[&AttributeValue<'_>]) -> Vec<String> {
+/// The values of a status attribute, each of which occurs many times. A single value is not worth a count.
+fn statuses(name: &str, values: &[&AttributeValue<'_>], texts: &StateTexts) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for value in values {
-        let Some(written) = status(name, value) else { return Vec::new() };
+        let Some(written) = status(name, value, texts) else { return Vec::new() };
         *counts.entry(written).or_default() += 1;
         if counts.len() > MOST_STATUSES {
             return Vec::new();
         }
+    }
+    if counts.len() < 2 {
+        return Vec::new();
     }
     let least = (values.len() / 50).max(3);
     counts.retain(|_, count| *count >= least);
@@ -130,14 +159,12 @@ fn statuses(name: &str, values: &[&AttributeValue<'_>]) -> Vec<String> {
 }
 
 /// A value as a status in TOML; `None` if it may be more than a status.
-fn status(name: &str, value: &AttributeValue<'_>) -> Option<String> {
-    let name = name.to_lowercase();
+fn status(name: &str, value: &AttributeValue<'_>, texts: &StateTexts) -> Option<String> {
     match value {
         AttributeValue::Bool(flag) => Some(flag.to_string()),
         AttributeValue::S(text) => {
-            let is_status = STATUS_NAMES.iter().any(|ending| name.ends_with(ending));
-            let is_short = text.len() <= LONGEST_STATUS && word_style(text).is_some();
-            (is_status && is_short).then(|| format!("\"{text}\""))
+            let is_state = is_status_name(name) && is_state_text(text) && !texts.have(name, text);
+            is_state.then(|| format!("\"{text}\""))
         }
         AttributeValue::N(_)
         | AttributeValue::B(_)

@@ -8,6 +8,7 @@ use super::attributes::{AttributeProfile, profiles};
 use super::groups::ItemGroup;
 use super::names::{entity_names, variable_names};
 use super::sample::TableSample;
+use super::states::StateTexts;
 use super::texts::text_of;
 use super::times::{TimeForm, key_form};
 
@@ -24,6 +25,10 @@ pub(super) struct InferredEntity {
     /// All variables of its key, each once.
     pub(super) variables: Vec<String>,
     pub(super) attributes: Vec<AttributeProfile>,
+    /// Names of attributes that a model cannot name.
+    pub(super) left_out: Vec<String>,
+    /// For each variable of its key, the values in the sample.
+    pub(super) values: Vec<BTreeSet<String>>,
     /// Variables of the key that are times.
     pub(super) key_times: Vec<(String, TimeForm)>,
     pub(super) items: usize,
@@ -35,14 +40,19 @@ pub(super) struct InferredEntity {
 pub(super) fn entities(sample: &TableSample, groups: &[ItemGroup]) -> Vec<InferredEntity> {
     let names = entity_names(sample, groups);
     let variables = variable_names(sample, groups);
-    let all = groups.iter().zip(names).zip(variables);
-    let mut entities: Vec<InferredEntity> =
-        all.map(|((group, name), variables)| entity(sample, group, name, &variables)).collect();
+    let (all, texts) = (groups.iter().zip(names).zip(variables), StateTexts::of(sample));
+    let entities = all.map(|((group, name), variables)| entity(sample, (group, name), &variables, &texts));
+    let mut entities: Vec<InferredEntity> = entities.collect();
     entities.sort_by_key(|entity| std::cmp::Reverse(entity.items));
     entities
 }
 
-fn entity(sample: &TableSample, group: &ItemGroup, name: String, names: &[Vec<String>]) -> InferredEntity {
+fn entity(
+    sample: &TableSample,
+    (group, name): (&ItemGroup, String),
+    names: &[Vec<String>],
+    texts: &StateTexts,
+) -> InferredEntity {
     let items: Vec<&Item> = group.members.iter().filter_map(|index| sample.items.get(*index)).collect();
     let shapes = group.shapes.iter().zip(names).zip(&sample.key);
     let key = shapes.map(|((shape, names), key)| (key.name.clone(), shape.template(names))).collect();
@@ -56,35 +66,52 @@ fn entity(sample: &TableSample, group: &ItemGroup, name: String, names: &[Vec<St
     }
     let key_names = sample.key.iter().map(|key| key.name.clone());
     let without: BTreeSet<String> = key_names.chain(variables.iter().cloned()).collect();
+    let discriminator = group.item_type.as_ref().map(|(name, _)| name.as_str());
+    let profiles = profiles(&items, &without, discriminator, texts);
+    let columns = key_values(sample, group, names, &items);
+    let of_variable = |variable: &String| {
+        let column = columns.iter().find(|(name, _)| name == variable);
+        column.map(|(_, values)| values.iter().cloned().collect()).unwrap_or_default()
+    };
     InferredEntity {
         name,
         key,
         when: group.item_type.clone().filter(|_| group.is_discriminated),
         partition: (partition_names, has_text),
-        attributes: profiles(&items, &without),
-        key_times: key_times(sample, group, names, &items),
+        attributes: profiles.described,
+        left_out: profiles.left_out,
+        values: variables.iter().map(of_variable).collect(),
+        key_times: key_times(&columns),
         items: items.len(),
         is_single: is_single(sample, &items),
         variables,
     }
 }
 
-fn key_times(
+/// The variables of a group's keys, with their value in each item.
+fn key_values(
     sample: &TableSample,
     group: &ItemGroup,
     names: &[Vec<String>],
     items: &[&Item],
-) -> Vec<(String, TimeForm)> {
-    let mut times: BTreeMap<String, TimeForm> = BTreeMap::new();
+) -> Vec<(String, Vec<String>)> {
+    let mut columns = Vec::new();
     for ((shape, names), key) in group.shapes.iter().zip(names).zip(&sample.key) {
         let texts = items.iter().map(|item| item.get(&*key.name).and_then(text_of).unwrap_or_default());
         let values: Vec<Vec<String>> = texts.map(|text| shape.values(&text)).collect();
         for (place, name) in names.iter().enumerate() {
-            let column = values.iter().map(|values| values.get(place).map_or("", String::as_str));
-            times.extend(key_form(column).map(|form| (name.clone(), form)));
+            let column = values.iter().map(|values| values.get(place).cloned().unwrap_or_default());
+            columns.push((name.clone(), column.collect()));
         }
     }
-    times.into_iter().collect()
+    columns
+}
+
+fn key_times(columns: &[(String, Vec<String>)]) -> Vec<(String, TimeForm)> {
+    let times = columns.iter();
+    let times =
+        times.filter_map(|(name, values)| Some((name.clone(), key_form(values.iter().map(String::as_str))?)));
+    times.collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
 fn is_single(sample: &TableSample, items: &[&Item]) -> bool {

@@ -6,9 +6,12 @@ use afterwrite::record::Item;
 use afterwrite::table::KeyType;
 
 use super::attributes::{is_index_key, is_type_name};
+use super::evidence::ItemFeatures;
 use super::sample::TableSample;
+use super::separators::SeparatorSearch;
 use super::shapes::{KeyShape, KeyTexts, ShapeMembers};
-use super::texts::{separator_of, text_of, word_style};
+use super::texts::{WordStyle, snake, text_of, word_style};
+use super::vocabulary::KindVocabulary;
 
 /// More shapes than this are taken for values.
 const MOST_SHAPES: usize = 60;
@@ -16,7 +19,7 @@ const MOST_SHAPES: usize = 60;
 /// The most types of items that share the shape of their keys.
 const MOST_TYPES: usize = 20;
 
-/// An item with a type must be one of so many, or a type is taken for a value.
+/// A type that so many items have is one; a type of fewer items must be the beginning of an attribute's name that only they have.
 const LEAST_ITEMS_OF_A_TYPE: usize = 3;
 
 /// Items of one kind.
@@ -37,17 +40,18 @@ pub(super) fn groups(sample: &TableSample) -> Vec<ItemGroup> {
     let columns: Vec<Vec<String>> = sample.key.iter().map(|key| key_texts(sample, &key.name)).collect();
     let key_names: Vec<String> = sample.key.iter().map(|key| key.name.clone()).collect();
     let values = values(sample);
+    let (features, vocabulary) = (ItemFeatures::of(sample), KindVocabulary::of(sample));
     let mut kinds: Vec<(Vec<KeyShape>, Vec<usize>)> = vec![(Vec::new(), (0..sample.items.len()).collect())];
-    for (place, (texts, key)) in columns.iter().zip(&sample.key).enumerate() {
-        let partitions = (place > 0).then(|| columns.first().map(Vec::as_slice)).flatten();
-        let separator = separator_of(texts.iter().map(String::as_str));
+    for (texts, key) in columns.iter().zip(&sample.key) {
+        let search = SeparatorSearch { texts, features: &features, vocabulary: &vocabulary };
         let keys = KeyTexts {
             items: &sample.items,
             key_names: &key_names,
             values: &values,
             texts,
-            partitions,
-            separator,
+            features: &features,
+            vocabulary: &vocabulary,
+            separator: search.separator(),
         };
         let refined = kinds.into_iter().flat_map(|(shapes, members)| {
             let found = key_shapes(&keys, key.key_type, members);
@@ -58,7 +62,7 @@ pub(super) fn groups(sample: &TableSample) -> Vec<ItemGroup> {
         });
         kinds = refined.collect();
     }
-    let split = kinds.into_iter().flat_map(|(shapes, members)| by_type(sample, shapes, members));
+    let split = kinds.into_iter().flat_map(|(shapes, members)| by_type(sample, &features, shapes, members));
     let mut groups: Vec<ItemGroup> = split.collect();
     groups.sort_by(|a, b| a.shapes.cmp(&b.shapes));
     groups
@@ -90,7 +94,12 @@ fn key_shapes(keys: &KeyTexts<'_>, key_type: KeyType, members: Vec<usize>) -> Ve
 }
 
 /// The items of each type, if an attribute names types of items with these keys; otherwise all items.
-fn by_type(sample: &TableSample, shapes: Vec<KeyShape>, members: Vec<usize>) -> Vec<ItemGroup> {
+fn by_type(
+    sample: &TableSample,
+    features: &ItemFeatures,
+    shapes: Vec<KeyShape>,
+    members: Vec<usize>,
+) -> Vec<ItemGroup> {
     let items: Vec<&Item> = members.iter().filter_map(|index| sample.items.get(*index)).collect();
     let names: BTreeSet<&str> = items.iter().flat_map(|item| item.keys()).map(|name| &**name).collect();
     let key_names: Vec<&str> = sample.key.iter().map(|key| key.name.as_str()).collect();
@@ -100,8 +109,7 @@ fn by_type(sample: &TableSample, shapes: Vec<KeyShape>, members: Vec<usize>) -> 
         for (index, item_type) in members.iter().zip(types) {
             by_type.entry(item_type).or_default().push(*index);
         }
-        let is_frequent = by_type.values().all(|members| members.len() >= LEAST_ITEMS_OF_A_TYPE);
-        if by_type.len() <= MOST_TYPES && is_frequent {
+        if by_type.len() <= MOST_TYPES && are_types(sample, features, &by_type) {
             let is_discriminated = by_type.len() > 1;
             let group = |(item_type, members): (&str, Vec<usize>)| ItemGroup {
                 shapes: shapes.clone(),
@@ -113,6 +121,33 @@ fn by_type(sample: &TableSample, shapes: Vec<KeyShape>, members: Vec<usize>) -> 
         }
     }
     vec![ItemGroup { shapes, item_type: None, is_discriminated: false, members }]
+}
+
+/// Whether these values name types of items: all are written as names, or items of some have attributes that others lack. Otherwise
+/// they are values of one kind of items.
+fn are_types(sample: &TableSample, features: &ItemFeatures, by_type: &BTreeMap<&str, Vec<usize>>) -> bool {
+    let is_rare = |members: &[usize]| members.len() < LEAST_ITEMS_OF_A_TYPE;
+    let has_own = |item_type: &str| has_own_attribute(sample, by_type, item_type);
+    if by_type.iter().any(|(item_type, members)| is_rare(members) && !has_own(item_type)) {
+        return false;
+    }
+    let are_names = by_type.keys().all(|item_type| word_style(item_type) != Some(WordStyle::Lower));
+    let counts: Vec<_> = by_type.values().map(|members| features.counts(members)).collect();
+    let differ = || counts.iter().any(|one| counts.iter().any(|other| one.differs_from(other)));
+    by_type.len() == 1 || are_names || differ() || by_type.values().any(|members| is_rare(members))
+}
+
+/// Whether items of a type, and no others, have an attribute whose name begins with the type: organizations have `organization_name`.
+fn has_own_attribute(sample: &TableSample, by_type: &BTreeMap<&str, Vec<usize>>, item_type: &str) -> bool {
+    let names = |members: &[usize]| -> BTreeSet<&str> {
+        let items = members.iter().filter_map(|index| sample.items.get(*index));
+        items.flat_map(|item| item.keys()).map(|name| &**name).collect()
+    };
+    let others = by_type.iter().filter(|(other, _)| **other != item_type);
+    let others: BTreeSet<&str> = others.flat_map(|(_, members)| names(members)).collect();
+    let own = by_type.get(item_type).map(|members| names(members)).unwrap_or_default();
+    let Some(beginning) = snake(item_type) else { return false };
+    own.difference(&others).any(|name| snake(name).is_some_and(|name| name.starts_with(&beginning)))
 }
 
 /// The type of each item; `None` if not every item has one that is a word.

@@ -15,14 +15,18 @@
 
 mod attributes;
 mod entities;
+mod evidence;
 mod groups;
 mod names;
 mod proposals;
 mod sample;
 mod sampling;
+mod separators;
 mod shapes;
+mod states;
 mod texts;
 mod times;
+mod vocabulary;
 mod written;
 
 pub use self::sample::{KeyAttribute, SampledIndex, TableSample, infer_key, named_key};

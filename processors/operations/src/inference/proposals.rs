@@ -1,11 +1,18 @@
 //! Aggregates that the entities suggest: counts and sums per partition, by day, by reference, and in total.
 
+use std::collections::BTreeSet;
+
 use super::attributes::AttributeProfile;
 use super::entities::InferredEntity;
 use super::texts::snake;
+use super::times::TimeForm;
 
 /// Sums of one rollup.
 const MOST_SUMS: usize = 6;
+
+/// Variables of two keys agree if so many of their values are equal, each of this length at least.
+const LEAST_AGREEING: usize = 3;
+const SHORTEST_AGREEING: usize = 3;
 
 /// Names of times at which an item is created, the best first, in lower case.
 const CREATION_NAMES: [&str; 8] =
@@ -15,12 +22,14 @@ const CREATION_NAMES: [&str; 8] =
 const CHANGING_NAMES: [&str; 8] =
     ["updated", "modified", "expires", "ttl", "deleted", "last", "completed", "ended"];
 
-/// An aggregate with its rollup, and a mirror if an item can show it.
+/// An aggregate with its rollup, and mirrors on the items that can show it.
 pub(super) struct ProposedAggregate {
     /// A sentence.
     pub(super) about: String,
     /// The part of the model.
     pub(super) toml: String,
+    /// Mirrors, each a part of the model that may be left out.
+    pub(super) mirrors: Vec<String>,
 }
 
 /// The rollup of a proposal.
@@ -30,40 +39,61 @@ struct RollupPlan<'e> {
     about: String,
     partition: String,
     sort: String,
+    /// The variables of its key, without the day.
+    variables: Vec<&'e str>,
+    /// The attribute that shows its count on other items; `None` for totals and days.
+    shown: Option<String>,
 }
 
 /// The proposals for an entity.
 pub(super) fn proposals(entity: &InferredEntity, all: &[InferredEntity]) -> Vec<ProposedAggregate> {
     let (name, upper) = (&entity.name, entity.name.to_uppercase());
     let mut plans = Vec::new();
-    let day = day_of(entity);
+    let day = day_of(entity, all);
     let by_day = |sort: &str| day.as_ref().map(|day| format!("{sort}#DAY#{{{day}:day}}"));
+    let sort = format!("ROLLUP#{upper}");
+    let mut names: Vec<&str> = Vec::new();
     if let Some(partition) = partition_key(entity) {
-        let of = entity.partition.0.join("_");
-        let sort = format!("ROLLUP#{upper}");
-        let by = format!("{name}_by_{of}");
-        let about = format!("The {name} items of each {}", entity.partition.0.join(" and "));
-        plans.extend(by_day(&sort).map(|sort| RollupPlan {
+        let variables: Vec<&str> = entity.partition.0.iter().map(String::as_str).collect();
+        let by = format!("{name}_by_{}", variables.join("_"));
+        let about = format!("The {name} items of each {}", variables.join(" and "));
+        let plan = |name: String, about: String, sort: String, shown: Option<String>| RollupPlan {
             entity,
-            name: format!("{by}_and_day"),
-            about: format!("{about}, by day"),
+            name,
+            about,
             partition: partition.clone(),
             sort,
-        }));
-        plans.insert(0, RollupPlan { entity, name: by, about, partition, sort });
+            variables: variables.clone(),
+            shown,
+        };
+        plans.push(plan(by.clone(), about.clone(), sort.clone(), Some(format!("{name}_count"))));
+        // A group of one time has one day.
+        let has_days = day.as_ref().is_some_and(|day| !variables.contains(&day.as_str()));
+        let daily = by_day(&sort).filter(|_| has_days);
+        plans.extend(daily.map(|sort| plan(format!("{by}_and_day"), format!("{about}, by day"), sort, None)));
+        if let [one] = variables.as_slice() {
+            names.push(one);
+        }
     }
-    for reference in references(entity, all) {
+    names.extend(grouping_variables(entity).into_iter().filter(|one| entity.partition.0 != [*one]));
+    let known = names.clone();
+    names.extend(references(entity, all).into_iter().filter(|one| !known.contains(one)));
+    let is_grouped = plans.first().is_some_and(|plan| plan.variables.len() == 1);
+    for variable in names.into_iter().skip(usize::from(is_grouped)) {
         plans.push(RollupPlan {
             entity,
-            name: format!("{name}_by_{reference}"),
-            about: format!("The {name} items of each {reference}"),
-            partition: format!("{}#{{{reference}}}", reference.to_uppercase()),
-            sort: format!("ROLLUP#{upper}"),
+            name: format!("{name}_by_{variable}"),
+            about: format!("The {name} items of each {variable}"),
+            partition: format!("{}#{{{variable}}}", variable.to_uppercase()),
+            sort: sort.clone(),
+            variables: vec![variable],
+            shown: Some(format!("{name}_by_{variable}_count")),
         });
     }
     let total = |suffix: &str, about: String, sort: String| {
         let partition = format!("ALL#{upper}");
-        RollupPlan { entity, name: format!("{name}_{suffix}"), about, partition, sort }
+        let name = format!("{name}_{suffix}");
+        RollupPlan { entity, name, about, partition, sort, variables: Vec::new(), shown: None }
     };
     plans.push(total("total", format!("All {name} items"), "ROLLUP#TOTAL".to_owned()));
     plans.extend(by_day("ROLLUP").map(|sort| total("by_day", format!("All {name} items, by day"), sort)));
@@ -83,6 +113,14 @@ fn partition_key(entity: &InferredEntity) -> Option<String> {
     }
 }
 
+/// The variables of the key of which several items have the same value; times left out.
+fn grouping_variables(entity: &InferredEntity) -> Vec<&str> {
+    let is_time = |name: &str| entity.key_times.iter().any(|(time, form)| time == name && !form.is_id());
+    let variables = entity.variables.iter().zip(&entity.values);
+    let groups = variables.filter(|(name, values)| values.len() * 10 <= entity.items * 9 && !is_time(name));
+    groups.map(|(name, _)| name.as_str()).collect()
+}
+
 /// The attributes that are variables of other entities' keys.
 fn references<'e>(entity: &'e InferredEntity, all: &[InferredEntity]) -> Vec<&'e str> {
     let is_variable =
@@ -94,23 +132,47 @@ fn references<'e>(entity: &'e InferredEntity, all: &[InferredEntity]) -> Vec<&'e
     references.map(|attribute| attribute.name.as_str()).take(3).collect()
 }
 
-/// The time that decides the day of an item.
-fn day_of(entity: &InferredEntity) -> Option<String> {
+/// The time that decides the day of an item: a time of its own before an id of its own. An id in the key of another item, or in the
+/// key of the partition, has the time of the other item.
+fn day_of(entity: &InferredEntity, all: &[InferredEntity]) -> Option<String> {
     let is_changing = |name: &str| CHANGING_NAMES.iter().any(|part| name.to_lowercase().contains(part));
     let attributes = entity.attributes.iter().filter(|attribute| attribute.is_complete);
     let attributes = attributes.filter_map(|attribute| Some((attribute.name.as_str(), attribute.time?)));
     let keys = entity.key_times.iter().map(|(name, form)| (name.as_str(), *form));
     let times = keys.chain(attributes).filter(|(name, _)| !is_changing(name));
-    let rank = |name: &str| {
+    let own = times.filter(|(name, form)| match form.is_id() {
+        true => is_own_id(entity, name, all),
+        false => !entity.partition.0.iter().any(|variable| variable == name),
+    });
+    let rank = |name: &str, form: TimeForm| {
         let lower = name.to_lowercase();
-        CREATION_NAMES.iter().position(|part| lower.contains(part)).unwrap_or(CREATION_NAMES.len())
+        let named = CREATION_NAMES.iter().position(|part| lower.contains(part));
+        (form.is_id(), !is_named_after(entity, name), named.unwrap_or(CREATION_NAMES.len()))
     };
-    times.min_by_key(|(name, _)| rank(name)).map(|(name, _)| name.to_owned())
+    own.min_by_key(|(name, form)| rank(name, *form)).map(|(name, _)| name.to_owned())
+}
+
+/// Whether a name begins with the entity's name: `likeId` of `like`.
+fn is_named_after(entity: &InferredEntity, name: &str) -> bool {
+    let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
+    plain(name).starts_with(&plain(&entity.name))
+}
+
+/// Whether an id with a time is the item's own: it has the entity's name, or it is in no other entity's key, and not in that of the
+/// partition.
+fn is_own_id(entity: &InferredEntity, name: &str, all: &[InferredEntity]) -> bool {
+    let in_partition = entity.partition.0.iter().any(|variable| variable == name);
+    let is_of_others = all.iter().filter(|other| other.name != entity.name).any(|other| {
+        other.variables.iter().any(|variable| variable == name)
+            || other.attributes.iter().any(|attribute| attribute.name == name)
+    });
+    let is_alone = entity.variables.len() == 1;
+    (is_alone || !in_partition) && (is_named_after(entity, name) || !is_of_others)
 }
 
 impl RollupPlan<'_> {
     fn proposal(&self, all: &[InferredEntity]) -> ProposedAggregate {
-        let Self { entity, name, about, partition, sort } = self;
+        let Self { entity, name, about, partition, sort, .. } = self;
         let mut toml = format!(
             "[rollups.{name}]\nkey = {{ PK = \"{partition}\", SK = \"{sort}\" }}\n\n[[aggregates]]\nname = \"{name}\"\nof = \"{}\"\ninto = [\"{name}\"]\n[aggregates.measures]\n",
             entity.name
@@ -118,26 +180,71 @@ impl RollupPlan<'_> {
         for (measure, value) in measures(entity) {
             toml.push_str(&format!("{measure} = {value}\n"));
         }
-        if let Some(onto) = self.shown_on(all) {
-            let shown = format!("{}_count", entity.name);
-            toml.push_str(&format!(
-                "\n[[mirrors]]\nonto = \"{onto}\"\nfrom = \"{name}\"\nattributes = {{ {shown} = \"{shown}\" }}\n"
-            ));
-        }
-        ProposedAggregate { about: format!("{about}."), toml }
+        let others = all.iter().filter(|other| other.name != entity.name);
+        let mirrors = others.filter_map(|other| self.mirror(other)).collect();
+        ProposedAggregate { about: format!("{about}."), toml, mirrors }
     }
 
-    /// The entity whose items can show the count: the key of the rollup follows from their keys.
-    fn shown_on<'a>(&self, all: &'a [InferredEntity]) -> Option<&'a str> {
-        let is_of_partition = self.entity.key.first().map(|(_, template)| template) == Some(&self.partition);
-        let (variables, count) = (&self.entity.partition.0, format!("{}_count", self.entity.name));
-        let has_room =
-            |other: &InferredEntity| !other.attributes.iter().any(|attribute| attribute.name == count);
-        let is_day = self.sort.contains('{');
-        let mut others = all.iter().filter(|other| other.name != self.entity.name && has_room(other));
-        let other = others.find(|other| other.is_single && other.variables.iter().eq(variables));
-        other.filter(|_| is_of_partition && !is_day).map(|other| other.name.as_str())
+    /// A mirror on the items of another entity, if their key follows from the key of the rollup.
+    fn mirror(&self, other: &InferredEntity) -> Option<String> {
+        let shown = self.shown.as_ref()?;
+        let is_taken = other.attributes.iter().any(|attribute| attribute.name == *shown);
+        let bound = self.bound(other).filter(|_| !is_taken)?;
+        let different: Vec<String> = bound
+            .iter()
+            .filter(|(own, variable)| own != variable)
+            .map(|(own, variable)| format!("{own} = \"{variable}\""))
+            .collect();
+        let bind = match different.as_slice() {
+            [] => String::new(),
+            some => format!("bind = {{ {} }}\n", some.join(", ")),
+        };
+        Some(format!(
+            "\n[[mirrors]]\nonto = \"{}\"\nfrom = \"{}\"\n{bind}attributes = {{ {shown} = \"{}_count\" }}\n",
+            other.name, self.name, self.entity.name
+        ))
     }
+
+    /// For each variable of another entity's key, the variable of the rollup's key that has its values; `None` if they do not
+    /// correspond.
+    fn bound<'o>(&self, other: &'o InferredEntity) -> Option<Vec<(&'o str, &str)>> {
+        if other.variables.len() != self.variables.len() {
+            return None;
+        }
+        let has_same_partition = self.entity.key.first().zip(other.key.first()).is_some_and(|(own, key)| {
+            own.1 == self.partition && skeleton(&own.1) == skeleton(&key.1) && key.1.contains('{')
+        });
+        let pairs: Vec<(&str, &str)> = if has_same_partition {
+            let variables = other.partition.0.iter().map(String::as_str);
+            variables.zip(self.variables.iter().copied()).collect()
+        } else {
+            let pair = |(variable, values): (&'o String, &BTreeSet<String>)| {
+                let same = self.variables.iter().find(|own| *own == variable);
+                let agreeing = || self.variables.iter().find(|own| self.agrees(own, values));
+                same.or_else(agreeing).map(|own| (variable.as_str(), *own))
+            };
+            other.variables.iter().zip(&other.values).map(pair).collect::<Option<_>>()?
+        };
+        let used: BTreeSet<&str> = pairs.iter().map(|(_, own)| *own).collect();
+        (used.len() == self.variables.len() && pairs.len() == other.variables.len()).then_some(pairs)
+    }
+
+    /// Whether values of a variable of the rollup's key are among these. Numbers agree by chance.
+    fn agrees(&self, variable: &str, values: &BTreeSet<String>) -> bool {
+        let place = self.entity.variables.iter().position(|own| own == variable);
+        let Some(own) = place.and_then(|place| self.entity.values.get(place)) else { return false };
+        let is_text = |value: &&String| {
+            value.len() >= SHORTEST_AGREEING && value.contains(|one: char| one.is_ascii_alphabetic())
+        };
+        let shared = own.intersection(values).filter(is_text).count();
+        shared >= LEAST_AGREEING && shared * 10 >= own.len().min(values.len())
+    }
+}
+
+/// A template without the names of its variables.
+fn skeleton(template: &str) -> String {
+    let parts = template.split('{').map(|part| part.split_once('}').map_or(part, |(_, text)| text));
+    parts.collect::<Vec<_>>().join("{}")
 }
 
 /// The measures of an entity: their number, a count of each status, sums.

@@ -7,6 +7,7 @@ use afterwrite::table::KeyType;
 use afterwrite::{Error, ErrorKind, Result};
 
 use super::texts::text_of;
+use super::vocabulary::names_kind;
 
 /// Pairs of names that partition and sort keys usually have, in lower case.
 const USUAL_KEYS: [(&str, &str); 7] = [
@@ -44,30 +45,42 @@ pub struct TableSample {
     pub table: String,
     /// The partition key and, if the table has one, the sort key.
     pub key: Vec<KeyAttribute>,
+    /// Whether the key is a guess from the items.
+    pub has_guessed_key: bool,
     /// The global secondary indexes, as far as they are known.
     pub indexes: Vec<SampledIndex>,
     /// The items.
     pub items: Vec<Item>,
 }
 
-/// The key attributes of items from a file, which does not name them: attributes that every item has and whose values identify it.
+impl TableSample {
+    /// A sentence about a key that is a guess.
+    #[must_use]
+    pub fn key_guess(&self) -> String {
+        let names: Vec<&str> = self.key.iter().map(|key| key.name.as_str()).collect();
+        format!("guessed: the key attributes are {}; --key NAME[,NAME] states them", names.join(", "))
+    }
+}
+
+/// Names of attributes that identify an item alone, the best first, in lower case. Other names end with `id`.
+const USUAL_IDS: [&str; 9] = ["pk", "id", "email", "key", "uuid", "guid", "hash", "slug", "sku"];
+
+/// Names of the second attribute of a key, the best first, in lower case. Names that end with `id` are preferred to times.
+const USUAL_SECONDS: [&str; 8] = ["sk", "createdat", "at", "timestamp", "time", "ts", "date", "seq"];
+
+/// A guess of the key attributes of items from a file, which does not name them: attributes that every item has and whose values identify
+/// it. Names that keys usually have are preferred.
 ///
 /// # Errors
 /// `Configuration` if no one or two attributes do.
 pub fn infer_key(items: &[Item]) -> Result<Vec<KeyAttribute>> {
     let candidates = candidates(items);
     let usual = USUAL_KEYS.iter().find_map(|(partition, sort)| {
-        let named = |name: &str| candidates.iter().find(|key| key.name.to_lowercase() == name).cloned();
+        let named =
+            |name: &str| candidates.iter().find(|key| plain(&key.name).ends_with(&plain(name))).cloned();
         Some(vec![named(partition)?, named(sort)?])
     });
-    let found = usual.or_else(|| {
-        let one = candidates.iter().map(|key| vec![key.clone()]);
-        let pairs = candidates.iter().flat_map(|first| {
-            let others = candidates.iter().filter(move |second| second.name != first.name);
-            others.map(move |second| vec![first.clone(), second.clone()])
-        });
-        one.chain(pairs).find(|key| identifies(items, key))
-    });
+    let found = usual.or_else(|| guesses(&candidates).find(|key| identifies(items, key)));
     found.ok_or_else(|| {
         Error::new(ErrorKind::Configuration, "the key attributes cannot be inferred from the items")
             .hint("Name them with --key PARTITION[,SORT]")
@@ -92,6 +105,67 @@ pub fn named_key(items: &[Item], names: &[String]) -> Result<Vec<KeyAttribute>> 
         })
     });
     key.collect()
+}
+
+/// Keys of one and of two attributes, the most usual first.
+fn guesses(candidates: &[KeyAttribute]) -> impl Iterator<Item = Vec<KeyAttribute>> {
+    let mut ids: Vec<&KeyAttribute> = candidates.iter().filter(|key| id_rank(&key.name).is_some()).collect();
+    ids.sort_by_key(|key| id_rank(&key.name));
+    let mut seconds: Vec<&KeyAttribute> =
+        candidates.iter().filter(|key| second_rank(&key.name).is_some()).collect();
+    seconds.sort_by_key(|key| second_rank(&key.name));
+    // Times are rarely partition keys.
+    let mut firsts: Vec<&KeyAttribute> = candidates.iter().collect();
+    firsts.sort_by_key(|key| (is_time_name(&key.name), !names_kind(&key.name)));
+    let pairs = |firsts: &[&KeyAttribute], seconds: &[&KeyAttribute]| -> Vec<Vec<KeyAttribute>> {
+        let pairs = firsts.iter().flat_map(|first| {
+            let others = seconds.iter().filter(|second| second.name != first.name);
+            others.map(|second| vec![(*first).clone(), (*second).clone()]).collect::<Vec<_>>()
+        });
+        pairs.collect()
+    };
+    let (of_ids, of_others, of_all) =
+        (pairs(&ids, &seconds), pairs(&firsts, &seconds), pairs(&firsts, &firsts));
+    let one = |keys: &[&KeyAttribute]| keys.iter().map(|key| vec![(*key).clone()]).collect::<Vec<_>>();
+    let (one_id, one_of_all) = (one(&ids), one(&firsts));
+    one_id.into_iter().chain(of_ids).chain(of_others).chain(one_of_all).chain(of_all)
+}
+
+/// A name in lower case, letters and digits only.
+fn plain(name: &str) -> String {
+    let plain = name.chars().filter(char::is_ascii_alphanumeric);
+    plain.map(|character| character.to_ascii_lowercase()).collect()
+}
+
+fn id_rank(name: &str) -> Option<(usize, usize)> {
+    let plain = plain(name);
+    let usual = USUAL_IDS.iter().position(|usual| *usual == plain);
+    let is_id = plain.ends_with("id") || plain.ends_with("email");
+    usual.or(is_id.then_some(USUAL_IDS.len())).map(|rank| (rank, name.len()))
+}
+
+fn second_rank(name: &str) -> Option<(usize, usize)> {
+    let plain = plain(name);
+    let usual = USUAL_SECONDS.iter().position(|usual| *usual == plain);
+    let place = match (plain == "sk", plain.ends_with("id"), usual, is_time_name(name)) {
+        (true, ..) => 0,
+        (_, true, ..) => 1,
+        (_, _, Some(place), _) => 2 + place,
+        (_, _, None, true) => 2 + USUAL_SECONDS.len(),
+        (_, _, None, false) => return None,
+    };
+    Some((place, name.len()))
+}
+
+/// Whether an attribute of this name is a time.
+fn is_time_name(name: &str) -> bool {
+    let plain = plain(name);
+    let is_usual = USUAL_SECONDS.iter().skip(1).any(|usual| *usual == plain);
+    is_usual
+        || name.ends_with("At")
+        || name.ends_with("_at")
+        || plain.ends_with("time")
+        || plain.ends_with("date")
 }
 
 /// The attributes that every item has, with one type that keys can have; ids first.

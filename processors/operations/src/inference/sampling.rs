@@ -7,8 +7,8 @@ use afterwrite::Result;
 use afterwrite::record::Item;
 use afterwrite::sink::{ScanRequest, TableScan};
 
-/// Segments that the items are taken from.
-const MOST_SEGMENTS: u32 = 32;
+/// Segments that the items are taken from. With many, the sample has the first items of many partitions, and so rare kinds of items.
+const MOST_SEGMENTS: u32 = 256;
 
 /// Reads about `most` items of a table, never more.
 ///

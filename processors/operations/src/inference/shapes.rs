@@ -9,20 +9,27 @@
 //! ```
 //!
 //! Values of items must not become constants. So words are constants only where names usually are: at the beginning, and after a value.
-//! A word that an attribute of the items has as its value is a value.
+//! Of several words in one place, those are constants that name a kind of items, or whose items are another kind than the others'. A word
+//! that is alone in its place is constant if enough items have it. A word that an attribute of the items has as its value is a value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::Item;
 
 use super::attributes::{is_index_key, is_type_name};
+use super::evidence::{FeatureCounts, ItemFeatures};
 use super::texts::{WordStyle, segments, text_of, word_style};
+use super::vocabulary::KindVocabulary;
 
 /// The most segments that a shape distinguishes; further ones are part of the last variable.
 const MOST_SEGMENTS: usize = 12;
 
-/// Sort keys without a separator are constants if there are at most this many.
-const MOST_SINGLE_WORDS: usize = 12;
+/// More different words than this in one place are values, unless they name kinds of items.
+const MOST_WORDS: usize = 24;
+
+/// A word that does not name a kind is constant if so many items in so many partitions have it.
+const ENOUGH_ITEMS: usize = 5;
+const ENOUGH_PARTITIONS: usize = 3;
 
 /// Words that name an item of its partition, in lower case.
 pub(super) const USUAL_WORDS: [&str; 16] = [
@@ -120,8 +127,8 @@ pub(super) struct KeyTexts<'s> {
     pub(super) values: &'s BTreeSet<&'s str>,
     /// For each item, its key.
     pub(super) texts: &'s [String],
-    /// For each item, the partition that it is in; `None` if these are the keys of partitions.
-    pub(super) partitions: Option<&'s [String]>,
+    pub(super) features: &'s ItemFeatures,
+    pub(super) vocabulary: &'s KindVocabulary,
     pub(super) separator: Option<char>,
 }
 
@@ -232,22 +239,51 @@ impl<'k> ShapeSearch<'k, '_> {
             Some(KeySegment::Constant(_)) => SegmentPlace::AfterConstant(nearest.flatten()),
             Some(KeySegment::Variable) => SegmentPlace::AfterVariable(nearest.flatten()),
         };
-        let total: usize = by_segment.values().map(Vec::len).sum();
-        let words = by_segment.iter().filter(|(segment, _)| word_style(segment).is_some());
-        let (heads, singles): (Vec<_>, Vec<_>) =
-            words.partition(|(_, members)| self.have_more(members, path.len()));
-        let group = SegmentGroup { total, all: by_segment.len(), heads: heads.len(), singles: singles.len() };
+        let group = SegmentGroup {
+            total: by_segment.values().map(Vec::len).sum(),
+            all: by_segment.len(),
+            kinds: self.kinds(by_segment),
+        };
         let is_constant = |segment: &str, members: &[usize]| match (segment.is_empty(), word_style(segment)) {
             // A variable never matches empty text.
             (true, _) => true,
             (false, None) => false,
-            (false, Some(style)) => {
-                let is_head = self.have_more(members, path.len());
-                self.is_constant((segment, style, is_head), members, place, &group)
-            }
+            (false, Some(style)) => self.is_constant((segment, style), members, place, &group),
         };
         let constants = by_segment.iter().filter(|(segment, members)| is_constant(segment, members));
         constants.map(|(segment, _)| *segment).collect()
+    }
+
+    /// The words whose items are another kind than those of every other word of the place.
+    fn kinds(&self, by_segment: &BTreeMap<&'k str, Vec<usize>>) -> BTreeSet<&'k str> {
+        let words = by_segment.iter().filter(|(segment, _)| word_style(segment).is_some());
+        let words: Vec<(&&str, &Vec<usize>)> = words.collect();
+        if words.len() < 2 || words.len() > MOST_WORDS {
+            return BTreeSet::new();
+        }
+        // Words of few items are compared together.
+        let (mut frequent, mut rare) = (Vec::new(), FeatureCounts::default());
+        for (segment, members) in words {
+            let counts = self.keys.features.counts(members);
+            match self.is_enough(members) {
+                true => frequent.push((*segment, counts)),
+                false => rare.add(&counts),
+            }
+        }
+        let differs = |segment: &str, counts: &FeatureCounts| {
+            let mut others = frequent.iter().filter(|(other, _)| *other != segment);
+            others.all(|(_, other)| counts.differs_from(other))
+                && (rare.items == 0 || counts.differs_from(&rare))
+        };
+        frequent
+            .iter()
+            .filter(|(segment, counts)| differs(segment, counts))
+            .map(|(segment, _)| *segment)
+            .collect()
+    }
+
+    fn is_enough(&self, members: &[usize]) -> bool {
+        members.len() >= ENOUGH_ITEMS && self.keys.features.partitions(members) >= ENOUGH_PARTITIONS
     }
 
     /// Whether most of these items have further segments.
@@ -257,43 +293,28 @@ impl<'k> ShapeSearch<'k, '_> {
 
     fn is_constant(
         &self,
-        (segment, style, is_head): (&str, WordStyle, bool),
+        (segment, style): (&str, WordStyle),
         members: &[usize],
         place: SegmentPlace,
-        group: &SegmentGroup,
+        group: &SegmentGroup<'_>,
     ) -> bool {
         let is_usual = USUAL_WORDS.contains(&segment.to_lowercase().as_str());
-        let is_frequent = members.len() > 1 || group.total <= 20;
+        let is_named = self.keys.vocabulary.names(segment);
+        let is_alone = group.all == 1 && self.is_enough(members);
+        let is_kind = is_named || group.kinds.contains(segment);
         let may_be = match place {
-            SegmentPlace::Start if is_head => is_frequent && group.heads <= (group.total / 10).max(12),
-            SegmentPlace::Start => self.is_single_constant(style, is_usual, members, group),
+            SegmentPlace::Start => is_kind || is_alone || (is_usual && !self.have_more(members, 0)),
             SegmentPlace::AfterConstant(nearest) => {
-                is_usual || (group.all == 1 && nearest == Some(style) && members.len() >= 5)
+                let is_name = is_named || style == WordStyle::Upper;
+                is_usual || (is_alone && is_name && nearest == Some(style))
             }
             SegmentPlace::AfterVariable(nearest) => {
-                let is_alike = nearest.unwrap_or(WordStyle::Upper) == style;
-                is_alike && is_frequent && group.heads.max(group.singles) <= 8
+                nearest.unwrap_or(style) == style && (is_kind || is_alone || is_usual)
             }
         };
+        let is_frequent = members.len() > 1 || group.total <= 20;
         let is_value = style != WordStyle::Upper && self.keys.values.contains(segment);
-        may_be && !is_value && !self.is_attribute_value(segment, members)
-    }
-
-    /// A whole key that is one word.
-    fn is_single_constant(
-        &self,
-        style: WordStyle,
-        is_usual: bool,
-        members: &[usize],
-        group: &SegmentGroup,
-    ) -> bool {
-        let Some(partitions) = self.keys.partitions else {
-            return style == WordStyle::Upper && members.len() > 1 && group.singles <= MOST_SINGLE_WORDS;
-        };
-        let partitions =
-            members.iter().filter_map(|item| partitions.get(*item)).collect::<BTreeSet<_>>().len();
-        let is_spread = partitions > 2 && group.singles <= 6;
-        group.singles <= MOST_SINGLE_WORDS && (is_usual || is_spread || style == WordStyle::Upper)
+        may_be && is_frequent && !is_value && !self.is_attribute_value(segment, members)
     }
 
     /// Whether an attribute of nearly all of these items has this value. (An attribute that names their type does not count.)
@@ -314,13 +335,11 @@ impl<'k> ShapeSearch<'k, '_> {
 }
 
 /// The segments of one place.
-struct SegmentGroup {
+struct SegmentGroup<'k> {
     /// Items.
     total: usize,
     /// Different segments.
     all: usize,
-    /// Different words with further segments.
-    heads: usize,
-    /// Different words at the end.
-    singles: usize,
+    /// Words whose items are another kind than those of the other words.
+    kinds: BTreeSet<&'k str>,
 }

@@ -1,14 +1,10 @@
 //! Values as key texts, their segments, and the words among them.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Timestamp};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-
-/// The characters that keys are separated by, the most usual first.
-const SEPARATORS: [char; 8] = ['#', '|', '~', ':', '/', '.', '_', '-'];
 
 /// The longest word that a constant part of a key is.
 const LONGEST_WORD: usize = 32;
@@ -54,31 +50,6 @@ pub(super) fn word_style(text: &str) -> Option<WordStyle> {
     })
 }
 
-/// The character that separates the segments of most of these keys: the one with most keys that begin with one of few words and it.
-pub(super) fn separator_of<'t>(texts: impl Iterator<Item = &'t str> + Clone) -> Option<char> {
-    let mut best: Option<(usize, char)> = None;
-    for separator in SEPARATORS {
-        let mut heads: BTreeMap<&str, usize> = BTreeMap::new();
-        for text in texts.clone() {
-            if let Some((head, _)) = text.split_once(separator)
-                && word_style(head).is_some()
-            {
-                *heads.entry(head).or_default() += 1;
-            }
-        }
-        let covered: usize = heads.values().sum();
-        let is_usual = "#|".contains(separator);
-        let most_heads = if is_usual { covered / 3 + 8 } else { covered / 10 + 2 };
-        let is_better = best.is_none_or(|(most, _)| covered > most);
-        // The one letter of all identifiers, as in `u-17`, is part of them.
-        let is_part = !is_usual && heads.len() == 1 && heads.keys().all(|head| head.len() == 1);
-        if covered > 0 && (is_usual || covered > 2) && heads.len() <= most_heads && is_better && !is_part {
-            best = Some((covered, separator));
-        }
-    }
-    best.map(|(_, separator)| separator)
-}
-
 /// The segments of a key. A time is one segment, whatever it contains.
 pub(super) fn segments(text: &str, separator: Option<char>) -> Vec<&str> {
     let Some(separator) = separator else { return vec![text] };
@@ -96,7 +67,7 @@ pub(super) fn segments(text: &str, separator: Option<char>) -> Vec<&str> {
 }
 
 /// The length of the time that a text begins with; 0 if it begins with something else.
-fn time_length(text: &str) -> usize {
+pub(super) fn time_length(text: &str) -> usize {
     let is_of_time = |character: char| {
         character.is_ascii_digit() || matches!(character, 'T' | 'Z' | ':' | '.' | '+' | '-')
     };
@@ -147,17 +118,6 @@ mod tests {
         assert_eq!(segments("at:2026-02-06T14:30:00Z:x", Some(':')), ["at", "2026-02-06T14:30:00Z", "x"]);
         assert_eq!(segments("log-2026-02-06-7f", Some('-')), ["log", "2026-02-06", "7f"]);
         assert_eq!(segments("a#b", None), ["a#b"]);
-    }
-
-    #[test]
-    fn the_separator_follows_a_word_in_most_keys() {
-        let of = |texts: &[&str]| separator_of(texts.iter().copied());
-        assert_eq!(of(&["USER#a_b", "USER#c_d", "PROFILE"]), Some('#'));
-        assert_eq!(of(&["user:1", "user:2", "order:3"]), Some(':'));
-        assert_eq!(of(&["7d3f-a", "9e-b"]), None);
-        assert_eq!(of(&["u-1", "u-2", "u-3"]), None);
-        assert_eq!(of(&["u-1", "u-2", "o-3"]), Some('-'));
-        assert_eq!(of(&["my-first-post", "a-second-one", "third-post"]), None);
     }
 
     #[test]

@@ -64,6 +64,19 @@ impl TimeForm {
         }
     }
 
+    /// Whether the time is part of an id.
+    pub(super) fn is_id(self) -> bool {
+        match self {
+            Self::Ulid | Self::Ksuid | Self::UuidV7 => true,
+            Self::Iso
+            | Self::LocalIso
+            | Self::Seconds
+            | Self::Milliseconds
+            | Self::Microseconds
+            | Self::Nanoseconds => false,
+        }
+    }
+
     /// The value of `times` in a model; `None` if the form is read without it.
     pub(super) fn declared(self) -> Option<&'static str> {
         match self {

@@ -1,6 +1,5 @@
 //! The inferred model as TOML, with comments.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use afterwrite::table::{KeyType, Model};
@@ -16,6 +15,9 @@ use super::texts::text_of;
 /// Beginning of a line that is part of a proposal.
 const PROPOSED: &str = "#";
 
+/// Separators of a table that are tried if no key has one.
+const USUAL_SEPARATORS: [char; 2] = ['#', '|'];
+
 /// Proposals of one model.
 const MOST_PROPOSALS: usize = 80;
 
@@ -30,6 +32,8 @@ pub struct InferredModel {
     pub proposals: usize,
     /// The number of items that match no entity of the model.
     pub undescribed: usize,
+    /// Why they do not: a sentence for each kind of them.
+    pub left_out: Vec<String>,
 }
 
 impl InferredModel {
@@ -40,34 +44,26 @@ impl InferredModel {
         let entities = entities(sample, &groups);
         let mut toml = heading(sample, None);
         let (mut accepted, mut refused) = accepted_entities(&mut toml, &entities);
-        if let Some(separator) = table_separator(sample, &groups).filter(|_| !refused.is_empty()) {
+        for separator in free_separators(sample, &groups) {
+            if refused.is_empty() {
+                break;
+            }
             let mut separated = heading(sample, Some(separator));
             let found = accepted_entities(&mut separated, &entities);
             if found.1.len() < refused.len() {
                 (toml, (accepted, refused)) = (separated, found);
             }
         }
-        for (entity, problem) in &refused {
-            let (name, items) = (&entity.name, entity.items);
-            let _ = write!(toml, "\n# {items} items of the kind `{name}` are left out: {problem}\n");
+        let sentence = |(entity, problem): &RefusedEntity| {
+            format!("{} items of the kind `{}` are left out: {problem}", entity.items, entity.name)
+        };
+        let left_out: Vec<String> = refused.iter().map(sentence).collect();
+        for sentence in &left_out {
+            let _ = write!(toml, "\n# {sentence}\n");
         }
-        let mut text = toml.clone();
-        let mut count = 0;
-        for entity in &accepted {
-            for proposal in proposals(entity, &accepted) {
-                let with = format!("{text}\n{}", proposal.toml);
-                if count < MOST_PROPOSALS && problem(&with).is_none() {
-                    text = with;
-                    if count == 0 {
-                        toml.push_str(PROPOSALS_HEADING);
-                    }
-                    let _ = write!(toml, "\n# {}\n{}", proposal.about, commented(&proposal.toml));
-                    count += 1;
-                }
-            }
-        }
+        let proposals = append_proposals(&mut toml, &accepted);
         let undescribed = refused.iter().map(|(entity, _)| entity.items).sum();
-        Self { toml, entities: accepted.len(), proposals: count, undescribed }
+        Self { toml, entities: accepted.len(), proposals, undescribed, left_out }
     }
 
     /// The model with all proposals in effect.
@@ -86,21 +82,52 @@ const PROPOSALS_HEADING: &str = "
 # Rollups that every item counts into are hot: give them `shards`.
 ";
 
-/// The character that separates the segments of all keys, if no variable contains it.
-fn table_separator(sample: &TableSample, groups: &[ItemGroup]) -> Option<char> {
+/// Appends the proposals with which the model loads, as comments. Returns their number.
+fn append_proposals(toml: &mut String, accepted: &[InferredEntity]) -> usize {
+    let (mut text, mut count) = (toml.clone(), 0);
+    for proposal in accepted.iter().flat_map(|entity| proposals(entity, accepted)) {
+        let with = format!("{text}\n{}", proposal.toml);
+        if count >= MOST_PROPOSALS || problem(&with).is_some() {
+            continue;
+        }
+        let mut own = proposal.toml;
+        text = with;
+        for mirror in proposal.mirrors {
+            let with = format!("{text}{mirror}");
+            if problem(&with).is_none() {
+                text = with;
+                own.push_str(&mirror);
+            }
+        }
+        if count == 0 {
+            toml.push_str(PROPOSALS_HEADING);
+        }
+        let _ = write!(toml, "\n# {}\n{}", proposal.about, commented(&own));
+        count += 1;
+    }
+    count
+}
+
+/// The characters that no variable contains: those that separate segments of keys, and those that are usual.
+fn free_separators(sample: &TableSample, groups: &[ItemGroup]) -> Vec<char> {
     let shapes = || {
         groups.iter().flat_map(|group| {
             group.shapes.iter().zip(&sample.key).map(move |(shape, key)| (group, shape, key))
         })
     };
-    let separators: BTreeSet<char> = shapes().filter_map(|(_, shape, _)| shape.separator).collect();
-    let separator = separators.first().copied().filter(|_| separators.len() == 1)?;
-    let is_free = |(group, shape, key): (&ItemGroup, &KeyShape, &KeyAttribute)| {
+    let mut separators: Vec<char> = Vec::new();
+    for separator in shapes().filter_map(|(_, shape, _)| shape.separator).chain(USUAL_SEPARATORS) {
+        if !separators.contains(&separator) {
+            separators.push(separator);
+        }
+    }
+    let is_free = |(group, shape, key): (&ItemGroup, &KeyShape, &KeyAttribute), separator: char| {
         let items = group.members.iter().filter_map(|index| sample.items.get(*index));
         let mut texts = items.filter_map(|item| item.get(&*key.name).and_then(text_of));
         texts.all(|text| shape.values(&text).iter().all(|value| !value.contains(separator)))
     };
-    shapes().all(is_free).then_some(separator)
+    separators.retain(|separator| shapes().all(|shape| is_free(shape, *separator)));
+    separators
 }
 
 fn heading(sample: &TableSample, separator: Option<char>) -> String {
@@ -111,6 +138,9 @@ fn heading(sample: &TableSample, separator: Option<char>) -> String {
     );
     let names: Vec<String> = sample.key.iter().map(|key| json!(key.name).to_string()).collect();
     let _ = write!(toml, "[tables.{}]\nkey = [{}]\n", key_name(&sample.table), names.join(", "));
+    if sample.has_guessed_key {
+        let _ = writeln!(toml, "# {}", sample.key_guess());
+    }
     let types = sample.key.iter().filter(|key| key.key_type != KeyType::Text);
     let types: Vec<String> =
         types.map(|key| format!("{} = \"{}\"", key_name(&key.name), key.key_type.name())).collect();
@@ -199,9 +229,14 @@ fn section(entity: &InferredEntity, has_times: bool) -> String {
     if !entity.attributes.is_empty() {
         let _ = writeln!(toml, "[entities.{}.attributes]", entity.name);
     }
+    for name in &entity.left_out {
+        let _ = writeln!(toml, "# left out: {} (names consist of letters, digits, `_` and `-`)", json!(name));
+    }
     for attribute in &entity.attributes {
         let time = attribute.time.map(|form| format!("  # {}", form.described())).unwrap_or_default();
-        let _ = writeln!(toml, "{} = \"{}\"{time}", key_name(&attribute.name), attribute.value_type);
+        let several = if attribute.value_type == "any" { "  # values of several types" } else { "" };
+        let (name, value_type) = (key_name(&attribute.name), attribute.value_type);
+        let _ = writeln!(toml, "{name} = \"{value_type}\"{time}{several}");
     }
     toml
 }

@@ -10,10 +10,21 @@ use afterwrite::sink::{Bucket, ListedObject};
 use afterwrite::{Error, ErrorKind, Result};
 use flate2::bufread::MultiGzDecoder;
 use futures::TryStreamExt as _;
+use serde::Deserialize;
 
 use super::items::read_items;
 use super::range::TimeRange;
 use super::reader::RecordReader;
+
+/// The name of the summary of a table export.
+pub const EXPORT_SUMMARY: &str = "manifest-summary.json";
+
+/// The summary of a table export.
+#[derive(Deserialize)]
+struct ExportSummary {
+    #[serde(rename = "tableArn")]
+    table: String,
+}
 
 /// The first bytes of gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -128,6 +139,20 @@ impl<B: Bucket> InputObject<B> {
         })?;
         let is_gzip = start.starts_with(&GZIP);
         Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(content))) } else { content })
+    }
+
+    /// The table that the manifest of a table export names; `None` if this is no summary of one.
+    ///
+    /// # Errors
+    /// As [`InputObject::open`].
+    pub async fn exported_table(&self) -> Result<Option<String>> {
+        if !self.name().ends_with(EXPORT_SUMMARY) {
+            return Ok(None);
+        }
+        let summary: Option<ExportSummary> = serde_json::from_reader(self.content().await?).ok();
+        let name =
+            summary.and_then(|summary| summary.table.split_once(":table/").map(|(_, name)| name.to_owned()));
+        Ok(name.map(|name| name.split('/').next().unwrap_or_default().to_owned()))
     }
 
     /// Its items, at most this many: JSON lines of a table export or of plain items, the output of a scan, or a list.

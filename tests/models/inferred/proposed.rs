@@ -1,0 +1,159 @@
+//! What inferred models propose: times, groups, mirrors and states.
+
+use afterwrite::table::Model;
+use serde_json::{Value, json};
+
+use super::generated::{infer, sample_of, templates};
+
+/// The model of these items.
+fn model_of(items: &[Value]) -> String {
+    infer(&sample_of(&["PK", "SK"], items)).toml
+}
+
+fn expect_lines(toml: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(toml.lines().any(|found| found == *line), "no line {line} in\n{toml}");
+    }
+}
+
+/// A ULID of a second.
+fn ulid(second: usize) -> String {
+    const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let milliseconds = (1_770_000_000 + second) * 1000;
+    let digit = |place: usize| char::from(DIGITS[(milliseconds >> (5 * place)) & 31]);
+    let time: String = (0..10).rev().map(digit).collect();
+    format!("{time}{second:016}")
+}
+
+/// Users who follow each other, their photos, and likes with ids of their own.
+fn photos() -> Vec<Value> {
+    let mut items = Vec::new();
+    for user in 0..30 {
+        let name = format!("user{user}x");
+        items.push(json!({ "PK": format!("USER#{name}"), "SK": format!("USER#{name}"), "username": name, "age": user }));
+        let photo = ulid(user * 90_000);
+        items.push(json!({ "PK": format!("UP#{name}"), "SK": format!("PHOTO#{photo}"), "username": name,
+            "photoId": photo, "url": "x" }));
+        for other in 1..4 {
+            let (fan, like) = (format!("user{}x", (user + other) % 30), ulid(user * 90_000 + other * 1000));
+            items.push(
+                json!({ "PK": format!("PL#{photo}"), "SK": format!("LIKE#{fan}"), "likingUsername": fan,
+                "photoId": photo, "likeId": like }),
+            );
+            items.push(json!({ "PK": format!("FOLLOW#{name}"), "SK": format!("FOLLOW#{fan}"),
+                "followedUsername": name, "followingUsername": fan }));
+        }
+    }
+    items
+}
+
+#[test]
+fn the_day_of_an_item_is_that_of_its_own_id_not_of_the_item_that_it_belongs_to() {
+    let toml = model_of(&photos());
+    expect_lines(
+        &toml,
+        &[
+            "#key = { PK = \"PL#{photoId}\", SK = \"ROLLUP#LIKE#DAY#{likeId:day}\" }",
+            "#key = { PK = \"ALL#LIKE\", SK = \"ROLLUP#DAY#{likeId:day}\" }",
+            "#key = { PK = \"UP#{username}\", SK = \"ROLLUP#PHOTO#DAY#{photoId:day}\" }",
+        ],
+    );
+    assert!(!toml.contains("LIKE#DAY#{photoId"), "{toml}");
+}
+
+#[test]
+fn each_variable_groups_items_and_their_counts_are_shown_where_the_values_agree() {
+    let toml = model_of(&photos());
+    expect_lines(
+        &toml,
+        &[
+            "#key = { PK = \"FOLLOW#{followedUsername}\", SK = \"ROLLUP#FOLLOW\" }",
+            "#key = { PK = \"FOLLOWINGUSERNAME#{followingUsername}\", SK = \"ROLLUP#FOLLOW\" }",
+            "#bind = { username = \"followedUsername\" }",
+            "#bind = { username = \"followingUsername\" }",
+            "#attributes = { follow_count = \"follow_count\" }",
+            "#attributes = { follow_by_followingUsername_count = \"follow_count\" }",
+        ],
+    );
+}
+
+#[test]
+fn a_time_that_begins_a_sort_key_is_a_variable() {
+    for suffix in [|index: usize| index.to_string(), ulid as fn(usize) -> String] {
+        let items: Vec<Value> = (0..100)
+            .map(|index| {
+                let at = format!("2026-01-{:02}T00:00:00Z", index % 28 + 1);
+                json!({ "PK": format!("DEVICE#{}", index % 20), "SK": format!("{at}#{}", suffix(index)), "temp": index % 40 })
+            })
+            .collect();
+        let found = templates(&sample_of(&["PK", "SK"], &items));
+        assert!(found.len() == 1 && found[0].starts_with("DEVICE#{device} / {at}#{"), "{found:?}");
+        assert!(model_of(&items).contains("ROLLUP#DAY#{at:day}"), "{}", model_of(&items));
+    }
+}
+
+#[test]
+fn a_key_of_one_variable_loads_with_a_separator() {
+    for values in ["{}", "{}@example.com"] {
+        let items: Vec<Value> = (0..60)
+            .map(|index| {
+                let sort = if index % 6 == 0 { "PROFILE".to_owned() } else { format!("ORDER#{index}") };
+                json!({ "PK": values.replace("{}", &format!("7f{}", index / 6)), "SK": sort })
+            })
+            .collect();
+        let inferred = infer(&sample_of(&["PK", "SK"], &items));
+        assert_eq!(inferred.undescribed, 0, "{}", inferred.toml);
+        expect_lines(&inferred.toml, &["separator = \"#\""]);
+    }
+}
+
+#[test]
+fn constant_attributes_are_not_counted_and_kinds_of_equal_items_are_one_entity() {
+    let items: Vec<Value> = (0..90)
+        .map(|index| {
+            json!({ "PK": format!("READING#{index}"), "SK": "READING", "kind": (["a", "b"][index % 2]),
+                "status": "OK", "entity_type": "reading", "value": index })
+        })
+        .collect();
+    let inferred = infer(&sample_of(&["PK", "SK"], &items));
+    assert_eq!(inferred.entities, 1, "{}", inferred.toml);
+    expect_lines(&inferred.toml, &["#kind_a = { count = true, when.kind = [\"a\"] }"]);
+    assert!(
+        !inferred.toml.contains("status_ok") && !inferred.toml.contains("entity_type_"),
+        "{}",
+        inferred.toml
+    );
+}
+
+#[test]
+fn one_item_of_a_kind_is_enough_if_it_has_attributes_of_its_own() {
+    let account = |index: usize, kind: &str| {
+        let key = format!("ACCOUNT#a{index}");
+        json!({ "PK": key, "SK": key, "entity_type": kind, (format!("{kind}_name")): format!("a{index}") })
+    };
+    let mut items: Vec<Value> = (0..40).map(|index| account(index, "user")).collect();
+    items.push(account(40, "organization"));
+    let toml = model_of(&items);
+    expect_lines(&toml, &["when.entity_type = [\"user\"]", "when.entity_type = [\"organization\"]"]);
+    assert_eq!(Model::parse(&toml, "model.toml").expect("it loads").entities.len(), 2);
+}
+
+#[test]
+fn attributes_that_a_model_cannot_name_are_left_out_with_a_comment() {
+    let items: Vec<Value> = (0..30)
+        .map(|index| {
+            let mixed = if index % 2 == 0 { json!(index) } else { json!("x") };
+            json!({ "PK": format!("USER#{index}"), "SK": "USER", "first.name": "Jane", "a b": 1, "mixed": mixed })
+        })
+        .collect();
+    let toml = model_of(&items);
+    expect_lines(
+        &toml,
+        &[
+            "# left out: \"a b\" (names consist of letters, digits, `_` and `-`)",
+            "# left out: \"first.name\" (names consist of letters, digits, `_` and `-`)",
+            "mixed = \"any\"  # values of several types",
+        ],
+    );
+    assert!(!toml.contains("Jane"), "{toml}");
+}
