@@ -5,7 +5,9 @@
     python check.py new-table   the example, applied to moto: limits, drift of a second plan, nothing left when destroyed
     python check.py existing-table
     python check.py global-table
+    python check.py new-table STATE [CACHE]   the same, and writes the applied state into the file STATE; CACHE is the cache's address
     python check.py template    cfn-lint: the SAM templates of all built-in models
+    python check.py release     the files of a release: reproducible, complete, with checksums and a signature
     python check.py scan        checkov: no findings but those that the sources waive, with a reason
 
 Needs terraform 1.7 or later, or OpenTofu 1.8 or later, with the AWS provider, and the Python packages moto and checkov. The provider
@@ -23,6 +25,7 @@ from deployment import FUNCTIONS, Deployment
 from doctor import Doctor
 from limits import Limits, unknown_actions
 from moto_process import Moto
+from release import check_release
 from terraform import Terraform, differences, resources_of
 
 # The attributes that moto does not store as they were sent, by the kind of the resource. A second plan differs in them.
@@ -56,9 +59,9 @@ def check_cases():
         print(output.strip().splitlines()[-1])
 
 
-def check_example(name):
+def check_example(name, state_file=None, cache_url="rediss://exams.cache:6379"):
     with Moto() as moto, Terraform(endpoint=moto.endpoint) as terraform:
-        deployment = Deployment(name, moto)
+        deployment = Deployment(name, moto, cache_url)
         deployment.prepare()
         before = moto.inventory()
         root = terraform.new_root(name, deployment.variables())
@@ -74,6 +77,8 @@ def check_example(name):
         terraform.run("apply", "-auto-approve", folder=root)
         assert moto.inventory() != before, "nothing was created"
         deployment.check(terraform.outputs(root), planned)
+        if state_file:
+            Path(state_file).write_text(terraform.run("show", "-json", folder=root))
 
         drift = [
             change
@@ -130,10 +135,12 @@ def main():
             check_cases()
         case ["scan"]:
             check_scan()
+        case ["release"]:
+            check_release()
         case ["template"]:
             check_template()
-        case ["new-table" | "existing-table" | "global-table" as name]:
-            check_example(name)
+        case ["new-table" | "existing-table" | "global-table" as name, *files]:
+            check_example(name, *files)
         case _:
             sys.exit(__doc__)
 

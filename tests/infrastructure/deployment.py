@@ -10,9 +10,10 @@ FUNCTIONS = ["aggregator", "relay", "invalidator", "exporter", "compactor", "ver
 
 
 class Deployment:
-    def __init__(self, example, moto):
+    def __init__(self, example, moto, cache_url):
         self.example = example
         self.moto = moto
+        self.cache_url = cache_url
         self.folder = tempfile.TemporaryDirectory(prefix="afterwrite-packages-")
         self.names = {"new-table": "exams", "existing-table": "exams-production", "global-table": "exams-global"}
         self.given = {}
@@ -50,8 +51,8 @@ class Deployment:
         group = next(group for group in groups if group["VpcId"] == network["VpcId"])
         return {
             "table_name": "exams-table",
-            "cache_url": "rediss://exams.cache:6379",
-            "cloudfront_distribution_id": "E2QWRUHAPOMQZL",
+            "cache_url": self.cache_url,
+            "cloudfront_distribution_id": "EDFDVBD6EXAMPLE",
             "vpc_subnet_ids": [network["SubnetId"]],
             "vpc_security_group_ids": [group["GroupId"]],
             "redrive_role_arn": "arn:aws:iam::123456789012:role/redrive",
@@ -99,7 +100,7 @@ class Deployment:
         relaying = environments[f"{name}-{readers[-1]}"]
         assert relaying["AFTERWRITE_FIREHOSE_STREAM"] == f"{name}-archive", relaying
         if self.example == "existing-table":
-            assert relaying["AFTERWRITE_CACHE_URL"] == "rediss://exams.cache:6379", relaying
+            assert relaying["AFTERWRITE_CACHE_URL"] == self.cache_url, relaying
             assert relaying["AFTERWRITE_CDN_QUEUE"].endswith("/exams-production-cdn"), relaying
 
     def check_bucket(self, outputs):

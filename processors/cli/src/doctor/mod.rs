@@ -68,7 +68,7 @@ impl DoctorArguments {
             bucket: Looked::NotNamed("AFTERWRITE_BUCKET or --bucket"),
             queue: Looked::NotNamed("AFTERWRITE_BUCKET or --bucket"),
             dry_calls: Box::pin(storage.dry_calls(&state_table)).await?,
-            freshness: Box::pin(storage.heartbeats(&config.model, &config.table_names)).await?,
+            freshness: Box::pin(storage.heartbeats(&config.model, &config.table_names)).await,
             drift,
         };
         for name in &config.table_names {
@@ -86,7 +86,7 @@ impl DoctorArguments {
             facts.bucket = Box::pin(storage.bucket(&bucket)).await?;
             facts.queue = Box::pin(delivery.queue(facts.bucket.found())).await?;
             if facts.bucket.found().is_some() {
-                facts.freshness.datasets = Box::pin(storage.dataset_ages(&config.model, &bucket)).await?;
+                facts.freshness.datasets = Box::pin(storage.dataset_ages(&config.model, &bucket)).await;
             }
         }
         Ok(facts)

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use afterwrite::Result;
 use afterwrite::clock::{Clock as _, SystemClock};
@@ -14,7 +13,9 @@ use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::table::Model;
 use afterwrite_datasets::freshness::dataset_freshness;
-use afterwrite_operations::doctor::{BucketFacts, DryCall, FreshnessFacts, IndexFacts, Looked, TableFacts};
+use afterwrite_operations::doctor::{
+    BucketFacts, DryCall, FreshnessFacts, IndexFacts, Looked, LookedAge, TableFacts,
+};
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::types::{
     AttributeValue as SdkValue, ConditionCheck, GlobalSecondaryIndexDescription, KeySchemaElement,
@@ -115,21 +116,25 @@ impl StorageLook {
         Ok(calls)
     }
 
-    /// The ages of the heartbeats that may be read.
-    pub(super) async fn heartbeats(&self, model: &Model, names: &[Arc<str>]) -> Result<FreshnessFacts> {
+    /// The ages of the heartbeats.
+    pub(super) async fn heartbeats(&self, model: &Model, names: &[Arc<str>]) -> FreshnessFacts {
         let tables = DynamoDb::retrying(self.tables.clone());
         let mut facts = FreshnessFacts::default();
         for (table, name) in model.tables.iter().zip(names) {
             let now = SystemClock.now();
             let Some(write) = heartbeat_write(table, Arc::clone(name), now) else { continue };
             let key: ItemKey = write.key;
-            // A table that cannot be read is reported by the check of the table.
-            let Ok(snapshot) = Box::pin(tables.read(&[key])).await else { continue };
-            let item = snapshot.items.into_iter().next().flatten();
-            let written = item.and_then(|item| heartbeat_at(item.get(HEARTBEAT_AT)?));
-            facts.heartbeats.push((name.to_string(), written.map(|written| now.since(written))));
+            let age = match Box::pin(tables.read(&[key])).await {
+                Ok(snapshot) => {
+                    let item = snapshot.items.into_iter().next().flatten();
+                    let written = item.and_then(|item| heartbeat_at(item.get(HEARTBEAT_AT)?));
+                    written.map_or(LookedAge::Never, |written| LookedAge::Known(now.since(written)))
+                }
+                Err(error) => LookedAge::NotRead(error.to_string()),
+            };
+            facts.heartbeats.push((name.to_string(), age));
         }
-        Ok(facts)
+        facts
     }
 
     /// The bucket, its notifications, and whether there is an archive.
@@ -150,17 +155,21 @@ impl StorageLook {
         Ok(Looked::Found(BucketFacts { name: name.to_owned(), notifications, is_archived_to }))
     }
 
-    /// The age of each dataset's current rows; nothing if the bucket's objects may not be read.
-    pub(super) async fn dataset_ages(
-        &self,
-        model: &Model,
-        bucket: &str,
-    ) -> Result<Vec<(String, Option<Duration>)>> {
+    /// The age of each dataset's current rows.
+    pub(super) async fn dataset_ages(&self, model: &Model, bucket: &str) -> Vec<(String, LookedAge)> {
         let bucket = S3Bucket::retrying(self.objects.clone(), Arc::from(bucket));
         let now = SystemClock.now();
-        let Ok(all) = Box::pin(dataset_freshness(bucket, model)).await else { return Ok(Vec::new()) };
-        let age = |ms: i64| now.since(Timestamp::from_epoch_ms(ms));
-        Ok(all.into_iter().map(|one| (one.dataset, one.as_of.map(age))).collect())
+        let age = |ms: i64| LookedAge::Known(now.since(Timestamp::from_epoch_ms(ms)));
+        match Box::pin(dataset_freshness(bucket, model)).await {
+            Ok(all) => {
+                all.into_iter().map(|one| (one.dataset, one.as_of.map_or(LookedAge::Never, age))).collect()
+            }
+            Err(error) => {
+                let not_read = LookedAge::NotRead(error.to_string());
+                let datasets = model.datasets.iter();
+                datasets.map(|dataset| (dataset.name.to_string(), not_read.clone())).collect()
+            }
+        }
     }
 }
 

@@ -155,8 +155,19 @@ pub struct DryCall {
 /// Ages of what is derived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FreshnessFacts {
-    /// The age of the heartbeat of each source table that was looked at; `None` if it was never written.
-    pub heartbeats: Vec<(String, Option<Duration>)>,
-    /// The age of each dataset's current rows; `None` if there are none.
-    pub datasets: Vec<(String, Option<Duration>)>,
+    /// The heartbeat of each source table that has one.
+    pub heartbeats: Vec<(String, LookedAge)>,
+    /// The current rows of each dataset.
+    pub datasets: Vec<(String, LookedAge)>,
+}
+
+/// The age of a heartbeat, or of a dataset's current rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LookedAge {
+    /// As it was read.
+    Known(Duration),
+    /// There is no heartbeat, or there are no rows.
+    Never,
+    /// It could not be read, for this reason.
+    NotRead(String),
 }

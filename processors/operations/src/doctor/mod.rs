@@ -14,8 +14,8 @@ mod source;
 use serde::Serialize;
 
 pub use self::facts::{
-    BucketFacts, DeploymentFacts, DryCall, FreshnessFacts, FunctionFacts, IndexFacts, Looked, MappingFacts,
-    QueueFacts, TableFacts,
+    BucketFacts, DeploymentFacts, DryCall, FreshnessFacts, FunctionFacts, IndexFacts, Looked, LookedAge,
+    MappingFacts, QueueFacts, TableFacts,
 };
 use afterwrite::table::Model;
 

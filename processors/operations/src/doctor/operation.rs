@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{BucketFacts, DeploymentFacts, QueueFacts};
+use super::facts::{BucketFacts, DeploymentFacts, LookedAge, QueueFacts};
 use super::{HealthFinding, on_part};
 
 /// The prefix of the archive.
@@ -25,7 +25,7 @@ pub(super) fn judge_operation(facts: &DeploymentFacts) -> Vec<HealthFinding> {
         findings.push(judge_age(
             "heartbeat",
             table,
-            *age,
+            age,
             OLDEST_HEARTBEAT,
             "Schedule `afterwrite heartbeat`, or the schedule of the module, every minute: freshness is not measured without it",
         ));
@@ -34,7 +34,7 @@ pub(super) fn judge_operation(facts: &DeploymentFacts) -> Vec<HealthFinding> {
         findings.push(judge_age(
             "dataset freshness",
             dataset,
-            *age,
+            age,
             OLDEST_ROWS,
             "See the logs of exporter and compactor; `afterwrite export` and `afterwrite compact` do their work from here",
         ));
@@ -138,10 +138,15 @@ fn judge_queue(queue: &QueueFacts, findings: &mut Vec<HealthFinding>) {
 fn judge_age(
     check: &'static str,
     subject: &str,
-    age: Option<Duration>,
+    age: &LookedAge,
     oldest: Duration,
     advice: &str,
 ) -> HealthFinding {
-    let found = age.map_or_else(|| "never".to_owned(), |age| format!("{} s old", age.as_secs()));
-    HealthFinding::new(check, subject, age.is_some_and(|age| age <= oldest), found, advice)
+    match age {
+        LookedAge::Known(age) => {
+            HealthFinding::new(check, subject, *age <= oldest, format!("{} s old", age.as_secs()), advice)
+        }
+        LookedAge::Never => HealthFinding::new(check, subject, false, "never", advice),
+        LookedAge::NotRead(reason) => HealthFinding::unchecked(check, subject, reason),
+    }
 }

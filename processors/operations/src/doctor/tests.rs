@@ -64,8 +64,8 @@ fn healthy() -> DeploymentFacts {
             is_allowed: true,
         }],
         freshness: FreshnessFacts {
-            heartbeats: vec![("exams".to_owned(), Some(Duration::from_secs(40)))],
-            datasets: vec![("attempts".to_owned(), Some(Duration::from_secs(4000)))],
+            heartbeats: vec![("exams".to_owned(), LookedAge::Known(Duration::from_secs(40)))],
+            datasets: vec![("attempts".to_owned(), LookedAge::Known(Duration::from_secs(4000)))],
         },
         drift: Some(0),
     }
@@ -206,10 +206,12 @@ fn each_check_finds_its_fault_and_no_other() {
         ("queue visibility of exams-export", |facts| queue(facts).visibility = 30),
         ("dead-letter queue of exams-export", |facts| queue(facts).has_dead_letters = false),
         ("dead letters of exams-export", |facts| queue(facts).dead_letters = Some(2)),
-        ("heartbeat of exams", |facts| facts.freshness.heartbeats[0].1 = None),
-        ("heartbeat of exams", |facts| facts.freshness.heartbeats[0].1 = Some(Duration::from_secs(900))),
+        ("heartbeat of exams", |facts| facts.freshness.heartbeats[0].1 = LookedAge::Never),
+        ("heartbeat of exams", |facts| {
+            facts.freshness.heartbeats[0].1 = LookedAge::Known(Duration::from_secs(900))
+        }),
         ("dataset freshness of attempts", |facts| {
-            facts.freshness.datasets[0].1 = Some(Duration::from_secs(100_000));
+            facts.freshness.datasets[0].1 = LookedAge::Known(Duration::from_secs(100_000));
         }),
         ("drift of report", |facts| facts.drift = Some(7)),
     ];
@@ -243,11 +245,16 @@ fn a_part_that_may_not_be_looked_at_is_not_a_fault() {
             subject: STATE.to_owned(),
             is_allowed: false,
         }],
-        freshness: FreshnessFacts::default(),
+        freshness: FreshnessFacts {
+            heartbeats: vec![("exams".to_owned(), LookedAge::NotRead("access is denied".to_owned()))],
+            datasets: vec![("attempts".to_owned(), LookedAge::NotRead("access is denied".to_owned()))],
+        },
         drift: None,
     };
     let findings = judge(&model(), &facts);
-    assert!(findings.len() >= 6, "{findings:?}");
+    let checks: Vec<&str> = findings.iter().map(|finding| finding.check).collect();
+    assert!(checks.contains(&"heartbeat") && checks.contains(&"dataset freshness"), "{checks:?}");
+    assert!(findings.len() >= 8, "{findings:?}");
     assert!(findings.iter().all(|finding| finding.verdict == HealthVerdict::NotChecked), "{findings:?}");
     assert!(findings.iter().all(|finding| finding.advice.is_some()));
 }
