@@ -161,7 +161,7 @@ fn table_definition(table: &Value) -> TableDefinition {
         .collect();
     let key = |partition: &Value, sort: &Value| {
         let sort = Some(text(sort)).filter(|sort| !sort.is_empty());
-        let is_of_key = |name: &String| *name == text(partition) || sort == Some(name);
+        let is_of_key = |name: &String| *name == text(partition) || sort == Some(name.as_str());
         KeyDefinition {
             partition: text(partition).to_owned(),
             sort: sort.map(str::to_owned),

@@ -77,7 +77,7 @@ pub(crate) fn assert_least(example: &str, state: &AppliedState, calls: &BTreeSet
     }
     assert!(refused.is_empty(), "calls that the applied policies refuse:\n{}", refused.join("\n"));
     let callers: BTreeSet<&String> = calls.iter().map(|call| &call.principal).collect();
-    assert_eq!(callers, roles.roles.keys().collect(), "each role makes calls");
+    assert_eq!(callers, roles.roles.keys().collect::<BTreeSet<_>>(), "each role makes calls");
 
     let granted = roles
         .roles

@@ -143,17 +143,22 @@ fn condition_holds(operator: &str, values: Option<&BTreeSet<String>>, patterns: 
     let matches = |matches: fn(&str, &str) -> bool, value: &String| {
         patterns.iter().any(|pattern| matches(pattern, value))
     };
-    let is_one = |compare| values.is_some_and(|values| values.iter().any(|value| matches(compare, value)));
-    let equal = |pattern: &str, value: &str| pattern == value;
+    let is_one = |compare: fn(&str, &str) -> bool| {
+        values.is_some_and(|values| values.iter().any(|value| matches(compare, value)))
+    };
     match operator {
         "ForAllValues:StringLike" => {
             values.into_iter().flatten().all(|value| matches(matches_pattern, value))
         }
-        "StringEquals" | "Bool" => is_one(equal),
+        "StringEquals" | "Bool" => is_one(is_equal),
         "ArnLike" | "ArnEquals" | "StringLike" => is_one(matches_pattern),
         "ArnNotLike" => !is_one(matches_pattern),
         _ => panic!("the evaluator does not know the operator {operator}"),
     }
+}
+
+fn is_equal(pattern: &str, value: &str) -> bool {
+    pattern == value
 }
 
 /// Actions are compared without case.
