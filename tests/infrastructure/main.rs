@@ -100,10 +100,20 @@ async fn a_new_table_is_deployed_used_and_destroyed() {
 async fn an_existing_table_is_deployed_and_used_with_caches_and_a_key() {
     let cache = RedisCluster::start().await;
     let state = apply("existing-table", Some(&cache.url()));
-    let used = UsedDeployment::start(&state).await;
-    tokio::time::timeout(LIMIT, used.use_and_compare(Some(&cache)))
-        .await
-        .expect("everything is processed in time");
+    let used = use_and_judge("existing-table", &state, Some(&cache));
+    tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
+}
+
+/// Uses a deployment, compares its results, injects every fault, and judges its alarms and its permissions.
+async fn use_and_judge(example: &str, state: &AppliedState, cache: Option<&RedisCluster>) {
+    let mut used = UsedDeployment::start(state).await;
+    used.use_and_compare(cache).await;
+    let healthy = used.metrics().await;
+    let faults = faults::provoke(&mut used).await;
+    used.redrive().await;
+    let mut problems = alarms::problems(state, &healthy, &faults);
+    problems.extend(permissions::problems(example, state, &used.cloud.recorder.calls()));
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 #[test]

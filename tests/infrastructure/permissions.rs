@@ -2,7 +2,6 @@
 //! a file with its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use afterwrite_tests::aws_call::AwsCall;
 
@@ -63,43 +62,39 @@ impl AppliedRoles {
     }
 }
 
-/// Fails if a policy does not allow a call, or if the list of permissions that no call needed is not up to date.
-pub(crate) fn assert_least(example: &str, state: &AppliedState, calls: &BTreeSet<AwsCall>) {
+/// The calls that a policy does not allow, and the differences of the list of permissions that no call needed.
+pub(crate) fn problems(example: &str, state: &AppliedState, calls: &BTreeSet<AwsCall>) -> Vec<String> {
     let roles = AppliedRoles::of(state);
-    let (mut refused, mut needed) = (Vec::new(), BTreeSet::<RolePermission>::new());
+    let (mut problems, mut needed) = (Vec::new(), BTreeSet::<RolePermission>::new());
     for call in calls {
         match roles.decide(call) {
             PolicyDecision::Allowed(permissions) => {
-                needed.extend(permissions.into_iter().map(|permission| (call.principal.clone(), permission)));
+                let of_caller = |permission| (call.principal.clone(), permission);
+                needed.extend(permissions.into_iter().map(of_caller));
             }
-            decision => refused.push(format!("{call:?}: {decision:?}")),
+            decision => problems.push(format!("the applied policies refuse {call:?}: {decision:?}")),
         }
     }
-    assert!(refused.is_empty(), "calls that the applied policies refuse:\n{}", refused.join("\n"));
     let callers: BTreeSet<&String> = calls.iter().map(|call| &call.principal).collect();
     assert_eq!(callers, roles.roles.keys().collect::<BTreeSet<_>>(), "each role makes calls");
 
-    let granted = roles
-        .roles
-        .iter()
-        .flat_map(|(role, policy)| policy.grants().into_iter().map(|grant| (role.clone(), grant)));
-    let unused: BTreeSet<String> = granted
-        .filter(|permission| !needed.contains(permission))
-        .map(|permission| line(&permission))
-        .collect();
+    let granted = roles.roles.iter();
+    let granted =
+        granted.flat_map(|(role, policy)| policy.grants().into_iter().map(|grant| (role.clone(), grant)));
+    let unused = granted.filter(|permission| !needed.contains(permission));
+    let unused: BTreeSet<String> = unused.map(|permission| line(&permission)).collect();
     let path = format!("tests/infrastructure/unused_permissions/{example}.txt");
     let listed = listed(&read(&path));
-    let reasons_missing: Vec<&String> =
-        listed.iter().filter(|(_, reason)| reason.len() < 20).map(|(line, _)| line).collect();
-    assert!(reasons_missing.is_empty(), "{path}: a reason is missing for {reasons_missing:?}");
-    let mut difference = String::new();
-    for permission in unused.iter().filter(|permission| !listed.contains_key(*permission)) {
-        let _ = writeln!(difference, "no call needs it, and it is not listed: {permission}");
-    }
-    for permission in listed.keys().filter(|permission| !unused.contains(*permission)) {
-        let _ = writeln!(difference, "it is listed, and a call needs it or nothing grants it: {permission}");
-    }
-    assert!(difference.is_empty(), "{path} is not up to date:\n{difference}");
+    let without_reason = listed.iter().filter(|(_, reason)| reason.len() < 20);
+    problems.extend(without_reason.map(|(line, _)| format!("{path}: there is no reason for {line}")));
+    let not_listed = unused.iter().filter(|permission| !listed.contains_key(*permission));
+    problems.extend(
+        not_listed.map(|permission| format!("{path}: no call needs, and it does not list: {permission}")),
+    );
+    let outdated = listed.keys().filter(|permission| !unused.contains(*permission));
+    problems
+        .extend(outdated.map(|permission| format!("{path}: a call needs, or nothing grants: {permission}")));
+    problems
 }
 
 /// A permission as the file has it. The statement's name is left out: two statements may grant the same.

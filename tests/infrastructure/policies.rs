@@ -79,13 +79,14 @@ impl PolicyDocument {
 
     /// All permissions that it grants.
     pub(crate) fn grants(&self) -> BTreeSet<GrantedPermission> {
-        let allowing = self.statements.iter().filter(|statement| statement.effect == PolicyEffect::Allow);
-        let pairs = allowing.flat_map(|statement| {
-            let of_action =
-                |action| statement.resource.iter().map(move |resource| (statement, action, resource));
-            statement.action.iter().flat_map(of_action)
-        });
-        pairs.map(|(statement, action, resource)| statement.permission(action, resource)).collect()
+        let mut permissions = BTreeSet::new();
+        for statement in self.statements.iter().filter(|statement| statement.effect == PolicyEffect::Allow) {
+            for action in statement.action.iter() {
+                permissions
+                    .extend(statement.resource.iter().map(|resource| statement.permission(action, resource)));
+            }
+        }
+        permissions
     }
 }
 
@@ -116,7 +117,7 @@ impl PolicyStatement {
             keys.iter()
                 .all(|(key, patterns)| condition_holds(operator, call.context.get(key.as_str()), patterns))
         });
-        let actions = self.action.iter().filter(|action| holds && matches_action(action, call.action));
+        let actions = self.action.iter().filter(move |action| holds && matches_action(action, call.action));
         actions.flat_map(|action| {
             let resources = self.resource.iter().filter(|resource| matches_pattern(resource, call.resource));
             resources.map(|resource| self.permission(action, resource))
