@@ -268,7 +268,7 @@ resource "aws_cloudwatch_metric_alarm" "alarm" {
   statistic   = each.value.share_of == "" ? each.value.statistic : null
   period      = each.value.share_of == "" ? each.value.period : null
 
-  # A percentage: of what `share_of` counts.
+  # A percentage: of what `share_of` counts. If nothing is counted, as when every transaction conflicts, one is too many.
   dynamic "metric_query" {
     for_each = each.value.share_of == "" ? [] : ["part", "whole"]
     content {
@@ -288,7 +288,7 @@ resource "aws_cloudwatch_metric_alarm" "alarm" {
     content {
       id          = "share"
       label       = "${each.value.metric_name} in % of ${each.value.share_of}"
-      expression  = "IF(whole > 0, 100 * part / whole, 0)"
+      expression  = "IF(whole > 0, 100 * part / whole, 100 * part)"
       return_data = true
     }
   }
