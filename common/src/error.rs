@@ -18,6 +18,8 @@ pub enum ErrorKind {
     Stream,
     /// A record is malformed. Only that record fails.
     Record,
+    /// An item does not fit an aggregate that wants such records to fail (`on_misfit = "fail"`). The record is never parked.
+    Misfit,
     /// The table model is invalid.
     Model,
     /// A setting, a permission or a table's key schema is wrong, or a resource does not exist.
@@ -29,7 +31,9 @@ pub enum ErrorKind {
     Conflict,
     /// The service refused a request as invalid, and will refuse it again.
     Rejected,
-    /// A stored item of Afterwrite (a ledger entry, for example) is unreadable, or was written by a newer model.
+    /// A ledger entry or an expiry marker cannot be read: something else has changed it. Only a person can decide what it held.
+    Unreadable,
+    /// A stored item of Afterwrite (a checkpoint, for example) is unreadable, or was written by a newer model.
     State,
 }
 
@@ -41,11 +45,13 @@ impl ErrorKind {
             Self::Event => "PayloadError",
             Self::Stream => "StreamError",
             Self::Record => "RecordError",
+            Self::Misfit => "MisfitError",
             Self::Model => "ModelError",
             Self::Configuration => "ConfigurationError",
             Self::Unavailable => "UnavailableError",
             Self::Conflict => "ConflictError",
             Self::Rejected => "RejectedError",
+            Self::Unreadable => "UnreadableError",
             Self::State => "StoreError",
         }
     }
@@ -54,15 +60,22 @@ impl ErrorKind {
     #[must_use]
     pub fn is_poison(self) -> bool {
         match self {
-            Self::Record | Self::Rejected => true,
+            Self::Record | Self::Rejected | Self::Unreadable => true,
             Self::Event
             | Self::Stream
+            | Self::Misfit
             | Self::Model
             | Self::Configuration
             | Self::Unavailable
             | Self::Conflict
             | Self::State => false,
         }
+    }
+
+    /// Whether it is a property of one item, which cannot be counted as it is.
+    #[must_use]
+    pub fn concerns_item(self) -> bool {
+        self.is_poison() || self == Self::Misfit
     }
 
     /// Whether the same request, sent again later, can succeed.
@@ -73,9 +86,11 @@ impl ErrorKind {
             Self::Event
             | Self::Stream
             | Self::Record
+            | Self::Misfit
             | Self::Model
             | Self::Configuration
             | Self::Rejected
+            | Self::Unreadable
             | Self::State => false,
         }
     }

@@ -136,6 +136,10 @@ fn sdk_value(value: &Value) -> AttributeValue {
         "N" => AttributeValue::N(value.as_str().unwrap().to_owned()),
         "BOOL" => AttributeValue::Bool(value.as_bool().unwrap()),
         "NULL" => AttributeValue::Null(true),
+        "SS" => {
+            let texts = value.as_array().unwrap().iter();
+            AttributeValue::Ss(texts.map(|text| text.as_str().unwrap().to_owned()).collect())
+        }
         "L" => AttributeValue::L(value.as_array().unwrap().iter().map(sdk_value).collect()),
         "M" => AttributeValue::M(sdk_item(value)),
         other => panic!("workloads write no {other}"),

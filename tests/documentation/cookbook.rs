@@ -14,12 +14,12 @@ const TABLE: &str = "state";
 
 /// 120 shards of two orders each, of which one is missing; three days; three items by sales.
 async fn written() -> EmbeddedDynamoDb {
-    let server = EmbeddedDynamoDb::start().await.unwrap();
+    let server = EmbeddedDynamoDb::start().await.expect("a server");
     let key = KeyDefinition::new("PK", "SK");
     server
         .create_table(&TableDefinition { name: TABLE.to_owned(), key, ..TableDefinition::default() })
         .await
-        .unwrap();
+        .expect("a table");
     let mut rollups: Vec<(String, &str, i64)> = (0..120)
         .filter(|shard| *shard != 7)
         .map(|shard| (format!("ORDERS#SHARD#{shard}"), "ROLLUP", 2))
@@ -39,7 +39,7 @@ async fn written() -> EmbeddedDynamoDb {
     for (partition, sort, orders) in rollups {
         let put = server.client().put_item().table_name(TABLE).item("PK", AttributeValue::S(partition));
         let put = put.item("SK", AttributeValue::S(sort.to_owned()));
-        put.item("orders", AttributeValue::N(orders.to_string())).send().await.unwrap();
+        put.item("orders", AttributeValue::N(orders.to_string())).send().await.expect("a rollup");
     }
     server
 }

@@ -15,4 +15,5 @@ mod over_http;
 mod parking;
 mod plans;
 mod regions;
+mod unreadable;
 mod world;

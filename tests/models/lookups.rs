@@ -100,7 +100,7 @@ fn repo(name: usize, parent: Option<usize>) -> Value {
 }
 
 fn issue(name: usize, number: u64) -> Value {
-    let state = if number % 2 == 0 { "open" } else { "closed" };
+    let state = if number.is_multiple_of(2) { "open" } else { "closed" };
     json!({ "pk": format!("ISSUES#acme#{}", NAMES[name]), "number": number, "state": state })
 }
 

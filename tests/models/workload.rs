@@ -123,6 +123,7 @@ impl TableWorkload {
                         Operand::Text(text) => text.into_owned(),
                         Operand::Value(AttributeValue::S(text)) => text.to_string(),
                         Operand::Value(AttributeValue::N(number)) => number.to_string(),
+                        Operand::Number(number) => number.to_string(),
                         Operand::Value(_) | Operand::Ratio { .. } => return None,
                     };
                     Some((column.name.to_string(), value))

@@ -255,7 +255,7 @@ fn expected_rows(world: &OperationWorld) -> DatasetRows {
 fn is_compared(column: &Column) -> bool {
     let is_of_item = match &column.from {
         Term::Key(_) | Term::Attribute(_) => true,
-        Term::Derived(_) | Term::LookupOutput { .. } => false,
+        Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => false,
     };
     is_of_item && ["string", "int64", "boolean"].contains(&&*column.column_type.to_string())
 }

@@ -12,7 +12,7 @@ use afterwrite_memory::MemoryObjects;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
-    JobKind, JobPlan, JobRunner, JobState, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
+    JobKind, JobPlan, JobRunner, JobState, JobStatus, JobStore, JobTask, JobTotals, SilentObserver, WorkUnit,
 };
 use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome};
 use afterwrite_operations::tables::OverlayTables;
@@ -37,17 +37,25 @@ async fn run(world: &OperationWorld, units: Vec<WorkUnit>, task: &impl JobTask) 
 }
 
 async fn backfill(world: &Arc<OperationWorld>) {
+    backfill_by(world, BackfillArguments::default()).await;
+}
+
+async fn backfill_all(world: &Arc<OperationWorld>) -> JobTotals {
+    backfill_by(world, BackfillArguments { all: true, ..BackfillArguments::default() }).await
+}
+
+async fn backfill_by(world: &Arc<OperationWorld>, arguments: BackfillArguments) -> JobTotals {
     let task = BackfillTask::new(
         world.model(),
         world.table_names(),
         Arc::from(STATE),
         Arc::clone(world),
         world.clock,
-        BackfillArguments::default(),
+        arguments,
         None,
     );
     let task = task.await.unwrap();
-    run(world, task.units(), &task).await;
+    run(world, task.units(), &task).await.totals
 }
 
 async fn verify<T: Tables + TableScan + Clone>(
@@ -167,12 +175,7 @@ async fn a_wrong_rollup_is_found_named_and_repaired() {
     for model in ["exambuddy", "shop", "quiz"] {
         let world = counted(model, 3).await;
         let rollups = &world.model();
-        let is_computed = |name: &str| {
-            let mut computed = rollups.rollups.iter().flat_map(|rollup| {
-                rollup.extremes.iter().chain(rollup.averages.iter().map(|average| &average.name))
-            });
-            computed.any(|computed| **computed == *name)
-        };
+        let is_computed = |name: &str| rollups.rollups.iter().any(|rollup| rollup.has_computed(name));
         let sum_of = |item: &Item| {
             let is_sum = |name: &str, value: &AttributeValue<'_>| {
                 let is_own = name == "rev" || name == "expires_at" || name.starts_with("settled_");
@@ -210,6 +213,88 @@ async fn a_wrong_ledger_entry_is_found_with_its_rollups_and_both_are_repaired() 
     let write = Write { key, condition: WriteCondition::Always, action: WriteAction::Put(item) };
     world.tables.write_now(&write).unwrap();
     assert_found_and_repaired(&world, &[FindingPlace::Ledger, FindingPlace::Rollup]).await;
+}
+
+/// Sets an attribute of a ledger entry of an attempt to a value that no entry has; returns the entry as it was.
+fn make_unreadable(world: &OperationWorld) -> Item {
+    let (key, entry) = state_item(world, |item| {
+        text(item, "EntityType") == "LEDGER"
+            && text(item, "SK").starts_with("ATTEMPT#")
+            && text(item, "contributions") != "[]"
+    });
+    let change = AttributeChange::Set(AttributePath::from("contributions"), AttributeValue::text("?"));
+    let (condition, action) = (WriteCondition::Always, WriteAction::Update(vec![change]));
+    world.tables.write_now(&Write { key, condition, action }).unwrap();
+    entry
+}
+
+#[tokio::test]
+async fn an_unreadable_entry_is_a_finding_that_ends_neither_verify_nor_repair_nor_a_backfill() {
+    let world = counted("exambuddy", 5).await;
+    let entry = make_unreadable(&world);
+    // A difference that may be the unreadable entry's part is not drift.
+    let (rollup, _) = state_item(&world, |item| {
+        text(item, "EntityType") == "ROLLUP"
+            && item.contains_key("attempts")
+            && !item.contains_key("expires_at")
+    });
+    world.tables.write_now(&add_one(rollup, "attempts")).unwrap();
+    let report = verify(&world, Arc::clone(&world.tables), VerifyArguments::default()).await;
+    let drifted = drift(&report);
+    assert_eq!(drifted.len(), 1, "{report:#?}");
+    assert_eq!(
+        (drifted[0].place, drifted[0].key[1].as_str()),
+        (FindingPlace::UnreadableEntry, text(&entry, "SK"))
+    );
+    assert!(
+        drifted[0].cause.as_deref().is_some_and(|cause| cause.contains("Delete the entry")),
+        "{drifted:?}"
+    );
+    let of_rollups: Vec<_> =
+        report.findings.iter().filter(|finding| finding.place == FindingPlace::Rollup).collect();
+    assert!(
+        !of_rollups.is_empty() && of_rollups.iter().all(|finding| finding.cause.is_some()),
+        "{report:#?}"
+    );
+    assert_eq!(report.summary.items, report.summary.items_confirmed + 1, "all others are judged");
+
+    let before = world.rows(STATE);
+    let log = repair(&world, Arc::clone(&world.tables), &report.findings).await;
+    assert!(log.iter().all(|entry| entry.outcome != RepairOutcome::Repaired), "{log:#?}");
+    assert!(log.iter().any(|entry| entry.action.contains("Delete the entry")), "{log:#?}");
+    assert_eq!(world.rows(STATE), before, "nothing is written");
+
+    let totals = backfill_all(&world).await;
+    assert_eq!(
+        (totals.get("failed"), totals.get("failed_UnreadableError")),
+        (Some(&1), Some(&1)),
+        "{totals:?}"
+    );
+
+    // The remedy: delete the entry, backfill, verify, repair.
+    world.tables.delete(&state_key(text(&entry, "PK"), text(&entry, "SK"))).unwrap();
+    backfill(&world).await;
+    let report = verify(&world, Arc::clone(&world.tables), VerifyArguments::default()).await;
+    repair(&world, Arc::clone(&world.tables), &report.findings).await;
+    let after = verify(&world, Arc::clone(&world.tables), VerifyArguments::default()).await;
+    assert_eq!(after.findings, []);
+    assert_eq!(world.differences(), []);
+}
+
+#[tokio::test]
+async fn an_unreadable_entry_of_a_deleted_item_is_found_and_reported() {
+    let world = counted("exambuddy", 6).await;
+    let entry = make_unreadable(&world);
+    let name = world.table_names().remove(0);
+    let attempts = world.rows(&name).into_iter();
+    let attempt = attempts.into_iter().find(|item| text(item, "SK") == text(&entry, "SK")).unwrap();
+    world.tables.delete(&world.tables.key_of(&name, &attempt).unwrap()).unwrap();
+    let _ = world.tables.take_changes(&name);
+    let report = verify(&world, Arc::clone(&world.tables), VerifyArguments::default()).await;
+    let places: Vec<_> = drift(&report).iter().map(|finding| finding.place).collect();
+    assert_eq!(places, [FindingPlace::UnreadableEntry], "{report:#?}");
+    let totals = backfill_all(&world).await;
+    assert_eq!(totals.get("failed_UnreadableError"), Some(&1), "{totals:?}");
 }
 
 #[tokio::test]

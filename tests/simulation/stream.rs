@@ -267,6 +267,10 @@ fn write_value(value: &AttributeValue<'_>, json: &mut String) {
             write_item(&map, json);
             json.push('}');
         }
+        AttributeValue::Ss(texts) => {
+            let texts: Vec<String> = texts.iter().map(|text| format!("\"{text}\"")).collect();
+            write!(json, "{{\"SS\":[{}]}}", texts.join(",")).unwrap();
+        }
         other => panic!("the simulation's items have no values of type {}", other.type_name()),
     }
 }

@@ -6,8 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::batch::LedgerBatch;
-use super::core::decide::StoredMarker;
-use super::core::keys::BEHIND;
+use super::core::marker::{MarkerState, StoredMarker};
 use super::core::rollup::changes_rollup;
 use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};
 use super::lookup::LookupStore;
@@ -91,8 +90,8 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         for (index, expiries) in owners {
             let Some((key, entry)) = stored.next() else { return Err(misaligned()) };
             let markers = expiries.into_iter().zip(&mut stored).filter_map(|(position, (_, marker))| {
-                let is_parked = marker?.contains_key(BEHIND);
-                Some(StoredMarker { position, is_parked })
+                let state = MarkerState::of(&marker?, &position);
+                Some(StoredMarker { position, state })
             });
             let markers = markers.collect();
             if let Some(item) = batch.items.get_mut(index) {

@@ -55,11 +55,13 @@
 //! newer record follows: order is kept per item. `as_of` skips records that are known to be older than the
 //! reconciliation.
 //!
-//! **Parking.** A record that can never be counted as it is (malformed, misfit, or rejected by DynamoDB) is
+//! **Parking.** A record that can never be counted as it is (malformed, misfit, rejected by DynamoDB, or its entry cannot
+//! be read) is
 //! acknowledged once the ledger marks it as missing: `behind`, in the item's entry, has its position and the kind of
 //! the error. The entry's own position does not advance, so that the record can be delivered again, and the item's next
 //! change, or a reconciliation, counts the item as it is by then. A reconciliation advances the position to the mark: the
-//! image that it read contains the marked change. An expiry is parked in its marker.
+//! image that it read contains the marked change. An expiry is parked in its marker. An unreadable entry is never
+//! replaced: only it and the rollups have what is counted of its item.
 //!
 //! **Lookups** are part of `C`, so their outputs must not change: see `commit::lookup`. **`max` and `min`** see every
 //! image of every counted record and only move in one direction, so that seeing an image twice changes nothing.

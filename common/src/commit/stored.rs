@@ -78,7 +78,7 @@ impl StateItems {
     /// Decodes an entry.
     ///
     /// # Errors
-    /// [`State`](crate::ErrorKind::State) if the item is not a readable ledger entry.
+    /// [`Unreadable`](crate::ErrorKind::Unreadable) if the item is not a readable ledger entry.
     pub fn decode_entry(&self, item: &Item, targets: &mut RollupTargets) -> Result<StoredEntry> {
         let entry = LedgerEntry::decode(item, targets).map_err(|error| {
             let key = |name| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default();

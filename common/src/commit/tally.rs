@@ -78,6 +78,8 @@ tally! {
     unwritable_mirrors,
     /// Items and expiries marked as parked, because a record cannot be counted.
     parked,
+    /// Counts of items that an aggregate with `on_misfit = "skip"` left out, because they do not fit it.
+    skipped,
     /// Ledger entries that another model of the same generation wrote.
     other_models,
     /// TTL expiries too old to be settled.

@@ -6,11 +6,13 @@ use futures::stream::{StreamExt as _, iter};
 use hashbrown::HashMap;
 
 use super::batch::LedgerBatch;
-use super::core::decide::{StoredMarker, TOMBSTONE_LIFETIME};
+use super::core::decide::TOMBSTONE_LIFETIME;
 use super::core::entry::LedgerEntry;
+use super::core::marker::{MarkerState, StoredMarker, parked_mark};
 use super::core::pack::{PackableItem, TransactionBatch, pack};
 use super::core::plan::{ExpiryMarker, ItemPlan};
 use super::core::rollup::{after_write, rollup_write};
+use super::core::unreadable::mark_action;
 use super::core::{ItemInput, LedgerItem, keys};
 use super::driver::{LedgerDriver, computed_rollup};
 use super::isolation::{RefusedRollup, rejected_write, users};
@@ -48,6 +50,8 @@ struct ItemRefusal<'r> {
     /// The entry as it is stored, if it differs from the one that was known.
     entry: Option<Option<Item>>,
     markers: Vec<StoredMarker<'r>>,
+    /// Whether an unreadable marker has been deleted meanwhile.
+    is_marker_gone: bool,
     rejection: Option<Error>,
 }
 
@@ -172,16 +176,20 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     fn entry_write(&self, batch: &mut LedgerBatch<'_>, index: usize) -> Result<Write> {
         let LedgerBatch { items, targets, .. } = batch;
         let item = items.get_mut(index).ok_or_else(without_plan)?;
-        let encoded = item.planned().ok_or_else(without_plan)?.entry.encode(targets);
-        let condition = match &item.entry {
-            None => WriteCondition::ItemAbsent,
-            Some(entry) => self.unchanged(entry),
+        let planned = &item.planned().ok_or_else(without_plan)?.entry;
+        let (condition, action) = match (&item.unreadable, &item.entry) {
+            (Some(unreadable), _) => {
+                let behind = planned.behind.as_ref().ok_or_else(without_plan)?;
+                (unreadable.unchanged(), mark_action(behind))
+            }
+            (None, None) => (WriteCondition::ItemAbsent, WriteAction::Put(planned.encode(targets))),
+            (None, Some(entry)) => (self.unchanged(entry), WriteAction::Put(planned.encode(targets))),
         };
         let key = match item.entry_key.take() {
             Some(key) => key,
             None => self.core.keys.entry(&self.core.model, item.source)?,
         };
-        Ok(Write { key, condition, action: WriteAction::Put(encoded) })
+        Ok(Write { key, condition, action })
     }
 
     /// Holds while the stored entry is the one that was read. A tombstone may be deleted while a write is in flight; the
@@ -243,9 +251,14 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let key = self.core.keys.marker(&self.core.model, item.source, &marker.position)?;
         let condition = match marker.parked {
             Some(reason) => {
-                let behind = [&marker.position.to_text(), " ", reason].concat();
+                let behind = parked_mark(&marker.position, reason);
                 stored.insert(Cow::Borrowed(keys::BEHIND), AttributeValue::text(behind));
-                WriteCondition::ItemAbsent
+                match item.unreadable_marker(&marker.position) {
+                    Some(unreadable) => {
+                        WriteCondition::Equals(AttributePath::from(keys::BEHIND), unreadable.clone())
+                    }
+                    None => WriteCondition::ItemAbsent,
+                }
             }
             None => {
                 let expires_at = self.requests.clock.now().plus(TOMBSTONE_LIFETIME).epoch_seconds();
@@ -332,9 +345,14 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 },
                 (WritePurpose::Marker(index, position), WriteRefusal::Condition(stored)) => {
                     self.requests.tally.conflicts.add(1);
-                    let is_parked = stored.is_some_and(|stored| stored.contains_key(keys::BEHIND));
-                    let markers = &mut refusals.entry(index).or_default().markers;
-                    markers.push(StoredMarker { position, is_parked });
+                    let refusal = refusals.entry(index).or_default();
+                    match stored {
+                        Some(stored) => {
+                            let state = MarkerState::of(&stored, &position);
+                            refusal.markers.push(StoredMarker { position, state });
+                        }
+                        None => refusal.is_marker_gone = true,
+                    }
                 }
                 // A rollup's condition is on the `rev` that was read. The next round reads it again.
                 (_, WriteRefusal::Conflict | WriteRefusal::Condition(_)) => {
@@ -350,9 +368,11 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             }
         }
         for index in items {
-            let Some(ItemRefusal { entry, markers, rejection }) = refusals.remove(index) else { continue };
+            let Some(refusal) = refusals.remove(index) else { continue };
+            let ItemRefusal { entry, markers, is_marker_gone, rejection } = refusal;
             let input = match rejection {
                 Some(error) => ItemInput::Rejected(error),
+                None if is_marker_gone => ItemInput::ResponseLost,
                 None => ItemInput::Refused { entry, markers },
             };
             if batch.item(*index).planned().is_some() {

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{ImageScope, KnownLookups, RollupTargets, ShardAssignment, TargetId, TargetKey, lookup_keys};
+use super::elements::project_elements;
+use super::measures::{destinations, holds, measured};
+use super::{ImageScope, KnownLookups, RollupTargets, ShardAssignment, TargetId, lookup_keys};
 use crate::entity::ItemCandidates;
 use crate::record::{AttributeValue, Decimal, Image};
-use crate::table::{Aggregate, Measure, MeasureKind, Model, Operand, Pattern, Term, ValueFormat};
+use crate::table::{Aggregate, Model, OnMisfit, Pattern, Term};
 use crate::{Error, ErrorKind, Result};
 
 /// The contributions of an item. Measures that are zero are omitted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ItemContributions {
-    /// One contribution for each aggregate that counts the item.
+    /// One contribution for each aggregate that counts the item; of an aggregate that counts its elements, one for each rollup.
     pub by_aggregate: SmallVec<[Contribution; 1]>,
 }
 
@@ -61,6 +63,22 @@ pub enum ExtremeRule {
     Smallest,
 }
 
+impl ExtremeRule {
+    /// Whether `value` replaces `known`. A value of another type was written by another model and is replaced.
+    #[must_use]
+    pub fn prefers(self, value: &AttributeValue<'_>, known: &AttributeValue<'_>) -> bool {
+        let order = match (value, known) {
+            (AttributeValue::N(new), AttributeValue::N(known)) => new.cmp(known),
+            (AttributeValue::S(new), AttributeValue::S(known)) => new.as_bytes().cmp(known.as_bytes()),
+            _ => return true,
+        };
+        match self {
+            Self::Largest => order.is_gt(),
+            Self::Smallest => order.is_lt(),
+        }
+    }
+}
+
 /// The contributions and extreme values of one image.
 #[derive(Clone, Debug, Default)]
 pub struct ImageProjection {
@@ -68,14 +86,16 @@ pub struct ImageProjection {
     pub contributions: ItemContributions,
     /// The values for `max` and `min`.
     pub extremes: Vec<ExtremeValue>,
+    /// The number of aggregates that leave the item out, because it does not fit them.
+    pub skipped: u64,
 }
 
 /// Computes the contributions of an item in the state of `image`; an item of no entity contributes nothing. Conditions come before lookups: an aggregate whose
 /// conditions exclude the item needs no lookup.
 ///
 /// # Errors
-/// [`ErrorKind::Record`] if a value is missing or of a wrong type; [`ErrorKind::Unavailable`] if a lookup has no
-/// outputs yet.
+/// [`ErrorKind::Record`] if a value is missing or of a wrong type, unless the aggregate skips such items; [`ErrorKind::Misfit`] if it
+/// wants the record to fail; [`ErrorKind::Unavailable`] if a lookup has no outputs yet.
 pub fn contributions<'s, 'a: 's>(
     model: &'s Model,
     candidates: &'s ItemCandidates<'_, '_>,
@@ -86,11 +106,73 @@ pub fn contributions<'s, 'a: 's>(
 ) -> Result<ImageProjection> {
     let mut projection = ImageProjection::default();
     let Some(identity) = candidates.in_state(image) else { return Ok(projection) };
+    let mut first_misfit = None;
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
-        let without_outputs = ImageScope::of(model, identity, image);
-        let counts = counts_before_lookups(aggregate, &without_outputs)?;
-        if counts == Some(false) {
+        if first_misfit.is_some() && aggregate.on_misfit != OnMisfit::Fail {
+            // Only an aggregate that must not be parked can still change the result.
             continue;
+        }
+        let scope = ImageScope::of(model, identity, image);
+        let aggregates = AggregateProjector { aggregate, candidates, lookups, sharding };
+        if let Err(error) = aggregates.project(&scope, targets, &mut projection) {
+            match Misfit::of(aggregate, error)? {
+                Misfit::Counted(error) => first_misfit = Some(first_misfit.unwrap_or(error)),
+                Misfit::Skipped => projection.skipped += 1,
+            }
+        }
+    }
+    first_misfit.map_or(Ok(projection), Err)
+}
+
+/// The treatment of an item that does not fit an aggregate.
+pub(super) enum Misfit {
+    /// The item cannot be counted.
+    Counted(Error),
+    /// The aggregate does not count it.
+    Skipped,
+}
+
+impl Misfit {
+    /// The treatment of this error of an aggregate.
+    ///
+    /// # Errors
+    /// The error itself if it is not a misfit, or the record must fail.
+    pub(super) fn of(aggregate: &Aggregate, error: Error) -> Result<Self> {
+        if error.kind() != ErrorKind::Record {
+            return Err(error);
+        }
+        match aggregate.on_misfit {
+            OnMisfit::Park => Ok(Self::Counted(error)),
+            OnMisfit::Skip => Ok(Self::Skipped),
+            OnMisfit::Fail => {
+                let message = format!("aggregate `{}` does not park misfits: {error}", aggregate.name);
+                Err(Error::new(ErrorKind::Misfit, message))
+            }
+        }
+    }
+}
+
+/// Projects an image for one aggregate.
+struct AggregateProjector<'p, K> {
+    aggregate: &'p Aggregate,
+    candidates: &'p ItemCandidates<'p, 'p>,
+    lookups: &'p K,
+    sharding: ShardAssignment<'p>,
+}
+
+impl<K: KnownLookups> AggregateProjector<'_, K> {
+    /// Adds what the aggregate counts of the image; the scope has no outputs of lookups. After an error, nothing is added.
+    fn project(
+        &self,
+        without_outputs: &ImageScope<'_, '_>,
+        targets: &mut RollupTargets,
+        projection: &mut ImageProjection,
+    ) -> Result<()> {
+        let Self { aggregate, candidates, lookups, sharding } = *self;
+        let ImageScope { model, image, .. } = *without_outputs;
+        let counts = counts_before_lookups(aggregate, without_outputs)?;
+        if counts == Some(false) {
+            return Ok(());
         }
         let mut outputs = SmallVec::<[_; 2]>::new();
         for lookup in &aggregate.lookups {
@@ -102,24 +184,33 @@ pub fn contributions<'s, 'a: 's>(
             };
             outputs.push(known);
         }
-        let scope = ImageScope { outputs: &outputs, ..without_outputs };
-        if counts == Some(true) || holds(aggregate.when.as_ref(), &scope)? {
-            project_aggregate(aggregate, &scope, sharding, targets, &mut projection)?;
+        let scope = ImageScope { outputs: &outputs, ..*without_outputs };
+        let when = aggregate.when.as_ref().filter(|_| counts.is_none());
+        match &aggregate.for_each {
+            Some(elements) => {
+                project_elements((aggregate, elements), when, &scope, sharding, targets, projection)
+            }
+            None if holds(when, &scope)? => project_item(aggregate, &scope, sharding, targets, projection),
+            None => Ok(()),
         }
     }
-    Ok(projection)
 }
 
 /// Whether an aggregate counts an item, as far as that is known before its lookups: `Some(false)` if its condition or the
-/// conditions of all its measures exclude the item, `None` if its condition depends on outputs of lookups. The scope has
-/// no such outputs.
+/// conditions of all its measures exclude the item, or it has no element to count; `None` if its condition depends on outputs of
+/// lookups or on elements. The scope has no such outputs, and no element.
 ///
 /// # Errors
-/// [`ErrorKind::Record`] if a value in the condition is of a wrong type.
+/// [`ErrorKind::Record`] if a value in the condition is of a wrong type, or the elements cannot be counted.
 pub(super) fn counts_before_lookups(
     aggregate: &Aggregate,
     scope: &ImageScope<'_, '_>,
 ) -> Result<Option<bool>> {
+    if let Some(elements) = &aggregate.for_each
+        && scope.elements(elements)?.is_empty()
+    {
+        return Ok(Some(false));
+    }
     let counts = holds_before_lookups(aggregate.when.as_ref(), scope)?;
     if counts == Some(false) || aggregate.lookups.is_empty() {
         return Ok(counts);
@@ -132,24 +223,14 @@ pub(super) fn counts_before_lookups(
     Ok(if may_count { counts } else { Some(false) })
 }
 
-fn project_aggregate(
+fn project_item(
     aggregate: &Aggregate,
     scope: &ImageScope<'_, '_>,
     sharding: ShardAssignment<'_>,
     targets: &mut RollupTargets,
     projection: &mut ImageProjection,
 ) -> Result<()> {
-    let mut measures = Vec::with_capacity(aggregate.measures.len());
-    let mut extremes = Vec::new();
-    for measure in &aggregate.measures {
-        if holds(measure.when.as_ref(), scope)? {
-            match amount(measure, scope)? {
-                None => {}
-                Some(MeasureAmount::Number(name, number)) => measures.push((Arc::clone(name), number)),
-                Some(MeasureAmount::Extreme(rule, value)) => extremes.push((&measure.name, rule, value)),
-            }
-        }
-    }
+    let (measures, extremes) = measured(aggregate, scope)?;
     if measures.is_empty() && extremes.is_empty() {
         return Ok(());
     }
@@ -162,107 +243,12 @@ fn project_aggregate(
             value: value.clone(),
         }));
     }
-    if !measures.is_empty() {
+    if !measures.is_empty() && !destinations.is_empty() {
         let aggregate = Arc::clone(&aggregate.name);
         let contribution = Contribution { aggregate, targets: destinations, measures };
         projection.contributions.by_aggregate.push(contribution);
     }
     Ok(())
-}
-
-fn destinations(
-    aggregate: &Aggregate,
-    scope: &ImageScope<'_, '_>,
-    sharding: ShardAssignment<'_>,
-    targets: &mut RollupTargets,
-) -> Result<TargetIds> {
-    let mut ids = TargetIds::new();
-    let (mut partition, mut sort) = targets.take_buffers();
-    for destination in &aggregate.into {
-        let Some(rollup) = scope.model.rollups.get(destination.rollup) else { continue };
-        scope.render(&destination.partition, &mut partition)?;
-        scope.render(&destination.sort, &mut sort)?;
-        let expires_at = match &destination.expires {
-            Some(expiry) => Some(scope.expiry(expiry)?),
-            None => None,
-        };
-        let shard = sharding.shard(&partition, &sort, rollup.shards, targets);
-        let key = TargetKey { partition: &partition, sort: &sort, shard };
-        ids.push(targets.intern(destination.rollup, key, expires_at));
-    }
-    targets.return_buffers((partition, sort));
-    Ok(ids)
-}
-
-enum MeasureAmount<'m> {
-    Number(&'m Arc<str>, Decimal),
-    Extreme(ExtremeRule, AttributeValue<'static>),
-}
-
-/// The amount of a measure; `None` if the item does not change it.
-fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option<MeasureAmount<'m>>> {
-    let number = |number| MeasureAmount::Number(&measure.name, number);
-    let extreme = |rule, term: &Term, format: ValueFormat| {
-        Ok(scope.extreme(term, format)?.map(|value| MeasureAmount::Extreme(rule, value)))
-    };
-    match &measure.kind {
-        MeasureKind::Count => Ok(Some(number(Decimal::ONE))),
-        MeasureKind::Sum(factors) => {
-            Ok(product(measure, factors, scope)?.filter(|product| !product.is_zero()).map(number))
-        }
-        MeasureKind::Max(term, format) => extreme(ExtremeRule::Largest, term, *format),
-        MeasureKind::Min(term, format) => extreme(ExtremeRule::Smallest, term, *format),
-        MeasureKind::Histogram { of, width, labels } => {
-            let label = bin(scope, of, *width, labels)?;
-            Ok(label.map(|label| MeasureAmount::Number(label, Decimal::ONE)))
-        }
-        MeasureKind::Average { .. } => Ok(None),
-    }
-}
-
-fn product(measure: &Measure, factors: &[Term], scope: &ImageScope<'_, '_>) -> Result<Option<Decimal>> {
-    let mut product: Option<Decimal> = None;
-    for factor in factors {
-        let Some(number) = scope.number(factor)? else { return Ok(None) };
-        product = Some(match product {
-            None => number.into_owned(),
-            Some(so_far) => so_far.times(&number).map_err(|cause| {
-                let message = format!("the product for measure `{}` exceeds 38 digits", measure.name);
-                Error::new(ErrorKind::Record, message).caused_by(cause)
-            })?,
-        });
-    }
-    Ok(product)
-}
-
-/// The label of a value's bin; `None` if the value is absent or below the first bin.
-fn bin<'l>(
-    scope: &ImageScope<'_, '_>,
-    of: &Term,
-    width: i64,
-    labels: &'l [Arc<str>],
-) -> Result<Option<&'l Arc<str>>> {
-    let (numerator, denominator) = match scope.read(of)? {
-        None => return Ok(None),
-        Some(Operand::Ratio { numerator, denominator }) => (numerator, denominator),
-        Some(Operand::Value(_) | Operand::Text(_)) => match scope.number(of)? {
-            Some(number) => (number.into_owned(), Decimal::ONE),
-            None => return Ok(None),
-        },
-    };
-    let Ok(bin_width) = denominator.times(&Decimal::from(width)) else { return Ok(None) };
-    // A quotient that exceeds an i64 is in the last bin, or below the first.
-    let out_of_range = if numerator.sign().is_gt() { i64::MAX } else { -1 };
-    let index = numerator.floor_divided_by(&bin_width).unwrap_or(out_of_range);
-    let Ok(index) = usize::try_from(index) else { return Ok(None) };
-    Ok(labels.get(index).or(labels.last()))
-}
-
-pub(super) fn holds(pattern: Option<&Pattern>, scope: &ImageScope<'_, '_>) -> Result<bool> {
-    match pattern {
-        None => Ok(true),
-        Some(pattern) => pattern.matches(&mut |term: &Term| scope.read(term)),
-    }
 }
 
 fn holds_before_lookups(pattern: Option<&Pattern>, scope: &ImageScope<'_, '_>) -> Result<Option<bool>> {

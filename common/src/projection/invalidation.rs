@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::contributions::holds;
+use super::measures::holds;
 use super::scope::{ImageScope, attribute};
 use crate::Result;
 use crate::entity::{ItemCandidates, ItemIdentity};

@@ -9,8 +9,11 @@
 
 mod archive;
 mod contributions;
+mod derived;
+mod elements;
 mod identity;
 mod invalidation;
+mod measures;
 mod rows;
 mod scope;
 mod target;
@@ -20,19 +23,21 @@ pub use contributions::{
     Contribution, ExtremeRule, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, TargetIds,
     contributions,
 };
+pub use elements::ItemElement;
 pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
 pub use rows::{DatasetRow, RecordImages, RowOperation, datasets_of, decode_old_image, rows, snapshot_row};
 pub use scope::{ImageScope, LookupOutputs, attribute};
+pub(crate) use target::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
 
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use self::contributions::counts_before_lookups;
+use self::contributions::{Misfit, counts_before_lookups};
 use crate::entity::ItemCandidates;
 use crate::record::{AttributeValue, Image};
-use crate::table::{LookupUse, Model};
+use crate::table::{Aggregate, LookupUse, Model, escaped, unescaped};
 use crate::{Error, Result};
 
 /// A lookup and the values of its inputs.
@@ -46,8 +51,8 @@ pub struct LookupKey<'s> {
 
 impl LookupKey<'_> {
     fn of_several(lookup: usize, values: &[Cow<'_, str>]) -> Self {
-        let escaped = values.iter().map(|value| value.replace('%', "%25").replace('#', "%23"));
-        Self { lookup, key: Cow::Owned(escaped.collect::<Vec<_>>().join("#")) }
+        let values = values.iter().map(|value| escaped(value));
+        Self { lookup, key: Cow::Owned(values.collect::<Vec<_>>().join("#")) }
     }
 
     /// The same key with owned text.
@@ -61,10 +66,7 @@ impl LookupKey<'_> {
     pub fn values(&self, count: usize) -> Vec<Cow<'_, str>> {
         match count {
             1 => vec![Cow::Borrowed(&*self.key)],
-            _ => {
-                let values = self.key.split('#').map(|value| value.replace("%23", "#").replace("%25", "%"));
-                values.map(Cow::Owned).collect()
-            }
+            _ => self.key.split('#').map(unescaped).collect(),
         }
     }
 }
@@ -81,10 +83,12 @@ pub trait KnownLookups {
     }
 }
 
-/// The lookups that the contributions of an image depend on; none for an aggregate whose conditions exclude the item.
+/// The lookups that the contributions of an image depend on; none for an aggregate whose conditions exclude the item, or that
+/// skips it.
 ///
 /// # Errors
-/// [`crate::ErrorKind::Record`] if the image lacks an input of a lookup, or a value in a condition is of a wrong type.
+/// [`crate::ErrorKind::Record`] if the image lacks an input of a lookup, or a value in a condition is of a wrong type, unless the
+/// aggregate skips such items; [`crate::ErrorKind::Misfit`] if it wants the record to fail.
 pub fn lookup_keys<'s, 'a: 's>(
     model: &'s Model,
     candidates: &'s ItemCandidates<'_, '_>,
@@ -94,13 +98,28 @@ pub fn lookup_keys<'s, 'a: 's>(
     let scope = ImageScope::of(model, identity, image);
     let mut keys = SmallVec::new();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
-        if !aggregate.lookups.is_empty() && counts_before_lookups(aggregate, &scope)? != Some(false) {
-            for lookup in &aggregate.lookups {
-                keys.push(scope.lookup_key(lookup)?);
-            }
+        if aggregate.lookups.is_empty() {
+            continue;
+        }
+        match aggregate_lookups(aggregate, &scope) {
+            Ok(needed) => keys.extend(needed),
+            Err(error) => match Misfit::of(aggregate, error)? {
+                Misfit::Counted(error) => return Err(error),
+                Misfit::Skipped => {}
+            },
         }
     }
     Ok(keys)
+}
+
+fn aggregate_lookups<'s, 'a: 's>(
+    aggregate: &'s Aggregate,
+    scope: &ImageScope<'s, 'a>,
+) -> Result<SmallVec<[LookupKey<'s>; 2]>> {
+    if counts_before_lookups(aggregate, scope)? == Some(false) {
+        return Ok(SmallVec::new());
+    }
+    aggregate.lookups.iter().map(|lookup| scope.lookup_key(lookup)).collect()
 }
 
 /// The lookups that an image of a looked-up item has the outputs of. A lookup is omitted if the image lacks an input or

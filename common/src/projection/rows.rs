@@ -72,7 +72,7 @@ fn value_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Opera
         Term::Attribute(path) => {
             attribute(scope.image, path).filter(|value| !value.is_null()).map(Operand::Value)
         }
-        Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } => {
+        Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => {
             scope.read_unless_null(from).ok().flatten()
         }
     }
@@ -181,7 +181,7 @@ fn day_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, dataset: &Dataset) -> Cow<'s, 
     let day = value_of(scope, from).and_then(|value| match (format, value) {
         // A day in the key is a text, and may not be a day of the calendar.
         (ValueFormat::Plain, Operand::Text(day)) => Timestamp::parse(&day).is_some().then_some(day),
-        (ValueFormat::Plain, Operand::Value(_) | Operand::Ratio { .. }) => None,
+        (ValueFormat::Plain, Operand::Value(_) | Operand::Number(_) | Operand::Ratio { .. }) => None,
         (ValueFormat::Time(format), value) => {
             if let Operand::Value(AttributeValue::S(text)) = value
                 && let Some(day) = format.prefix(text)

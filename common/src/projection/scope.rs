@@ -5,14 +5,12 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
-use super::LookupKey;
+use super::{ItemElement, LookupKey};
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image, Timestamp};
 use crate::table::{
-    BoundPiece, BoundTemplate, DerivationKind, Entity, InternedPath, LookupUse, Model, Operand, Pattern,
-    RollupExpiry, Term, TimeReading, ValueFormat,
+    BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Mirror, Model, Operand, Pattern, Rollup,
+    RollupExpiry, RollupKeys, Term, TimeReading, ValueFormat,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -34,13 +32,22 @@ pub struct ImageScope<'s, 'a> {
     pub image: &'s Image<'a>,
     /// The outputs of the lookups in scope, by the indexes of [`Term::LookupOutput`].
     pub outputs: &'s [&'s LookupOutputs],
+    /// The element that is counted, by an aggregate that counts elements.
+    pub element: Option<ItemElement<'s>>,
 }
 
 impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// The scope of an image, without outputs of lookups.
     #[must_use]
     pub fn of(model: &'s Model, identity: &'s ItemIdentity<'_, '_>, image: &'s Image<'a>) -> Self {
-        Self { model, entity: identity.entity, variables: &identity.variables, image, outputs: &[] }
+        Self {
+            model,
+            entity: identity.entity,
+            variables: &identity.variables,
+            image,
+            outputs: &[],
+            element: None,
+        }
     }
 
     /// The value of a term; `None` if it is absent.
@@ -60,6 +67,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                 None => Ok(None),
             },
             Term::Derived(index) => self.derive(*index),
+            Term::Element(path) => Ok(self.element.and_then(|element| element.read(path))),
             Term::LookupOutput { lookup, output } => {
                 Ok(self.outputs.get(*lookup).and_then(|outputs| outputs.get(*output)).map(Operand::Value))
             }
@@ -76,7 +84,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     pub(super) fn satisfies(&self, when: &Pattern) -> bool {
         let mut read = |term: &Term| match term {
             Term::Attribute(path) => Ok(attribute(self.image, path).map(Operand::Value)),
-            Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } => {
+            Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => {
                 Ok::<_, Infallible>(self.read(term).ok().flatten())
             }
         };
@@ -98,13 +106,50 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(())
     }
 
+    /// Renders a part of a rollup's key from this image into `key`, replacing its text.
+    ///
+    /// # Errors
+    /// As [`ImageScope::render`].
+    pub(super) fn render_rollup(
+        &self,
+        template: &BoundTemplate,
+        keys: RollupKeys,
+        key: &mut String,
+    ) -> Result<()> {
+        key.clear();
+        for piece in &template.pieces {
+            match piece {
+                BoundPiece::Literal(text) => key.push_str(text),
+                BoundPiece::Value(term, format) => {
+                    let begin = key.len();
+                    self.render_value(term, *format, key)?;
+                    keys.write_tail(key, begin);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The key, without a shard, of the rollup that this item shows by a mirror.
+    ///
+    /// # Errors
+    /// As [`ImageScope::render`].
+    pub fn mirrored_key(&self, mirror: &Mirror, rollup: &Rollup) -> Result<(String, String)> {
+        let mut values = Vec::with_capacity(mirror.rollup_variables.len());
+        for (term, format) in &mirror.rollup_variables {
+            let mut value = String::new();
+            self.render_value(term, *format, &mut value)?;
+            values.push(value);
+        }
+        Ok(rollup.key(&values))
+    }
+
     /// The time in a term: see [`Operand::time`].
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if the term is absent or not a time.
     pub fn time(&self, term: &Term, reading: TimeReading) -> Result<Timestamp> {
-        let time = self.required(term)?.time(reading);
-        time.ok_or_else(|| self.term_error(term, &format!("is not {}", reading.described())))
+        self.time_of(term, &self.required(term)?, reading)
     }
 
     /// When the rollup of this item expires: its lifetime after the moment in its key, or after the start of the bucket there.
@@ -120,8 +165,21 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(start.ok_or_else(|| self.term_error(&expiry.of, OUTSIDE_CALENDAR))?.plus(expiry.after))
     }
 
+    /// The time that the value of a term names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if it is not a time.
+    pub(super) fn time_of(
+        &self,
+        term: &Term,
+        value: &Operand<'_>,
+        reading: TimeReading,
+    ) -> Result<Timestamp> {
+        value.time(reading).ok_or_else(|| self.term_error(term, &format!("is not {}", reading.described())))
+    }
+
     /// An error that names a term, never its value.
-    fn term_error(&self, term: &Term, problem: &str) -> Error {
+    pub(super) fn term_error(&self, term: &Term, problem: &str) -> Error {
         Error::new(ErrorKind::Record, format!("{} {problem}", self.describe(term)))
             .with("entity", self.entity.name.as_ref())
             .hint("Correct the item or the table model; the record is redelivered until then")
@@ -164,6 +222,9 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                         // Writing to a String cannot fail.
                         let _ = write!(key, "{number}");
                     }
+                    Operand::Number(number) => {
+                        let _ = write!(key, "{number}");
+                    }
                     Operand::Value(AttributeValue::Bool(value)) => {
                         key.push_str(if *value { "true" } else { "false" })
                     }
@@ -187,43 +248,6 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(())
     }
 
-    fn derive(&self, index: usize) -> Result<Option<Operand<'s>>> {
-        let Some(derivation) = self.entity.derivations.get(index) else { return Ok(None) };
-        match &derivation.kind {
-            DerivationKind::First(terms) => {
-                for term in terms {
-                    if let Some(value) = self.read_unless_null(term)? {
-                        return Ok(Some(value));
-                    }
-                }
-                Ok(None)
-            }
-            DerivationKind::Part { of, key, variables, variable } => {
-                let text = match self.read(of)? {
-                    Some(Operand::Value(AttributeValue::S(text))) => &**text,
-                    Some(Operand::Text(Cow::Borrowed(text))) => text,
-                    Some(_) | None => return Ok(None),
-                };
-                let mut bindings = SmallVec::<[_; 4]>::from_elem(None, *variables);
-                let value = if key.parse(text, &mut bindings) { bindings.get(*variable) } else { None };
-                Ok(value.copied().flatten().map(|value| Operand::Text(Cow::Borrowed(value))))
-            }
-            DerivationKind::Percent { part, whole } => {
-                let (Some(part), Some(whole)) = (self.number(part)?, self.number(whole)?) else {
-                    return Ok(None);
-                };
-                if whole.sign().is_le() {
-                    return Ok(None);
-                }
-                let numerator = part.times(&Decimal::from(100)).map_err(|cause| {
-                    let message = format!("`{}` exceeds DynamoDB's limits on numbers", derivation.name);
-                    Error::new(ErrorKind::Record, message).caused_by(cause)
-                })?;
-                Ok(Some(Operand::Ratio { numerator, denominator: whole.into_owned() }))
-            }
-        }
-    }
-
     /// The number in a term; `None` if it is absent or `NULL`.
     ///
     /// # Errors
@@ -232,6 +256,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         match self.read_unless_null(term)? {
             None => Ok(None),
             Some(Operand::Value(AttributeValue::N(number))) => Ok(Some(Cow::Borrowed(number))),
+            Some(Operand::Number(number)) => Ok(Some(Cow::Owned(number))),
             Some(Operand::Value(other)) => {
                 Err(self
                     .term_error(term, &format!("must be a number (N) and is of type {}", other.type_name())))
@@ -255,6 +280,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                 Ok(Some(text.into()))
             }
             Some(Operand::Text(text)) => Ok(Some(AttributeValue::text(text))),
+            Some(Operand::Number(number)) => Ok(Some(number.into())),
             Some(Operand::Value(value @ (AttributeValue::N(_) | AttributeValue::S(_)))) => {
                 Ok(Some(value.clone().into_owned()))
             }
@@ -286,6 +312,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         match self.read(term).ok()?? {
             Operand::Text(text) => Some(AttributeValue::text(text)),
             Operand::Value(value) => Some(value.clone().into_owned()),
+            Operand::Number(number) => Some(number.into()),
             Operand::Ratio { .. } => None,
         }
     }
@@ -300,6 +327,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             Term::Derived(index) => {
                 format!("derived value `{}`", name(self.entity.derivations.get(*index).map(|d| &d.name)))
             }
+            Term::Element(path) => format!("element `{path}`"),
             Term::LookupOutput { .. } => "the lookup's output".to_owned(),
         }
     }

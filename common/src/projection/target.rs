@@ -11,6 +11,11 @@ use crate::entity::SourceKey;
 use crate::record::Timestamp;
 use crate::table::{Model, Rollup};
 
+/// DynamoDB's limit on a partition key, in bytes.
+pub(crate) const MAX_PARTITION_KEY: usize = 2048;
+/// DynamoDB's limit on a sort key, in bytes.
+pub(crate) const MAX_SORT_KEY: usize = 1024;
+
 /// One rollup item of the state table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RollupTarget {
@@ -35,8 +40,18 @@ impl RollupTarget {
     pub fn partition_key(&self) -> String {
         match self.shard {
             None => self.partition.as_ref().to_owned(),
-            Some(shard) => format!("{}#SHARD#{shard}", self.partition),
+            Some(shard) => format!("{}{}{shard}", self.partition, Rollup::SHARD),
         }
+    }
+
+    /// Whether DynamoDB accepts the key: no part of it is empty or too long.
+    #[must_use]
+    pub fn has_valid_key(&self) -> bool {
+        let partition = match self.shard {
+            None => self.partition.len(),
+            Some(_) => self.partition_key().len(),
+        };
+        (1..=MAX_PARTITION_KEY).contains(&partition) && (1..=MAX_SORT_KEY).contains(&self.sort.len())
     }
 }
 

@@ -8,13 +8,16 @@ use serde::Serialize;
 
 use super::binding::{BindingSettings, KeyBinding};
 use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
-use super::load::problem::ProblemCode;
+use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{self, Located, SettingsTable, entries};
-use super::load::scope::ResolvedName;
+use super::load::scope::{ResolvedName, ScopeElement};
 use super::load::suggestion::suggestion;
-use super::measure::{self, CompiledMeasure, Measure, MeasureDescription};
+use super::measure::{self, CompiledMeasure, ComputedParts, Measure, MeasureDescription, MeasureKind};
+use super::named::{named_values, read_named};
 use super::named_list::NamedList;
-use super::rollup::AverageMeasure;
+use super::percentile::PercentileBinDescription;
+use super::rollup::{ComputedMeasure, ComputedRule};
+use super::value_type::ElementType;
 use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, TimeReading, ValueFormat};
 
 /// Which measures an entity's items contribute to which rollups.
@@ -28,6 +31,10 @@ pub struct Aggregate {
     pub when: Option<Pattern>,
     /// The lookups its templates and measures use; [`Term::LookupOutput`] indexes them.
     pub lookups: Vec<LookupUse>,
+    /// The elements that are counted, if not the item itself.
+    pub for_each: Option<ForEach>,
+    /// The treatment of items that do not fit: a value is missing or of a wrong type.
+    pub on_misfit: OnMisfit,
     /// The rollups that are counted into.
     pub into: Vec<RollupDestination>,
     /// The variables of the rollups' keys that take the value of another name.
@@ -47,6 +54,54 @@ pub struct RollupDestination {
     pub sort: BoundTemplate,
     /// When the rollup expires, if it does.
     pub expires: Option<RollupExpiry>,
+    /// The values of the key without which an item does not count in this rollup.
+    pub optional: Vec<Term>,
+}
+
+impl RollupDestination {
+    /// The values that the key is rendered from.
+    fn key_terms(&self) -> impl Iterator<Item = &Term> {
+        self.partition.terms().chain(self.sort.terms())
+    }
+}
+
+/// The elements that an aggregate counts: of a list, set or map.
+#[derive(Debug)]
+pub struct ForEach {
+    /// How the model calls an element; [`Term::Element`] is a value of it.
+    pub element: Arc<str>,
+    /// The list, set or map.
+    pub of: Term,
+    /// How many elements an item may have.
+    pub at_most: usize,
+}
+
+impl ForEach {
+    /// The name of a map's member, as a value of the element.
+    pub const KEY: &str = "key";
+    /// The value of a map's member.
+    pub const VALUE: &str = "value";
+}
+
+named_values! {
+    /// The treatment of an item that does not fit an aggregate: a value is missing or of a wrong type, for example.
+    #[derive(Default)]
+    pub enum OnMisfit {
+        /// The record is parked, or fails, as the function is configured.
+        #[default]
+        Park = "park",
+        /// The item does not count in this aggregate.
+        Skip = "skip",
+        /// The record fails, however the function is configured.
+        Fail = "fail",
+    }
+}
+
+impl OnMisfit {
+    /// Whether it is the default, which descriptions leave out.
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The time at which a rollup expires.
@@ -69,11 +124,34 @@ impl Aggregate {
         let conditions =
             self.when.iter().chain(self.measures.iter().filter_map(|measure| measure.when.as_ref()));
         conditions.for_each(|condition| condition.each_term(visit));
+        self.for_each.iter().for_each(|elements| visit(&elements.of));
         for destination in &self.into {
-            destination.partition.terms().chain(destination.sort.terms()).for_each(&mut *visit);
+            destination.key_terms().for_each(&mut *visit);
             destination.expires.iter().for_each(|expiry| visit(&expiry.of));
         }
         self.measures.iter().flat_map(|measure| measure.kind.terms()).for_each(visit);
+    }
+
+    /// How many rollups one item can count into.
+    #[must_use]
+    pub fn most_targets(&self) -> usize {
+        let most = self.for_each.as_ref().map_or(1, |elements| elements.at_most);
+        let most_of = |destination: &RollupDestination| {
+            if destination.key_terms().any(Term::is_of_element) { most } else { 1 }
+        };
+        self.into.iter().map(most_of).sum()
+    }
+
+    /// The values of rollup keys that may be absent, each once.
+    fn optional_names(&self, notation: &ModelNotation<'_>) -> Vec<String> {
+        let mut names = Vec::new();
+        for term in self.into.iter().flat_map(|destination| &destination.optional) {
+            let name = notation.term(term);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// Calls `visit` with every term that is read as a time, and how.
@@ -109,12 +187,23 @@ impl Aggregate {
         });
         AggregateDescription {
             of: model.entity_name(self.of),
+            for_each: self.for_each.as_ref().map(|elements| {
+                let ForEach { element, of, at_most } = elements;
+                format!("{element} of {}, at most {at_most}", notation.term(of))
+            }),
             when: self.when.as_ref().map(|when| notation.condition(when)),
+            on_misfit: self.on_misfit,
+            optional: self.optional_names(&notation),
             into: into.collect(),
             measures: self
                 .measures
                 .iter()
                 .map(|measure| (&measure.name, measure.describe(&notation)))
+                .collect(),
+            bins: self
+                .measures
+                .iter()
+                .filter_map(|measure| Some((&measure.name, measure.percentile_bins()?.describe())))
                 .collect(),
         }
     }
@@ -125,12 +214,24 @@ impl Aggregate {
 pub struct AggregateDescription {
     /// The entity whose items are counted.
     pub of: String,
+    /// The elements that are counted, if not the items themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<String>,
     /// The condition for an item to be counted.
     pub when: Option<String>,
+    /// The treatment of items that do not fit.
+    #[serde(skip_serializing_if = "OnMisfit::is_default")]
+    pub on_misfit: OnMisfit,
+    /// The values of rollup keys without which an item does not count in the rollup.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub optional: Vec<String>,
     /// By rollup: its key, with this entity's values.
     pub into: NamedList<String>,
     /// The measures that are counted.
     pub measures: NamedList<MeasureDescription>,
+    /// By measure: the bins of percentiles.
+    #[serde(skip_serializing_if = "NamedList::is_empty")]
+    pub bins: NamedList<Vec<PercentileBinDescription>>,
 }
 
 impl AggregateDescription {
@@ -147,7 +248,22 @@ impl AggregateDescription {
 }
 
 /// The keys of an aggregate.
-pub(super) const KEYS: [&str; 7] = ["name", "of", "lookup", "when", "into", "bind", "measures"];
+pub(super) const KEYS: [&str; 11] = [
+    "name",
+    "of",
+    "lookup",
+    "for_each",
+    "at_most",
+    "when",
+    "into",
+    "bind",
+    "optional",
+    "on_misfit",
+    "measures",
+];
+
+/// More elements than this are not in an item of 400 KB.
+const MAX_ELEMENTS: i64 = 10_000;
 
 /// Compiles an aggregate.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -167,6 +283,9 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     }
     let measures = measures.and_then(|value| reader::table(&settings.called("measures"), value, problems));
     let lookups = settings.texts("lookup", problems);
+    let on_misfit = read_named(settings, "on_misfit", problems).unwrap_or_default();
+    let optional = settings.texts("optional", problems);
+    let (elements, at_most) = (settings.pairs("for_each", problems), written_at_most(settings, problems));
     let bindings = BindingSettings::read(settings, problems);
     if let Some(name) = name {
         check_names(compiler, name, &into);
@@ -177,9 +296,11 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     check_bindings(compiler, owner, &bindings, &rollups);
     let mut context = compiler.context(owner, entity);
     let uses = context.lookups(&lookups);
+    let for_each = context.for_each(&elements, at_most);
     let when = context.pattern(owner, settings.get("when"));
-    let destinations =
+    let mut destinations: Vec<RollupDestination> =
         rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at, &bindings)).collect();
+    context.make_optional(&optional, &mut destinations);
     let mut compiled = Vec::new();
     for (name, value) in measures.map(entries).unwrap_or_default() {
         match measure::compile(&mut context, name, value) {
@@ -198,6 +319,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         of: entity.unwrap_or(0),
         when,
         lookups: uses,
+        for_each,
+        on_misfit,
         into: destinations,
         bindings: bindings.bindings(),
         measures: compiled.into_iter().filter_map(|measure| measure.measure).collect(),
@@ -229,6 +352,20 @@ fn check_names(compiler: &mut ModelCompiler<'_, '_>, name: Located<&str>, into: 
     }
 }
 
+/// How many elements an item may have, which `for_each` needs.
+fn written_at_most(settings: &SettingsTable<'_>, problems: &mut ProblemCollector<'_>) -> Option<usize> {
+    if settings.get("for_each").is_some() {
+        settings.require("at_most", problems);
+    }
+    let at_most = settings.integer("at_most", 1..=MAX_ELEMENTS, problems)?;
+    if settings.get("for_each").is_none() {
+        let message =
+            format!("{}: `at_most` limits the elements of `for_each`, which is missing", settings.owner);
+        problems.report(ProblemCode::UnfitElements, settings.at, message);
+    }
+    usize::try_from(at_most).ok()
+}
+
 /// Every binding is of a variable of the rollups' keys, in its format.
 fn check_bindings(
     compiler: &mut ModelCompiler<'_, '_>,
@@ -250,11 +387,77 @@ fn check_bindings(
 }
 
 impl EntityContext<'_, '_, '_> {
+    /// The elements that the aggregate counts; their name joins the scope.
+    fn for_each(
+        &mut self,
+        written: &[(Located<&str>, Located<&str>)],
+        at_most: Option<usize>,
+    ) -> Option<ForEach> {
+        let owner = format!("{}: `for_each`", self.owner);
+        let [(name, of)] = written else {
+            if let Some((second, _)) = written.get(1) {
+                let message = format!(
+                    "{owner}: an aggregate counts the elements of one attribute; declare another aggregate for `{}`",
+                    second.value
+                );
+                self.report(ProblemCode::UnfitElements, second.at, message);
+            }
+            return None;
+        };
+        self.compiler.check_name(&owner, *name);
+        let (scope, interner) = self.names();
+        if scope.resolve(name.value, interner).is_ok() {
+            let message = format!(
+                "{owner}: `{}` means something else already; give the element another name",
+                name.value
+            );
+            self.report(ProblemCode::UnfitElements, name.at, message);
+        }
+        let resolved = self.resolve(&owner, *of);
+        let element: Arc<str> = Arc::from(name.value);
+        let known_type = resolved.as_ref().and_then(|resolved| resolved.value_type.elements());
+        // Uses of an element of unknown type are not reported as well.
+        let element_type = known_type.unwrap_or(ElementType::Unknown);
+        self.element = Some(ScopeElement { name: Arc::clone(&element), element_type });
+        let resolved = resolved?;
+        if resolved.format != ValueFormat::Plain {
+            let message = format!("{owner}: `{}`: elements take no formats; leave it out", of.value);
+            self.report(ProblemCode::UnusableFormat, of.at, message);
+        } else if known_type.is_none() {
+            let described = resolved.value_type.described();
+            let message = format!("{owner}: `{}` is {described}; name a list, a set or a map", of.value);
+            self.report(ProblemCode::UnfitElements, of.at, message);
+        }
+        Some(ForEach { element, of: resolved.term, at_most: at_most? })
+    }
+
+    /// Notes the values that may be absent with the rollups whose keys need them.
+    fn make_optional(&mut self, names: &[Located<&str>], destinations: &mut [RollupDestination]) {
+        let owner = format!("{}: `optional`", self.owner);
+        for name in names {
+            let Some(resolved) = self.resolve(&owner, *name) else { continue };
+            let mut is_used = false;
+            for destination in &mut *destinations {
+                if destination.key_terms().any(|term| *term == resolved.term) {
+                    is_used = true;
+                    destination.optional.push(resolved.term.clone());
+                }
+            }
+            if !is_used {
+                let message = format!(
+                    "{owner}: no key of the aggregate's rollups has `{}`; name a value of a key, or remove it",
+                    name.value
+                );
+                self.report(ProblemCode::UnusedOptional, name.at, message);
+            }
+        }
+    }
+
     /// A rollup whose key's variables are bound to this entity's values.
     fn destination(&mut self, rollup: usize, at: usize, bindings: &BindingSettings<'_>) -> RollupDestination {
         let Some(compiled) = self.compiler.model.rollups.get(rollup) else {
             let (partition, sort) = (BoundTemplate::default(), BoundTemplate::default());
-            return RollupDestination { rollup, partition, sort, expires: None };
+            return RollupDestination { rollup, partition, sort, expires: None, optional: Vec::new() };
         };
         let (partition, sort) = (compiled.partition.clone(), compiled.sort.clone());
         let (variables, lifetime) = (compiled.variables.clone(), compiled.lifetime);
@@ -278,7 +481,7 @@ impl EntityContext<'_, '_, '_> {
             let ResolvedName { term: of, reading, format, .. } = resolved;
             Some(RollupExpiry { of, reading, format, after: lifetime.after })
         });
-        RollupDestination { rollup, partition, sort, expires }
+        RollupDestination { rollup, partition, sort, expires, optional: Vec::new() }
     }
 }
 
@@ -290,15 +493,10 @@ fn register_measures(
     rollups: &[(usize, usize)],
 ) {
     let aggregate = compiler.model.aggregates.len();
-    let averaged = measure::averaged(measures);
-    for CompiledMeasure { name, function, attributes, parts, .. } in measures {
+    for compiled in measures {
+        let CompiledMeasure { name, function, attributes, .. } = compiled;
         let owner = format!("{owner}: measure `{}`", name.value);
-        for part in parts.iter().flatten().filter(|part| !averaged.contains(&part.value)) {
-            let nearest = suggestion(part.value, averaged.iter().copied());
-            let message =
-                format!("{owner}: `{}` is not a count or sum of this aggregate{nearest}", part.value);
-            compiler.report(ProblemCode::UnfitAverage, part.at, message);
-        }
+        check_parts(compiler, &owner, compiled, measures);
         for (rollup, _) in rollups.iter().copied() {
             compiler.measures.extend(attributes.iter().map(|attribute| RollupMeasure {
                 rollup,
@@ -310,18 +508,67 @@ fn register_measures(
             if function.is_extreme() {
                 rollup.extremes.push(Arc::from(name.value));
             }
-            rollup.averages.extend(parts.map(|[sum, count]| AverageMeasure {
-                name: Arc::from(name.value),
-                sum: Arc::from(sum.value),
-                count: Arc::from(count.value),
-            }));
+            let rule = compiled.measure.as_ref().and_then(|measure| computed_rule(measure, measures));
+            rollup.computed.extend(rule.map(|rule| ComputedMeasure { name: Arc::from(name.value), rule }));
             if !function.is_additive() && rollup.shards > 1 {
                 let message = format!(
-                    "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min` or `avg`; count them into a rollup of their own",
+                    "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min`, `avg` or `percentile`; count them into a rollup of their own",
                     rollup.name
                 );
                 compiler.findings.report(ProblemCode::ShardedMeasure, name.at, message);
             }
         }
+    }
+}
+
+/// Reports parts of a computed measure that are not measures of the same aggregate, of the right kind.
+fn check_parts(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    compiled: &CompiledMeasure<'_>,
+    measures: &[CompiledMeasure<'_>],
+) {
+    match &compiled.parts {
+        ComputedParts::None => {}
+        ComputedParts::Average(parts) => {
+            let averaged = measure::averaged(measures);
+            for part in parts.iter().filter(|part| !averaged.contains(&part.value)) {
+                let nearest = suggestion(part.value, averaged.iter().copied());
+                let message =
+                    format!("{owner}: `{}` is not a count or sum of this aggregate{nearest}", part.value);
+                compiler.report(ProblemCode::UnfitAverage, part.at, message);
+            }
+        }
+        ComputedParts::Percentile(of) => {
+            let known = measure::with_percentiles(measures);
+            if !known.contains(&of.value) {
+                let nearest = suggestion(of.value, known.iter().copied());
+                let message = format!(
+                    "{owner}: `{}` is not a measure `percentiles` of this aggregate{nearest}",
+                    of.value
+                );
+                compiler.report(ProblemCode::UnfitPercentile, of.at, message);
+            }
+        }
+    }
+}
+
+/// How a rollup computes a measure from others of its aggregate; `None` if items contribute to it.
+fn computed_rule(measure: &Measure, measures: &[CompiledMeasure<'_>]) -> Option<ComputedRule> {
+    match &measure.kind {
+        MeasureKind::Average { sum, count } => {
+            Some(ComputedRule::Average { sum: Arc::clone(sum), count: Arc::clone(count) })
+        }
+        MeasureKind::Percentile { of, percent } => {
+            let measures = measures.iter().filter_map(|compiled| compiled.measure.as_ref());
+            let bins = measures.filter(|other| other.name == *of).find_map(Measure::percentile_bins)?;
+            Some(ComputedRule::Percentile { percent: percent.clone(), bins: Arc::clone(bins) })
+        }
+        MeasureKind::Count
+        | MeasureKind::Sum { .. }
+        | MeasureKind::Max(..)
+        | MeasureKind::Min(..)
+        | MeasureKind::Histogram { .. }
+        | MeasureKind::Percentiles { .. } => None,
     }
 }

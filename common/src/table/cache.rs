@@ -249,7 +249,7 @@ impl EntityContext<'_, '_, '_> {
             Term::Attribute(path) if resolved.format == ValueFormat::Plain => return Some(path),
             Term::Attribute(_) => "takes no format; name the attribute itself",
             Term::Key(_) => "is part of the item's key, which never changes",
-            Term::Derived(_) | Term::LookupOutput { .. } => {
+            Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => {
                 "is derived; name the attributes it is derived from"
             }
         };

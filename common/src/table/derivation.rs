@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::ProblemCode;
-use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
+use super::load::reader::{self, Located, RawValue, SettingsTable, WrittenFactor, entries};
 use super::load::scope::{EntityScope, ResolvedName, position};
 use super::load::suggestion::listed;
 use super::named::{NamedValue as _, named_values};
 use super::value_type::ValueType;
-use super::{ModelNotation, Template, Term, ValueFormat};
+use super::{ModelNotation, Template, Term, TimeReading, ValueFormat};
+use crate::record::Decimal;
 
 /// A value derived from attributes.
 #[derive(Debug)]
@@ -43,6 +44,64 @@ pub enum DerivationKind {
         /// Which of them is meant.
         variable: usize,
     },
+    /// The elements of a list, set or map, the characters of a text, the bytes of a binary value; absent if it is.
+    Size(Term),
+    /// One number minus another, exact; absent if either is.
+    Minus {
+        /// The number that is subtracted from.
+        from: NumberTerm,
+        /// The number that is subtracted.
+        subtracted: NumberTerm,
+    },
+    /// The seconds from one time to another, to the millisecond; negative if the other is earlier, absent if either is.
+    Duration {
+        /// The begin.
+        from: TimeTerm,
+        /// The end.
+        to: TimeTerm,
+    },
+}
+
+/// A time that a derived value is computed from.
+#[derive(Clone, Debug)]
+pub struct TimeTerm {
+    /// The value.
+    pub term: Term,
+    /// How it is read as a time.
+    pub reading: TimeReading,
+}
+
+impl TimeTerm {
+    fn describe(&self, notation: &ModelNotation<'_>) -> String {
+        let term = notation.term(&self.term);
+        if self.reading.is_declared() { format!("{term} ({})", self.reading) } else { term }
+    }
+}
+
+/// A number that a derived value is computed from.
+#[derive(Clone, Debug)]
+pub enum NumberTerm {
+    /// A value of the item.
+    Term(Term),
+    /// A number of the model.
+    Constant(Decimal),
+}
+
+impl NumberTerm {
+    /// The value of the item, if it is one.
+    fn term(&self) -> Option<&Term> {
+        match self {
+            Self::Term(term) => Some(term),
+            Self::Constant(_) => None,
+        }
+    }
+
+    fn describe(&self, notation: &ModelNotation<'_>) -> String {
+        match self {
+            Self::Term(term) => notation.term(term),
+            Self::Constant(number) => number.to_string(),
+        }
+    }
 }
 
 named_values! {
@@ -51,6 +110,9 @@ named_values! {
         Percent = "percent",
         First = "first",
         Part = "part",
+        Size = "size",
+        Minus = "minus",
+        Duration = "duration",
     }
 }
 
@@ -63,6 +125,9 @@ impl DerivationFunction {
             Self::Part => {
                 format!("an attribute and the key that it holds: [attribute, \"ORDER#{{{name}}}\"]")
             }
+            Self::Size => "one attribute: a list, set, map, text or binary".to_owned(),
+            Self::Minus => "two attributes or numbers: [number, number to subtract]".to_owned(),
+            Self::Duration => "two times: [begin, end]".to_owned(),
         }
     }
 }
@@ -73,6 +138,9 @@ impl DerivationKind {
             Self::Percent { .. } => DerivationFunction::Percent,
             Self::First(_) => DerivationFunction::First,
             Self::Part { .. } => DerivationFunction::Part,
+            Self::Size(_) => DerivationFunction::Size,
+            Self::Minus { .. } => DerivationFunction::Minus,
+            Self::Duration { .. } => DerivationFunction::Duration,
         }
     }
 
@@ -80,7 +148,9 @@ impl DerivationKind {
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
         let (pair, all): (_, &[Term]) = match self {
             Self::Percent { part, whole } => ([Some(part), Some(whole)], &[]),
-            Self::Part { of, .. } => ([Some(of), None], &[]),
+            Self::Part { of, .. } | Self::Size(of) => ([Some(of), None], &[]),
+            Self::Minus { from, subtracted } => ([from.term(), subtracted.term()], &[]),
+            Self::Duration { from, to } => ([Some(&from.term), Some(&to.term)], &[]),
             Self::First(terms) => ([None, None], terms),
         };
         pair.into_iter().flatten().chain(all)
@@ -89,9 +159,21 @@ impl DerivationKind {
     /// How it is computed, in words: `percent of score, total_questions`.
     #[must_use]
     pub fn describe(&self, notation: &ModelNotation<'_>) -> String {
-        let terms: Vec<String> = self.terms().map(|term| notation.term(term)).collect();
+        let terms: Vec<String> = match self {
+            Self::Minus { from, subtracted } => {
+                [from, subtracted].map(|number| number.describe(notation)).into()
+            }
+            Self::Duration { from, to } => [from, to].map(|time| time.describe(notation)).into(),
+            Self::Percent { .. } | Self::First(_) | Self::Part { .. } | Self::Size(_) => {
+                self.terms().map(|term| notation.term(term)).collect()
+            }
+        };
         let key = match self {
-            Self::Percent { .. } | Self::First(_) => String::new(),
+            Self::Percent { .. }
+            | Self::First(_)
+            | Self::Size(_)
+            | Self::Minus { .. }
+            | Self::Duration { .. } => String::new(),
             Self::Part { key, variables, variable, .. } => {
                 // Only the place of the variable that is meant is known.
                 let mark = |index: usize| Arc::from(if index == *variable { "this" } else { "_" });
@@ -152,10 +234,19 @@ fn derivation(
         return None;
     };
     let function = DerivationFunction::of_name(function)?;
+    if function == DerivationFunction::Minus {
+        let numbers = settings.factors(function.name(), problems);
+        let [from, subtracted] = numbers.as_slice() else {
+            return report_arguments(context, &settings, function, name);
+        };
+        let [from, subtracted] = [from, subtracted].map(|number| context.number_term(number));
+        let kind = from.zip(subtracted).map(|(from, subtracted)| DerivationKind::Minus { from, subtracted });
+        return Some((kind, ValueType::Number));
+    }
     let arguments = settings.texts(function.name(), problems);
     let compiled = match (function, arguments.as_slice()) {
         (DerivationFunction::Percent, [part, whole]) => {
-            let [part, whole] = [part, whole].map(|name| context.percentage_part(*name));
+            let [part, whole] = [part, whole].map(|name| context.computed_number(*name, "a percentage"));
             let kind = part.zip(whole).map(|(part, whole)| DerivationKind::Percent { part, whole });
             (kind, ValueType::Ratio)
         }
@@ -171,14 +262,36 @@ fn derivation(
             let kind = context.plain_value(*of).and_then(|of| context.part(name, of, *key));
             (kind, ValueType::Text)
         }
-        (DerivationFunction::Percent | DerivationFunction::First | DerivationFunction::Part, _) => {
-            let message =
-                format!("{}: `{}` takes {}", settings.owner, function.name(), function.arguments(name.value));
-            problems.report(ProblemCode::InvalidDerivation, name.at, message);
-            return None;
+        (DerivationFunction::Size, [of]) => (context.sized(*of).map(DerivationKind::Size), ValueType::Number),
+        (DerivationFunction::Duration, [from, to]) => {
+            let [from, to] = [from, to].map(|name| context.time_term(*name));
+            let kind = from.zip(to).map(|(from, to)| DerivationKind::Duration { from, to });
+            (kind, ValueType::Number)
         }
+        (
+            DerivationFunction::Percent
+            | DerivationFunction::First
+            | DerivationFunction::Part
+            | DerivationFunction::Size
+            | DerivationFunction::Minus
+            | DerivationFunction::Duration,
+            _,
+        ) => return report_arguments(context, &settings, function, name),
     };
     Some(compiled)
+}
+
+/// Reports the wrong number of arguments.
+fn report_arguments<T>(
+    context: &mut EntityContext<'_, '_, '_>,
+    settings: &SettingsTable<'_>,
+    function: DerivationFunction,
+    name: Located<&str>,
+) -> Option<T> {
+    let message =
+        format!("{}: `{}` takes {}", settings.owner, function.name(), function.arguments(name.value));
+    context.compiler.problems.report(ProblemCode::InvalidDerivation, name.at, message);
+    None
 }
 
 impl EntityContext<'_, '_, '_> {
@@ -192,14 +305,43 @@ impl EntityContext<'_, '_, '_> {
         Some(resolved)
     }
 
-    fn percentage_part(&mut self, name: Located<&str>) -> Option<Term> {
+    /// The number that `name` means; `result` is what it is a part of.
+    fn computed_number(&mut self, name: Located<&str>, result: &str) -> Option<Term> {
+        self.fitting(name, ValueType::is_numeric, &format!("{result} is of numbers")).map(|value| value.term)
+    }
+
+    fn number_term(&mut self, number: &WrittenFactor<'_>) -> Option<NumberTerm> {
+        match number {
+            WrittenFactor::Name(name) => self.computed_number(*name, "a difference").map(NumberTerm::Term),
+            WrittenFactor::Number(number) => Some(NumberTerm::Constant(number.clone())),
+        }
+    }
+
+    fn sized(&mut self, name: Located<&str>) -> Option<Term> {
+        let rule = "a size is of a list, set, map, text or binary";
+        self.fitting(name, ValueType::has_size, rule).map(|value| value.term)
+    }
+
+    fn time_term(&mut self, name: Located<&str>) -> Option<TimeTerm> {
+        let ResolvedName { term, reading, .. } =
+            self.fitting(name, ValueType::is_ordered, "a time is text or a number")?;
+        Some(TimeTerm { term, reading })
+    }
+
+    /// The value that `name` means; one of an unfit type is reported.
+    fn fitting(
+        &mut self,
+        name: Located<&str>,
+        fits: fn(ValueType) -> bool,
+        rule: &str,
+    ) -> Option<ResolvedName> {
         let resolved = self.plain_value(name)?;
-        if !resolved.value_type.is_numeric() {
+        if !fits(resolved.value_type) {
             let (owner, described) = (&self.owner, resolved.value_type.described());
-            let message = format!("{owner}: `{}` is {described}; a percentage is of numbers", name.value);
+            let message = format!("{owner}: `{}` is {described}; {rule}", name.value);
             self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         }
-        Some(resolved.term)
+        Some(resolved)
     }
 
     /// The part of a key at the variable that has the derived value's name.

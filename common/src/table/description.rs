@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     AggregateDescription, ArchiveScope, CacheDescription, DatasetDescription, EntityDescription,
-    LookupDescription, MirrorDescription, Model, NamedList, RollupDescription,
+    LookupDescription, MirrorDescription, Model, NamedList, RollupDescription, RollupKeys,
 };
 
 /// A model in words: what `afterwrite model show` prints and `afterwrite model diff` compares.
@@ -22,6 +22,9 @@ pub struct ModelDescription {
     pub entities: NamedList<EntityDescription>,
     /// The values that are looked up on other items.
     pub lookups: NamedList<LookupDescription>,
+    /// How values are written into the keys of rollups; absent if they are written as they are.
+    #[serde(skip_serializing_if = "RollupKeys::is_plain")]
+    pub rollup_keys: RollupKeys,
     /// The items that hold measures.
     pub rollups: NamedList<RollupDescription>,
     /// The aggregates, which count items into the rollups.
@@ -48,6 +51,7 @@ impl Model {
             tables: self.tables.iter().map(|table| (&table.name, table.describe())).collect(),
             entities: entities.map(|(index, entity)| (&entity.name, entity.describe(self, index))).collect(),
             lookups: self.lookups.iter().map(|lookup| (&lookup.name, lookup.describe(self))).collect(),
+            rollup_keys: self.rollup_keys,
             rollups: self.rollups.iter().map(|rollup| (&rollup.name, rollup.describe())).collect(),
             aggregates: self
                 .aggregates

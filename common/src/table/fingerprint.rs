@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Aggregate, Entity, LookupUse, Model, ModelNotation, Term};
+use super::{Aggregate, Entity, LookupUse, Model, ModelNotation, OnMisfit, Term};
 
 /// How much of the hash is kept, in bytes.
 const LENGTH: usize = 8;
@@ -46,9 +46,22 @@ impl ModelFacts<'_> {
         let notation = ModelNotation::of(model, aggregate.of, &aggregate.lookups);
         let when = aggregate.when.as_ref().map(|when| notation.condition(when)).unwrap_or_default();
         self.add(&["aggregate", &aggregate.name, &model.entity_name(aggregate.of), &when]);
+        let described = aggregate.describe(model);
+        if let Some(elements) = &described.for_each {
+            self.add(&["for each", &aggregate.name, elements]);
+        }
+        for optional in &described.optional {
+            self.add(&["optional", &aggregate.name, optional]);
+        }
+        if aggregate.on_misfit == OnMisfit::Skip {
+            self.add(&["skips misfits", &aggregate.name]);
+        }
         for measure in &aggregate.measures {
             let described = measure.describe(&notation).text;
             self.add(&["measure", &aggregate.name, &measure.name, &described]);
+        }
+        if !model.rollup_keys.is_plain() {
+            self.add(&["rollup keys", model.rollup_keys.name()]);
         }
         for (variable, name) in &aggregate.bindings {
             self.add(&["bind", &aggregate.name, variable, name]);

@@ -6,11 +6,13 @@ use toml::de::DeValue;
 
 use super::load::compiler::EntityContext;
 use super::load::problem::ProblemCode;
-use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
+use super::load::reader::{self, Located, RawValue, SettingsTable, WrittenFactor, entries};
 use super::load::suggestion::{listed, nearest};
 use super::named::{NamedValue as _, meant, named_values};
+use super::percentile::PercentileBins;
 use super::value_type::ValueType;
 use super::{ModelNotation, Pattern, Term, ValueFormat};
+use crate::record::Decimal;
 
 /// More bins than this make an item that nobody reads.
 pub(super) const MAX_BINS: i64 = 200;
@@ -18,7 +20,7 @@ pub(super) const MAX_BINS: i64 = 200;
 /// The contribution of an item to one attribute of a rollup.
 #[derive(Debug)]
 pub struct Measure {
-    /// The rollup's attribute; for a histogram, the beginning of the names in [`MeasureKind::Histogram::labels`].
+    /// The rollup's attribute; of a measure with bins, the beginning of their names.
     pub name: Arc<str>,
     /// The condition on the item.
     pub when: Option<Pattern>,
@@ -31,8 +33,13 @@ pub struct Measure {
 pub enum MeasureKind {
     /// One.
     Count,
-    /// The product of these numbers; nothing if one is absent.
-    Sum(Vec<Term>),
+    /// The product of some numbers; nothing if one is absent.
+    Sum {
+        /// The numbers of the item.
+        factors: Vec<Term>,
+        /// The product of the constants, if there are any.
+        constant: Option<Decimal>,
+    },
     /// The largest value ever seen, number or formatted text. Does not retract.
     Max(Term, ValueFormat),
     /// The smallest value ever seen, number or formatted text. Does not retract.
@@ -47,12 +54,26 @@ pub enum MeasureKind {
         /// The attributes of the bins, lowest first.
         labels: Vec<Arc<str>>,
     },
-    /// Nothing: the rollup computes it from these two of its measures. See [`super::AverageMeasure`].
+    /// Nothing: the rollup computes it from these two of its measures. See [`super::ComputedMeasure`].
     Average {
         /// The measure that is divided.
         sum: Arc<str>,
         /// The measure that it is divided by.
         count: Arc<str>,
+    },
+    /// One, in the bin that the value lies in: see [`PercentileBins`].
+    Percentiles {
+        /// The value.
+        of: Term,
+        /// The bins.
+        bins: Arc<PercentileBins>,
+    },
+    /// Nothing: the rollup computes it from the bins of another measure. See [`super::ComputedMeasure`].
+    Percentile {
+        /// The measure with the bins.
+        of: Arc<str>,
+        /// Which percentile: above 0, at most 100.
+        percent: Decimal,
     },
 }
 
@@ -71,6 +92,10 @@ named_values! {
         Histogram = "histogram",
         /// One measure divided by another.
         Average = "avg",
+        /// How many items there are in each range of a value; the ranges grow with the value.
+        Percentiles = "percentiles",
+        /// The value that a part of the items do not exceed.
+        Percentile = "percentile",
     }
 }
 
@@ -79,8 +104,8 @@ impl MeasureFunction {
     #[must_use]
     pub fn is_additive(self) -> bool {
         match self {
-            Self::Count | Self::Sum | Self::Histogram => true,
-            Self::Max | Self::Min | Self::Average => false,
+            Self::Count | Self::Sum | Self::Histogram | Self::Percentiles => true,
+            Self::Max | Self::Min | Self::Average | Self::Percentile => false,
         }
     }
 
@@ -89,7 +114,12 @@ impl MeasureFunction {
     pub fn is_extreme(self) -> bool {
         match self {
             Self::Max | Self::Min => true,
-            Self::Count | Self::Sum | Self::Histogram | Self::Average => false,
+            Self::Count
+            | Self::Sum
+            | Self::Histogram
+            | Self::Average
+            | Self::Percentiles
+            | Self::Percentile => false,
         }
     }
 
@@ -103,7 +133,12 @@ impl MeasureFunction {
     fn can_be_averaged(self) -> bool {
         match self {
             Self::Count | Self::Sum => true,
-            Self::Max | Self::Min | Self::Histogram | Self::Average => false,
+            Self::Max
+            | Self::Min
+            | Self::Histogram
+            | Self::Average
+            | Self::Percentiles
+            | Self::Percentile => false,
         }
     }
 
@@ -116,6 +151,8 @@ impl MeasureFunction {
             Self::Min => &["min", "when"],
             Self::Histogram => &["histogram", "width", "bins", "when"],
             Self::Average => &["avg", "over"],
+            Self::Percentiles => &["percentiles", "relative_error", "from", "to", "when"],
+            Self::Percentile => &["percentile", "of"],
         }
     }
 }
@@ -126,22 +163,25 @@ impl MeasureKind {
     pub fn function(&self) -> MeasureFunction {
         match self {
             Self::Count => MeasureFunction::Count,
-            Self::Sum(_) => MeasureFunction::Sum,
+            Self::Sum { .. } => MeasureFunction::Sum,
             Self::Max(..) => MeasureFunction::Max,
             Self::Min(..) => MeasureFunction::Min,
             Self::Histogram { .. } => MeasureFunction::Histogram,
             Self::Average { .. } => MeasureFunction::Average,
+            Self::Percentiles { .. } => MeasureFunction::Percentiles,
+            Self::Percentile { .. } => MeasureFunction::Percentile,
         }
     }
 
     /// The terms of the item that it is computed from.
     pub(super) fn terms(&self) -> &[Term] {
         match self {
-            Self::Count | Self::Average { .. } => &[],
-            Self::Sum(terms) => terms,
-            Self::Max(term, _) | Self::Min(term, _) | Self::Histogram { of: term, .. } => {
-                std::slice::from_ref(term)
-            }
+            Self::Count | Self::Average { .. } | Self::Percentile { .. } => &[],
+            Self::Sum { factors, .. } => factors,
+            Self::Max(term, _)
+            | Self::Min(term, _)
+            | Self::Histogram { of: term, .. }
+            | Self::Percentiles { of: term, .. } => std::slice::from_ref(term),
         }
     }
 
@@ -149,7 +189,12 @@ impl MeasureKind {
     pub(super) fn ordered(&self) -> Option<(&Term, ValueFormat)> {
         match self {
             Self::Max(term, format) | Self::Min(term, format) => Some((term, *format)),
-            Self::Count | Self::Sum(_) | Self::Histogram { .. } | Self::Average { .. } => None,
+            Self::Count
+            | Self::Sum { .. }
+            | Self::Histogram { .. }
+            | Self::Average { .. }
+            | Self::Percentiles { .. }
+            | Self::Percentile { .. } => None,
         }
     }
 
@@ -159,8 +204,10 @@ impl MeasureKind {
         let function = self.function().name();
         match self {
             Self::Count => function.to_owned(),
-            Self::Sum(factors) => {
-                let factors: Vec<String> = factors.iter().map(|factor| notation.term(factor)).collect();
+            Self::Sum { factors, constant } => {
+                let factors = factors.iter().map(|factor| notation.term(factor));
+                let factors: Vec<String> =
+                    factors.chain(constant.as_ref().map(ToString::to_string)).collect();
                 format!("{function} of {}", factors.join(" · "))
             }
             Self::Max(term, format) | Self::Min(term, format) => {
@@ -170,21 +217,47 @@ impl MeasureKind {
                 format!("{function} of {}, {} bins of {width}", notation.term(of), labels.len())
             }
             Self::Average { sum, count } => format!("{sum} ÷ {count}"),
+            Self::Percentiles { of, bins } => {
+                let [from, to] =
+                    bins.range().map_or_else(Default::default, |range| range.map(ToString::to_string));
+                let (count, error) = (bins.labels.len(), &bins.relative_error);
+                format!(
+                    "{function} of {}, {count} bins from {from} to {to}, relative error {error}",
+                    notation.term(of)
+                )
+            }
+            Self::Percentile { of, percent } => format!("{function} {percent} of {of}"),
         }
     }
 }
 
 impl Measure {
-    /// The rollup's attributes that hold it: one, or the bins of a histogram.
+    /// The rollup's attributes that hold it: one, or one for each bin.
     #[must_use]
     pub fn attributes(&self) -> &[Arc<str>] {
         match &self.kind {
             MeasureKind::Histogram { labels, .. } => labels,
+            MeasureKind::Percentiles { bins, .. } => &bins.labels,
             MeasureKind::Count
-            | MeasureKind::Sum(_)
+            | MeasureKind::Sum { .. }
             | MeasureKind::Max(..)
             | MeasureKind::Min(..)
-            | MeasureKind::Average { .. } => std::slice::from_ref(&self.name),
+            | MeasureKind::Average { .. }
+            | MeasureKind::Percentile { .. } => std::slice::from_ref(&self.name),
+        }
+    }
+
+    /// The bins of percentiles.
+    pub(super) fn percentile_bins(&self) -> Option<&Arc<PercentileBins>> {
+        match &self.kind {
+            MeasureKind::Percentiles { bins, .. } => Some(bins),
+            MeasureKind::Count
+            | MeasureKind::Sum { .. }
+            | MeasureKind::Max(..)
+            | MeasureKind::Min(..)
+            | MeasureKind::Histogram { .. }
+            | MeasureKind::Average { .. }
+            | MeasureKind::Percentile { .. } => None,
         }
     }
 
@@ -218,10 +291,20 @@ pub(super) struct CompiledMeasure<'d> {
     pub(super) function: MeasureFunction,
     /// The rollup's attributes of it.
     pub(super) attributes: Vec<Arc<str>>,
-    /// The measures that an average divides, and by which.
-    pub(super) parts: Option<[Located<&'d str>; 2]>,
+    /// The measures that it is computed from.
+    pub(super) parts: ComputedParts<'d>,
     /// `None` if a name in it is not defined.
     pub(super) measure: Option<Measure>,
+}
+
+/// The measures of the same aggregate that a measure is computed from.
+pub(super) enum ComputedParts<'d> {
+    /// Items contribute to it.
+    None,
+    /// The measure that an average divides, and by which.
+    Average([Located<&'d str>; 2]),
+    /// The bins of a percentile.
+    Percentile(Located<&'d str>),
 }
 
 impl<'d> CompiledMeasure<'d> {
@@ -233,7 +316,7 @@ impl<'d> CompiledMeasure<'d> {
     ) -> Self {
         let attribute: Arc<str> = Arc::from(name.value);
         let measure = kind.map(|kind| Measure { name: Arc::clone(&attribute), when, kind });
-        Self { name, function, attributes: vec![attribute], parts: None, measure }
+        Self { name, function, attributes: vec![attribute], parts: ComputedParts::None, measure }
     }
 }
 
@@ -285,14 +368,7 @@ pub(super) fn compile<'d>(
             Some(CompiledMeasure::new(name, function, Some(MeasureKind::Count), when))
         }
         MeasureFunction::Sum => {
-            let factors = settings.required_texts("sum", problems);
-            if settings.is_empty_list("sum") {
-                let message = format!("{}: `sum` is empty; name an attribute", settings.owner);
-                problems.report(ProblemCode::EmptySetting, name.at, message);
-            }
-            let factors = factors.into_iter();
-            let terms = factors.filter_map(|name| context.number(&settings.owner, name, function));
-            let kind = MeasureKind::Sum(terms.collect());
+            let kind = context.sum(&settings, name.at);
             Some(CompiledMeasure::new(name, function, Some(kind), when))
         }
         MeasureFunction::Max | MeasureFunction::Min => {
@@ -318,7 +394,27 @@ pub(super) fn compile<'d>(
             let over = settings.required_text("over", problems)?;
             let kind = MeasureKind::Average { sum: Arc::from(sum.value), count: Arc::from(over.value) };
             Some(CompiledMeasure {
-                parts: Some([sum, over]),
+                parts: ComputedParts::Average([sum, over]),
+                ..CompiledMeasure::new(name, function, Some(kind), when)
+            })
+        }
+        MeasureFunction::Percentiles => {
+            let kind = context.percentiles(&settings, name);
+            let labels = kind.as_ref().map(|(_, bins)| bins.labels.clone()).unwrap_or_default();
+            let kind = kind.and_then(|(of, bins)| Some(MeasureKind::Percentiles { of: of?, bins }));
+            Some(CompiledMeasure { attributes: labels, ..CompiledMeasure::new(name, function, kind, when) })
+        }
+        MeasureFunction::Percentile => {
+            let percent = settings.decimal("percentile", problems);
+            let of = settings.required_text("of", problems)?;
+            let percent = percent?;
+            if percent.sign().is_le() || percent > Decimal::from(100) {
+                let message = format!("{}: `percentile` must be above 0 and at most 100", settings.owner);
+                problems.report(ProblemCode::NumberOutOfRange, name.at, message);
+            }
+            let kind = MeasureKind::Percentile { of: Arc::from(of.value), percent };
+            Some(CompiledMeasure {
+                parts: ComputedParts::Percentile(of),
                 ..CompiledMeasure::new(name, function, Some(kind), when)
             })
         }
@@ -331,6 +427,12 @@ pub(super) fn averaged<'d>(measures: &[CompiledMeasure<'d>]) -> Vec<&'d str> {
     measures.map(|measure| measure.name.value).collect()
 }
 
+/// The measures of an aggregate that have bins of percentiles.
+pub(super) fn with_percentiles<'d>(measures: &[CompiledMeasure<'d>]) -> Vec<&'d str> {
+    let measures = measures.iter().filter(|measure| measure.function == MeasureFunction::Percentiles);
+    measures.map(|measure| measure.name.value).collect()
+}
+
 /// The attributes of a histogram's bins: the name and the bin's lower bound, padded to one length.
 fn bin_labels(name: &str, width: i64, bins: i64) -> Vec<Arc<str>> {
     let digits = (width * (bins - 1)).to_string().len();
@@ -338,6 +440,61 @@ fn bin_labels(name: &str, width: i64, bins: i64) -> Vec<Arc<str>> {
 }
 
 impl EntityContext<'_, '_, '_> {
+    fn sum(&mut self, settings: &SettingsTable<'_>, at: usize) -> MeasureKind {
+        let problems = &mut *self.compiler.problems;
+        let written = settings.factors("sum", problems);
+        if settings.is_empty_list("sum") {
+            let message = format!("{}: `sum` is empty; name an attribute", settings.owner);
+            problems.report(ProblemCode::EmptySetting, at, message);
+        }
+        let (mut factors, mut constant) = (Vec::new(), None::<Decimal>);
+        for factor in written {
+            match factor {
+                WrittenFactor::Name(name) => {
+                    factors.extend(self.number(&settings.owner, name, MeasureFunction::Sum));
+                }
+                WrittenFactor::Number(number) => {
+                    let product = constant.as_ref().map_or(Ok(number.clone()), |known| known.times(&number));
+                    match product {
+                        Ok(product) => constant = Some(product),
+                        Err(_) => {
+                            let message = format!(
+                                "{}: the product of the constants exceeds 38 digits; use smaller ones",
+                                settings.owner
+                            );
+                            self.report(ProblemCode::NumberOutOfRange, at, message);
+                        }
+                    }
+                }
+            }
+        }
+        MeasureKind::Sum { factors, constant }
+    }
+
+    /// The value of percentiles, and their bins.
+    fn percentiles(
+        &mut self,
+        settings: &SettingsTable<'_>,
+        name: Located<&str>,
+    ) -> Option<(Option<Term>, Arc<PercentileBins>)> {
+        let problems = &mut *self.compiler.problems;
+        let of = settings.required_text("percentiles", problems);
+        let mut number = |name| {
+            settings.require(name, problems);
+            settings.decimal(name, problems)
+        };
+        let [relative_error, from, to] = ["relative_error", "from", "to"].map(&mut number);
+        let of = of.and_then(|of| self.number(&settings.owner, of, MeasureFunction::Percentiles));
+        match PercentileBins::new(name.value, relative_error?, [from?, to?]) {
+            Ok(bins) => Some((of, Arc::new(bins))),
+            Err(problem) => {
+                let message = format!("{}: {problem}", settings.owner);
+                self.report(ProblemCode::UnusableBins, name.at, message);
+                None
+            }
+        }
+    }
+
     fn number(&mut self, owner: &str, name: Located<&str>, function: MeasureFunction) -> Option<Term> {
         let resolved = self.resolve(owner, name)?;
         let takes_ratios = function == MeasureFunction::Histogram;

@@ -1,5 +1,6 @@
 //! Mirrors, copies of a rollup's measures on an application's item: `[[mirrors]]`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -12,7 +13,7 @@ use super::load::scope::{interned_path, position};
 use super::load::suggestion::suggestion;
 use super::named_list::NamedList;
 use super::template::split_format;
-use super::{InternedPath, LookupUse, Model, Rollup, Term, TimeReading, ValueFormat};
+use super::{ComputedMeasure, InternedPath, LookupUse, Model, Rollup, Term, TimeReading, ValueFormat};
 use crate::record::AttributePath;
 
 /// The names of a path: DynamoDB's limit. A copy at such a path still fits into the expressions of one write.
@@ -78,6 +79,18 @@ impl MirrorDescription {
 }
 
 impl Mirror {
+    /// The values of the variables of the item's key, from the key of the rollup that it shows; `None` if that is not the rollup's key.
+    #[must_use]
+    pub fn item_values<'k>(
+        &self,
+        rollup: &Rollup,
+        partition: &'k str,
+        sort: &'k str,
+    ) -> Option<Vec<Cow<'k, str>>> {
+        let values = rollup.values(partition, sort)?;
+        self.item_variables.iter().map(|index| values.get(*index).cloned()).collect()
+    }
+
     /// The mirrored attributes in words, by `<entity>.<attribute>`.
     pub fn describe(&self, model: &Model) -> impl Iterator<Item = (String, MirrorDescription)> {
         let rollup = model.rollups.get(self.from).map(|rollup| rollup.name.to_string()).unwrap_or_default();
@@ -429,8 +442,8 @@ fn register_shown(rollup: &mut Rollup, mirror: usize, attributes: &[MirroredAttr
     rollup.mirrors.push(mirror);
     for MirroredAttribute { measure, .. } in attributes {
         rollup.shown.push(Arc::clone(measure));
-        let parts = rollup.averages.iter().filter(|average| average.name == *measure);
-        let parts = parts.flat_map(|average| [Arc::clone(&average.sum), Arc::clone(&average.count)]);
+        let computed = rollup.computed.iter().filter(|computed| computed.name == *measure);
+        let parts: Vec<Arc<str>> = computed.flat_map(ComputedMeasure::parts).collect();
         rollup.shown.extend(parts);
     }
 }

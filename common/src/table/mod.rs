@@ -148,7 +148,9 @@ mod named;
 mod named_list;
 mod notation;
 mod pattern;
+mod percentile;
 mod rollup;
+mod rollup_keys;
 mod schema;
 mod source_table;
 mod template;
@@ -162,12 +164,12 @@ mod value_type;
 
 use std::sync::Arc;
 
-pub use aggregate::{Aggregate, AggregateDescription, RollupDestination, RollupExpiry};
+pub use aggregate::{Aggregate, AggregateDescription, ForEach, OnMisfit, RollupDestination, RollupExpiry};
 pub use binding::KeyBinding;
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
 pub use column_type::ColumnType;
 pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory, SavedQuery};
-pub use derivation::{Derivation, DerivationKind};
+pub use derivation::{Derivation, DerivationKind, NumberTerm, TimeTerm};
 pub use description::ModelDescription;
 pub use duration::duration;
 pub use entity::{Entity, EntityDescription, KeyPattern, OnExpiry};
@@ -181,10 +183,13 @@ pub use mirror::{Mirror, MirrorDescription, MirroredAttribute};
 pub use named_list::NamedList;
 pub use notation::ModelNotation;
 pub use pattern::{Operand, Pattern};
-pub use rollup::{AverageMeasure, Rollup, RollupDescription, RollupLifetime};
+pub use percentile::{PercentileBinDescription, PercentileBins};
+pub use rollup::{ComputedMeasure, ComputedRule, Rollup, RollupDescription, RollupLifetime};
+pub use rollup_keys::RollupKeys;
+pub(crate) use rollup_keys::{escaped, unescaped};
 pub use source_table::{KeySchema, KeyType, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
-pub use term::{BoundPiece, BoundTemplate, InternedPath, Term};
+pub use term::{BoundPiece, BoundTemplate, ElementPath, InternedPath, Term};
 pub use time_bucket::TimeBucket;
 pub use time_format::TimeFormat;
 pub use time_reading::{TimeNotation, TimeReading};
@@ -209,6 +214,8 @@ pub struct Model {
     pub lookups: Vec<Lookup>,
     /// The items that hold measures.
     pub rollups: Vec<Rollup>,
+    /// How values are written into their keys.
+    pub rollup_keys: RollupKeys,
     /// The aggregates, which count items into the rollups.
     pub aggregates: Vec<Aggregate>,
     /// The copies of measures on applications' items.

@@ -42,6 +42,7 @@ impl<'m> ModelNotation<'m> {
                 let derivation = self.entity.and_then(|entity| entity.derivations.get(*index));
                 name(derivation.map(|derivation| &derivation.name))
             }
+            Term::Element(path) => path.to_string(),
             Term::LookupOutput { lookup, output } => {
                 let lookup = self.lookups.get(*lookup).and_then(|key| self.model.lookups.get(key.lookup));
                 name(lookup.and_then(|lookup| lookup.outputs.get(*output)))
@@ -101,10 +102,14 @@ mod tests {
             tables.t.key = ["pk"]
             [entities.thing]
             key = {{ pk = "THING#{{id}}" }}
-            attributes = {{ x = "any", m = "M", part = "N", whole = "N", at = "S", owner = "S" }}
+            attributes = {{ x = "any", m = "M", part = "N", whole = "N", at = "S", owner = "S", tags = "SS" }}
             derive.percent = {{ percent = ["part", "whole"] }}
             derive.either = {{ first = ["x", "at"] }}
             derive.owner_id = {{ part = ["owner", "HOUSE#{{house}}#OWNER#{{owner_id}}"] }}
+            derive.count = {{ size = "tags" }}
+            derive.rest = {{ minus = ["whole", "part"] }}
+            derive.less = {{ minus = [10, "part"] }}
+            derive.age = {{ duration = ["at", "x"] }}
             [rollups.all]
             key = {{ PK = "ALL#{{at:day}}", SK = "ROLLUP" }}
             [[aggregates]]
@@ -150,6 +155,8 @@ mod tests {
         for (written, expected) in [
             ("\"count\"", "count"),
             ("{ sum = [\"part\", \"whole\"] }", "sum of part · whole"),
+            ("{ sum = [2, \"part\", 2.5] }", "sum of part · 5"),
+            ("{ sum = 5 }", "sum of 5"),
             ("{ max = \"at:day\" }", "max of at:day"),
             ("{ min = \"part\" }", "min of part"),
             ("{ histogram = \"percent\", width = 10, bins = 10 }", "histogram of percent, 10 bins of 10"),
@@ -167,7 +174,15 @@ mod tests {
             .collect();
         assert_eq!(
             described,
-            ["percent of part, whole", "first of x, at", "part of owner, which is HOUSE#{_}#OWNER#{this}"]
+            [
+                "percent of part, whole",
+                "first of x, at",
+                "part of owner, which is HOUSE#{_}#OWNER#{this}",
+                "size of tags",
+                "minus of whole, part",
+                "minus of 10, part",
+                "duration of at, x"
+            ]
         );
         assert_eq!(entity.key.partition.written(&entity.variables), "THING#{id}");
         let rollup = &model.rollups[0];

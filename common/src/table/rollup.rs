@@ -1,5 +1,6 @@
 //! Rollups, the items of the state table that hold measures: `[rollups.<name>]`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use super::load::problem::ProblemCode;
 use super::load::reader::{self, SettingsTable, place};
 use super::load::scope::{base_name, position};
 use super::load::suggestion::suggestion;
-use super::{Template, TemplatePiece, ValueFormat};
+use super::percentile::PercentileBins;
+use super::{RollupKeys, Template, TemplatePiece, ValueFormat};
+use crate::record::Decimal;
 
 /// The key attributes of the state table.
 pub(super) const STATE_KEY: [&str; 2] = ["PK", "SK"];
@@ -30,17 +33,19 @@ pub struct Rollup {
     pub sort: Template,
     /// The names of the keys' variables, formats included (`bought_at:day`).
     pub variables: Vec<Arc<str>>,
-    /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor averages.
+    /// How values are written into its keys.
+    pub keys: RollupKeys,
+    /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor computed measures.
     pub shards: u32,
     /// When its items expire, if they do.
     pub lifetime: Option<RollupLifetime>,
     /// Measures computed from others; each needs the rollup to be read before it is written.
-    pub averages: Vec<AverageMeasure>,
+    pub computed: Vec<ComputedMeasure>,
     /// The measures that are `max` or `min`; these too need the rollup to be read.
     pub extremes: Vec<Arc<str>>,
     /// The mirrors of it: indexes into [`super::Model::mirrors`].
     pub mirrors: Vec<usize>,
-    /// The measures that, when they change, change what a mirror shows: those shown, and the parts of averages shown.
+    /// The measures that, when they change, change what a mirror shows: those shown, and what these are computed from.
     pub shown: Vec<Arc<str>>,
     /// The other rollups that may be the same item, holding other measures: indexes into [`super::Model::rollups`].
     pub overlaps: Vec<usize>,
@@ -55,22 +60,76 @@ pub struct RollupLifetime {
     pub variable: usize,
 }
 
-/// The average of a sum over a count: rounded half to even at 6 decimal places, absent at a count of 0.
+/// Decimal places that an average is rounded to.
+const AVERAGE_PLACES: u8 = 6;
+
+/// A measure that a rollup computes from its other measures.
 #[derive(Debug)]
-pub struct AverageMeasure {
+pub struct ComputedMeasure {
     /// The measure it is stored as.
     pub name: Arc<str>,
-    /// The measure that is divided.
-    pub sum: Arc<str>,
-    /// The measure it is divided by.
-    pub count: Arc<str>,
+    /// How it is computed.
+    pub rule: ComputedRule,
+}
+
+/// How a measure is computed from others.
+#[derive(Debug)]
+pub enum ComputedRule {
+    /// The average of a sum over a count: rounded half to even at 6 decimal places, absent at a count of 0.
+    Average {
+        /// The measure that is divided.
+        sum: Arc<str>,
+        /// The measure it is divided by.
+        count: Arc<str>,
+    },
+    /// The estimate of a percentile; absent if the bins are empty.
+    Percentile {
+        /// Which percentile.
+        percent: Decimal,
+        /// The bins.
+        bins: Arc<PercentileBins>,
+    },
+}
+
+impl ComputedMeasure {
+    /// The measures that it is computed from.
+    #[must_use]
+    pub fn parts(&self) -> Vec<Arc<str>> {
+        match &self.rule {
+            ComputedRule::Average { sum, count } => vec![Arc::clone(sum), Arc::clone(count)],
+            ComputedRule::Percentile { bins, .. } => bins.labels.clone(),
+        }
+    }
+
+    /// Its value, from the values of the measures that it is computed from; `None` if it is absent.
+    #[must_use]
+    pub fn value(&self, value_of: impl Fn(&Arc<str>) -> Option<Decimal>) -> Option<Decimal> {
+        match &self.rule {
+            ComputedRule::Average { sum, count } => {
+                value_of(sum)?.divided_by(&value_of(count)?, AVERAGE_PLACES)
+            }
+            ComputedRule::Percentile { percent, bins } => bins.percentile(percent, value_of),
+        }
+    }
 }
 
 impl Rollup {
     /// Whether it must be read, computed and written on its `rev`, because `ADD` cannot do it.
     #[must_use]
     pub fn is_computed(&self) -> bool {
-        !self.averages.is_empty() || !self.extremes.is_empty()
+        !self.computed.is_empty() || !self.extremes.is_empty()
+    }
+
+    /// Whether a measure is `max` or `min`: it moves in one direction only.
+    #[must_use]
+    pub fn has_extreme(&self, measure: &str) -> bool {
+        self.extremes.iter().any(|extreme| **extreme == *measure)
+    }
+
+    /// Whether a measure is not a sum of contributions: an extreme, or computed from others.
+    #[must_use]
+    pub fn has_computed(&self, measure: &str) -> bool {
+        self.computed.iter().any(|computed| *computed.name == *measure) || self.has_extreme(measure)
     }
 
     /// Whether a change of this measure changes what a mirror shows.
@@ -79,18 +138,57 @@ impl Rollup {
         self.shown.iter().any(|shown| **shown == *measure)
     }
 
+    /// Separates the partition key of a sharded rollup from the number of the shard.
+    pub const SHARD: &'static str = "#SHARD#";
+
     /// Whether an item with this key (without the shard) can be of this rollup.
     #[must_use]
     pub fn has_key(&self, partition: &str, sort: &str) -> bool {
+        self.parse(partition, sort).is_some()
+    }
+
+    /// Whether an item that is stored with this key can be of this rollup.
+    #[must_use]
+    pub fn has_stored_key(&self, partition: &str, sort: &str) -> bool {
+        self.has_key(self.unsharded(partition), sort)
+    }
+
+    /// The partition key of a stored item without the shard, if this rollup is sharded.
+    #[must_use]
+    pub fn unsharded<'k>(&self, partition: &'k str) -> &'k str {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match partition.rsplit_once(Self::SHARD) {
+            Some((unsharded, shard)) if self.shards > 1 && is_number(shard) => unsharded,
+            Some(_) | None => partition,
+        }
+    }
+
+    /// The values of its variables in a key without the shard; `None` if the key is not of this rollup.
+    #[must_use]
+    pub fn values<'k>(&self, partition: &'k str, sort: &'k str) -> Option<Vec<Cow<'k, str>>> {
+        let bindings = self.parse(partition, sort)?;
+        bindings.into_iter().map(|value| value.map(|value| self.keys.value(value))).collect()
+    }
+
+    /// The partition key, without a shard, and the sort key of these values, which are aligned with its variables.
+    #[must_use]
+    pub fn key(&self, values: &[impl AsRef<str>]) -> (String, String) {
+        let written: Vec<_> = values.iter().map(|value| self.keys.written(value.as_ref())).collect();
+        (self.partition.render(&written), self.sort.render(&written))
+    }
+
+    fn parse<'k>(&self, partition: &'k str, sort: &'k str) -> Option<Vec<Option<&'k str>>> {
         let mut bindings = vec![None; self.variables.len()];
-        self.partition.parse(partition, &mut bindings) && self.sort.parse(sort, &mut bindings)
+        let is_parsed =
+            self.partition.parse(partition, &mut bindings) && self.sort.parse(sort, &mut bindings);
+        is_parsed.then_some(bindings)
     }
 
     /// The partition key of its items; those of a sharded rollup have their shard's number appended.
     pub(super) fn stored_partition(&self) -> Template {
         let mut partition = self.partition.clone();
         if self.shards > 1 {
-            partition.pieces.push(TemplatePiece::Literal(Arc::from("#SHARD#")));
+            partition.pieces.push(TemplatePiece::Literal(Arc::from(Self::SHARD)));
             partition.pieces.push(TemplatePiece::Variable(self.variables.len(), ValueFormat::Plain));
         }
         partition
@@ -135,7 +233,9 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let mut variables = Vec::new();
     let templates = compiler.key(owner, &key, ("the state table", &STATE_KEY), *at, &mut variables);
     let lifetime = lifetime(compiler, settings, templates.is_some().then_some(&variables));
-    let mut templates = templates.into_iter().flatten();
+    let keys = compiler.model.rollup_keys;
+    let templates = templates.into_iter().flatten();
+    let mut templates = templates.map(|template| Template { separator: keys.separator(), ..template });
     compiler.places.rollups.push(*at);
     compiler.places.lifetimes.push(lifetime.map_or(*at, |(_, at)| at));
     compiler.model.rollups.push(Rollup {
@@ -143,6 +243,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         partition: templates.next().unwrap_or_default(),
         sort: templates.next().unwrap_or_default(),
         variables,
+        keys,
         shards: u32::try_from(shards).unwrap_or(1),
         lifetime: lifetime.map(|(lifetime, _)| lifetime),
         ..Rollup::default()

@@ -1,5 +1,6 @@
 //! Where the values in templates, measures and conditions come from.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::ValueFormat;
@@ -21,6 +22,25 @@ pub enum Term {
         /// Which of its outputs: an index into [`super::Lookup::outputs`].
         output: usize,
     },
+    /// A value of the element that an aggregate with `for_each` counts.
+    Element(ElementPath),
+}
+
+/// A value of an element: the element itself, or what is within it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElementPath {
+    /// How the model calls the element.
+    pub element: Arc<str>,
+    /// The names within, outermost first. Of a member of a map, the first is [`super::ForEach::KEY`] or [`super::ForEach::VALUE`].
+    pub within: Vec<Arc<str>>,
+}
+
+/// As the model writes it: `line.sku`.
+impl fmt::Display for ElementPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.element)?;
+        self.within.iter().try_for_each(|name| write!(f, ".{name}"))
+    }
 }
 
 impl Term {
@@ -28,7 +48,7 @@ impl Term {
     pub(super) fn is_key(&self) -> bool {
         match self {
             Self::Key(_) => true,
-            Self::Attribute(_) | Self::Derived(_) | Self::LookupOutput { .. } => false,
+            Self::Attribute(_) | Self::Derived(_) | Self::LookupOutput { .. } | Self::Element(_) => false,
         }
     }
 
@@ -42,7 +62,15 @@ impl Term {
     pub(super) fn lookup_output(&self) -> Option<(usize, usize)> {
         match self {
             Self::LookupOutput { lookup, output } => Some((*lookup, *output)),
-            Self::Key(_) | Self::Attribute(_) | Self::Derived(_) => None,
+            Self::Key(_) | Self::Attribute(_) | Self::Derived(_) | Self::Element(_) => None,
+        }
+    }
+
+    /// Whether it is a value of an element.
+    pub(super) fn is_of_element(&self) -> bool {
+        match self {
+            Self::Element(_) => true,
+            Self::Key(_) | Self::Attribute(_) | Self::Derived(_) | Self::LookupOutput { .. } => false,
         }
     }
 
@@ -50,7 +78,7 @@ impl Term {
     pub(super) fn derivation(&self) -> Option<usize> {
         match self {
             Self::Derived(index) => Some(*index),
-            Self::Key(_) | Self::Attribute(_) | Self::LookupOutput { .. } => None,
+            Self::Key(_) | Self::Attribute(_) | Self::LookupOutput { .. } | Self::Element(_) => None,
         }
     }
 
@@ -58,7 +86,7 @@ impl Term {
     pub(super) fn attribute(&self) -> Option<&InternedPath> {
         match self {
             Self::Attribute(path) => Some(path),
-            Self::Key(_) | Self::Derived(_) | Self::LookupOutput { .. } => None,
+            Self::Key(_) | Self::Derived(_) | Self::LookupOutput { .. } | Self::Element(_) => None,
         }
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn check(
 ) {
     for (name, written) in times {
         let owner = format!("{}: the time `{}`", entity.owner, name.value);
-        let names = NameScope { entity: scope, outputs: &[] };
+        let names = NameScope { entity: scope, outputs: &[], element: None };
         // An attribute that only `times` names need not be decoded.
         let problem = match names.resolve(name.value, &mut AttributeInterner::default()) {
             Err(problem) => problem,

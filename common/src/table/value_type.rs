@@ -26,7 +26,11 @@ impl DeclaredType {
             Self::Number => ValueType::Number,
             Self::Bool => ValueType::Bool,
             Self::Map => ValueType::Map,
-            Self::List | Self::TextSet | Self::NumberSet | Self::BinarySet | Self::Binary => ValueType::Other,
+            Self::List => ValueType::Other(CollectionType::List),
+            Self::TextSet => ValueType::Other(CollectionType::Texts),
+            Self::NumberSet => ValueType::Other(CollectionType::Numbers),
+            Self::BinarySet => ValueType::Other(CollectionType::Binaries),
+            Self::Binary => ValueType::Other(CollectionType::Binary),
             Self::Any => ValueType::Any,
         }
     }
@@ -41,13 +45,52 @@ pub(super) enum ValueType {
     Bool,
     Map,
     /// A list, a set or binary: conditions can test it, but it is not a single value.
-    Other,
+    Other(CollectionType),
     Any,
     /// A derived percentage: never declared.
     Ratio,
 }
 
+/// The types that conditions can test and that are not single values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CollectionType {
+    List,
+    Texts,
+    Numbers,
+    Binaries,
+    /// Not a collection.
+    Binary,
+}
+
+/// The elements of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ElementType {
+    /// Of a list or set: values of this type.
+    Value(ValueType),
+    /// Of a map: its members.
+    Entry,
+    /// Of a value of any type.
+    Unknown,
+}
+
 impl ValueType {
+    /// Its elements; `None` if it has none.
+    pub(super) fn elements(self) -> Option<ElementType> {
+        match self {
+            Self::Map => Some(ElementType::Entry),
+            Self::Any => Some(ElementType::Unknown),
+            Self::Other(CollectionType::List) => Some(ElementType::Value(Self::Any)),
+            Self::Other(CollectionType::Texts) => Some(ElementType::Value(Self::Text)),
+            Self::Other(CollectionType::Numbers) => Some(ElementType::Value(Self::Number)),
+            Self::Other(CollectionType::Binaries) => {
+                Some(ElementType::Value(Self::Other(CollectionType::Binary)))
+            }
+            Self::Other(CollectionType::Binary) | Self::Text | Self::Number | Self::Bool | Self::Ratio => {
+                None
+            }
+        }
+    }
+
     /// As the end of "`x` is …".
     pub(super) fn described(self) -> &'static str {
         match self {
@@ -55,7 +98,7 @@ impl ValueType {
             Self::Number => "a number",
             Self::Bool => "a boolean",
             Self::Map => "a map",
-            Self::Other => "a list, set or binary",
+            Self::Other(_) => "a list, set or binary",
             Self::Any => "of any type",
             Self::Ratio => "a percentage",
         }
@@ -67,7 +110,7 @@ impl ValueType {
             Self::Text => Some(DeclaredType::Text.name()),
             Self::Number => Some(DeclaredType::Number.name()),
             Self::Bool => Some(DeclaredType::Bool.name()),
-            Self::Map | Self::Other | Self::Any | Self::Ratio => None,
+            Self::Map | Self::Other(_) | Self::Any | Self::Ratio => None,
         }
     }
 
@@ -75,7 +118,7 @@ impl ValueType {
     pub(super) fn is_numeric(self) -> bool {
         match self {
             Self::Number | Self::Any => true,
-            Self::Text | Self::Bool | Self::Map | Self::Other | Self::Ratio => false,
+            Self::Text | Self::Bool | Self::Map | Self::Other(_) | Self::Ratio => false,
         }
     }
 
@@ -83,7 +126,15 @@ impl ValueType {
     pub(super) fn is_textual(self) -> bool {
         match self {
             Self::Text | Self::Any => true,
-            Self::Number | Self::Bool | Self::Map | Self::Other | Self::Ratio => false,
+            Self::Number | Self::Bool | Self::Map | Self::Other(_) | Self::Ratio => false,
+        }
+    }
+
+    /// Whether it may have elements, characters or bytes.
+    pub(super) fn has_size(self) -> bool {
+        match self {
+            Self::Text | Self::Map | Self::Other(_) | Self::Any => true,
+            Self::Number | Self::Bool | Self::Ratio => false,
         }
     }
 
@@ -91,7 +142,7 @@ impl ValueType {
     pub(super) fn has_members(self) -> bool {
         match self {
             Self::Map | Self::Any => true,
-            Self::Text | Self::Number | Self::Bool | Self::Other | Self::Ratio => false,
+            Self::Text | Self::Number | Self::Bool | Self::Other(_) | Self::Ratio => false,
         }
     }
 

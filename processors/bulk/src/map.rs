@@ -255,7 +255,7 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
     fn add_outcome(&mut self, outcome: &CommitOutcome) -> Result<()> {
         let mut failures = outcome.failures.iter().map(|failure| &failure.error);
         // An item that cannot be counted is reported; anything else is an error of the step, which is repeated.
-        if let Some(error) = failures.find(|error| !error.kind().is_poison()) {
+        if let Some(error) = failures.find(|error| !error.kind().concerns_item()) {
             return Err(error.restated());
         }
         self.add("reconciled", outcome.totals.reconciled);

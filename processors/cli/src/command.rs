@@ -108,7 +108,7 @@ enum Command {
         after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml"
     )]
     Template(TemplateCommand),
-    /// Check, show, explain and compare table models, without AWS.
+    /// Propose, check, show, explain and compare table models.
     #[command(
         subcommand,
         after_help = "Examples:\n  afterwrite model check my-model.toml\n  afterwrite model show\n  afterwrite model explain my-model.toml --item item.json"
@@ -160,9 +160,11 @@ fn exit_code(result: &Result<bool, Error>) -> u8 {
             ErrorKind::Event
             | ErrorKind::Stream
             | ErrorKind::Record
+            | ErrorKind::Misfit
             | ErrorKind::Unavailable
             | ErrorKind::Conflict
             | ErrorKind::Rejected
+            | ErrorKind::Unreadable
             | ErrorKind::State,
         ) => COULD_NOT_FINISH,
     }
@@ -242,6 +244,10 @@ mod tests {
             "verify --recheck f --only a=b",
             "repair",
             "model test",
+            "model init",
+            "model init --table t --from f",
+            "model init --table t --key a",
+            "model init --from f --sample 0",
             "invoke",
             "invoke --event e --dry-run",
             "invoke --event e --deployed --items i",
@@ -274,6 +280,8 @@ mod tests {
             "model check m --json",
             "model show",
             "model schema --out f",
+            "model init --table t --sample 10 --out f",
+            "model init --from f --key a,b",
             "model explain m --item - --given a=b --table t",
             "model diff a b --items e=5",
             "model test d --model m --json",

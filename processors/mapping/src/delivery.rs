@@ -279,9 +279,11 @@ fn failed_invocation(error: Error) -> Result<InvocationOutcome> {
         // Not the fault of a record, and a retry does not help.
         ErrorKind::Event | ErrorKind::Stream | ErrorKind::Model | ErrorKind::Configuration => Err(error),
         ErrorKind::Record
+        | ErrorKind::Misfit
         | ErrorKind::Unavailable
         | ErrorKind::Conflict
         | ErrorKind::Rejected
+        | ErrorKind::Unreadable
         | ErrorKind::State => Ok(InvocationOutcome::failed(error.to_string())),
     }
 }

@@ -17,6 +17,7 @@
 //! | [`stream_filters`] | which records of a stream invoke a function |
 //! | [`cost`] | what a deployment costs a month |
 //! | [`doctor`] | a deployment judged, with what to change |
+//! | [`inference`] | a model from a sample of a table's items |
 //! | [`jobs`] | long work that can be watched, paused, resumed and throttled |
 
 pub mod backfill;
@@ -24,6 +25,7 @@ pub mod cost;
 mod cursor;
 pub mod doctor;
 pub mod fixture;
+pub mod inference;
 pub mod input;
 pub mod invocation;
 pub mod item_json;

@@ -87,8 +87,9 @@ pub(crate) fn contribute_equally(model: &Model, one: &ItemContributions, other: 
     let known = |contribution: &&Contribution| has_aggregate(model, contribution);
     let mut left: Vec<&Contribution> = one.by_aggregate.iter().filter(known).collect();
     let mut right: Vec<&Contribution> = other.by_aggregate.iter().filter(known).collect();
-    left.sort_by(|a, b| a.aggregate.cmp(&b.aggregate));
-    right.sort_by(|a, b| a.aggregate.cmp(&b.aggregate));
+    // An aggregate that counts elements has a contribution for each rollup.
+    left.sort_by_key(|contribution| (&contribution.aggregate, &contribution.targets));
+    right.sort_by_key(|contribution| (&contribution.aggregate, &contribution.targets));
     left.len() == right.len() && left.iter().zip(&right).all(|(one, other)| are_equal(one, other))
 }
 

@@ -89,13 +89,11 @@ impl TenantFilter {
         outputs.get(output).is_some_and(|value| self.has_value(value))
     }
 
-    /// Whether a rollup with this key is the tenant's alone: its key has the variable with this value.
+    /// Whether a rollup that is stored with this key is the tenant's alone: its key has the variable with this value.
     pub(crate) fn owns_rollup(&self, rollup: &Rollup, partition: &str, sort: &str) -> bool {
-        let mut values = vec![None; rollup.variables.len()];
-        let is_parsed =
-            rollup.partition.parse(partition, &mut values) && rollup.sort.parse(sort, &mut values);
-        let mut variables = rollup.variables.iter().zip(values);
-        is_parsed && variables.any(|(name, value)| **name == *self.variable && value == Some(&self.value))
+        let values = rollup.values(rollup.unsharded(partition), sort);
+        let mut variables = rollup.variables.iter().zip(values.into_iter().flatten());
+        variables.any(|(name, value)| **name == *self.variable && *value == *self.value)
     }
 
     fn by_lookup(

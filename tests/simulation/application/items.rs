@@ -80,12 +80,21 @@ impl SimulatedApplication {
 
     pub(super) fn event(&mut self) -> Item {
         let kind = self.random.pick(&["in", "out"]).copied().unwrap_or("");
+        let id = text(format!("EVENT#{}", self.random.below(5)));
+        let shop = text(self.random.below(SHOPS).to_string());
+        let whole = self.random.below(12);
         let mut attributes = vec![
-            ("id", text(format!("EVENT#{}", self.random.below(5)))),
-            ("shop_id", text(self.random.below(SHOPS).to_string())),
+            ("id", id),
+            ("shop_id", shop),
             ("kind", text(kind)),
-            ("whole", self.integer(12)),
+            ("whole", number(&whole.to_string())),
+            // A misfit of the aggregate of weights, which skips it.
+            ("weight", if whole % 5 == 4 { text("heavy") } else { number(&whole.to_string()) }),
         ];
+        if !whole.is_multiple_of(4) {
+            let labels = (0..whole % 4).map(|label| format!("l{}", (whole + label) % 5).into());
+            attributes.push(("labels", AttributeValue::Ss(labels.collect())));
+        }
         if self.random.chance(800) {
             attributes.push(("part", self.integer(15)));
         }

@@ -24,7 +24,7 @@ const UNCHECKED_SECONDS: i64 = 15 * 60;
 /// From this age an expiry may be too old to be settled: 35 days minus the product's tolerance minus the clocks' skew.
 const TOO_OLD_SECONDS: i64 = 35 * 86_400 - 20 * 60;
 /// The computed measures.
-const COMPUTED: [&str; 6] = ["score_average", "best", "worst", "highest", "lowest", "peak"];
+const COMPUTED: [&str; 7] = ["score_average", "score_median", "best", "worst", "highest", "lowest", "peak"];
 const OWN_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
 
 /// Checks what holds at every moment: each rollup is the sum of the ledger's entries and the settled contributions.
@@ -63,6 +63,7 @@ pub(crate) fn check_all<S: Store + 'static>(run: &SimulationRun<S>) -> Vec<Strin
     let settled = settled_sums(run, &state.remembered, &mut problems);
     problems.extend(check_recount(&state, &items, &settled, generation, now));
     problems.extend(check_averages(&state));
+    problems.extend(check_medians(&state));
     problems.extend(check_extremes(run, &state, &items));
     problems.extend(check_mirrors(&state, &items));
     problems.extend(check_own_writes(run));
@@ -324,6 +325,17 @@ fn check_averages(state: &StateTable) -> Vec<String> {
             let (wanted, found) =
                 (oracle::average(&of("score_sum"), &of("visits")), stored(item, "score_average"));
             (wanted != found).then(|| format!("{}: the average is {found:?}, not {wanted:?}", target.0))
+        })
+        .collect()
+}
+
+fn check_medians(state: &StateTable) -> Vec<String> {
+    let shops = state.rollups.iter().filter(|(target, _)| target.0.starts_with("SHOP#"));
+    shops
+        .filter_map(|(target, item)| {
+            let (wanted, found) =
+                (oracle::median(|bin| state.number(target, bin)), stored(item, "score_median"));
+            (wanted != found).then(|| format!("{}: the median is {found:?}, not {wanted:?}", target.0))
         })
         .collect()
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::entry::{CLOCK_TOLERANCE, LedgerEntry};
-use crate::record::{ChangeRecord, Position, Timestamp};
+use super::marker::StoredMarker;
+use crate::record::{ChangeRecord, Timestamp};
 
 /// How long tombstones and expiry markers are kept.
 pub(crate) const TOMBSTONE_LIFETIME: Duration = Duration::from_secs(35 * 24 * 60 * 60);
@@ -47,14 +48,6 @@ impl RecordDecision {
     }
 }
 
-/// A marker of an expiry in the state table.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct StoredMarker<'r> {
-    pub(crate) position: Position<'r>,
-    /// Whether the expiry is parked; otherwise it is settled.
-    pub(crate) is_parked: bool,
-}
-
 /// Decides on `records`, which belong to one item and are ordered by position.
 ///
 /// `markers` are those of the item's expiries that are stored. `settles` decides whether an expiry is settled. `is_item_read` means that the item was
@@ -86,7 +79,7 @@ pub(crate) fn decide(
             decision.needing_item.push(index);
         }
         let marker = markers.iter().find(|marker| marker.position == record.position);
-        if record.expired && settles(record) && marker.is_none_or(|marker| marker.is_parked) {
+        if record.expired && settles(record) && marker.is_none_or(|marker| !marker.is_settled()) {
             // The transaction that settles an expiry advances the entry past it. So an expiry that the entry has not
             // passed was never settled, even if its marker would be gone. Nor was a parked one.
             let is_certain = !is_too_old(record) || marker.is_some() || (entry.is_some() && !is_counted);

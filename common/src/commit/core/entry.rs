@@ -49,10 +49,10 @@ pub(crate) struct ParkedPosition<'r> {
     pub(crate) reason: Cow<'r, str>,
 }
 
-const POSITION: &str = "position";
-const GENERATION: &str = "generation";
-const CONTRIBUTIONS: &str = "contributions";
-const AS_OF: &str = "as_of";
+pub(super) const POSITION: &str = "position";
+pub(super) const GENERATION: &str = "generation";
+pub(super) const CONTRIBUTIONS: &str = "contributions";
+pub(super) const AS_OF: &str = "as_of";
 const FINGERPRINT: &str = "model";
 
 impl<'r> LedgerEntry<'r> {
@@ -112,7 +112,7 @@ impl LedgerEntry<'_> {
     /// Reads the item that [`LedgerEntry::encode`] made.
     ///
     /// # Errors
-    /// [`ErrorKind::State`] if the item is not a ledger entry.
+    /// [`ErrorKind::Unreadable`] if the item is not a ledger entry.
     pub(crate) fn decode(item: &Item, targets: &mut RollupTargets) -> Result<LedgerEntry<'static>> {
         let integer =
             |name: &str| item.get(name).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
@@ -125,7 +125,7 @@ impl LedgerEntry<'_> {
         let (current, left) = decode_contributions(text(CONTRIBUTIONS)?, targets)
             .map_err(|cause| unreadable_entry(CONTRIBUTIONS).caused_by(cause))?;
         Ok(LedgerEntry {
-            position: Position::parse(text(POSITION)?)?,
+            position: parse_position(text(POSITION)?, POSITION)?,
             rev: counter(keys::REV)?,
             generation: counter(GENERATION)?,
             fingerprint: item.get(FINGERPRINT).and_then(AttributeValue::as_text).unwrap_or_default().into(),
@@ -196,9 +196,15 @@ impl ParkedPosition<'_> {
         format!("{} {}", self.position.to_text(), self.reason)
     }
 
-    fn parse(text: &str) -> Result<ParkedPosition<'static>> {
+    pub(crate) fn into_owned(self) -> ParkedPosition<'static> {
+        let (position, reason) = (self.position.into_owned(), Cow::Owned(self.reason.into_owned()));
+        ParkedPosition { position, reason }
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<ParkedPosition<'static>> {
         let (position, reason) = text.split_once(' ').ok_or_else(|| unreadable_entry(keys::BEHIND))?;
-        Ok(ParkedPosition { position: Position::parse(position)?, reason: Cow::Owned(reason.to_owned()) })
+        let position = parse_position(position, keys::BEHIND)?;
+        Ok(ParkedPosition { position, reason: Cow::Owned(reason.to_owned()) })
     }
 }
 
@@ -317,8 +323,12 @@ fn decode_contributions(
     Ok((current, left))
 }
 
+fn parse_position(text: &str, attribute: &'static str) -> Result<Position<'static>> {
+    Position::parse(text).map_err(|cause| unreadable_entry(attribute).caused_by(cause))
+}
+
 fn unreadable_entry(attribute: &'static str) -> Error {
-    Error::new(ErrorKind::State, "a ledger entry cannot be read")
+    Error::new(ErrorKind::Unreadable, "a ledger entry cannot be read")
         .with("attribute", attribute)
         .hint("Only Afterwrite may write the ledger. Delete the entry, then run `afterwrite backfill`, `verify` and `repair`: the item is counted again, and its rollups are set to the sums of the ledger")
 }

@@ -17,11 +17,13 @@
 //! the item cannot be counted as its table has it.
 
 use super::StepContext;
-use super::decide::{RecordDecision, StoredMarker, decide};
-use super::entry::LedgerEntry;
+use super::decide::{RecordDecision, decide};
+use super::entry::{LedgerEntry, ParkedPosition};
 use super::lookups::LookupResults;
+use super::marker::StoredMarker;
 use super::plan::{ItemPlan, ItemPlanner};
 use super::records::{DeliveredRecords, RecordFailure, SourceItem};
+use super::unreadable::UnreadableEntry;
 
 use crate::effect::ItemKey;
 use crate::entity::{ItemCandidates, SourceKey};
@@ -51,6 +53,8 @@ pub(crate) enum ItemState<'r> {
 pub(crate) enum CountBasis {
     /// Its records.
     Records(RecordDecision),
+    /// Nothing: its entry cannot be read, so its records are parked.
+    Unreadable,
     /// The item as its table has it, if it exists, and when it was read.
     Table { image: Option<Image<'static>>, at: Timestamp },
 }
@@ -107,6 +111,8 @@ pub(crate) struct LedgerItem<'r> {
     pub(crate) state: ItemState<'r>,
     /// The entry as it is stored, as far as known.
     pub(crate) entry: Option<LedgerEntry<'r>>,
+    /// The entry as it is stored, if it cannot be read.
+    pub(crate) unreadable: Option<Box<UnreadableEntry>>,
     /// The entry's key; set from reading the entry until writing it.
     pub(crate) entry_key: Option<ItemKey>,
     /// The markers that are stored, as far as known.
@@ -152,6 +158,7 @@ impl<'r> LedgerItem<'r> {
             records: DeliveredRecords::new(item.records),
             state: ItemState::Unread,
             entry: None,
+            unreadable: None,
             entry_key: None,
             markers: Vec::new(),
             reconciliation: Reconciliation::Unneeded,
@@ -198,6 +205,7 @@ impl<'r> LedgerItem<'r> {
             }
             (ItemState::Planned(plan), ItemInput::Committed) => self.apply(*plan, context, targets),
             (ItemState::Planned(_), ItemInput::Refused { entry, markers }) => {
+                self.markers.retain(|known| markers.iter().all(|new| new.position != known.position));
                 self.markers.extend(markers);
                 match entry {
                     Some(entry) => self.learn_entry(entry, context, targets),
@@ -230,10 +238,11 @@ impl<'r> LedgerItem<'r> {
         context: StepContext<'_>,
         targets: &mut RollupTargets,
     ) -> ItemState<'r> {
-        match stored.map(|item| LedgerEntry::decode(&item, targets)).transpose() {
-            Ok(entry) => self.entry = entry,
-            Err(error) => return ItemState::Failed(error),
-        }
+        (self.entry, self.unreadable) = match stored.map(|item| (LedgerEntry::decode(&item, targets), item)) {
+            None => (None, None),
+            Some((Ok(entry), _)) => (Some(entry), None),
+            Some((Err(error), item)) => (None, Some(Box::new(UnreadableEntry::new(item, error)))),
+        };
         if let Some(entry) = &self.entry {
             let is_other = entry.generation == context.core.model.generation
                 && !entry.fingerprint.is_empty()
@@ -244,6 +253,9 @@ impl<'r> LedgerItem<'r> {
                 || self.may_be_counted_by_reconciliation(entry);
         }
         let next = self.decide(context);
+        if self.unreadable.is_some() {
+            return next;
+        }
         let open = if let ItemState::AwaitingLookup(CountBasis::Records(decision)) = &next {
             decision.uncounted.len()
         } else {
@@ -255,6 +267,11 @@ impl<'r> LedgerItem<'r> {
 
     /// Decides which records must be counted.
     pub(super) fn decide(&mut self, context: StepContext<'_>) -> ItemState<'r> {
+        self.note_unreadable();
+        if let Some(unreadable) = &self.unreadable {
+            let error = unreadable.error.restated();
+            return self.decide_unreadable(&error, context);
+        }
         let decision = self.decision(context);
         self.old_expiries = decision.too_old_expiries.len();
         // The last image of a removed item settles its expiry, and offers outputs to the lookups of other items.
@@ -311,6 +328,7 @@ impl<'r> LedgerItem<'r> {
             self.table_image.clone_from(image);
         }
         let work = match &basis {
+            CountBasis::Unreadable => self.work_of_unreadable(),
             CountBasis::Records(decision) => self.work_of_records(decision, lookups, context, targets),
             CountBasis::Table { image, at } => {
                 match self.work_of_table(image.as_ref(), *at, lookups, context, targets) {
@@ -321,7 +339,7 @@ impl<'r> LedgerItem<'r> {
         };
         if work.is_empty() {
             return match basis {
-                CountBasis::Records(_) => ItemState::Committed,
+                CountBasis::Records(_) | CountBasis::Unreadable => ItemState::Committed,
                 CountBasis::Table { .. } => {
                     self.reconciliation = Reconciliation::Done;
                     self.decide(context)
@@ -346,7 +364,8 @@ impl<'r> LedgerItem<'r> {
     ) -> ItemState<'r> {
         context.tally.ledger_writes.add(1);
         context.tally.folded.add_len(plan.records.len().saturating_sub(1));
-        let was_behind = self.entry.as_ref().and_then(|entry| entry.behind.as_ref());
+        context.tally.skipped.add(plan.skipped);
+        let was_behind = self.behind();
         let is_parked = plan.entry.behind.is_some() && plan.entry.behind.as_ref() != was_behind;
         let parked_expiries = plan.markers.iter().filter(|marker| marker.parked.is_some()).count();
         context.tally.parked.add_len(usize::from(is_parked) + parked_expiries);
@@ -355,10 +374,12 @@ impl<'r> LedgerItem<'r> {
         self.changed_targets.extend(self.entry.iter().flat_map(|entry| &entry.left));
         for marker in plan.markers {
             self.markers.retain(|known| known.position != marker.position);
-            let is_parked = marker.parked.is_some();
-            self.markers.push(StoredMarker { position: marker.position, is_parked });
+            self.markers.push(StoredMarker::written(marker.position, marker.parked));
         }
-        self.entry = Some(plan.entry);
+        match &mut self.unreadable {
+            Some(unreadable) => unreadable.behind = plan.entry.behind.map(ParkedPosition::into_owned),
+            None => self.entry = Some(plan.entry),
+        }
         if self.must_reconcile() {
             context.tally.reconciled.add(1);
             self.reconciliation = Reconciliation::Done;
@@ -466,7 +487,8 @@ impl<'r> LedgerItem<'r> {
                 let expired = decision.expiries.iter().filter_map(|index| self.records.old_image(*index));
                 uncounted.map(|image| -> &Image<'_> { image }).chain(expired).collect()
             }
-            ItemState::Unread
+            ItemState::AwaitingLookup(CountBasis::Unreadable)
+            | ItemState::Unread
             | ItemState::NeedsItem
             | ItemState::Planned(_)
             | ItemState::Committed
@@ -492,7 +514,7 @@ impl<'r> LedgerItem<'r> {
         let is_looked_up = self.is_looked_up();
         let reconciled = match &self.state {
             ItemState::AwaitingLookup(CountBasis::Table { image, .. }) => image.as_ref(),
-            ItemState::AwaitingLookup(CountBasis::Records(_))
+            ItemState::AwaitingLookup(CountBasis::Records(_) | CountBasis::Unreadable)
             | ItemState::Unread
             | ItemState::NeedsItem
             | ItemState::Planned(_)

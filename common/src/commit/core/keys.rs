@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::effect::{ItemKey, KeyAttribute};
 use crate::entity::SourceKey;
-use crate::projection::{LookupKey, RollupTarget};
+use crate::projection::{LookupKey, MAX_PARTITION_KEY, MAX_SORT_KEY, RollupTarget};
 use crate::record::{Item, Position};
 use crate::table::Model;
 use crate::{Error, ErrorKind, Result};
@@ -36,9 +36,6 @@ pub(crate) const BEHIND: &str = "behind";
 const LEDGER: &str = "LEDGER#";
 /// The beginning of the partition keys of operations' items, which the loader reserves.
 const OPERATIONS: &str = "AFTERWRITE#";
-/// DynamoDB's limits on key values, in bytes.
-const MAX_PARTITION_KEY: usize = 2048;
-const MAX_SORT_KEY: usize = 1024;
 /// Separates a source item's sort key from the position of its expiry.
 const EXPIRED: &str = "#EXPIRED#";
 /// Precedes the hash of a truncated key.
@@ -171,10 +168,7 @@ impl StateKeys {
     /// A rollup's key. It is never truncated, because readers must find it; `None` if it is empty or exceeds DynamoDB's
     /// limits.
     pub(crate) fn rollup(&self, target: &RollupTarget) -> Option<ItemKey> {
-        let partition = target.partition_key();
-        let fits = (1..=MAX_PARTITION_KEY).contains(&partition.len())
-            && (1..=MAX_SORT_KEY).contains(&target.sort.len());
-        fits.then(|| self.key(partition, target.sort.as_ref().to_owned()))
+        target.has_valid_key().then(|| self.key(target.partition_key(), target.sort.as_ref().to_owned()))
     }
 
     /// The key of any item of the state table.

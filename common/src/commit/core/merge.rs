@@ -1,6 +1,6 @@
 //! The sum of partial rollups: items of one rollup that were counted apart from each other, each over a part of the source items.
 //!
-//! Additions commute, so counts and sums of the parts are added, exactly. `max` and `min` of the parts are compared; averages are computed
+//! Additions commute, so counts and sums of the parts are added, exactly. `max` and `min` of the parts are compared; averages and percentiles are computed
 //! from the merged sums. The result is the item that one ledger would have left, except for its `rev`: see [`RollupMerger::finish`].
 
 use std::borrow::Cow;
@@ -9,15 +9,12 @@ use std::sync::Arc;
 
 use super::keys;
 use super::pack::RollupUpdate;
-use super::rollup::{average_change, beats};
+use super::rollup::computed_change;
 use crate::effect::update::updated;
 use crate::projection::ExtremeRule;
 use crate::record::{AttributeValue, Decimal, Item};
-use crate::table::{MeasureKind, Model, Rollup};
+use crate::table::{MeasureKind, Model};
 use crate::{Error, ErrorKind, Result};
-
-/// Separates the partition key of a sharded rollup from the number of the shard.
-const SHARD: &str = "#SHARD#";
 
 /// How the values of an attribute in two parts become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +77,7 @@ impl RollupMerger {
             let merged = match self.merge_of(&rollups, &name)? {
                 AttributeMerge::Computed => continue,
                 AttributeMerge::Extreme(rule) => {
-                    if !beats(rule, &value, known) {
+                    if !rule.prefers(&value, known) {
                         continue;
                     }
                     value
@@ -92,7 +89,7 @@ impl RollupMerger {
         Ok(())
     }
 
-    /// Completes a sum: averages are computed, and `first_revision` is added to `rev`.
+    /// Completes a sum: averages and percentiles are computed, and `first_revision` is added to `rev`.
     ///
     /// Copies of the rollup (mirrors) carry its `rev`, and an older one never replaces a newer one. A rollup of a new state table must
     /// therefore continue above every `rev` that copies of its predecessor can have.
@@ -101,8 +98,8 @@ impl RollupMerger {
     /// As [`RollupMerger::add`].
     pub fn finish(&self, sum: &mut Item, first_revision: i64) -> Result<()> {
         for rollup in self.rollups_of(sum)? {
-            for average in self.model.rollups.get(rollup).map_or(&[][..], |rollup| &rollup.averages) {
-                let change = average_change(average, &RollupUpdate::default(), Some(sum));
+            for computed in self.model.rollups.get(rollup).map_or(&[][..], |rollup| &rollup.computed) {
+                let change = computed_change(computed, &RollupUpdate::default(), Some(sum));
                 *sum = updated(std::mem::take(sum), &[change])
                     .map_err(|reason| Error::new(ErrorKind::Rejected, reason))?;
             }
@@ -117,10 +114,8 @@ impl RollupMerger {
     fn rollups_of(&self, item: &Item) -> Result<Vec<usize>> {
         let text = |name: &str| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default();
         let (partition, sort) = (text("PK"), text("SK"));
-        let unsharded = partition.rsplit_once(SHARD).map_or(partition, |(partition, _)| partition);
-        let has_key =
-            |rollup: &Rollup| rollup.has_key(if rollup.shards > 1 { unsharded } else { partition }, sort);
-        let rollups = self.model.rollups.iter().enumerate().filter(|(_, rollup)| has_key(rollup));
+        let rollups = self.model.rollups.iter().enumerate();
+        let rollups = rollups.filter(|(_, rollup)| rollup.has_stored_key(partition, sort));
         let rollups: Vec<usize> = rollups.map(|(index, _)| index).collect();
         if rollups.is_empty() {
             return Err(Error::new(ErrorKind::State, "a partial rollup has a key of no rollup of the model")
@@ -151,10 +146,13 @@ impl RollupMerger {
 impl AttributeMerge {
     fn of(kind: &MeasureKind) -> Self {
         match kind {
-            MeasureKind::Count | MeasureKind::Sum(_) | MeasureKind::Histogram { .. } => Self::Sum,
+            MeasureKind::Count
+            | MeasureKind::Sum { .. }
+            | MeasureKind::Histogram { .. }
+            | MeasureKind::Percentiles { .. } => Self::Sum,
             MeasureKind::Max(..) => Self::Extreme(ExtremeRule::Largest),
             MeasureKind::Min(..) => Self::Extreme(ExtremeRule::Smallest),
-            MeasureKind::Average { .. } => Self::Computed,
+            MeasureKind::Average { .. } | MeasureKind::Percentile { .. } => Self::Computed,
         }
     }
 }

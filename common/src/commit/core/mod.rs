@@ -10,6 +10,7 @@ mod evaluate;
 pub(crate) mod item;
 pub(crate) mod keys;
 pub(crate) mod lookups;
+pub(crate) mod marker;
 mod merge;
 pub(crate) mod pack;
 mod parking;
@@ -17,6 +18,7 @@ pub(crate) mod plan;
 mod reconciliation;
 pub(crate) mod records;
 pub(crate) mod rollup;
+pub(crate) mod unreadable;
 
 use std::sync::Arc;
 
@@ -103,7 +105,7 @@ impl LedgerCore {
     /// The most rollups that one state of such an item counts into.
     pub(crate) fn most_rollups(&self, item: &LedgerItem<'_>) -> usize {
         let rollups = |identity: &ItemIdentity<'_, '_>| {
-            self.aggregates_of(identity.entity).map(|aggregate| aggregate.into.len()).sum::<usize>()
+            self.aggregates_of(identity.entity).map(Aggregate::most_targets).sum::<usize>()
         };
         item.candidates.iter().map(rollups).max().unwrap_or(0)
     }

@@ -282,6 +282,7 @@ mod tests {
             extremes: extreme.into_iter().collect(),
             records: RecordIndexes::new(),
             newest: None,
+            skipped: 0,
         }
     }
 

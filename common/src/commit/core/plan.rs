@@ -57,6 +57,8 @@ pub(crate) struct ItemPlan<'r> {
     pub(crate) records: RecordIndexes,
     /// The newest creation time of these records.
     pub(crate) newest: Option<Timestamp>,
+    /// The number of times that an aggregate leaves out a state of the item.
+    pub(crate) skipped: u64,
 }
 
 /// The marker of a TTL expiry.
@@ -203,6 +205,9 @@ impl ItemPlanner<'_> {
         }
         let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
         let ItemWork { state, settlements, behind, parked_expiries, start, records, newest } = work;
+        let projections = state.iter().map(|state| &state.projection);
+        let projections = projections.chain(settlements.iter().map(|(_, projection)| projection));
+        let skipped = projections.map(|projection| projection.skipped).sum();
         let (mut entry, mut extremes) = self.next_entry(entry, state, start);
         entry.behind = behind.or(entry.behind);
         if entry.behind.is_some() {
@@ -214,7 +219,7 @@ impl ItemPlanner<'_> {
         }
         let (new_contributions, mut deltas) = difference(before, &entry.current)?;
         let mut markers = parked_expiries;
-        for (position, ImageProjection { contributions, extremes: settled }) in settlements {
+        for (position, ImageProjection { contributions, extremes: settled, .. }) in settlements {
             extremes.extend(settled);
             deltas.extend(contributions.by_aggregate.into_iter().map(
                 |Contribution { targets, measures, .. }| RollupDelta {
@@ -226,7 +231,8 @@ impl ItemPlanner<'_> {
             markers.push(ExpiryMarker { position, parked: None });
         }
         entry.left = self.left_targets(before, &entry.current);
-        let mut plan = ItemPlan { entry, markers, new_contributions, deltas, extremes, records, newest };
+        let mut plan =
+            ItemPlan { entry, markers, new_contributions, deltas, extremes, records, newest, skipped };
         merge_deltas(&mut plan)?;
         self.drop_expired_targets(&mut plan);
         Ok(plan)

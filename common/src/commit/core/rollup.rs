@@ -1,7 +1,7 @@
 //! The write of one rollup in a transaction.
 //!
 //! Counts and sums are `ADD`ed without a condition, because additions of concurrent writers commute. Computed measures
-//! (`max`, `min`, averages) are not additive: a rollup with computed measures is read first and written on the `rev`
+//! (`max`, `min`, averages, percentiles) are not additive: a rollup with computed measures is read first and written on the `rev`
 //! that was read.
 
 use std::borrow::Cow;
@@ -11,13 +11,10 @@ use super::keys::{self, StateKeys};
 use super::pack::RollupUpdate;
 use super::plan::ItemPlan;
 use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition};
-use crate::projection::{ExtremeRule, ExtremeValue, RollupTarget, TargetId};
+use crate::projection::{ExtremeValue, RollupTarget, TargetId};
 use crate::record::{AttributePath, AttributeValue, Decimal, Item};
-use crate::table::{AverageMeasure, Rollup};
+use crate::table::{ComputedMeasure, Rollup};
 use crate::{Error, ErrorKind, Result};
-
-/// Decimal places that an average is rounded to.
-const AVERAGE_PLACES: u8 = 6;
 
 /// The write that applies `update` to the rollup `target`; `None` if no value of the rollup changes. `computed` is set
 /// for a rollup with computed measures: its declaration and the item as it was read.
@@ -52,7 +49,7 @@ pub(crate) fn rollup_write(
             return Ok(None);
         }
         changes.extend(extremes);
-        changes.extend(rollup.averages.iter().map(|average| average_change(average, &update, stored)));
+        changes.extend(rollup.computed.iter().map(|computed| computed_change(computed, &update, stored)));
     }
     let add = |name: AttributePath, number: Decimal| {
         (!number.is_zero()).then_some(AttributeChange::Add(name, number))
@@ -92,7 +89,7 @@ pub(crate) fn after_write(stored: Option<Item>, action: &WriteAction) -> Option<
 pub(crate) fn changes_rollup(extreme: &ExtremeValue, stored: Option<&Item>) -> bool {
     stored
         .and_then(|item| item.get(&*extreme.measure))
-        .is_none_or(|known| beats(extreme.rule, &extreme.value, known))
+        .is_none_or(|known| extreme.rule.prefers(&extreme.value, known))
 }
 
 /// Whether the rollup `target`, as it is stored, cannot take what a plan adds to it: an attribute is not a number, or the
@@ -133,7 +130,7 @@ fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<Attribut
     for extreme in seen {
         match winners.iter_mut().find(|winner| winner.measure == extreme.measure) {
             Some(winner) => {
-                if beats(extreme.rule, &extreme.value, &winner.value) {
+                if extreme.rule.prefers(&extreme.value, &winner.value) {
                     *winner = extreme.clone();
                 }
             }
@@ -147,22 +144,9 @@ fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<Attribut
         .collect()
 }
 
-/// Whether `value` replaces `known`. A value of another type was written by another model and is replaced.
-pub(super) fn beats(rule: ExtremeRule, value: &AttributeValue<'_>, known: &AttributeValue<'_>) -> bool {
-    let order = match (value, known) {
-        (AttributeValue::N(new), AttributeValue::N(known)) => new.cmp(known),
-        (AttributeValue::S(new), AttributeValue::S(known)) => new.as_bytes().cmp(known.as_bytes()),
-        _ => return true,
-    };
-    match rule {
-        ExtremeRule::Largest => order.is_gt(),
-        ExtremeRule::Smallest => order.is_lt(),
-    }
-}
-
-/// The average of a rollup as it is stored and updated.
-pub(super) fn average_change(
-    average: &AverageMeasure,
+/// A measure of a rollup that is computed from others, as these are stored and updated.
+pub(super) fn computed_change(
+    computed: &ComputedMeasure,
     update: &RollupUpdate,
     stored: Option<&Item>,
 ) -> AttributeChange {
@@ -171,9 +155,8 @@ pub(super) fn average_change(
         let added = update.measures.iter().find(|(name, _)| name == measure).map(|(_, number)| number);
         known.unwrap_or(&Decimal::ZERO).plus(added.unwrap_or(&Decimal::ZERO)).ok()
     };
-    let quotient = total(&average.sum).zip(total(&average.count));
-    match quotient.and_then(|(sum, count)| sum.divided_by(&count, AVERAGE_PLACES)) {
-        Some(quotient) => AttributeChange::Set(AttributePath::from(&average.name), quotient.into()),
-        None => AttributeChange::Remove(AttributePath::from(&average.name)),
-    }
+    let path = AttributePath::from(&computed.name);
+    computed
+        .value(total)
+        .map_or(AttributeChange::Remove(path.clone()), |value| AttributeChange::Set(path, value.into()))
 }

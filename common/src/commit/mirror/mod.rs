@@ -52,7 +52,7 @@ use crate::projection::{
 };
 use crate::record::{AttributeValue, Decimal, Image, Item};
 use crate::sink::Tables;
-use crate::table::{Mirror, MirroredAttribute, Rollup, Term, ValueFormat};
+use crate::table::{Mirror, MirroredAttribute};
 use crate::{Error, ErrorKind, Result};
 
 /// The most mirroring items that are read at once: DynamoDB returns up to 16 MB at a time.
@@ -255,12 +255,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             None => Vec::new(),
         };
         let scope = ImageScope { outputs: &outputs, ..without_outputs };
-        let value = |(term, format): &(Term, ValueFormat)| {
-            let mut value = String::new();
-            scope.render_value(term, *format, &mut value).ok().map(|()| value)
-        };
-        let values = mirror.rollup_variables.iter().map(value).collect::<Option<Vec<_>>>()?;
-        let (partition, sort) = (rollup.partition.render(&values), rollup.sort.render(&values));
+        let (partition, sort) = scope.mirrored_key(mirror, rollup).ok()?;
         let key = TargetKey { partition: &partition, sort: &sort, shard: None };
         Some(targets.intern(mirror.from, key, None))
     }
@@ -373,20 +368,11 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     /// contributions is absent.
     fn mirror_values(&self, mirror: &Mirror, rollup: Option<&Item>) -> MirrorValues {
         let declared = self.core.model.rollups.get(mirror.from);
-        let is_computed = |measure: &str| declared.is_some_and(|rollup| is_computed_measure(rollup, measure));
+        let is_computed = |measure: &str| declared.is_some_and(|rollup| rollup.has_computed(measure));
         let value = |shown: &MirroredAttribute| {
             let stored = rollup.and_then(|item| item.get(shown.measure.as_ref())).cloned();
             stored.or_else(|| (!is_computed(&shown.measure)).then_some(Decimal::ZERO.into()))
         };
         mirror.attributes.iter().map(value).collect()
     }
-}
-
-fn is_computed_measure(rollup: &Rollup, measure: &str) -> bool {
-    rollup.averages.iter().any(|average| *average.name == *measure) || is_extreme_measure(rollup, measure)
-}
-
-/// Whether the measure moves in one direction only, so that a value never returns.
-fn is_extreme_measure(rollup: &Rollup, measure: &str) -> bool {
-    rollup.extremes.iter().any(|extreme| **extreme == *measure)
 }

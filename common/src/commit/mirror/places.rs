@@ -1,5 +1,6 @@
 //! The places of a mirroring item: the key that follows from the rollup's key, and the other keys noted since.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::super::core::lookups::LookupResults;
@@ -51,13 +52,9 @@ pub(super) fn rollup_revision(rollup: Option<&Item>) -> AttributeValue<'static> 
 
 impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     /// The values of the variables of the mirroring item's key, taken from the rollup's key.
-    fn item_values<'t>(&self, mirror: &Mirror, target: &'t RollupTarget) -> Option<Vec<&'t str>> {
+    fn item_values<'t>(&self, mirror: &Mirror, target: &'t RollupTarget) -> Option<Vec<Cow<'t, str>>> {
         let rollup = self.core.model.rollups.get(mirror.from)?;
-        let mut parsed = vec![None; rollup.variables.len()];
-        let is_parsed = rollup.partition.parse(&target.partition, &mut parsed)
-            && rollup.sort.parse(&target.sort, &mut parsed);
-        let values = mirror.item_variables.iter().map(|index| *parsed.get(*index)?).collect::<Option<_>>()?;
-        is_parsed.then_some(values)
+        mirror.item_values(rollup, &target.partition, &target.sort)
     }
 
     /// The partition and sort key of the mirroring item, taken from the rollup's key.
@@ -105,7 +102,8 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         let (Some(lookup), Some(entity)) = (&mirror.lookup, self.core.model.entities.get(mirror.onto)) else {
             return Ok(None);
         };
-        let Some(variables) = self.item_values(mirror, target) else { return Ok(None) };
+        let Some(values) = self.item_values(mirror, target) else { return Ok(None) };
+        let variables = values.iter().map(|value| &**value).collect();
         let (identity, image) = (ItemIdentity { entity, variables }, Image::default());
         match ImageScope::of(&self.core.model, &identity, &image).lookup_key(lookup) {
             Ok(lookup_key) => self.core.keys.lookup(&self.core.model, &lookup_key).map(Some),

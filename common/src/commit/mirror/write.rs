@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::requests::write_error;
+use super::MirrorRefresher;
 use super::places::PlacedCopies;
-use super::{MirrorRefresher, is_extreme_measure};
 use crate::clock::Clock;
 use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::record::{AttributePath, AttributeValue, Item};
@@ -124,7 +124,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         copies.mirror.attributes.iter().zip(&copies.values).map(move |(attribute, value)| MirrorCopy {
             attribute,
             value: value.as_ref(),
-            is_extreme: rollup.is_some_and(|rollup| is_extreme_measure(rollup, &attribute.measure)),
+            is_extreme: rollup.is_some_and(|rollup| rollup.has_extreme(&attribute.measure)),
         })
     }
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::compiler::ModelCompiler;
 use super::problem::ProblemCode;
-use super::{entity_order, key_overlap, update_size};
+use super::{entity_order, key_overlap, key_readings, update_size};
 use crate::record::AttributePath;
-use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
+use crate::table::{
+    Aggregate, Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat,
+};
 
 /// A transaction's actions: DynamoDB's limit.
 const MAX_ACTIONS: usize = 100;
@@ -22,6 +24,7 @@ pub(super) fn check_model(compiler: &mut ModelCompiler<'_, '_>) {
     entity_order::order_entities(compiler);
     key_overlap::check_rollups(compiler);
     key_overlap::check_rollups_against_entities(compiler);
+    key_readings::check_readings(compiler);
     check_reserved_keys(compiler);
     check_measure_names(compiler);
     check_transaction_sizes(compiler);
@@ -107,7 +110,7 @@ fn check_transaction_sizes(compiler: &mut ModelCompiler<'_, '_>) {
 /// How many rollups an item of an entity counts into.
 fn rollups_of(model: &Model, entity: &Entity) -> usize {
     let aggregates = entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
-    aggregates.map(|aggregate| aggregate.into.len()).sum()
+    aggregates.map(Aggregate::most_targets).sum()
 }
 
 /// No mirrored attribute lies within another, or is part of a key.
@@ -164,6 +167,7 @@ fn check_secrets(compiler: &mut ModelCompiler<'_, '_>) {
         // A map that holds the secret can be read but for the secret; a column takes the whole map.
         readers.retain(|read| secret.names().len() <= read.path.names().len());
         readers.extend(dataset_reads(compiler, entity));
+        readers.extend(element_reads(compiler, entity));
         let findings = &mut compiler.findings;
         if secret.names().iter().any(|name| name.is_empty()) {
             let message =
@@ -262,6 +266,19 @@ fn cache_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<Attribu
         let mut read =
             |path: &_| reads.push(AttributeRead::of(model, &reader, path, places.caches.get(*index)));
         model.caches.get(*index).into_iter().for_each(|rule| rule.each_attribute(&mut read));
+    }
+    reads
+}
+
+/// The attributes whose elements aggregates count: with all that is in them.
+fn element_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<AttributeRead> {
+    let ModelCompiler { model, places, .. } = compiler;
+    let mut reads = Vec::new();
+    for index in &entity.aggregates {
+        let Some(aggregate) = model.aggregates.get(*index) else { continue };
+        let of = aggregate.for_each.as_ref().and_then(|elements| elements.of.attribute());
+        let reader = format!("aggregate `{}`", aggregate.name);
+        reads.extend(of.map(|path| AttributeRead::of(model, &reader, path, places.aggregates.get(*index))));
     }
     reads
 }

@@ -94,14 +94,19 @@ problem_codes! {
     Error "AW046" InvalidDerivation "a derived value is not defined correctly"
     Error "AW047" UnfitExpiry "a rollup expires by a value that is not in its key"
     Error "AW048" UpdateTooLong "one update of a rollup would be too long"
+    Error "AW049" UnusedOptional "an optional value is in no rollup key"
     Error "AW050" InvalidCondition "a condition is not written as an event filter pattern"
     Error "AW051" ImpossibleCondition "a condition can never hold"
+    Error "AW052" UnfitElements "the elements of this cannot be counted"
+    Error "AW053" UnusableBins "the bins of percentiles cannot be made"
+    Error "AW054" UnfitPercentile "a percentile is not of percentiles of its aggregate"
     Error "AW060" UnreachableMirror "an item and the rollup that it shows cannot be found from each other"
     Error "AW061" UnfitMirrorRollup "a rollup cannot be mirrored"
     Error "AW062" UnfitMirrorPath "a mirror cannot write this attribute"
     Error "AW063" MirrorFeedback "a mirrored attribute is read"
     Error "AW064" UnfitBinding "a binding does not fit the key"
     Error "AW065" UnfitLookupKey "a lookup's key is not the key of its entity"
+    Error "AW066" InseparableValues "two values of an escaped key cannot be distinguished"
     Error "AW070" InvalidCacheRule "a cache rule cannot be carried out"
     Error "AW080" InvalidDataset "the rows of a dataset cannot be made this way"
     Error "AW081" InvalidQuery "a saved query is not one SELECT"
@@ -116,6 +121,7 @@ problem_codes! {
     Warning "AW108" RetiredSetting "a setting has no meaning any more"
     Warning "AW109" UnusedSeparator "no key of a table contains its separator"
     Warning "AW111" EqualMeasures "two measures of a rollup are always equal"
+    Warning "AW112" MergeableGroups "two groups of a rollup can have one key"
 }
 
 #[cfg(test)]

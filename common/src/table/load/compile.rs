@@ -30,6 +30,7 @@ pub(super) fn compile<'s>(
         name: Arc::from(name.value),
         generation: generation.and_then(|generation| u64::try_from(generation).ok()).unwrap_or(1),
         archive: read_named(&settings, "archive", problems).unwrap_or_default(),
+        rollup_keys: read_named(&settings, "rollup_keys", problems).unwrap_or_default(),
         ..Model::default()
     };
     let mut compiler = ModelCompiler::new(problems, source, model);

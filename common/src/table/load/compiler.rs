@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::problem::{ProblemCode, ProblemCollector, ReportedProblem};
 use super::reader::{Located, RawValue};
-use super::scope::{EntityScope, NameScope, ResolvedName, ScopeOutput};
+use super::scope::{EntityScope, NameScope, ResolvedName, ScopeElement, ScopeOutput};
 use super::suggestion::{listed, suggestion};
 use crate::record::{AttributeInterner, AttributePath};
 use crate::table::pattern::settings::PatternCompiler;
@@ -215,7 +215,14 @@ impl<'c, 's> ModelCompiler<'c, 's> {
     }
 
     pub(crate) fn context_of(&mut self, owner: &str, scope: Arc<EntityScope>) -> EntityContext<'_, 'c, 's> {
-        EntityContext { compiler: self, owner: owner.to_owned(), scope, outputs: Vec::new(), rollup: None }
+        EntityContext {
+            compiler: self,
+            owner: owner.to_owned(),
+            scope,
+            outputs: Vec::new(),
+            element: None,
+            rollup: None,
+        }
     }
 }
 
@@ -227,6 +234,8 @@ pub(crate) struct EntityContext<'p, 'c, 's> {
     pub(crate) scope: Arc<EntityScope>,
     /// The outputs of its lookups.
     outputs: Vec<ScopeOutput>,
+    /// The element that an aggregate counts.
+    pub(crate) element: Option<ScopeElement>,
     /// Where the rollup is declared whose key is being bound: a name that several aggregates lack for it is reported once.
     pub(crate) rollup: Option<usize>,
 }
@@ -238,7 +247,7 @@ impl EntityContext<'_, '_, '_> {
 
     /// The scope, and the interner that it resolves names with.
     pub(crate) fn names(&mut self) -> (NameScope<'_>, &mut AttributeInterner) {
-        let scope = NameScope { entity: &self.scope, outputs: &self.outputs };
+        let scope = NameScope { entity: &self.scope, outputs: &self.outputs, element: self.element.as_ref() };
         (scope, &mut self.compiler.model.attributes)
     }
 
@@ -264,7 +273,7 @@ impl EntityContext<'_, '_, '_> {
     }
 
     pub(crate) fn pattern(&mut self, owner: &str, when: Option<RawValue<'_>>) -> Option<Pattern> {
-        let scope = NameScope { entity: &self.scope, outputs: &self.outputs };
+        let scope = NameScope { entity: &self.scope, outputs: &self.outputs, element: self.element.as_ref() };
         let ModelCompiler { findings, model, .. } = &mut *self.compiler;
         PatternCompiler { owner, scope, interner: &mut model.attributes, problems: findings }.compile(when?)
     }

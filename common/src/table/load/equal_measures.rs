@@ -1,6 +1,6 @@
 //! Measures of one rollup that are equal in every item of it: the usual sign that one of them was meant for another item.
 //!
-//! Followers and following are the example: both count the same items, and only `bind` says that one of them is counted on the followed
+//! Followers and following are the example: both count the same items, and only `bind` states that one of them is counted on the followed
 //! user.
 
 use std::collections::{BTreeMap, BTreeSet};

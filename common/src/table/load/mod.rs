@@ -21,6 +21,7 @@ pub(super) mod compiler;
 mod entity_order;
 mod equal_measures;
 mod key_overlap;
+mod key_readings;
 pub(super) mod problem;
 pub(super) mod reader;
 pub(super) mod scope;

@@ -5,6 +5,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::problem::{ProblemCode, ProblemCollector};
 use super::suggestion::{listed, nearest};
+use crate::record::Decimal;
 
 /// A setting and where it stands in the file.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +71,70 @@ pub(crate) fn texts<'d>(
             wrong_type(what, "a list of strings", value, problems);
             Vec::new()
         }
+    }
+}
+
+/// A name or a number in a list of both.
+#[derive(Clone, Debug)]
+pub(crate) enum WrittenFactor<'d> {
+    Name(Located<&'d str>),
+    Number(Decimal),
+}
+
+/// A list of strings and numbers; a single one stands for a list of one.
+pub(crate) fn factors<'d>(
+    what: &str,
+    value: RawValue<'d>,
+    problems: &mut ProblemCollector<'_>,
+) -> Vec<WrittenFactor<'d>> {
+    match value.get_ref() {
+        DeValue::Array(array) => array.iter().filter_map(|element| factor(what, element, problems)).collect(),
+        DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) => {
+            factor(what, value, problems).into_iter().collect()
+        }
+        DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Table(_) => {
+            wrong_type(what, "a name, a number or a list of these", value, problems);
+            Vec::new()
+        }
+    }
+}
+
+fn factor<'d>(
+    what: &str,
+    value: RawValue<'d>,
+    problems: &mut ProblemCollector<'_>,
+) -> Option<WrittenFactor<'d>> {
+    if let Some(name) = value.get_ref().as_str() {
+        return Some(WrittenFactor::Name(Located { value: name, at: place(value) }));
+    }
+    match decimal(value) {
+        Some(Some(number)) => Some(WrittenFactor::Number(number)),
+        Some(None) => {
+            let message = format!("{what}: this is not a number that DynamoDB can hold (38 digits)");
+            problems.report(ProblemCode::NumberOutOfRange, place(value), message);
+            problems.mark_incomplete();
+            None
+        }
+        None => {
+            wrong_type(what, "a name or a number", value, problems);
+            None
+        }
+    }
+}
+
+/// A number, from the very text that the file has: `None` if the value is not a number, `Some(None)` if DynamoDB cannot hold it.
+pub(crate) fn decimal(value: RawValue<'_>) -> Option<Option<Decimal>> {
+    match value.get_ref() {
+        DeValue::Integer(integer) => Some(match integer.radix() {
+            10 => integer.as_str().parse().ok(),
+            radix => i64::from_str_radix(integer.as_str(), radix).ok().map(Decimal::from),
+        }),
+        DeValue::Float(float) => Some(float.as_str().parse().ok()),
+        DeValue::String(_)
+        | DeValue::Boolean(_)
+        | DeValue::Datetime(_)
+        | DeValue::Array(_)
+        | DeValue::Table(_) => None,
     }
 }
 
@@ -217,9 +282,29 @@ impl<'d> SettingsTable<'d> {
         value.map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
 
+    /// Names and numbers: see [`factors`].
+    pub(crate) fn factors(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Vec<WrittenFactor<'d>> {
+        self.get(name).map(|value| factors(&self.called(name), value, problems)).unwrap_or_default()
+    }
+
     /// Names and texts, if the setting is there.
     pub(crate) fn pairs(&self, name: &str, problems: &mut ProblemCollector<'_>) -> LocatedPairs<'d> {
         self.get(name).map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
+    }
+
+    /// A number that DynamoDB can hold.
+    pub(crate) fn decimal(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<Decimal> {
+        let value = self.get(name)?;
+        match decimal(value) {
+            Some(Some(number)) => return Some(number),
+            Some(None) => {
+                let message = format!("{}: this is not a number that DynamoDB can hold", self.called(name));
+                problems.report(ProblemCode::NumberOutOfRange, place(value), message);
+                problems.mark_incomplete();
+            }
+            None => wrong_type(&self.called(name), "a number", value, problems),
+        }
+        None
     }
 
     pub(crate) fn boolean(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<bool> {

@@ -6,8 +6,8 @@ use super::problem::ProblemCode;
 use super::suggestion::suggestion;
 use crate::record::AttributeInterner;
 use crate::table::template::split_format;
-use crate::table::value_type::ValueType;
-use crate::table::{InternedPath, Term, TimeReading, ValueFormat};
+use crate::table::value_type::{ElementType, ValueType};
+use crate::table::{ElementPath, ForEach, InternedPath, Term, TimeReading, ValueFormat};
 
 /// The names of one entity: variables of its key, derived values, declared attributes.
 #[derive(Clone, Default)]
@@ -47,11 +47,40 @@ pub(crate) struct ScopeOutput {
     pub(crate) reading: TimeReading,
 }
 
-/// An entity's names and the outputs of the lookups that are used with it.
+/// The element that an aggregate counts, as a name in a scope.
+#[derive(Clone)]
+pub(crate) struct ScopeElement {
+    pub(crate) name: Arc<str>,
+    pub(crate) element_type: ElementType,
+}
+
+/// An entity's names, the outputs of the lookups that are used with it, and the element that is counted.
 #[derive(Clone, Copy)]
 pub(crate) struct NameScope<'s> {
     pub(crate) entity: &'s EntityScope,
     pub(crate) outputs: &'s [ScopeOutput],
+    pub(crate) element: Option<&'s ScopeElement>,
+}
+
+impl ScopeElement {
+    /// The value of the element that a name means.
+    fn find(&self, base: &str) -> Option<(Term, ValueType, TimeReading)> {
+        let mut names = base.split('.');
+        if names.next() != Some(&*self.name) {
+            return None;
+        }
+        let within: Vec<&str> = names.collect();
+        let value_type = match (self.element_type, within.as_slice()) {
+            (ElementType::Value(value_type), []) => value_type,
+            (ElementType::Value(value_type), _) if value_type.has_members() => ValueType::Any,
+            (ElementType::Entry, [ForEach::KEY]) => ValueType::Text,
+            (ElementType::Entry, [ForEach::VALUE, ..]) | (ElementType::Unknown, _) => ValueType::Any,
+            (ElementType::Value(_) | ElementType::Entry, _) => return None,
+        };
+        let within = within.into_iter().map(Arc::from).collect();
+        let term = Term::Element(ElementPath { element: Arc::clone(&self.name), within });
+        Some((term, value_type, TimeReading::Detected))
+    }
 }
 
 /// A value that a name means.
@@ -113,6 +142,9 @@ impl NameScope<'_> {
         if let Some(output) = self.outputs.iter().find(|output| *output.name == *base) {
             return Some((output.term.clone(), output.value_type, output.reading));
         }
+        if let Some(found) = self.element.and_then(|element| element.find(base)) {
+            return Some(found);
+        }
         let value_type = self.declared(base)?;
         let path = InternedPath { declared: value_type.stored(), ..interned_path(base, interner) };
         Some((Term::Attribute(path), value_type, entity.reading(base)))
@@ -136,6 +168,7 @@ impl NameScope<'_> {
         let known = known
             .chain(entity.derived.iter().map(|(name, _)| &**name))
             .chain(self.outputs.iter().map(|output| &*output.name))
+            .chain(self.element.map(|element| &*element.name))
             .chain(entity.attributes.iter().map(|(name, _)| &**name));
         format!(
             "`{name}` is not defined for `{}`, as a key variable, derived value, lookup output or declared attribute{}",

@@ -9,7 +9,7 @@ use super::reader::{SettingsTable, entries, unknown_key};
 use super::suggestion::nearest;
 
 /// The sections, in the order in which they are documented, and how each is written.
-pub(in crate::table) const SECTIONS: [(&str, &str); 12] = [
+pub(in crate::table) const SECTIONS: [(&str, &str); 13] = [
     ("name", "name"),
     ("generation", "generation"),
     ("tables", "[tables.<name>]"),
@@ -22,6 +22,7 @@ pub(in crate::table) const SECTIONS: [(&str, &str); 12] = [
     ("datasets", "[datasets.<name>]"),
     ("queries", "[queries.<name>]"),
     ("archive", "archive"),
+    ("rollup_keys", "rollup_keys"),
 ];
 
 /// A header as it was written: `[[aggregates]]`, `[aggregates.measures]`.

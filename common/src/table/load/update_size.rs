@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::compiler::{ModelCompiler, RollupMeasure};
 use super::problem::ProblemCode;
-use crate::table::{Model, OnExpiry, Rollup};
+use crate::table::{Model, OnExpiry};
 
 /// The length of an expression: DynamoDB's limit, in bytes.
 const MAX_EXPRESSION_BYTES: usize = 4096;
@@ -45,13 +45,9 @@ pub(super) fn check_update_sizes(compiler: &mut ModelCompiler<'_, '_>) {
 fn has_settled_part(model: &Model, measure: &RollupMeasure) -> bool {
     let aggregate = model.aggregates.get(measure.aggregate);
     let entity = aggregate.and_then(|aggregate| model.entities.get(aggregate.of));
-    let is_computed = model.rollups.get(measure.rollup).is_some_and(|rollup| is_computed(rollup, measure));
+    let is_computed =
+        model.rollups.get(measure.rollup).is_some_and(|rollup| rollup.has_computed(&measure.attribute));
     !is_computed && entity.is_some_and(|entity| entity.on_expiry == OnExpiry::Keep)
-}
-
-fn is_computed(rollup: &Rollup, measure: &RollupMeasure) -> bool {
-    let mut names = rollup.extremes.iter().chain(rollup.averages.iter().map(|average| &average.name));
-    names.any(|name| *name == measure.attribute)
 }
 
 /// The most bytes of an update expression that changes this many attributes.

@@ -27,6 +27,8 @@ pub enum Operand<'v> {
     Value(&'v AttributeValue<'v>),
     /// A variable of the key.
     Text(Cow<'v, str>),
+    /// A derived number.
+    Number(Decimal),
     /// A derived ratio.
     Ratio {
         /// The dividend.
@@ -49,7 +51,7 @@ impl Operand<'_> {
         match self {
             Self::Text(text) => reading.of_text(text),
             Self::Value(AttributeValue::S(text)) => reading.of_text(text),
-            Self::Value(AttributeValue::N(number)) => reading.of_number(number),
+            Self::Value(AttributeValue::N(number)) | Self::Number(number) => reading.of_number(number),
             Self::Value(_) | Self::Ratio { .. } => None,
         }
     }
@@ -171,8 +173,8 @@ impl Pattern {
         Ok(result.unwrap_or(false))
     }
 
-    /// Whether the condition holds, as far as that is known before lookups: `None` if it depends on their outputs, which
-    /// `read` is not called for.
+    /// Whether the condition holds, as far as that is known before lookups: `None` if it depends on their outputs or on an element,
+    /// which `read` is not called for.
     ///
     /// # Errors
     /// Those of `read`, unless outputs of lookups decide whether the value is read at all: then the result is not known.
@@ -192,7 +194,7 @@ impl Pattern {
 /// When a condition is evaluated.
 #[derive(Clone, Copy)]
 enum EvaluationStage {
-    /// The outputs of lookups are unknown.
+    /// The outputs of lookups and the elements of the item are unknown.
     BeforeLookups,
     /// Every value is known.
     AfterLookups,
@@ -201,7 +203,7 @@ enum EvaluationStage {
 impl EvaluationStage {
     fn knows(self, term: &Term) -> bool {
         match self {
-            Self::BeforeLookups => term.output_lookup().is_none(),
+            Self::BeforeLookups => term.output_lookup().is_none() && !term.is_of_element(),
             Self::AfterLookups => true,
         }
     }
@@ -275,6 +277,7 @@ impl Matcher {
             (_, None) => false,
             (_, Some(Operand::Value(value))) => self.matches_value(value),
             (_, Some(Operand::Text(text))) => self.matches_scalar(&ScalarValue::Text(text)),
+            (_, Some(Operand::Number(number))) => self.matches_scalar(&ScalarValue::Number(number)),
             (_, Some(Operand::Ratio { numerator, denominator })) => {
                 self.matches_scalar(&ScalarValue::Ratio(numerator, denominator))
             }

@@ -183,15 +183,7 @@ impl PatternCompiler<'_, '_> {
     /// A number, from the very text that the file has.
     fn number(&mut self, path: &str, value: RawValue<'_>) -> Option<Decimal> {
         let value_at = place(value);
-        let number: Option<Decimal> = if let Some(integer) = value.get_ref().as_integer() {
-            match integer.radix() {
-                10 => integer.as_str().parse().ok(),
-                radix => i64::from_str_radix(integer.as_str(), radix).ok().map(Decimal::from),
-            }
-        } else {
-            value.get_ref().as_float().and_then(|float| float.as_str().parse().ok())
-        };
-        number.or_else(|| {
+        reader::decimal(value).flatten().or_else(|| {
             self.reject(
                 ProblemCode::InvalidCondition,
                 path,
@@ -313,7 +305,7 @@ fn mismatch(matcher: &Matcher, value_type: ValueType) -> Option<&'static str> {
         Matcher::Bool(_) => ValueType::Bool,
     };
     let fits = match value_type {
-        ValueType::Any | ValueType::Other => true,
+        ValueType::Any | ValueType::Other(_) => true,
         ValueType::Ratio => compared == ValueType::Number,
         ValueType::Map => false,
         ValueType::Text | ValueType::Number | ValueType::Bool => compared == value_type,

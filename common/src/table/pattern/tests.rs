@@ -53,7 +53,9 @@ fn holds(when: &str, item: &[(&'static str, AttributeValue<'static>)]) -> bool {
                 }
                 value.map(Operand::Value)
             }
-            Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } => panic!("{term:?}"),
+            Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => {
+                panic!("{term:?}")
+            }
         })
     };
     pattern.matches(&mut { read }).unwrap()

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::conditions::when;
-use super::forms::{KeyForm, any_of, closed_object, optional, positive, required, some_texts, text};
+use super::forms::{KeyForm, any_of, closed_object, optional, positive, required, text};
 use crate::table::MeasureFunction;
 use crate::table::measure::MAX_BINS;
 use crate::table::named::NamedValue as _;
@@ -24,7 +24,7 @@ pub(super) fn measure() -> Value {
 fn about(function: &str) -> Option<&'static str> {
     Some(match function {
         "count" => "The number of items.",
-        "sum" => "The sum of an attribute, or of a product of attributes.",
+        "sum" => "The sum of an attribute, or of a product of attributes and numbers.",
         "max" => "The largest value ever seen.",
         "min" => "The smallest value ever seen.",
         "histogram" => "The number of items in each bin of a value.",
@@ -56,11 +56,17 @@ fn number() -> Value {
     json!({ "type": "number" })
 }
 
+/// A name or a number, or a list of one or more of these.
+fn factors() -> Value {
+    let factor = json!({ "type": ["string", "number"] });
+    json!({ "anyOf": [factor, { "type": "array", "items": factor, "minItems": 1 }] })
+}
+
 /// The value of the setting that names the function.
 fn argument(function: &str) -> Value {
     match function {
         "count" => json!({ "const": true }),
-        "sum" => some_texts(),
+        "sum" => factors(),
         "percentile" => number(),
         _ => text(),
     }

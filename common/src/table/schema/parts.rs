@@ -15,7 +15,7 @@ use crate::table::named::NamedValue as _;
 use crate::table::rollup::{EXPIRY_KEYS, MAX_SHARDS};
 use crate::table::time_reading::TimeNotation;
 use crate::table::value_type::DeclaredType;
-use crate::table::{OnExpiry, RowHistory};
+use crate::table::{OnExpiry, OnMisfit, RowHistory};
 
 /// Templates by key attribute.
 fn templates() -> Value {
@@ -132,7 +132,7 @@ pub(super) fn aggregate(key: &str) -> Option<KeyForm> {
             "Variables of the rollups' keys, each with the name of this entity that it stands for.",
             map_of(&text()),
         ),
-        "on_misfit" => optional("The treatment of an item that cannot be counted.", text()),
+        "on_misfit" => optional("The treatment of an item that cannot be counted.", named::<OnMisfit>()),
         "optional" => {
             optional("Names in rollup keys without which an item does not count in those rollups.", texts())
         }

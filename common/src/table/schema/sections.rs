@@ -7,7 +7,9 @@ use super::forms::{
     required, text,
 };
 use super::parts;
-use crate::table::{ArchiveScope, aggregate, cache, dataset, entity, lookup, mirror, rollup, source_table};
+use crate::table::{
+    ArchiveScope, RollupKeys, aggregate, cache, dataset, entity, lookup, mirror, rollup, source_table,
+};
 
 /// A section: its description and form; `None` for one that has none yet.
 pub(super) fn section(name: &str) -> Option<KeyForm> {
@@ -22,8 +24,8 @@ pub(super) fn section(name: &str) -> Option<KeyForm> {
             named::<ArchiveScope>(),
         ),
         "rollup_keys" => optional(
-            "Whether values in rollup keys escape the separator: plain (the default), or escaped.",
-            text(),
+            "How values are written into the keys of rollups: plain (the default), or escaped, without `#`.",
+            named::<RollupKeys>(),
         ),
         "tables" => required("The source tables, by their names in DynamoDB.", tables()),
         "entities" => optional(
@@ -43,7 +45,11 @@ pub(super) fn section(name: &str) -> Option<KeyForm> {
         ),
         "aggregates" => optional(
             "The measures of items that are counted into rollups.",
-            list_of(&closed_object("An aggregate.", &aggregate::KEYS, parts::aggregate)),
+            list_of(&needing(
+                closed_object("An aggregate.", &aggregate::KEYS, parts::aggregate),
+                "for_each",
+                "at_most",
+            )),
         ),
         "mirrors" => optional(
             "Measures that are copied onto an application's items.",

@@ -3,7 +3,7 @@ SELECT
   "followed",
   "follower",
   "created_at",
-  "_key_username",
+  "_key_followed",
   "_key_follower",
   "dt",
   "_position",
@@ -15,7 +15,7 @@ FROM (
   SELECT
     *,
     row_number() OVER (
-      PARTITION BY "dt", "_key_username", "_key_follower"
+      PARTITION BY "dt", "_key_followed", "_key_follower"
       ORDER BY
         CASE
           WHEN "_operation" = 'SNAPSHOT' THEN 2
@@ -29,7 +29,7 @@ FROM (
         CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
     ) AS "_newest",
     row_number() OVER (
-      PARTITION BY "dt", "_key_username", "_key_follower", "_position"
+      PARTITION BY "dt", "_key_followed", "_key_follower", "_position"
       ORDER BY
         "_generation" DESC NULLS LAST,
         CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
@@ -38,7 +38,7 @@ FROM (
     SELECT
       *,
       max(CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END)
-        OVER (PARTITION BY "dt", "_key_username", "_key_follower") AS "_read_at"
+        OVER (PARTITION BY "dt", "_key_followed", "_key_follower") AS "_read_at"
     FROM "follows_log"
   )
 )

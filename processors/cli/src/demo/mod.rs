@@ -32,8 +32,8 @@ pub(crate) struct DemoArguments {
     #[arg(long, default_value_t = 42, value_parser = whole_number)]
     seed: u64,
     /// The size of the run: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop, ecommerce),
-    /// skills that people add (glad), issues and pull requests (github), calls (metering), or likes, comments and follows (social) [default: 1000 for
-    /// shop and ecommerce, 500 for github, 2000 for the others].
+    /// skills that people add (glad), issues and pull requests (github), calls (metering) or visits of users (social) [default: 1000
+    /// for shop, ecommerce and social, 500 for github, 2000 for the others].
     #[arg(long, value_name = "NUMBER", value_parser = run_size)]
     attempts: Option<u64>,
     /// The folder for the datasets, as Parquet; those of an earlier demo are replaced [default: afterwrite-demo in the

@@ -1,5 +1,5 @@
-//! `afterwrite model`: works on a table model without AWS: checks it, shows it, explains it on one item and compares it with
-//! another.
+//! `afterwrite model`: works on a table model: checks it, shows it, explains it on one item and compares it with another. Only `init`
+//! can read a table; the others need no AWS.
 //!
 //! ```text
 //! check     every problem of the file
@@ -8,6 +8,7 @@
 //! explain   the consequences of one item
 //! test      fixtures: items or records, and the rollups that must follow
 //! ddl       the SQL of its datasets
+//! init      a first model of a table, from a sample of its items
 //! schema    the JSON Schema of model files
 //! filters   which records of its streams invoke a function
 //! ```
@@ -17,6 +18,7 @@ mod ddl;
 pub mod diff;
 mod explain;
 mod filters;
+mod init;
 mod schema;
 mod show;
 mod test;
@@ -32,6 +34,7 @@ use self::ddl::DdlArguments;
 use self::diff::DiffArguments;
 use self::explain::ExplainArguments;
 use self::filters::FilterArguments;
+use self::init::InitArguments;
 use self::schema::SchemaArguments;
 use self::show::ShowArguments;
 use self::test::TestArguments;
@@ -54,6 +57,8 @@ pub enum ModelCommand {
     Ddl(DdlArguments),
     /// Show the event filter patterns of the functions' mappings: records that have no effect do not invoke them.
     Filters(FilterArguments),
+    /// Propose a model of a table, from a sample of its items or from a file with items.
+    Init(InitArguments),
     /// Print the JSON Schema of model files, with which editors complete, describe and check keys.
     Schema(SchemaArguments),
 }
@@ -72,6 +77,7 @@ impl ModelCommand {
             Self::Test(arguments) => Box::pin(arguments.run()).await,
             Self::Ddl(arguments) => arguments.run(),
             Self::Filters(arguments) => arguments.run(),
+            Self::Init(arguments) => Box::pin(arguments.run()).await,
             Self::Schema(arguments) => arguments.run(),
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use afterwrite::Result;
-use afterwrite::table::{Model, ModelDescription};
+use afterwrite::table::{Model, ModelDescription, OnMisfit};
 use afterwrite_operations::stream_filters::DeploymentDescription;
 use clap::Args;
 use comfy_table::Table;
@@ -46,8 +46,9 @@ struct ModelTables<'d>(&'d ModelDescription);
 
 impl fmt::Display for ModelTables<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ModelDescription { name, generation, archive, .. } = self.0;
-        writeln!(f, "{name}, generation {generation}; archived changes: {}", archive.name())?;
+        let ModelDescription { name, generation, archive, rollup_keys, .. } = self.0;
+        let keys = if rollup_keys.is_plain() { "" } else { "; keys of rollups: escaped" };
+        writeln!(f, "{name}, generation {generation}; archived changes: {}{keys}", archive.name())?;
         let parts = [
             ("Entities", self.entities()),
             ("Times", self.times()),
@@ -115,6 +116,21 @@ impl ModelTables<'_> {
             let into = joined(aggregate.into.names());
             let when = aggregate.when.as_ref().map_or_else(String::new, |when| format!("only {when}"));
             table.add_row([&aggregate.of, "", &when, &into]);
+            if let Some(elements) = &aggregate.for_each {
+                table.add_row(["", "", &format!("for each {elements}"), ""]);
+            }
+            if !aggregate.optional.is_empty() {
+                let optional = format!("where present: {}", aggregate.optional.join(", "));
+                table.add_row(["", "", &optional, ""]);
+            }
+            let misfits = match aggregate.on_misfit {
+                OnMisfit::Park => None,
+                OnMisfit::Skip => Some("misfits are skipped"),
+                OnMisfit::Fail => Some("misfits fail"),
+            };
+            if let Some(misfits) = misfits {
+                table.add_row(["", "", misfits, ""]);
+            }
             for (name, measure) in aggregate.measures.iter() {
                 table.add_row(["", name, &measure.text, ""]);
             }

@@ -315,7 +315,7 @@ fn text<'o>(value: &'o Operand<'_>) -> Option<Cow<'o, str>> {
     match value {
         Operand::Text(text) => Some(Cow::Borrowed(text)),
         Operand::Value(value) => value.as_text().map(Cow::Borrowed),
-        Operand::Ratio { .. } => None,
+        Operand::Number(_) | Operand::Ratio { .. } => None,
     }
 }
 
@@ -323,6 +323,7 @@ fn json<'o>(value: &'o Operand<'_>) -> Option<Cow<'o, str>> {
     match value {
         Operand::Text(text) => Some(Cow::Owned(plain_json(&AttributeValue::from(&**text)))),
         Operand::Value(value) => Some(Cow::Owned(plain_json(value))),
+        Operand::Number(number) => Some(Cow::Owned(number.to_string())),
         Operand::Ratio { .. } => None,
     }
 }
@@ -332,6 +333,7 @@ fn number<'o>(value: &'o Operand<'_>) -> Option<Cow<'o, Decimal>> {
     match value {
         Operand::Value(value) => value.as_number().map(Cow::Borrowed),
         Operand::Text(text) => text.parse().ok().map(Cow::Owned),
+        Operand::Number(number) => Some(Cow::Borrowed(number)),
         Operand::Ratio { .. } => None,
     }
 }
@@ -343,7 +345,9 @@ fn integer(value: &Operand<'_>) -> Option<i64> {
 fn float(value: &Operand<'_>) -> Option<f64> {
     match value {
         Operand::Ratio { numerator, denominator } => Some(numerator.to_f64() / denominator.to_f64()),
-        Operand::Value(_) | Operand::Text(_) => number(value).map(|number| number.to_f64()),
+        Operand::Value(_) | Operand::Text(_) | Operand::Number(_) => {
+            number(value).map(|number| number.to_f64())
+        }
     }
 }
 

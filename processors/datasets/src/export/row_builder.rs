@@ -118,6 +118,7 @@ fn rescued_value(value: Option<&Operand<'_>>) -> Box<RawValue> {
     let json = match value {
         Some(Operand::Value(value)) => dynamodb_json(value),
         Some(Operand::Text(text)) => dynamodb_json(&AttributeValue::from(&**text)),
+        Some(Operand::Number(number)) => dynamodb_json(&AttributeValue::N(number.clone())),
         Some(Operand::Ratio { .. }) | None => "null".to_owned(),
     };
     RawValue::from_string(json).unwrap_or_default()

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use afterwrite::Result;
 use afterwrite::clock::Clock;
 use afterwrite::commit::{StateItem, StoredEntry};
 use afterwrite::effect::ItemKey;
@@ -13,6 +12,7 @@ use afterwrite::entity::SourceKey;
 use afterwrite::projection::RollupTargets;
 use afterwrite::record::Item;
 use afterwrite::sink::{ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite::{ErrorKind, Result};
 
 use super::task::{BackfillTask, add, count};
 use crate::cursor::{decode_cursor, encode_cursor};
@@ -41,15 +41,20 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         };
         add(&mut outcome.totals, "read_units", page.read_units);
         let mut targets = RollupTargets::of(&self.model);
-        let mut entries: Vec<(SourceKey<'static>, StoredEntry)> = Vec::new();
+        let mut entries: Vec<(SourceKey<'static>, Option<StoredEntry>)> = Vec::new();
         for item in &page.items {
             let StateItem::Entry(source, entry) = self.state.classify(item) else { continue };
             let Some(source) = source else {
                 add(&mut outcome.totals, "entries_with_hashed_keys", 1);
                 continue;
             };
-            let entry = self.state.decode_entry(entry, &mut targets)?;
-            if !entry.is_tombstone && self.is_of_tenant(&source) {
+            let entry = match self.state.decode_entry(entry, &mut targets) {
+                Ok(entry) => Some(entry),
+                Err(error) if error.kind() == ErrorKind::Unreadable => None,
+                Err(error) => return Err(error),
+            };
+            let is_tombstone = entry.as_ref().is_some_and(|entry| entry.is_tombstone);
+            if !is_tombstone && self.is_of_tenant(&source) {
                 entries.push((source, entry));
             }
         }
@@ -59,10 +64,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         Ok(outcome)
     }
 
-    /// Reconciles the entries whose items do not exist, and those that contribute to dropped aggregates.
+    /// Reconciles the entries whose items do not exist, and those that contribute to dropped aggregates. An entry is `None` if it
+    /// cannot be read; the ledger reports it.
     async fn reconcile_orphans(
         &self,
-        entries: &[(SourceKey<'static>, StoredEntry)],
+        entries: &[(SourceKey<'static>, Option<StoredEntry>)],
         outcome: &mut StepOutcome,
     ) -> Result<()> {
         let keyed: Vec<_> = entries
@@ -73,7 +79,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let found = self.tables.read(&keys).await?.items;
         let empty = Item::new();
         let orphaned = keyed.iter().zip(found).filter_map(|((source, entry, _), item)| {
-            let must_reconcile = item.is_none() || self.has_dropped(entry);
+            let must_reconcile =
+                item.is_none() || entry.as_ref().is_some_and(|entry| self.has_dropped(entry));
             let candidates = source.candidates(&self.model);
             let is_orphaned = must_reconcile && !candidates.is_empty();
             is_orphaned.then_some(IdentifiedItem { source, candidates, item: &empty })

@@ -12,7 +12,11 @@
 //! | a Lambda event, on one line or several | its `Records` |
 //! | the object that Lambda writes to an on-failure destination in S3 | those of the event in `payload` |
 //! | a line of a recording, `{"shard": …, "record": …}` | `record` |
+//!
+//! Items are read in these forms: lines of a table export, `{"Item": …}`; the output of `aws dynamodb scan`, `{"Items": […]}`; items in
+//! DynamoDB's JSON or in plain JSON, one after the other or in a list.
 
+mod items;
 mod location;
 mod object;
 mod range;

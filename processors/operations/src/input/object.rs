@@ -5,12 +5,13 @@ use std::io::{BufRead, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use afterwrite::record::Timestamp;
+use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{Bucket, ListedObject};
 use afterwrite::{Error, ErrorKind, Result};
 use flate2::bufread::MultiGzDecoder;
 use futures::TryStreamExt as _;
 
+use super::items::read_items;
 use super::range::TimeRange;
 use super::reader::RecordReader;
 
@@ -102,6 +103,11 @@ impl<B: Bucket> InputObject<B> {
     /// # Errors
     /// `Configuration` if a file cannot be read or an object does not exist; as [`Bucket::get`].
     pub async fn open(&self) -> Result<OpenedInput> {
+        Ok(RecordReader::new(self.content().await?, self.name()))
+    }
+
+    /// Its content, unpacked.
+    async fn content(&self) -> Result<Box<dyn BufRead + Send>> {
         let mut content: Box<dyn BufRead + Send> = match self {
             Self::StandardInput => Box::new(BufReader::new(std::io::stdin())),
             Self::File(path) => {
@@ -121,9 +127,15 @@ impl<B: Bucket> InputObject<B> {
                 .caused_by(error)
         })?;
         let is_gzip = start.starts_with(&GZIP);
-        let content: Box<dyn BufRead + Send> =
-            if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(content))) } else { content };
-        Ok(RecordReader::new(content, self.name()))
+        Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(content))) } else { content })
+    }
+
+    /// Its items, at most this many: JSON lines of a table export or of plain items, the output of a scan, or a list.
+    ///
+    /// # Errors
+    /// As [`InputObject::open`]; `Configuration` for text that is not JSON, and for JSON that is not an item.
+    pub async fn items(&self, most: usize) -> Result<Vec<Item>> {
+        read_items(self.content().await?, most).map_err(|error| error.with("input", self.name()))
     }
 }
 

@@ -142,9 +142,13 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
 /// Whether an error is a property of the object: another object may succeed.
 fn concerns_object(error: &Error) -> bool {
     match error.kind() {
-        ErrorKind::Event | ErrorKind::Stream | ErrorKind::Record | ErrorKind::Rejected | ErrorKind::State => {
-            true
-        }
+        ErrorKind::Event
+        | ErrorKind::Stream
+        | ErrorKind::Record
+        | ErrorKind::Misfit
+        | ErrorKind::Rejected
+        | ErrorKind::Unreadable
+        | ErrorKind::State => true,
         ErrorKind::Configuration | ErrorKind::Model | ErrorKind::Unavailable | ErrorKind::Conflict => false,
     }
 }

@@ -201,8 +201,8 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         for reading in readings {
             let before =
                 findings.iter().find(|finding| finding.rollup(&self.model).as_ref() == Some(&reading.place));
-            let verdict =
-                judge(&self.model, &reading.place, &reading.sum, reading.item.as_ref(), self.clock.now());
+            let sum = (&reading.sum, reading.unreadable_entries);
+            let verdict = judge(&self.model, &reading.place, sum, reading.item.as_ref(), self.clock.now());
             log.push(match (verdict, before) {
                 (SumVerdict::Differs(finding), _) => {
                     let entry = self.set_rollup(&reading, finding).await?;
@@ -279,11 +279,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         let mirrors = self.model.mirrors.iter().filter_map(|mirror| {
             let rollup = self.model.rollups.get(mirror.from)?;
             let entity = self.model.entities.get(mirror.onto)?;
-            let mut parsed = vec![None; rollup.variables.len()];
-            let is_parsed =
-                rollup.partition.parse(&place.0, &mut parsed) && rollup.sort.parse(&place.1, &mut parsed);
-            let values = mirror.item_variables.iter().map(|index| *parsed.get(*index)?);
-            let values = values.collect::<Option<Vec<&str>>>().filter(|_| is_parsed)?;
+            let values = mirror.item_values(rollup, &place.0, &place.1)?;
             Some(SourceKey {
                 table: entity.table,
                 partition: entity.key.partition.render(&values).into(),

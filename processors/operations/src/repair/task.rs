@@ -58,6 +58,7 @@ impl SortedFindings {
         for finding in findings {
             let list = match finding.place {
                 FindingPlace::Ledger
+                | FindingPlace::UnreadableEntry
                 | FindingPlace::Mirror
                 | FindingPlace::Extreme
                 | FindingPlace::ThreeWay => &mut sorted.items,

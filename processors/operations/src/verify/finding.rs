@@ -15,6 +15,8 @@ use super::place::{RollupPlace, is_rollup};
 pub enum FindingPlace {
     /// A ledger entry differs from what its item contributes.
     Ledger,
+    /// A ledger entry cannot be read: something else has changed it.
+    UnreadableEntry,
     /// A rollup differs from the sum of the ledger, or an average from its parts.
     Rollup,
     /// A `max` or `min` does not cover an item.

@@ -45,6 +45,8 @@ pub(crate) struct ItemJudgement {
 struct ReadItem<'r> {
     source: &'r SourceKey<'r>,
     entry: Option<StoredEntry>,
+    /// The finding about the entry, if it cannot be read.
+    unreadable: Option<VerifyFinding>,
     item: Option<Item>,
     /// Whether the entry was the same before and after the item was read.
     is_steady: bool,
@@ -106,10 +108,30 @@ impl<T: Tables> ItemJudge<T> {
         for (((source, before), item), after) in sources.iter().zip(before).zip(items).zip(after) {
             let rev = |entry: &Option<Item>| entry.as_ref().and_then(|entry| entry.get("rev").cloned());
             let is_steady = rev(&before) == rev(&after);
-            let entry = after.map(|entry| self.state.decode_entry(&entry, targets)).transpose()?;
-            read.push(ReadItem { source, entry, item, is_steady });
+            let rev = rev(&after).as_ref().map(text_of);
+            let entry = after.map(|entry| self.state.decode_entry(&entry, targets)).transpose();
+            let (entry, unreadable) = match entry {
+                Ok(entry) => (entry, None),
+                Err(error) if error.kind() == ErrorKind::Unreadable => {
+                    (None, Some(self.unreadable_finding(source, rev, &error)))
+                }
+                Err(error) => return Err(error),
+            };
+            read.push(ReadItem { source, entry, unreadable, item, is_steady });
         }
         Ok(read)
+    }
+
+    /// The finding about an entry that cannot be read. Its item cannot be judged.
+    fn unreadable_finding(
+        &self,
+        source: &SourceKey<'_>,
+        rev: Option<String>,
+        error: &Error,
+    ) -> VerifyFinding {
+        let mut finding = VerifyFinding::of_source(FindingPlace::UnreadableEntry, &self.model, source);
+        (finding.rev, finding.cause) = (rev, Some(error.to_string()));
+        finding
     }
 
     /// The remembered lookups of items and of their mirrors.
@@ -142,13 +164,16 @@ impl<T: Tables> ItemJudge<T> {
         if !read.is_steady {
             return Ok(ItemJudgement::unknown("the entry changed while the item was read"));
         }
+        if let Some(finding) = &read.unreadable {
+            return Ok(ItemJudgement { differences: vec![finding.clone()], undecided: None });
+        }
         let projection = match &read.item {
             None => Ok(ImageProjection::default()),
             Some(_) => self.projector.project(item, image, read.entry.as_ref(), outputs, targets),
         };
         let projection = match projection {
             Ok(projection) => projection,
-            Err(error) if error.kind() == ErrorKind::Record => {
+            Err(error) if error.kind().concerns_item() => {
                 return Ok(ItemJudgement::unknown(format!(
                     "the item cannot be counted ({})",
                     error.kind().name()
@@ -286,7 +311,7 @@ impl<T: Tables> ItemJudge<T> {
             for shown in &mirror.attributes {
                 let expected = stored.as_ref().and_then(|item| item.get(&*shown.measure)).cloned();
                 let expected = expected
-                    .or_else(|| (!is_computed(rollup, &shown.measure)).then_some(Decimal::ZERO.into()));
+                    .or_else(|| (!rollup.has_computed(&shown.measure)).then_some(Decimal::ZERO.into()));
                 let found = attribute(image, &shown.image);
                 if expected.as_ref() != found {
                     let value =
@@ -321,13 +346,7 @@ impl<T: Tables> ItemJudge<T> {
             None => Vec::new(),
         };
         let scope = ImageScope { outputs: &known, ..without_outputs };
-        let mut values = Vec::with_capacity(mirror.rollup_variables.len());
-        for (term, format) in &mirror.rollup_variables {
-            let mut value = String::new();
-            scope.render_value(term, *format, &mut value).ok()?;
-            values.push(value);
-        }
-        let (partition, sort) = (rollup.partition.render(&values), rollup.sort.render(&values));
+        let (partition, sort) = scope.mirrored_key(mirror, rollup).ok()?;
         let mut targets = RollupTargets::of(&self.model);
         let key = TargetKey { partition: &partition, sort: &sort, shard: None };
         let id = targets.intern(mirror.from, key, None);
@@ -363,11 +382,6 @@ fn covers(extreme: &ExtremeValue, stored: &AttributeValue<'_>) -> bool {
         ExtremeRule::Largest => order.is_le(),
         ExtremeRule::Smallest => order.is_ge(),
     }
-}
-
-fn is_computed(rollup: &Rollup, measure: &str) -> bool {
-    rollup.averages.iter().any(|average| *average.name == *measure)
-        || rollup.extremes.iter().any(|extreme| **extreme == *measure)
 }
 
 fn key_text(key: &ItemKey) -> String {

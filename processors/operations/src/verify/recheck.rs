@@ -1,6 +1,6 @@
 //! Findings judged again: differences that a person, or `repair`, wants to be sure of.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::finding::{FindingPlace, VerifyFinding};
 use super::items::ItemJudge;
 use super::place::RollupPlace;
 use super::state::{SuspectItem, VerifyState};
-use super::sums::{RollupSum, SumVerdict, add_entry, entry_of, judge, note_revision};
+use super::sums::{LedgerSums, RollupSum, SumVerdict, add_entry, entry_of, judge, note_revision};
 use super::suspects::{judge_first, judge_suspects};
 use crate::items::owned_key;
 use crate::projector::ItemProjector;
@@ -29,6 +29,8 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(2);
 pub(crate) struct RollupReading {
     pub(crate) place: RollupPlace,
     pub(crate) sum: RollupSum,
+    /// The entries of the ledger that could not be read.
+    pub(crate) unreadable_entries: u64,
     pub(crate) item: Option<Item>,
 }
 
@@ -41,7 +43,7 @@ pub(crate) async fn read_sums<T: Tables + TableScan>(
     places: &BTreeSet<RollupPlace>,
 ) -> Result<Vec<RollupReading>> {
     let keys: Vec<_> = places.iter().map(|(partition, sort)| state.key(partition, sort)).collect();
-    let mut sums: BTreeMap<RollupPlace, RollupSum> = BTreeMap::new();
+    let mut sums = LedgerSums::default();
     for (place, item) in places.iter().zip(tables.read(&keys).await?.items) {
         note_revision(&mut sums, place.clone(), &item.unwrap_or_default());
     }
@@ -61,8 +63,8 @@ pub(crate) async fn read_sums<T: Tables + TableScan>(
     clock.sleep(SETTLE).await;
     let items = tables.read(&keys).await?.items;
     let readings = places.iter().zip(items).map(|(place, item)| {
-        let sum = sums.get(place).cloned().unwrap_or_default();
-        RollupReading { place: place.clone(), sum, item }
+        let sum = sums.rollups.get(place).cloned().unwrap_or_default();
+        RollupReading { place: place.clone(), sum, unreadable_entries: sums.unreadable_entries, item }
     });
     Ok(readings.collect())
 }
@@ -86,7 +88,8 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
     let mut results = VerifyState::default();
     if !places.is_empty() {
         for reading in read_sums(&tables, &state, (model, state_table), clock, &places).await? {
-            match judge(model, &reading.place, &reading.sum, reading.item.as_ref(), clock.now()) {
+            let sum = (&reading.sum, reading.unreadable_entries);
+            match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
                 SumVerdict::Confirmed | SumVerdict::Expired => {}
                 SumVerdict::Differs(finding) | SumVerdict::Changed(finding) => results.find(finding),
             }
@@ -106,7 +109,11 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
         of_others.map(|finding| finding.clone().undecided("no entity or rollup of the model has this key")),
     );
     let is_judged = |finding: &&VerifyFinding| match finding.place {
-        FindingPlace::Ledger | FindingPlace::Rollup | FindingPlace::Extreme | FindingPlace::Mirror => true,
+        FindingPlace::Ledger
+        | FindingPlace::UnreadableEntry
+        | FindingPlace::Rollup
+        | FindingPlace::Extreme
+        | FindingPlace::Mirror => true,
         FindingPlace::ThreeWay | FindingPlace::Dataset => false,
     };
     let findings: Vec<_> = findings.iter().filter(is_judged).collect();

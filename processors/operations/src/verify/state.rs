@@ -1,6 +1,6 @@
 //! The knowledge of a verification in progress.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use afterwrite::entity::SourceKey;
 use afterwrite::record::Timestamp;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::bound::drift_upper_bound;
 use super::finding::{FindingPlace, FindingVerdict, VerifyFinding};
 use super::place::RollupPlace;
-use super::sums::RollupSum;
+use super::sums::LedgerSums;
 use super::three_way::ThreeWayCounts;
 use crate::jobs::JobTotals;
 
@@ -32,8 +32,8 @@ pub(crate) struct SuspectItem {
 #[derive(Debug, Default)]
 pub(crate) struct VerifyState {
     /// The sums of the first reading of the ledger, and of the second, of suspects only.
-    pub(crate) sums: BTreeMap<RollupPlace, RollupSum>,
-    pub(crate) suspect_sums: BTreeMap<RollupPlace, RollupSum>,
+    pub(crate) sums: LedgerSums,
+    pub(crate) suspect_sums: LedgerSums,
     /// Items that are judged again once the tolerance has passed.
     pub(crate) suspects: Vec<SuspectItem>,
     pub(crate) suspect_rollups: BTreeSet<RollupPlace>,

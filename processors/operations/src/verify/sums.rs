@@ -15,11 +15,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::Result;
 use afterwrite::commit::{StateItem, StateItems};
 use afterwrite::projection::RollupTargets;
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::table::{AverageMeasure, Model};
+use afterwrite::table::{ComputedMeasure, Model};
+use afterwrite::{ErrorKind, Result};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::place::RollupPlace;
@@ -39,6 +39,15 @@ pub(crate) struct RollupSum {
     pub(crate) expires_at: Option<Timestamp>,
 }
 
+/// The sums of a ledger.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LedgerSums {
+    /// By rollup.
+    pub(crate) rollups: BTreeMap<RollupPlace, RollupSum>,
+    /// Entries that cannot be read. Nothing but the rollups has what they counted.
+    pub(crate) unreadable_entries: u64,
+}
+
 /// The judgement of one rollup.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SumVerdict {
@@ -46,15 +55,15 @@ pub(crate) enum SumVerdict {
     Confirmed,
     /// It differs, at an unchanged revision.
     Differs(VerifyFinding),
-    /// It changed while the ledger was read.
+    /// It changed while the ledger was read, or the ledger cannot be read completely.
     Changed(VerifyFinding),
     /// It has expired, so that additions to it are dropped.
     Expired,
 }
 
 /// Notes the revision of a rollup.
-pub(crate) fn note_revision(sums: &mut BTreeMap<RollupPlace, RollupSum>, place: RollupPlace, item: &Item) {
-    sums.entry(place).or_default().rev = item.get(REV).and_then(AttributeValue::as_number).cloned();
+pub(crate) fn note_revision(sums: &mut LedgerSums, place: RollupPlace, item: &Item) {
+    sums.rollups.entry(place).or_default().rev = item.get(REV).and_then(AttributeValue::as_number).cloned();
 }
 
 /// Adds an entry to the sums of the rollups that `is_wanted` selects.
@@ -62,10 +71,17 @@ pub(crate) fn add_entry(
     state: &StateItems,
     item: &Item,
     targets: &mut RollupTargets,
-    sums: &mut BTreeMap<RollupPlace, RollupSum>,
+    sums: &mut LedgerSums,
     is_wanted: impl Fn(&RollupPlace) -> bool,
 ) -> Result<()> {
-    let entry = state.decode_entry(item, targets)?;
+    let entry = match state.decode_entry(item, targets) {
+        Ok(entry) => entry,
+        Err(error) if error.kind() == ErrorKind::Unreadable => {
+            sums.unreadable_entries += 1;
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
     for contribution in &entry.contributions.by_aggregate {
         for id in &contribution.targets {
             let target = targets.get(*id);
@@ -73,7 +89,7 @@ pub(crate) fn add_entry(
             if !is_wanted(&place) {
                 continue;
             }
-            let sum = sums.entry(place).or_default();
+            let sum = sums.rollups.entry(place).or_default();
             sum.expires_at = sum.expires_at.max(target.expires_at);
             for (measure, number) in &contribution.measures {
                 let known = sum.measures.entry(Arc::clone(measure)).or_insert(Some(Decimal::ZERO));
@@ -92,11 +108,11 @@ pub(crate) fn entry_of<'i>(state: &StateItems, item: &'i Item) -> Option<&'i Ite
     }
 }
 
-/// Judges a rollup as it is after the ledger was read.
+/// Judges a rollup as it is after the ledger was read. Of the ledger, `unreadable_entries` could not be read.
 pub(crate) fn judge(
     model: &Model,
     place: &RollupPlace,
-    sum: &RollupSum,
+    (sum, unreadable_entries): (&RollupSum, u64),
     rollup: Option<&Item>,
     now: Timestamp,
 ) -> SumVerdict {
@@ -115,7 +131,7 @@ pub(crate) fn judge(
         let found = rollup.and_then(|item| item.get(name.as_str())).map(text_of);
         let is_zero = |value: &Option<String>| value.as_deref().is_none_or(|value| value == "0");
         let is_equal =
-            found == *expected || (is_zero(&found) && is_zero(expected) && !is_average(model, place, name));
+            found == *expected || (is_zero(&found) && is_zero(expected) && !is_computed(model, place, name));
         if !is_equal {
             let value = ExpectedValue { expected: expected.clone(), found };
             finding.values.insert(name.clone(), value);
@@ -123,6 +139,12 @@ pub(crate) fn judge(
     }
     if finding.values.is_empty() {
         return SumVerdict::Confirmed;
+    }
+    if unreadable_entries > 0 {
+        let cause = format!(
+            "{unreadable_entries} ledger entries cannot be read, and it is unknown which rollups contain what they counted"
+        );
+        return SumVerdict::Changed(finding.undecided(cause));
     }
     let is_settled =
         |name: &String| number(&[SETTLED, name].concat()).is_some_and(|part| *part != Decimal::ZERO);
@@ -164,10 +186,10 @@ pub(crate) fn expected_values(
     }
     let mut expected: BTreeMap<String, Option<String>> =
         totals.iter().map(|(name, total)| (name.clone(), Some(total.to_string()))).collect();
-    for average in averages(model, place) {
-        let part = |name: &Arc<str>| totals.get(&**name).cloned().unwrap_or(Decimal::ZERO);
-        let quotient = part(&average.sum).divided_by(&part(&average.count), 6);
-        expected.insert(average.name.to_string(), quotient.map(|quotient| quotient.to_string()));
+    for computed in computed_measures(model, place) {
+        let total = |name: &Arc<str>| Some(totals.get(&**name).cloned().unwrap_or(Decimal::ZERO));
+        let value = computed.value(total).map(|value| value.to_string());
+        expected.insert(computed.name.to_string(), value);
     }
     expected
 }
@@ -181,18 +203,19 @@ pub(crate) fn text_of(value: &AttributeValue<'_>) -> String {
     }
 }
 
-fn averages<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m AverageMeasure> {
+/// The averages and percentiles of a rollup.
+fn computed_measures<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m ComputedMeasure> {
     let rollups = model.rollups.iter().filter(|rollup| rollup.has_key(&place.0, &place.1));
-    rollups.flat_map(|rollup| &rollup.averages)
+    rollups.flat_map(|rollup| &rollup.computed)
 }
 
-fn is_average(model: &Model, place: &RollupPlace, name: &str) -> bool {
-    averages(model, place).any(|average| *average.name == *name)
+fn is_computed(model: &Model, place: &RollupPlace, name: &str) -> bool {
+    computed_measures(model, place).any(|computed| *computed.name == *name)
 }
 
-/// The names of averages and extremes, which are not sums.
+/// The names of averages, percentiles and extremes, which are not sums.
 fn computed_names(model: &Model, place: &RollupPlace) -> Vec<String> {
     let rollups = model.rollups.iter().filter(|rollup| rollup.has_key(&place.0, &place.1));
     let extremes = rollups.flat_map(|rollup| &rollup.extremes).map(ToString::to_string);
-    extremes.chain(averages(model, place).map(|average| average.name.to_string())).collect()
+    extremes.chain(computed_measures(model, place).map(|computed| computed.name.to_string())).collect()
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use afterwrite::Result;
 use afterwrite::clock::Clock;
 use afterwrite::commit::{StateItem, StateItems};
 use afterwrite::entity::SourceKey;
@@ -12,15 +11,16 @@ use afterwrite::projection::RollupTargets;
 use afterwrite::record::{AttributeValue, Timestamp};
 use afterwrite::sink::{ScanPage, ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite::table::Model;
+use afterwrite::{ErrorKind, Result};
 
 use super::finding::VerifyFinding;
 use super::items::ItemJudge;
 use super::journal::{ENTRY_ITEMS, StoredSuspect, VerifyEntry, restored_state};
-use super::place::{RollupPlace, without_shard};
+use super::place::RollupPlace;
 use super::recheck::SETTLE;
 use super::sample::is_sampled;
 use super::state::VerifyState;
-use super::sums::{SumVerdict, add_entry, entry_of, judge, note_revision};
+use super::sums::{LedgerSums, SumVerdict, add_entry, entry_of, judge, note_revision};
 use super::suspects::{judge_first, judge_suspects, out_of_time};
 use super::{VerifyArguments, VerifyPart, parts, unknown_unit};
 use crate::cursor::{decode_cursor, encode_cursor};
@@ -141,10 +141,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         is_sampled
             && self.arguments.only.as_ref().is_none_or(|tenant| {
                 let rollups = &self.model().rollups;
-                rollups.iter().any(|rollup| {
-                    let partition = if rollup.shards > 1 { without_shard(&place.0) } else { &place.0 };
-                    tenant.owns_rollup(rollup, partition, &place.1)
-                })
+                rollups.iter().any(|rollup| tenant.owns_rollup(rollup, &place.0, &place.1))
             })
     }
 
@@ -224,7 +221,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             let mut state = self.lock();
             std::mem::take(if is_second { &mut state.suspect_sums } else { &mut state.sums })
         };
-        let places: Vec<RollupPlace> = sums.keys().cloned().collect();
+        let places: Vec<RollupPlace> = sums.rollups.keys().cloned().collect();
         let mut suspects = BTreeSet::new();
         let mut totals = JobTotals::new();
         let mut count = |name: &str| *totals.entry(name.to_owned()).or_default() += 1;
@@ -234,7 +231,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             let items = self.judge.tables.read(&keys).await?.items;
             let mut state = self.lock();
             for (place, item) in places.iter().zip(items) {
-                let Some(sum) = sums.get(place) else { continue };
+                let Some(sum) = sums.rollups.get(place) else { continue };
+                let sum = (sum, sums.unreadable_entries);
                 let verdict = judge(self.model(), place, sum, item.as_ref(), self.clock.now());
                 if !is_second {
                     count("rollups");
@@ -319,8 +317,12 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
                 *outcome.totals.entry("hashed_entries".to_owned()).or_default() += 1;
                 continue;
             };
-            let entry = self.judge.state.decode_entry(entry, &mut targets)?;
-            let counts = !entry.contributions.by_aggregate.is_empty();
+            let counts = match self.judge.state.decode_entry(entry, &mut targets) {
+                Ok(entry) => !entry.contributions.by_aggregate.is_empty(),
+                // Its contributions are unknown; judging its item reports it.
+                Err(error) if error.kind() == ErrorKind::Unreadable => true,
+                Err(error) => return Err(error),
+            };
             if counts && self.judges_source(&source) && self.is_of_tenant(&source) {
                 sources.push(source);
             }
@@ -369,7 +371,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let rollups = self.judge.tables.read(&keys).await?.items;
         let mut state = self.lock();
         state.findings.extend(results.findings);
-        state.suspect_sums.clear();
+        state.suspect_sums = LedgerSums::default();
         for (place, item) in places.into_iter().zip(rollups) {
             note_revision(&mut state.suspect_sums, place, &item.unwrap_or_default());
         }

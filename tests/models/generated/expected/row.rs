@@ -77,9 +77,15 @@ impl<'i> ExpectedRow<'i> {
     }
 }
 
-/// A time as Arrow formats it. Applications write an instant, a day, or epoch seconds.
+/// The largest number that is seconds since 1970; larger ones are milliseconds.
+const LAST_SECOND: i64 = 253_402_300_799;
+
+/// A time as Arrow formats it. Applications write an instant, a day, or seconds or milliseconds since 1970.
 pub(super) fn timestamp_text(time: &str) -> String {
     let instant: Timestamp = match (time.parse(), time.len()) {
+        (Ok(milliseconds), _) if milliseconds > LAST_SECOND => {
+            Timestamp::from_millisecond(milliseconds).expect("a time")
+        }
         (Ok(seconds), _) => Timestamp::from_second(seconds).expect("a time"),
         (Err(_), 10) => format!("{time}T00:00:00Z").parse().expect("a day"),
         (Err(_), _) => time.parse().expect("an instant"),

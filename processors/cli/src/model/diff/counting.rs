@@ -14,6 +14,7 @@ pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, difference
     entities(old, new, differences);
     lookups(old, new, differences);
     rollups(old, new, differences);
+    rollup_keys(old, new, differences);
     aggregates(old, new, differences);
     check_counted_twice(old, new, differences);
 }
@@ -153,6 +154,20 @@ fn rollups(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
     }
 }
 
+/// Values with `#` or `%` are written in another way: the contributions move to other items.
+fn rollup_keys(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    let keys = [old, new].map(|model| model.rollup_keys.name());
+    let consequence = "Rollups whose keys have a value with # or % are other items: reconciling moves the contributions; what TTL has settled, and max and min, stay in the old items.";
+    if differences.setting("rollups", "rollup_keys", keys, consequence) {
+        differences
+            .orphaned
+            .push("the rollups whose keys have a value with # or %, as they were written".to_owned());
+        for aggregate in new.aggregates.values() {
+            differences.moved(&aggregate.of, aggregate);
+        }
+    }
+}
+
 fn rollup(name: &str, old: &RollupDescription, new: &RollupDescription, differences: &mut Differences) {
     let part = format!("rollup {name}");
     let consequence =
@@ -250,6 +265,21 @@ fn setting_changes(old: &AggregateDescription, new: &AggregateDescription) -> Ve
     if old.when != new.when {
         let [before, now] = [&old.when, &new.when].map(|when| when.clone().unwrap_or_else(always));
         changes.push(from_to("when", &before, &now));
+    }
+    if old.for_each != new.for_each {
+        let item = || "the item".to_owned();
+        let [before, now] = [&old.for_each, &new.for_each].map(|each| each.clone().unwrap_or_else(item));
+        changes.push(from_to("for_each", &before, &now));
+    }
+    if old.on_misfit != new.on_misfit {
+        changes.push(from_to("on_misfit", old.on_misfit.name(), new.on_misfit.name()));
+    }
+    if old.optional != new.optional {
+        let [before, now] = [&old.optional, &new.optional].map(|names| match names.as_slice() {
+            [] => "nothing".to_owned(),
+            names => names.join(", "),
+        });
+        changes.push(from_to("optional", &before, &now));
     }
     changes.extend(
         changed_parts(&old.into, &new.into)

@@ -233,17 +233,12 @@ impl ItemExplainer<'_> {
         let outputs = mirror.lookup.as_ref().and_then(|key| self.lookup_values.0.get(key.lookup));
         let outputs: Vec<&LookupOutputs> = outputs.into_iter().map(Vec::as_slice).collect();
         let scope = ImageScope { outputs: &outputs, ..ImageScope::of(self.model, self.identity, image) };
-        let mut values = Vec::with_capacity(mirror.rollup_variables.len());
-        for (term, format) in &mirror.rollup_variables {
-            let mut value = String::new();
-            scope.render_value(term, *format, &mut value)?;
-            values.push(value);
-        }
+        let (partition, sort) = scope.mirrored_key(mirror, rollup)?;
         let shown = mirror.attributes.iter().map(|attribute| MirroredValue {
             attribute: attribute.path.to_string(),
             measure: attribute.measure.to_string(),
-            partition: rollup.partition.render(&values),
-            sort: rollup.sort.render(&values),
+            partition: partition.clone(),
+            sort: sort.clone(),
         });
         Ok(shown.collect())
     }
@@ -281,6 +276,7 @@ fn operand(value: &Operand<'_>) -> String {
     match value {
         Operand::Text(value) => value.to_string(),
         Operand::Value(value) => text(value),
+        Operand::Number(number) => number.to_string(),
         Operand::Ratio { numerator, denominator } => format!("{numerator}/{denominator}"),
     }
 }

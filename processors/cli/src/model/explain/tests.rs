@@ -92,3 +92,38 @@ fn unknown_tables_and_outputs_are_rejected() {
     }
     assert!(pair("no value").is_err());
 }
+
+#[test]
+fn a_follow_counts_on_the_users_that_the_bindings_name() {
+    let model = r##"
+        name = "follows"
+        generation = 1
+        tables.Social.key = ["PK", "SK"]
+        entities.follow.key = { PK = "USER#{follower}", SK = "FOLLOW#{followed}" }
+        rollups.user.key = { PK = "USER#{username}", SK = "ROLLUP" }
+        [[aggregates]]
+        name = "following"
+        of = "follow"
+        into = "user"
+        bind = { username = "follower" }
+        measures.following = "count"
+        [[aggregates]]
+        name = "followers"
+        of = "follow"
+        into = "user"
+        bind = { username = "followed" }
+        measures.followers = "count"
+    "##;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("follows.toml");
+    std::fs::write(&file, model).unwrap();
+    let follow = json!({ "PK": "USER#ann", "SK": "FOLLOW#ben" });
+    let explanation = explain(&file.display().to_string(), &follow, &[]);
+    let [item] = explanation.items.as_slice() else { panic!("{explanation:?}") };
+    let counted: Vec<(&str, &str)> = item
+        .counted
+        .iter()
+        .flat_map(|counted| counted.measures.names().map(|measure| (&*counted.partition, &**measure)))
+        .collect();
+    assert_eq!(counted, [("USER#ann", "following"), ("USER#ben", "followers")]);
+}

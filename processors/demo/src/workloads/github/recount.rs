@@ -41,10 +41,15 @@ fn count_account(sums: &mut RollupSums<'_>, item: &SdkItem, account: &str) {
         let measures: Vec<_> = std::iter::once(one("members")).chain(owners).collect();
         return sums.add(of_account(account, "MEMBERS"), &measures);
     }
-    let kind = if text_of(item, "type") == "User" { "users" } else { "organizations" };
+    let [kind, paying] = if is_organization(item) {
+        ["organizations", "paying_organizations"]
+    } else {
+        ["users", "paying_users"]
+    };
     let plan = value_at(item, "payment_plan.plan_type").and_then(|plan| plan.as_s().ok());
-    let plan = plan.map(|plan| plan.to_lowercase()).unwrap_or_default();
-    sums.add(RollupKey::new("ACCOUNTS", "ROLLUP"), &[one(kind), (plan.as_str(), ExactNumber::one())]);
+    let pays = plan.is_some_and(|plan| plan != "Free").then(|| one(paying));
+    let measures: Vec<_> = std::iter::once(one(kind)).chain(pays).collect();
+    sums.add(RollupKey::new("ACCOUNTS", "ROLLUP"), &measures);
 }
 
 /// A repository, an issue or a star.
@@ -121,7 +126,10 @@ fn mirror(item: &SdkItem, recount: &mut Recount) {
     } else if let Some(account) = after(partition, "ACCOUNT#") {
         let [members, repos] = ["MEMBERS", "REPOS"].map(|what| of_account(account, what));
         recount.mirror(&place, item, "repo_count", recount.sum(&repos, "repos"));
-        return recount.mirror(&place, item, "member_count", recount.sum(&members, "members"));
+        if is_organization(item) {
+            recount.mirror(&place, item, "member_count", recount.sum(&members, "members"));
+        }
+        return;
     } else if partition.starts_with("REPO#") {
         (total(partition), starred)
     } else if partition.starts_with("PR#") {
@@ -132,6 +140,10 @@ fn mirror(item: &SdkItem, recount: &mut Recount) {
     for (path, name) in shown {
         recount.mirror(&place, item, path, recount.sum(&key, name));
     }
+}
+
+fn is_organization(account: &SdkItem) -> bool {
+    text_of(account, "type") == "Organization"
 }
 
 fn total(partition: &str) -> RollupKey {

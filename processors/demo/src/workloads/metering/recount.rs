@@ -20,6 +20,12 @@ pub(super) fn recount(outcome: &WorkloadOutcome) -> Recount {
     }
     recount.drop_expired(outcome.now);
     recount.average("error_rate", "errors", "calls");
+    // Latencies and regions have no errors.
+    for (key, measures) in &mut recount.rollups {
+        if key.0.starts_with("API#") || key.1.starts_with("ROLLUP#REGION#") {
+            measures.remove("error_rate");
+        }
+    }
     outcome.items.iter().for_each(|stored| mirror(&stored.item, &mut recount));
     recount
 }

@@ -20,8 +20,8 @@ use crate::workload::{Workload, WorkloadQuestion};
 pub(super) const WORKLOAD: Workload = Workload {
     model: "social",
     about: "A month of a photo-sharing network",
-    unit: "likes, comments and follows",
-    usual_size: 2000,
+    unit: "visits of users",
+    usual_size: 1000,
     questions: &[WorkloadQuestion::Saved("most_followed")],
     tables: || single_table(TABLE, &["GSI1"]),
     script,
@@ -40,7 +40,7 @@ fn script(mut random: Rng, size: u64, now: Timestamp) -> Script {
         })
         .collect();
     let names: Arc<[String]> = users.iter().flatten().cloned().collect();
-    let photos = (0..size.div_ceil(4).max(10)).map(|_| {
+    let photos = (0..size.div_ceil(2).max(10)).map(|_| {
         let round = random.usize(..ROUNDS);
         let at = moment(&mut random, now, round);
         let owner = random.choice(&*names).cloned().unwrap_or_default();
@@ -173,10 +173,13 @@ impl LaneWriter for UserWriter {
         for _ in 0..size {
             let Some(name) = self.random.choice(&self.users).cloned() else { return };
             let at = moment(&mut self.random, self.now, round);
-            match (self.random.u8(..10), self.random.choice(&posted)) {
-                (0..4, Some(photo)) => self.like(photo, &name, at, lane),
-                (4..7, Some(photo)) => self.comment(photo, &name, at, lane),
-                _ => self.follow(&name, at, lane),
+            match (self.random.bool(), self.random.choice(&posted)) {
+                (true, Some(photo)) => self.like(photo, &name, at, lane),
+                (false, Some(photo)) => self.comment(photo, &name, at, lane),
+                (_, None) => {}
+            }
+            if chance(&mut self.random, 70) {
+                self.follow(&name, at, lane);
             }
             self.change_user(&name, lane);
         }

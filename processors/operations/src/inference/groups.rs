@@ -1,0 +1,122 @@
+//! Items → groups of one kind: by the shapes of their keys, and by an attribute that names their type.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use afterwrite::record::Item;
+use afterwrite::table::KeyType;
+
+use super::attributes::{is_index_key, is_type_name};
+use super::sample::TableSample;
+use super::shapes::{KeyShape, KeyTexts, ShapeMembers};
+use super::texts::{separator_of, text_of, word_style};
+
+/// More shapes than this are taken for values.
+const MOST_SHAPES: usize = 60;
+
+/// The most types of items that share the shape of their keys.
+const MOST_TYPES: usize = 20;
+
+/// An item with a type must be one of so many, or a type is taken for a value.
+const LEAST_ITEMS_OF_A_TYPE: usize = 3;
+
+/// Items of one kind.
+#[derive(Clone, Debug)]
+pub(super) struct ItemGroup {
+    /// The shapes of the partition key and, if the table has one, the sort key.
+    pub(super) shapes: Vec<KeyShape>,
+    /// The attribute that names the type of these items, and the name, if all have it.
+    pub(super) item_type: Option<(String, String)>,
+    /// Whether other groups have keys of the same shape: the type distinguishes them.
+    pub(super) is_discriminated: bool,
+    /// Indexes into the sample's items.
+    pub(super) members: Vec<usize>,
+}
+
+/// The kinds of items of a sample.
+pub(super) fn groups(sample: &TableSample) -> Vec<ItemGroup> {
+    let columns: Vec<Vec<String>> = sample.key.iter().map(|key| key_texts(sample, &key.name)).collect();
+    let key_names: Vec<String> = sample.key.iter().map(|key| key.name.clone()).collect();
+    let values = values(sample);
+    let mut kinds: Vec<(Vec<KeyShape>, Vec<usize>)> = vec![(Vec::new(), (0..sample.items.len()).collect())];
+    for (place, (texts, key)) in columns.iter().zip(&sample.key).enumerate() {
+        let partitions = (place > 0).then(|| columns.first().map(Vec::as_slice)).flatten();
+        let separator = separator_of(texts.iter().map(String::as_str));
+        let keys = KeyTexts {
+            items: &sample.items,
+            key_names: &key_names,
+            values: &values,
+            texts,
+            partitions,
+            separator,
+        };
+        let refined = kinds.into_iter().flat_map(|(shapes, members)| {
+            let found = key_shapes(&keys, key.key_type, members);
+            found.into_iter().map(move |(shape, members)| {
+                let shapes = shapes.iter().cloned().chain([shape]).collect();
+                (shapes, members)
+            })
+        });
+        kinds = refined.collect();
+    }
+    let split = kinds.into_iter().flat_map(|(shapes, members)| by_type(sample, shapes, members));
+    let mut groups: Vec<ItemGroup> = split.collect();
+    groups.sort_by(|a, b| a.shapes.cmp(&b.shapes));
+    groups
+}
+
+/// The texts of attributes; those that name types, the sort key and copies of keys left out.
+fn values(sample: &TableSample) -> BTreeSet<&str> {
+    let [partition, sort] = [0, 1].map(|place| sample.key.get(place).map(|key| key.name.as_str()));
+    let has_values = |name: &str| {
+        partition == Some(name) || !(is_type_name(name) || is_index_key(name) || sort == Some(name))
+    };
+    let attributes = sample.items.iter().flat_map(|item| item.iter()).filter(|(name, _)| has_values(name));
+    attributes.filter_map(|(_, value)| value.as_text()).filter(|text| word_style(text).is_some()).collect()
+}
+
+fn key_texts(sample: &TableSample, name: &str) -> Vec<String> {
+    let text = |item: &Item| item.get(name).and_then(text_of).map(|text| text.into_owned());
+    sample.items.iter().map(|item| text(item).unwrap_or_default()).collect()
+}
+
+fn key_shapes(keys: &KeyTexts<'_>, key_type: KeyType, members: Vec<usize>) -> Vec<ShapeMembers> {
+    match key_type {
+        KeyType::Text => {
+            let shapes = keys.shapes(members.clone());
+            if shapes.len() <= MOST_SHAPES { shapes } else { vec![(KeyShape::open(), members)] }
+        }
+        KeyType::Number | KeyType::Binary => vec![(KeyShape::open(), members)],
+    }
+}
+
+/// The items of each type, if an attribute names types of items with these keys; otherwise all items.
+fn by_type(sample: &TableSample, shapes: Vec<KeyShape>, members: Vec<usize>) -> Vec<ItemGroup> {
+    let items: Vec<&Item> = members.iter().filter_map(|index| sample.items.get(*index)).collect();
+    let names: BTreeSet<&str> = items.iter().flat_map(|item| item.keys()).map(|name| &**name).collect();
+    let key_names: Vec<&str> = sample.key.iter().map(|key| key.name.as_str()).collect();
+    for name in names.into_iter().filter(|name| is_type_name(name) && !key_names.contains(name)) {
+        let Some(types) = types_of(&items, name) else { continue };
+        let mut by_type: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (index, item_type) in members.iter().zip(types) {
+            by_type.entry(item_type).or_default().push(*index);
+        }
+        let is_frequent = by_type.values().all(|members| members.len() >= LEAST_ITEMS_OF_A_TYPE);
+        if by_type.len() <= MOST_TYPES && is_frequent {
+            let is_discriminated = by_type.len() > 1;
+            let group = |(item_type, members): (&str, Vec<usize>)| ItemGroup {
+                shapes: shapes.clone(),
+                item_type: Some((name.to_owned(), item_type.to_owned())),
+                is_discriminated,
+                members,
+            };
+            return by_type.into_iter().map(group).collect();
+        }
+    }
+    vec![ItemGroup { shapes, item_type: None, is_discriminated: false, members }]
+}
+
+/// The type of each item; `None` if not every item has one that is a word.
+fn types_of<'i>(items: &[&'i Item], name: &str) -> Option<Vec<&'i str>> {
+    let item_type = |item: &'i Item| item.get(name)?.as_text().filter(|text| word_style(text).is_some());
+    items.iter().copied().map(item_type).collect()
+}

@@ -1,0 +1,184 @@
+//! Names for kinds of items and for the variables of their keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use afterwrite::record::Item;
+
+use super::attributes::is_index_key;
+use super::groups::ItemGroup;
+use super::sample::TableSample;
+use super::shapes::{KeyShape, USUAL_WORDS};
+use super::texts::{is_plain_name, snake, text_of};
+use super::times::key_form;
+
+/// A variable of a key, before it has a name.
+struct KeyVariable<'g> {
+    prefix: Option<&'g str>,
+    /// The number of variables since the prefix.
+    distance: usize,
+    /// The name of the key attribute.
+    attribute: &'g str,
+    /// Its value in each item of the group.
+    values: Vec<String>,
+    /// The attribute that has the same value in these items.
+    same: Option<String>,
+}
+
+/// For each group, the names of the variables of each of its shapes.
+pub(super) fn variable_names(sample: &TableSample, groups: &[ItemGroup]) -> Vec<Vec<Vec<String>>> {
+    let variables: Vec<Vec<Vec<KeyVariable<'_>>>> =
+        groups.iter().map(|group| group_variables(sample, group)).collect();
+    let mut votes: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    for variable in variables.iter().flatten().flatten().filter(|variable| variable.distance == 0) {
+        if let (Some(prefix), Some(same)) = (variable.prefix, &variable.same) {
+            *votes.entry(prefix).or_default().entry(same).or_default() += variable.values.len();
+        }
+    }
+    let usual = |prefix: &str| {
+        let names = votes.get(prefix)?.iter();
+        names.max_by_key(|(_, count)| **count).map(|(name, _)| (*name).to_owned())
+    };
+    variables.iter().map(|shapes| group_names(shapes, &usual)).collect()
+}
+
+fn group_names(shapes: &[Vec<KeyVariable<'_>>], usual: &impl Fn(&str) -> Option<String>) -> Vec<Vec<String>> {
+    let mut taken: Vec<(String, &[String])> = Vec::new();
+    let mut names = Vec::new();
+    for shape in shapes {
+        let mut own = Vec::new();
+        for variable in shape {
+            let wanted = wanted_name(variable, usual);
+            let mut name = wanted.clone();
+            let mut number = 2;
+            // A name twice in a key means the same value twice.
+            while taken.iter().any(|(known, values)| *known == name && *values != variable.values) {
+                name = format!("{wanted}_{number}");
+                number += 1;
+            }
+            taken.push((name.clone(), &variable.values));
+            own.push(name);
+        }
+        names.push(own);
+    }
+    names
+}
+
+fn wanted_name(variable: &KeyVariable<'_>, usual: &impl Fn(&str) -> Option<String>) -> String {
+    if let Some(same) = &variable.same {
+        return same.clone();
+    }
+    let prefix = variable.prefix.filter(|_| variable.distance == 0);
+    let of_prefix = prefix.and_then(|prefix| usual(prefix).or_else(|| snake(prefix)));
+    let is_generic = ["pk", "sk"].iter().any(|name| variable.attribute.to_lowercase().ends_with(name));
+    let of_attribute = || match (is_generic, is_plain_name(variable.attribute)) {
+        (false, true) if variable.prefix.is_none() => Some(variable.attribute.to_owned()),
+        _ if key_form(variable.values.iter().map(String::as_str)).is_some() => Some("at".to_owned()),
+        _ => variable.prefix.and_then(snake),
+    };
+    of_prefix.or_else(of_attribute).unwrap_or_else(|| "id".to_owned())
+}
+
+fn group_variables<'g>(sample: &'g TableSample, group: &'g ItemGroup) -> Vec<Vec<KeyVariable<'g>>> {
+    let items: Vec<&Item> = group.members.iter().filter_map(|index| sample.items.get(*index)).collect();
+    let key_names: BTreeSet<&str> = sample.key.iter().map(|key| key.name.as_str()).collect();
+    let shapes = group.shapes.iter().zip(&sample.key);
+    shapes.map(|(shape, key)| shape_variables(shape, &key.name, &items, &key_names)).collect()
+}
+
+fn shape_variables<'g>(
+    shape: &'g KeyShape,
+    attribute: &'g str,
+    items: &[&Item],
+    key_names: &BTreeSet<&str>,
+) -> Vec<KeyVariable<'g>> {
+    let keys = items.iter().map(|item| {
+        let text = item.get(attribute).and_then(text_of).unwrap_or_default();
+        shape.values(&text)
+    });
+    let mut columns: Vec<Vec<String>> = vec![Vec::new(); shape.variables()];
+    for values in keys {
+        columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+    }
+    let variables = shape.prefixes().into_iter().zip(columns);
+    let variables = variables.map(|((prefix, distance), values)| {
+        let same = same_attribute(items, &values, prefix, key_names);
+        KeyVariable { prefix, distance, attribute, values, same }
+    });
+    variables.collect()
+}
+
+/// The attribute that has the value of the variable in nearly all items, and another in none.
+fn same_attribute(
+    items: &[&Item],
+    values: &[String],
+    prefix: Option<&str>,
+    key_names: &BTreeSet<&str>,
+) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut others: BTreeSet<&str> = BTreeSet::new();
+    for (item, value) in items.iter().zip(values) {
+        for (name, own) in item
+            .iter()
+            .filter(|(name, _)| is_plain_name(name) && !is_index_key(name) && !key_names.contains(&***name))
+        {
+            match text_of(own) {
+                Some(text) if text == value.as_str() => *counts.entry(name).or_default() += 1,
+                Some(_) | None => drop(others.insert(name)),
+            }
+        }
+    }
+    let prefix = prefix.and_then(snake).unwrap_or_default();
+    // One item, or a short value that all items share, may agree by chance.
+    let is_sure = |name: &str| {
+        let different: BTreeSet<&String> = values.iter().collect();
+        different.len() > 2
+            || values.iter().all(|value| value.len() > 3)
+            || name.to_lowercase().contains(&prefix)
+    };
+    let same = counts
+        .into_iter()
+        .filter(|(name, count)| !others.contains(name) && count * 10 >= items.len() * 9 && is_sure(name));
+    let best = same.max_by_key(|(name, count)| {
+        let has_prefix =
+            !prefix.is_empty() && name.to_lowercase().replace('_', "").contains(&prefix.replace('_', ""));
+        (*count, has_prefix, std::cmp::Reverse(name.len()))
+    });
+    best.map(|(name, _)| name.to_owned())
+}
+
+/// A name for each group: its type, or the words of its key.
+pub(super) fn entity_names(sample: &TableSample, groups: &[ItemGroup]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for group in groups {
+        let wanted = entity_name(sample, group);
+        let partition = group.shapes.first().and_then(|shape| shape.constants().next()).and_then(snake);
+        let mut name = wanted.clone();
+        if names.contains(&name)
+            && let Some(partition) = partition.filter(|partition| *partition != name)
+        {
+            name = format!("{partition}_{wanted}");
+        }
+        let base = name.clone();
+        let mut number = 2;
+        while names.contains(&name) {
+            name = format!("{base}_{number}");
+            number += 1;
+        }
+        names.push(name);
+    }
+    names
+}
+
+fn entity_name(sample: &TableSample, group: &ItemGroup) -> String {
+    if let Some(name) = group.item_type.as_ref().and_then(|(_, item_type)| snake(item_type)) {
+        return name;
+    }
+    let words = |shape: &KeyShape| {
+        let words: Vec<String> = shape.constants().filter_map(snake).collect();
+        let is_name = |word: &String| word.len() > 1 && !USUAL_WORDS.contains(&word.as_str());
+        words.into_iter().filter(is_name).collect::<Vec<_>>()
+    };
+    let of_shapes = group.shapes.iter().rev().map(words).find(|words| !words.is_empty());
+    let of_shapes = of_shapes.map(|words| words.join("_"));
+    of_shapes.or_else(|| snake(&sample.table)).unwrap_or_else(|| "item".to_owned())
+}

@@ -1,0 +1,326 @@
+//! Key texts → shapes: which segments are constant, and which are variable.
+//!
+//! ```text
+//! ORDER#7#ITEM#1   ORDER#8#ITEM#4   ORDER#7   PROFILE
+//!        │ grouped by their first segment, then by the next, …
+//!        │ a segment is constant if it is a word in the place of a word; all other segments of the place are one variable
+//!        ▼
+//! ORDER#{}#ITEM#{}   ORDER#{}   PROFILE
+//! ```
+//!
+//! Values of items must not become constants. So words are constants only where names usually are: at the beginning, and after a value.
+//! A word that an attribute of the items has as its value is a value.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use afterwrite::record::Item;
+
+use super::attributes::{is_index_key, is_type_name};
+use super::texts::{WordStyle, segments, text_of, word_style};
+
+/// The most segments that a shape distinguishes; further ones are part of the last variable.
+const MOST_SEGMENTS: usize = 12;
+
+/// Sort keys without a separator are constants if there are at most this many.
+const MOST_SINGLE_WORDS: usize = 12;
+
+/// Words that name an item of its partition, in lower case.
+pub(super) const USUAL_WORDS: [&str; 16] = [
+    "metadata", "meta", "profile", "info", "details", "detail", "config", "settings", "summary", "header",
+    "state", "root", "self", "stats", "data", "main",
+];
+
+/// A segment of a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum KeySegment {
+    Constant(String),
+    /// Any text. The last segment of a shape takes all that is left.
+    Variable,
+}
+
+/// The shape of a key attribute.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct KeyShape {
+    pub(super) separator: Option<char>,
+    pub(super) segments: Vec<KeySegment>,
+}
+
+impl KeyShape {
+    /// A shape that matches every key.
+    pub(super) fn open() -> Self {
+        Self { separator: None, segments: vec![KeySegment::Variable] }
+    }
+
+    /// The shape as a template, with a name for each variable.
+    pub(super) fn template(&self, names: &[String]) -> String {
+        let mut names = names.iter();
+        let segments = self.segments.iter().map(|segment| match segment {
+            KeySegment::Constant(text) => text.clone(),
+            KeySegment::Variable => format!("{{{}}}", names.next().map_or("", String::as_str)),
+        });
+        let separator = self.separator.map(String::from).unwrap_or_default();
+        segments.collect::<Vec<_>>().join(&separator)
+    }
+
+    /// The values of the variables in a key of this shape.
+    pub(super) fn values(&self, text: &str) -> Vec<String> {
+        let parts = segments(text, self.separator);
+        let separator = self.separator.map(String::from).unwrap_or_default();
+        let last = self.segments.len().saturating_sub(1);
+        let variables = self.segments.iter().enumerate();
+        let variables = variables.filter(|(_, segment)| match segment {
+            KeySegment::Variable => true,
+            KeySegment::Constant(_) => false,
+        });
+        let value = |index: usize| match index == last {
+            true => parts.get(index..).unwrap_or_default().join(&separator),
+            false => parts.get(index).copied().unwrap_or_default().to_owned(),
+        };
+        variables.map(|(index, _)| value(index)).collect()
+    }
+
+    /// The constants, in order.
+    pub(super) fn constants(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            KeySegment::Constant(text) => Some(text.as_str()),
+            KeySegment::Variable => None,
+        })
+    }
+
+    /// For each variable, the constant right before it, and how many variables are between them.
+    pub(super) fn prefixes(&self) -> Vec<(Option<&str>, usize)> {
+        let (mut prefix, mut distance, mut prefixes) = (None, 0, Vec::new());
+        for segment in &self.segments {
+            match segment {
+                KeySegment::Constant(text) => (prefix, distance) = (Some(text.as_str()), 0),
+                KeySegment::Variable => {
+                    prefixes.push((prefix, distance));
+                    distance += 1;
+                }
+            }
+        }
+        prefixes
+    }
+
+    /// The number of variables.
+    pub(super) fn variables(&self) -> usize {
+        self.prefixes().len()
+    }
+}
+
+/// A shape, and the items whose keys have it.
+pub(super) type ShapeMembers = (KeyShape, Vec<usize>);
+
+/// The keys of one key attribute.
+pub(super) struct KeyTexts<'s> {
+    pub(super) items: &'s [Item],
+    /// The names of the table's key attributes.
+    pub(super) key_names: &'s [String],
+    /// Words that are whole values of other attributes.
+    pub(super) values: &'s BTreeSet<&'s str>,
+    /// For each item, its key.
+    pub(super) texts: &'s [String],
+    /// For each item, the partition that it is in; `None` if these are the keys of partitions.
+    pub(super) partitions: Option<&'s [String]>,
+    pub(super) separator: Option<char>,
+}
+
+impl KeyTexts<'_> {
+    /// The shapes of these items' keys.
+    pub(super) fn shapes(&self, members: Vec<usize>) -> Vec<ShapeMembers> {
+        let mut search = ShapeSearch {
+            keys: self,
+            segments: self.texts.iter().map(|text| segments(text, self.separator)).collect(),
+            shapes: Vec::new(),
+        };
+        search.after_constant(members, Vec::new());
+        let shapes = search.shapes.into_iter();
+        shapes
+            .map(|(segments, members)| (KeyShape { separator: self.separator, segments }, members))
+            .collect()
+    }
+}
+
+/// The place of a segment.
+#[derive(Clone, Copy)]
+enum SegmentPlace {
+    Start,
+    AfterConstant(Option<WordStyle>),
+    /// With the style of the nearest constant.
+    AfterVariable(Option<WordStyle>),
+}
+
+struct ShapeSearch<'k, 's> {
+    keys: &'k KeyTexts<'s>,
+    segments: Vec<Vec<&'k str>>,
+    shapes: Vec<(Vec<KeySegment>, Vec<usize>)>,
+}
+
+impl<'k> ShapeSearch<'k, '_> {
+    fn segment(&self, item: usize, place: usize) -> Option<&'k str> {
+        self.segments.get(item)?.get(place).copied()
+    }
+
+    /// The items that end at a place, and the others.
+    fn ended(&self, members: Vec<usize>, place: usize) -> (Vec<usize>, Vec<usize>) {
+        members.into_iter().partition(|item| self.segment(*item, place).is_none())
+    }
+
+    /// Continues a path that is empty or ends with a constant.
+    fn after_constant(&mut self, members: Vec<usize>, path: Vec<KeySegment>) {
+        let (ended, others) = self.ended(members, path.len());
+        if !ended.is_empty() {
+            self.shapes.push((path.clone(), ended));
+        }
+        let values = self.take_constants(others, &path);
+        if !values.is_empty() {
+            self.after_variable(values, path);
+        }
+    }
+
+    /// Adds a variable to a path, and continues it.
+    fn after_variable(&mut self, members: Vec<usize>, mut path: Vec<KeySegment>) {
+        path.push(KeySegment::Variable);
+        if path.len() >= MOST_SEGMENTS {
+            self.shapes.push((path, members));
+            return;
+        }
+        let (mut ended, others) = self.ended(members, path.len());
+        let mut values = self.take_constants(others, &path);
+        if !ended.is_empty() {
+            // The separator is part of some values.
+            ended.append(&mut values);
+            self.shapes.push((path, ended));
+        } else if !values.is_empty() {
+            self.after_variable(values, path);
+        }
+    }
+
+    /// Continues the path with each constant; returns the items with other segments.
+    fn take_constants(&mut self, members: Vec<usize>, path: &[KeySegment]) -> Vec<usize> {
+        let mut by_segment: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for item in members {
+            by_segment.entry(self.segment(item, path.len()).unwrap_or_default()).or_default().push(item);
+        }
+        let constants = self.constants(&by_segment, path);
+        let mut values = Vec::new();
+        for (segment, mut members) in by_segment {
+            if constants.contains(segment) {
+                let mut path = path.to_vec();
+                path.push(KeySegment::Constant(segment.to_owned()));
+                self.after_constant(members, path);
+            } else {
+                values.append(&mut members);
+            }
+        }
+        values
+    }
+
+    fn constants(
+        &self,
+        by_segment: &BTreeMap<&'k str, Vec<usize>>,
+        path: &[KeySegment],
+    ) -> BTreeSet<&'k str> {
+        let nearest = path.iter().rev().find_map(|segment| match segment {
+            KeySegment::Constant(text) => Some(word_style(text)),
+            KeySegment::Variable => None,
+        });
+        let place = match path.last() {
+            None => SegmentPlace::Start,
+            // After a separator that begins the key.
+            Some(KeySegment::Constant(text)) if text.is_empty() && path.len() == 1 => SegmentPlace::Start,
+            Some(KeySegment::Constant(_)) => SegmentPlace::AfterConstant(nearest.flatten()),
+            Some(KeySegment::Variable) => SegmentPlace::AfterVariable(nearest.flatten()),
+        };
+        let total: usize = by_segment.values().map(Vec::len).sum();
+        let words = by_segment.iter().filter(|(segment, _)| word_style(segment).is_some());
+        let (heads, singles): (Vec<_>, Vec<_>) =
+            words.partition(|(_, members)| self.have_more(members, path.len()));
+        let group = SegmentGroup { total, all: by_segment.len(), heads: heads.len(), singles: singles.len() };
+        let is_constant = |segment: &str, members: &[usize]| match (segment.is_empty(), word_style(segment)) {
+            // A variable never matches empty text.
+            (true, _) => true,
+            (false, None) => false,
+            (false, Some(style)) => {
+                let is_head = self.have_more(members, path.len());
+                self.is_constant((segment, style, is_head), members, place, &group)
+            }
+        };
+        let constants = by_segment.iter().filter(|(segment, members)| is_constant(segment, members));
+        constants.map(|(segment, _)| *segment).collect()
+    }
+
+    /// Whether most of these items have further segments.
+    fn have_more(&self, members: &[usize], place: usize) -> bool {
+        members.iter().filter(|item| self.segment(**item, place + 1).is_some()).count() * 2 > members.len()
+    }
+
+    fn is_constant(
+        &self,
+        (segment, style, is_head): (&str, WordStyle, bool),
+        members: &[usize],
+        place: SegmentPlace,
+        group: &SegmentGroup,
+    ) -> bool {
+        let is_usual = USUAL_WORDS.contains(&segment.to_lowercase().as_str());
+        let is_frequent = members.len() > 1 || group.total <= 20;
+        let may_be = match place {
+            SegmentPlace::Start if is_head => is_frequent && group.heads <= (group.total / 10).max(12),
+            SegmentPlace::Start => self.is_single_constant(style, is_usual, members, group),
+            SegmentPlace::AfterConstant(nearest) => {
+                is_usual || (group.all == 1 && nearest == Some(style) && members.len() >= 5)
+            }
+            SegmentPlace::AfterVariable(nearest) => {
+                let is_alike = nearest.unwrap_or(WordStyle::Upper) == style;
+                is_alike && is_frequent && group.heads.max(group.singles) <= 8
+            }
+        };
+        let is_value = style != WordStyle::Upper && self.keys.values.contains(segment);
+        may_be && !is_value && !self.is_attribute_value(segment, members)
+    }
+
+    /// A whole key that is one word.
+    fn is_single_constant(
+        &self,
+        style: WordStyle,
+        is_usual: bool,
+        members: &[usize],
+        group: &SegmentGroup,
+    ) -> bool {
+        let Some(partitions) = self.keys.partitions else {
+            return style == WordStyle::Upper && members.len() > 1 && group.singles <= MOST_SINGLE_WORDS;
+        };
+        let partitions =
+            members.iter().filter_map(|item| partitions.get(*item)).collect::<BTreeSet<_>>().len();
+        let is_spread = partitions > 2 && group.singles <= 6;
+        group.singles <= MOST_SINGLE_WORDS && (is_usual || is_spread || style == WordStyle::Upper)
+    }
+
+    /// Whether an attribute of nearly all of these items has this value. (An attribute that names their type does not count.)
+    fn is_attribute_value(&self, segment: &str, members: &[usize]) -> bool {
+        let items: Vec<&Item> =
+            members.iter().take(50).filter_map(|item| self.keys.items.get(*item)).collect();
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for (name, value) in items.iter().flat_map(|item| item.iter()) {
+            let is_own = is_type_name(name)
+                || is_index_key(name)
+                || self.keys.key_names.iter().any(|key| **key == **name);
+            if !is_own && text_of(value).is_some_and(|text| text == segment) {
+                *counts.entry(name).or_default() += 1;
+            }
+        }
+        counts.values().any(|count| count * 10 >= items.len() * 9)
+    }
+}
+
+/// The segments of one place.
+struct SegmentGroup {
+    /// Items.
+    total: usize,
+    /// Different segments.
+    all: usize,
+    /// Different words with further segments.
+    heads: usize,
+    /// Different words at the end.
+    singles: usize,
+}

@@ -1,0 +1,4 @@
+//! The models that `afterwrite model init` proposes: for the tables of the demo's workloads, and for generated tables.
+
+mod demos;
+mod generated;
