@@ -70,6 +70,13 @@ locals {
       when      = local.has_archive
     },
     {
+      Sid       = "CacheAddress"
+      Action    = ["secretsmanager:GetSecretValue"]
+      Resource  = compact([var.cache_url_secret_arn])
+      Condition = null
+      when      = var.cache_url_secret_arn != null
+    },
+    {
       Sid       = "StalePaths"
       Action    = ["sqs:SendMessage"]
       Resource  = aws_sqs_queue.cdn[*].arn
@@ -254,7 +261,7 @@ locals {
         Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
         Resource = compact([var.kms_key_arn])
         Condition = {
-          StringEquals = { "kms:ViaService" = [for service in ["lambda", "s3", "sqs"] : "${service}.${local.region}.${data.aws_partition.current.dns_suffix}"] }
+          StringEquals = { "kms:ViaService" = [for service in ["lambda", "s3", "secretsmanager", "sqs"] : "${service}.${local.region}.${data.aws_partition.current.dns_suffix}"] }
         }
         when = var.kms_key_arn != null
       },
