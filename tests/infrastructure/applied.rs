@@ -7,6 +7,9 @@ use afterwrite_mapping::MappingSettings;
 use afterwrite_tests::aws_call::AccountScope;
 use serde_json::{Value, json};
 
+/// The name of the bucket of failed records at the stand-in for S3, whose files have the name of bucket and key: Lambda's keys are long.
+pub(crate) const FAILURES: &str = "failures";
+
 /// The resources of a state.
 pub(crate) struct AppliedState {
     resources: Vec<AppliedResource>,
@@ -54,6 +57,11 @@ impl AppliedState {
         self.all(kind).find(|resource| resource.name == name).map(|resource| &resource.values)
     }
 
+    /// The deployed name of a bucket.
+    pub(crate) fn bucket(&self, name: &str) -> String {
+        text(&self.one("aws_s3_bucket", name).expect("a bucket")["bucket"]).to_owned()
+    }
+
     /// The functions by their names in the module.
     pub(crate) fn functions(&self) -> BTreeMap<&str, &Value> {
         self.by_key("aws_lambda_function", "function")
@@ -68,6 +76,7 @@ impl AppliedState {
             account: arn[4].to_owned(),
             region: arn[3].to_owned(),
             partition_keys: tables.map(|table| (table.name, table.key.partition)).collect(),
+            bucket_names: BTreeMap::from([(FAILURES.to_owned(), self.bucket("failures"))]),
         }
     }
 
@@ -119,6 +128,19 @@ impl AppliedState {
     /// The names of all queues.
     pub(crate) fn queues(&self) -> Vec<&str> {
         self.all("aws_sqs_queue").map(|queue| text(&queue.values["name"])).collect()
+    }
+
+    /// Whether the bucket of failed records names someone who may read them.
+    pub(crate) fn allows_redrive(&self) -> bool {
+        let policy = self.one("aws_s3_bucket_policy", "failures").expect("the bucket's policy");
+        text(&policy["policy"]).contains(":role/redrive")
+    }
+
+    /// The environment of one of the functions.
+    pub(crate) fn variables(&self, function: &str) -> BTreeMap<String, String> {
+        let functions = self.functions();
+        let variables = functions[function]["environment"][0]["variables"].as_object().expect("variables");
+        variables.iter().map(|(name, value)| (name.clone(), text(value).to_owned())).collect()
     }
 
     /// A setting in the environment of one of the functions.

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::applied::{AppliedState, text};
+use super::applied::{AppliedState, FAILURES, text};
 use super::lambda::{FunctionSetup, LocalFunction};
 use super::read;
 
@@ -38,7 +38,7 @@ pub(crate) struct LocalCloud {
     pub(crate) recorder: CallRecorder,
     /// The objects that appear in the buckets.
     pub(crate) created: Mutex<UnboundedReceiver<CreatedObject>>,
-    /// The names of the two buckets.
+    /// The deployed names of the two buckets.
     pub(crate) bucket: String,
     pub(crate) failures: String,
     /// The unpacked zip of the functions, and their logs.
@@ -56,9 +56,8 @@ impl LocalCloud {
         let (sender, created) = unbounded_channel();
         let options = S3Options { created: Some(sender), ..S3Options::default() };
         let s3 = EmbeddedS3::open(options).await.expect("an S3");
-        let bucket = |name| text(&state.one("aws_s3_bucket", name).expect("a bucket")["bucket"]).to_owned();
-        let (bucket, failures) = (bucket("archive"), bucket("failures"));
-        for name in [&bucket, &failures] {
+        let (bucket, failures) = (state.bucket("archive"), state.bucket("failures"));
+        for name in [&*bucket, FAILURES] {
             s3.create_bucket(name).await.expect("a bucket");
         }
         let sqs = EmbeddedSqs::start(0, &state.queues()).await.expect("queues");
@@ -150,7 +149,7 @@ impl LocalCloud {
     /// The bucket of failed records, as the mapping of a function writes to it.
     pub(crate) fn failures_of(&self, principal: &str) -> S3Bucket {
         let client = bucket_client(&self.s3, &self.recorder, principal);
-        S3Bucket::new(&client, Arc::from(self.failures.as_str()))
+        S3Bucket::new(&client, Arc::from(FAILURES))
     }
 
     /// The keys of the objects of a bucket with this prefix.

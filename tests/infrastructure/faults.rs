@@ -1,11 +1,14 @@
 //! The faults that provoke the alarms: each is injected into a deployment in use, and the run's metrics are kept under its name.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::time::Duration;
 
 use afterwrite_mapping::EventHandler as _;
 use afterwrite_tests::call_recorder::{CallFault, FaultRule};
 use aws_sdk_dynamodb::types::AttributeValue;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use super::delivery::{depth, drain_queue, forward_notifications, run_schedule, sent_event};
@@ -68,6 +71,15 @@ impl UsedDeployment<'_> {
         self.cloud.recorder.set_faults(vec![FaultRule { principal, action, resource, fault }]);
     }
 
+    /// Copies an object of the archive, so that there is something to export; returns its key.
+    async fn archive_again(&self, fault: CallFault) -> String {
+        let archived = self.cloud.keys(&self.cloud.bucket, "archive/").await.remove(0);
+        let (content, key) = (self.cloud.object(&archived).await, format!("archive/{fault:?}.gz"));
+        let put = self.cloud.s3.client().put_object().bucket(&self.cloud.bucket).key(&key);
+        put.body(content.into()).send().await.expect("an object");
+        key
+    }
+
     async fn put(&self, item: &[(&str, &str)]) {
         let client = self.cloud.dynamodb.client();
         let mut put = client.put_item().table_name(self.state.source_table());
@@ -113,7 +125,14 @@ async fn stopped_mappings(used: &mut UsedDeployment<'_>, faults: &mut ProvokedFa
         let write = async {
             used.put(&[("PK", "USER#late@example.com"), ("SK", "USER#late@example.com"), ("name", fault)])
                 .await;
-            used.put(&[("PK", "PROJECT#late"), ("SK", "QUESTION#late"), ("question_text", fault)]).await;
+            used.put(&[
+                ("PK", "ADMIN#late"),
+                ("SK", "PROJECT#late"),
+                ("GSI1PK", "PROJECT#late"),
+                ("GSI1SK", "PROJECT#late"),
+                ("title", fault),
+            ])
+            .await;
         };
         used.deliver_during(write).await;
         faults.insert(fault, used.end().await);
@@ -140,12 +159,14 @@ async fn failed_invocations(used: &mut UsedDeployment<'_>, faults: &mut Provoked
     {
         used.begin(fault, Some(SHORT));
         let record = used.newest_record().await;
-        let archived =
-            used.cloud.keys(&used.cloud.bucket, "archive/").await.pop().expect("an archived object");
+        let archived = used.archive_again(kind).await;
+        // The exporter gives up an object that it cannot read in time, and keeps the rest of its time for commits.
+        let blocked =
+            |name: &str| if name == "exporter" { ("s3:PutObject", "_delta_log/") } else { ("", "") };
         let rule = |principal: &String| FaultRule {
             principal: principal.clone(),
-            action: "",
-            resource: String::new(),
+            action: blocked(principal).0,
+            resource: blocked(principal).1.to_owned(),
             fault: kind,
         };
         used.cloud.recorder.set_faults(names.iter().map(rule).collect());
@@ -278,10 +299,16 @@ async fn queues(used: &mut UsedDeployment<'_>, faults: &mut ProvokedFaults) {
     faults.insert("messages that nothing understands", used.end().await);
 }
 
+fn gzipped(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish()).expect("bytes in memory")
+}
+
 async fn datasets(used: &mut UsedDeployment<'_>, faults: &mut ProvokedFaults) {
     used.begin("a malformed line in the archive", None);
     let put = used.cloud.s3.client().put_object().bucket(&used.cloud.bucket);
-    let put = put.key("archive/dt=2026-02-06/hh=10/malformed").body(b"{\"eventName\": 7}\n".to_vec().into());
+    let put =
+        put.key("archive/dt=2026-02-06/hh=10/malformed.gz").body(gzipped("{\"eventName\": 7}\n").into());
     put.send().await.expect("an object");
     forward_notifications(used.state, &used.cloud).await;
     drain_queue(used.state, &used.cloud, "exporter", &used.functions["exporter"]).await;

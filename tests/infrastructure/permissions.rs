@@ -97,9 +97,14 @@ pub(crate) fn problems(example: &str, state: &AppliedState, calls: &BTreeSet<Aws
     problems
 }
 
-/// A permission as the file has it. The statement's name is left out: two statements may grant the same.
+/// A permission as the file has it. The statement's name is left out: two statements may grant the same. So is the id of a key, which
+/// is another one each time.
 fn line((role, grant): &RolePermission) -> String {
-    format!("{role}: {} on {}", grant.action, grant.resource)
+    let resource = match grant.resource.split_once(":key/") {
+        Some((account, _id)) => format!("{account}:key/ID"),
+        None => grant.resource.clone(),
+    };
+    format!("{role}: {} on {resource}", grant.action)
 }
 
 /// The permissions of a file, with their reasons. A reason is a comment before the permissions that it concerns.

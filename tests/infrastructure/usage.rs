@@ -12,7 +12,7 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::applied::{AppliedState, text};
+use super::applied::{AppliedState, FAILURES, text};
 use super::cloud::LocalCloud;
 use super::delivery::{StreamDelivery, depth, drain_queue, forward_notifications, run_schedule};
 use super::exam::{ExamPlatform, scan};
@@ -102,20 +102,22 @@ impl<'s> UsedDeployment<'s> {
         key(rollups.next().expect("a rollup of attempts"))
     }
 
-    /// Redrives failed records with the permissions of the policy for redrive.
+    /// Redrives parked items, and failed records if the deployment names who may read them, with the permissions of the policy for
+    /// redrive.
     pub(crate) async fn redrive(&self) {
         let mut command = Command::new(program("afterwrite"));
-        command.args([
-            "redrive",
-            &format!("s3://{}/aws/lambda/", self.cloud.failures),
-            "--parked",
-            "--yes",
-            "--without-recovery",
-        ]);
-        command.envs(self.cloud.credentials("redrive")).env("AFTERWRITE_MODEL", "exambuddy");
-        for name in ["AFTERWRITE_TABLES", "AFTERWRITE_STATE_TABLE"] {
-            command.env(name, self.state.variable("aggregator", name).expect("a setting"));
+        command.args(["redrive", "--parked", "--yes", "--without-recovery"]);
+        let readers = self.deliveries.iter().map(|delivery| delivery.reader);
+        let hosted: Vec<String> =
+            readers.filter_map(|reader| self.state.variable(reader, "AFTERWRITE_PROJECTIONS")).collect();
+        if self.state.allows_redrive() {
+            let objects = format!("s3://{FAILURES}/aws/lambda/");
+            command.args([&objects, "--only", &hosted.join(",")]);
         }
+        for delivery in &self.deliveries {
+            command.envs(self.state.variables(delivery.reader));
+        }
+        command.envs(self.cloud.credentials("redrive")).env("AFTERWRITE_MODEL", "exambuddy");
         let done = command.output().await.expect("a process");
         // 1: a parked item still does not fit the model.
         let code = done.status.code();

@@ -30,6 +30,8 @@ pub struct AccountScope {
     pub region: String,
     /// The name of the partition key of each table.
     pub partition_keys: BTreeMap<String, String>,
+    /// The deployed names of buckets that have another name at the stand-in.
+    pub bucket_names: BTreeMap<String, String>,
 }
 
 /// A request, before it is forwarded.
@@ -71,7 +73,7 @@ impl RecordedRequest<'_> {
         let body = || serde_json::from_slice::<Value>(self.body).expect("a request in JSON");
         match self.service() {
             "dynamodb" => self.dynamodb(scope, &body()),
-            "s3" => self.s3(status),
+            "s3" => self.s3(scope, status),
             "firehose" => {
                 let stream =
                     scope.arn("firehose", &format!("deliverystream/{}", text(&body()["DeliveryStreamName"])));
@@ -131,10 +133,11 @@ impl RecordedRequest<'_> {
         }
     }
 
-    fn s3(&self, status: StatusCode) -> Vec<AwsCall> {
+    fn s3(&self, scope: &AccountScope, status: StatusCode) -> Vec<AwsCall> {
         let path = decoded(self.head.uri.path().trim_start_matches('/'));
         let query = self.head.uri.query().unwrap_or_default();
         let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
+        let bucket = scope.bucket_names.get(bucket).map_or(bucket, String::as_str);
         let bucket = format!("arn:aws:s3:::{bucket}");
         let object = |key: &str| format!("{bucket}/{key}");
         if key.is_empty() && self.head.method == Method::POST {

@@ -17,6 +17,7 @@ fn calls(service: &str, target: &str, method: &str, path: &str, body: &str, stat
         partition_keys: [("state", "PK"), ("t", "id")]
             .map(|(table, key)| (table.to_owned(), key.to_owned()))
             .into(),
+        bucket_names: [("short".to_owned(), "deployed".to_owned())].into(),
     };
     let body = Bytes::from(body.to_owned());
     let recorded = RecordedRequest { principal: "aggregator", head: &head, body: &body };
@@ -86,6 +87,7 @@ fn writes_lists_and_deletions_of_objects_have_their_actions() {
     assert_eq!(named(&of("POST", "/lake/a/b?uploads", "")), [("s3:PutObject", object)]);
     assert_eq!(named(&of("DELETE", "/lake/a/b", "")), [("s3:DeleteObject", object)]);
     assert_eq!(named(&of("DELETE", "/lake/a/b?uploadId=1", "")), [("s3:AbortMultipartUpload", object)]);
+    assert_eq!(named(&of("PUT", "/short/a", "")), [("s3:PutObject", "arn:aws:s3:::deployed/a")]);
     let deleted = "<Delete><Object><Key>a/b</Key></Object></Delete>";
     assert_eq!(named(&of("POST", "/lake/?delete", deleted)), [("s3:DeleteObject", object)]);
 }
