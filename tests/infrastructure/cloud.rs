@@ -13,6 +13,7 @@ use afterwrite_local::sqs::EmbeddedSqs;
 use afterwrite_tests::call_recorder::CallRecorder;
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::programs::program;
+use afterwrite_tests::secrets::FakeSecrets;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
@@ -35,6 +36,7 @@ pub(crate) struct LocalCloud {
     pub(crate) firehose: EmbeddedFirehose,
     pub(crate) sqs: EmbeddedSqs,
     pub(crate) cloudfront: FakeCloudFront,
+    _secrets: FakeSecrets,
     pub(crate) recorder: CallRecorder,
     /// The objects that appear in the buckets.
     pub(crate) created: Mutex<UnboundedReceiver<CreatedObject>>,
@@ -46,8 +48,8 @@ pub(crate) struct LocalCloud {
 }
 
 impl LocalCloud {
-    /// Starts all servers and creates the tables, buckets and queues of the state.
-    pub(crate) async fn start(state: &AppliedState) -> Self {
+    /// Starts all servers and creates the tables, buckets and queues of the state, and the secret with the cache's address.
+    pub(crate) async fn start(state: &AppliedState, cache_url: Option<String>) -> Self {
         let recorder = CallRecorder::start(state.scope(), &PRINCIPALS).await.expect("ports");
         let dynamodb = EmbeddedDynamoDb::start().await.expect("a DynamoDB");
         for table in state.tables() {
@@ -62,11 +64,14 @@ impl LocalCloud {
         }
         let sqs = EmbeddedSqs::start(0, &state.queues()).await.expect("queues");
         let cloudfront = FakeCloudFront::start().await;
+        let secret = state.variable("aggregator", "AFTERWRITE_CACHE_SECRET");
+        let secrets = FakeSecrets::start(secret.zip(cache_url).into_iter().collect()).await;
         for (service, endpoint) in [
             ("dynamodb", dynamodb.endpoint()),
             ("s3", s3.endpoint()),
             ("sqs", sqs.endpoint()),
             ("cloudfront", cloudfront.endpoint()),
+            ("secretsmanager", secrets.endpoint()),
         ] {
             recorder.serve(service, &endpoint);
         }
@@ -76,7 +81,19 @@ impl LocalCloud {
         let model = read("common/src/table/models/exambuddy.toml");
         std::fs::write(package.path().join("model.toml"), model).expect("a file");
         let created = Mutex::new(created);
-        Self { dynamodb, s3, firehose, sqs, cloudfront, recorder, created, bucket, failures, package }
+        Self {
+            dynamodb,
+            s3,
+            firehose,
+            sqs,
+            cloudfront,
+            _secrets: secrets,
+            recorder,
+            created,
+            bucket,
+            failures,
+            package,
+        }
     }
 
     /// The deployed functions by their names in the module, each with the environment of the state. `limit` replaces their time limits;

@@ -74,19 +74,17 @@ fn every_limit_and_precondition_refuses_what_breaks_it() {
 }
 
 /// Applies an example and destroys it; returns the state in between.
-fn apply(example: &str, cache_url: Option<&str>) -> AppliedState {
+fn apply(example: &str) -> AppliedState {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("state.json");
-    let mut arguments = vec![file.to_str().expect("a path in UTF-8")];
-    arguments.extend(cache_url);
-    assert_check_with(example, &arguments);
+    assert_check_with(example, &[file.to_str().expect("a path in UTF-8")]);
     AppliedState::parse(&fs::read_to_string(&file).expect("the applied state"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs terraform, moto and the release binaries: run tests/run"]
 async fn a_new_table_is_deployed_used_and_destroyed() {
-    let state = apply("new-table", None);
+    let state = apply("new-table");
     let used = use_and_judge("new-table", &state, None);
     tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
 }
@@ -95,14 +93,14 @@ async fn a_new_table_is_deployed_used_and_destroyed() {
 #[ignore = "needs terraform, moto, redis-server and the release binaries: run tests/run"]
 async fn an_existing_table_is_deployed_and_used_with_caches_and_a_key() {
     let cache = RedisCluster::start().await;
-    let state = apply("existing-table", Some(&cache.url()));
+    let state = apply("existing-table");
     let used = use_and_judge("existing-table", &state, Some(&cache));
     tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
 }
 
 /// Uses a deployment, compares its results, injects every fault, and judges its alarms and its permissions.
 async fn use_and_judge(example: &str, state: &AppliedState, cache: Option<&RedisCluster>) {
-    let mut used = UsedDeployment::start(state).await;
+    let mut used = UsedDeployment::start(state, cache).await;
     used.use_and_compare(cache).await;
     let healthy = used.metrics().await;
     let faults = faults::provoke(&mut used).await;

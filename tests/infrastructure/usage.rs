@@ -31,9 +31,9 @@ pub(crate) struct UsedDeployment<'s> {
 }
 
 impl<'s> UsedDeployment<'s> {
-    /// Starts the servers and the functions. Nothing is delivered yet.
-    pub(crate) async fn start(state: &'s AppliedState) -> Self {
-        let cloud = LocalCloud::start(state).await;
+    /// Starts the servers and the functions. Nothing is delivered yet. The secret of the cache has the address of `cache`.
+    pub(crate) async fn start(state: &'s AppliedState, cache: Option<&RedisCluster>) -> Self {
+        let cloud = LocalCloud::start(state, cache.map(RedisCluster::url)).await;
         let functions = cloud.functions(state, "healthy", None);
         let deliveries = StreamDelivery::all(state);
         Self { state, cloud, functions, deliveries, waited: Duration::ZERO, is_undelivered: false }

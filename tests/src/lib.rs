@@ -31,6 +31,7 @@ pub mod redis_server;
 pub mod replay;
 mod request_kind;
 pub mod runtime_api;
+pub mod secrets;
 pub mod sqs;
 pub mod unreliable_bucket;
 mod upstream;
