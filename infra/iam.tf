@@ -70,6 +70,13 @@ locals {
       when      = local.has_archive
     },
     {
+      Sid       = "CacheAddress"
+      Action    = ["secretsmanager:GetSecretValue"]
+      Resource  = compact([var.cache_url_secret_arn])
+      Condition = null
+      when      = var.cache_url_secret_arn != null
+    },
+    {
       Sid       = "StalePaths"
       Action    = ["sqs:SendMessage"]
       Resource  = aws_sqs_queue.cdn[*].arn
@@ -191,7 +198,7 @@ locals {
     verifier = [
       {
         Sid       = "Tables"
-        Action    = ["dynamodb:BatchGetItem", "dynamodb:DescribeTable", "dynamodb:Scan"]
+        Action    = ["dynamodb:BatchGetItem", "dynamodb:DescribeContinuousBackups", "dynamodb:DescribeTable", "dynamodb:Scan"]
         Resource  = concat([local.state_table_arn], values(local.table_arns))
         Condition = null
         when      = true
@@ -254,7 +261,7 @@ locals {
         Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
         Resource = compact([var.kms_key_arn])
         Condition = {
-          StringEquals = { "kms:ViaService" = [for service in ["lambda", "s3", "sqs"] : "${service}.${local.region}.${data.aws_partition.current.dns_suffix}"] }
+          StringEquals = { "kms:ViaService" = [for service in ["lambda", "s3", "secretsmanager", "sqs"] : "${service}.${local.region}.${data.aws_partition.current.dns_suffix}"] }
         }
         when = var.kms_key_arn != null
       },
@@ -393,8 +400,24 @@ locals {
       },
       {
         Sid       = "Jobs"
-        Action    = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:Query", "dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:DescribeContinuousBackups"]
-        Resource  = [local.state_table_arn, "${local.state_table_arn}/index/parked"]
+        Action    = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+        Resource  = [local.state_table_arn]
+        Condition = null
+        when      = local.has_aggregate
+      },
+      {
+        # The label of a stream, and whether a table can be restored.
+        Sid       = "Tables"
+        Action    = ["dynamodb:DescribeTable", "dynamodb:DescribeContinuousBackups"]
+        Resource  = concat([local.state_table_arn], values(local.table_arns))
+        Condition = null
+        when      = local.has_aggregate
+      },
+      {
+        # A state table that is older than the module may lack the index: then the whole table is read.
+        Sid       = "ParkedItems"
+        Action    = ["dynamodb:Scan"]
+        Resource  = concat(["${local.state_table_arn}/index/parked"], var.create_state_table ? [] : [local.state_table_arn])
         Condition = null
         when      = local.has_aggregate
       },

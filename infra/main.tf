@@ -2,12 +2,6 @@ data "aws_caller_identity" "current" {}
 data "aws_partition" "current" {}
 data "aws_region" "current" {}
 
-# The text of the secret; only if one is named.
-data "aws_secretsmanager_secret_version" "cache_url" {
-  count     = var.cache_url_secret_arn == null ? 0 : 1
-  secret_id = var.cache_url_secret_arn
-}
-
 locals {
   account   = data.aws_caller_identity.current.account_id
   partition = data.aws_partition.current.partition
@@ -61,7 +55,6 @@ locals {
   # --- The environment of the functions ---
 
   renames   = [for table, name in local.table_names : "${table}=${name}" if table != name]
-  cache_url = try(data.aws_secretsmanager_secret_version.cache_url[0].secret_string, var.cache_url)
   common_env = {
     AFTERWRITE_MODEL             = var.model
     AFTERWRITE_TABLES            = length(local.renames) == 0 ? null : join(",", local.renames)
@@ -75,7 +68,8 @@ locals {
   relaying_env = {
     AFTERWRITE_FIREHOSE_STREAM = local.has_archive ? local.firehose_name : null
     AFTERWRITE_BUCKET          = local.has_archive ? local.bucket_name : null
-    AFTERWRITE_CACHE_URL       = local.has_cache ? local.cache_url : null
+    AFTERWRITE_CACHE_URL       = var.cache_url
+    AFTERWRITE_CACHE_SECRET    = var.cache_url_secret_arn
     AFTERWRITE_CACHE_CLUSTER   = local.has_cache && var.cache_cluster ? "true" : null
     AFTERWRITE_CDN_QUEUE       = local.has_cdn ? one(aws_sqs_queue.cdn[*].url) : null
   }

@@ -15,9 +15,14 @@ variable "cache_url" {
 }
 
 variable "cache_url_secret_arn" {
-  description = "The secret that has the cache's address as its text. It is read when the configuration is applied, and kept in the state and, encrypted, in the function's environment."
+  description = "The secret that has the cache's address as its text: `rediss://user:password@host:6379`. The function reads it when it starts; it is in neither the state nor the function's environment. Encrypted with `kms_key_arn`, or with the key `aws/secretsmanager`."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.cache_url_secret_arn == null || can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:.+$", var.cache_url_secret_arn))
+    error_message = "cache_url_secret_arn is the ARN of a secret: arn:aws:secretsmanager:<region>:<account>:secret:<name>."
+  }
 }
 
 variable "cache_cluster" {
@@ -33,7 +38,7 @@ variable "cloudfront_distribution_id" {
 }
 
 variable "vpc_subnet_ids" {
-  description = "The subnets of the function that removes cache keys. They need routes to Firehose, S3, SQS and DynamoDB: endpoints or a NAT."
+  description = "The subnets of the function that removes cache keys. They need routes to Firehose, S3, SQS and DynamoDB, and to Secrets Manager if there is a `cache_url_secret_arn`: endpoints or a NAT."
   type        = list(string)
   default     = []
 }

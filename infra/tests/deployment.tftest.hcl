@@ -238,6 +238,24 @@ run "caches_and_paths" {
   }
 }
 
+run "the_address_of_the_cache_in_a_secret" {
+  variables {
+    cache_url_secret_arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:cache-a1b2c3"
+  }
+  assert {
+    condition     = aws_lambda_function.function["relay"].environment[0].variables["AFTERWRITE_CACHE_SECRET"] == "arn:aws:secretsmanager:eu-west-1:123456789012:secret:cache-a1b2c3" && !contains(keys(aws_lambda_function.function["relay"].environment[0].variables), "AFTERWRITE_CACHE_URL")
+    error_message = "relay reads the secret when it starts."
+  }
+  assert {
+    condition     = [for statement in jsondecode(aws_iam_role_policy.function["relay"].policy).Statement : statement.Resource if statement.Sid == "CacheAddress"] == [["arn:aws:secretsmanager:eu-west-1:123456789012:secret:cache-a1b2c3"]]
+    error_message = "relay may read this secret alone."
+  }
+  assert {
+    condition     = !anytrue([for function in ["aggregator", "exporter", "compactor"] : strcontains(aws_iam_role_policy.function[function].policy, "secretsmanager")])
+    error_message = "No other function may read it."
+  }
+}
+
 run "one_reader_hosts_everything" {
   variables {
     create_tables              = true

@@ -187,6 +187,14 @@ run "a_cache_address_with_a_password" {
   expect_failures = [var.cache_url]
 }
 
+run "a_secret_without_an_arn" {
+  command = plan
+  variables {
+    cache_url_secret_arn = "cache"
+  }
+  expect_failures = [var.cache_url_secret_arn]
+}
+
 run "an_unknown_storage_class" {
   command = plan
   variables {

@@ -3,7 +3,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "an index past the end fails the test with its location")]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,9 +11,9 @@ use afterwrite_tests::deployment::{FunctionDeployment, SOURCE, STATE, event};
 use afterwrite_tests::fault_proxy::FaultProxy;
 use afterwrite_tests::faults::FaultRates;
 use afterwrite_tests::programs::program;
+use afterwrite_tests::recorded_items::{attributes, key, measures};
 use afterwrite_tests::recording::StreamRecording;
 use afterwrite_tests::runtime_api::InvocationResult;
-use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 
 const RECORDING: &str = "exam-42";
@@ -101,36 +101,5 @@ async fn assert_golden(deployment: &FunctionDeployment, recording: &StreamRecord
             let shown = items[key].get(attribute).and_then(|shown| shown.as_n().ok());
             assert_eq!(shown, Some(&value.to_string()), "{attribute} of {key:?}");
         }
-    }
-}
-
-fn key(item: &HashMap<String, AttributeValue>) -> (String, String) {
-    let text = |name: &str| item[name].as_s().expect("a text").clone();
-    (text("PK"), text("SK"))
-}
-
-fn measures(item: &HashMap<String, AttributeValue>) -> BTreeMap<String, i64> {
-    let is_measure = |name: &str| name != "rev" && name != "expires_at" && !name.starts_with("settled_");
-    let numbers = item.iter().filter(|(name, _)| is_measure(name)).filter_map(|(name, value)| {
-        let number = value.as_n().ok()?.parse::<i64>().expect("a whole number");
-        (number != 0).then(|| (name.clone(), number))
-    });
-    numbers.collect()
-}
-
-/// Converts DynamoDB JSON to the SDK's values.
-fn attributes(item: &Value) -> HashMap<String, AttributeValue> {
-    let item = item.as_object().expect("an item");
-    item.iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
-}
-
-fn attribute(value: &Value) -> AttributeValue {
-    let (kind, value) = value.as_object().and_then(|object| object.iter().next()).expect("a typed value");
-    match kind.as_str() {
-        "S" => AttributeValue::S(value.as_str().expect("text").to_owned()),
-        "N" => AttributeValue::N(value.as_str().expect("digits").to_owned()),
-        "BOOL" => AttributeValue::Bool(value.as_bool().expect("a boolean")),
-        "L" => AttributeValue::L(value.as_array().expect("a list").iter().map(attribute).collect()),
-        other => panic!("the recording has no values of type {other}"),
     }
 }

@@ -10,10 +10,9 @@ FUNCTIONS = ["aggregator", "relay", "invalidator", "exporter", "compactor", "ver
 
 
 class Deployment:
-    def __init__(self, example, moto, cache_url):
+    def __init__(self, example, moto):
         self.example = example
         self.moto = moto
-        self.cache_url = cache_url
         self.folder = tempfile.TemporaryDirectory(prefix="afterwrite-packages-")
         self.names = {"new-table": "exams", "existing-table": "exams-production", "global-table": "exams-global"}
         self.given = {}
@@ -49,9 +48,10 @@ class Deployment:
         network = self.moto.client("ec2").describe_subnets()["Subnets"][0]
         groups = self.moto.client("ec2").describe_security_groups()["SecurityGroups"]
         group = next(group for group in groups if group["VpcId"] == network["VpcId"])
+        secret = self.moto.client("secretsmanager").create_secret(Name="cache", SecretString="rediss://exams:correct-horse@exams.cache:6379")
         return {
             "table_name": "exams-table",
-            "cache_url": self.cache_url,
+            "cache_url_secret_arn": secret["ARN"],
             "cloudfront_distribution_id": "EDFDVBD6EXAMPLE",
             "vpc_subnet_ids": [network["SubnetId"]],
             "vpc_security_group_ids": [group["GroupId"]],
@@ -100,7 +100,8 @@ class Deployment:
         relaying = environments[f"{name}-{readers[-1]}"]
         assert relaying["AFTERWRITE_FIREHOSE_STREAM"] == f"{name}-archive", relaying
         if self.example == "existing-table":
-            assert relaying["AFTERWRITE_CACHE_URL"] == self.cache_url, relaying
+            # The function reads the address itself: a password in its environment could be read by everyone who may describe it.
+            assert relaying["AFTERWRITE_CACHE_SECRET"] == self.given["cache_url_secret_arn"] and "AFTERWRITE_CACHE_URL" not in relaying, relaying
             assert relaying["AFTERWRITE_CDN_QUEUE"].endswith("/exams-production-cdn"), relaying
 
     def check_bucket(self, outputs):

@@ -1,7 +1,26 @@
 //! The Terraform module in `infra/`: checked, tested and applied without AWS by `check.py`, and compared with the product here: the
 //! descriptions of models, the alarms' paragraphs in the runbook, and the metrics that alarms and dashboard name.
+//!
+//! The state that an example's check applies is used: the functions run under event source mappings, queues and schedules with its settings.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "an index that is out of range, or a name that a state does not have, must fail the test"
+)]
+
+mod alarm_rules;
+mod alarms;
+mod applied;
+mod cloud;
+mod delivery;
+mod exam;
+mod faults;
+mod lambda;
 mod metrics;
+mod metrics_store;
+mod permissions;
+mod policies;
+mod usage;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,6 +29,10 @@ use std::process::Command;
 
 use afterwrite::table::Model;
 use afterwrite_operations::stream_filters::DeploymentDescription;
+use afterwrite_tests::redis_server::RedisCluster;
+
+use self::applied::AppliedState;
+use self::usage::{LIMIT, UsedDeployment};
 
 /// Names the interpreter that has moto and checkov; `tests/run` provides one and sets it.
 const INTERPRETER: &str = "AFTERWRITE_TEST_INFRASTRUCTURE_PYTHON";
@@ -22,12 +45,16 @@ fn read(path: &str) -> String {
 
 /// Runs a check of `check.py` and shows its output if it fails.
 fn assert_check(name: &str) {
+    assert_check_with(name, &[]);
+}
+
+fn assert_check_with(name: &str, arguments: &[&str]) {
     let interpreter =
         std::env::var_os(INTERPRETER).unwrap_or_else(|| panic!("{INTERPRETER} is not set: run tests/run"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("infrastructure/check.py");
     // Compiled scripts would be left in the folder.
     let mut check = Command::new(interpreter);
-    check.arg(script).arg(name).env("PYTHONDONTWRITEBYTECODE", "1");
+    check.arg(script).arg(name).args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
     let output = check.output().expect("the Python interpreter");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     println!("{}", text(&output.stdout));
@@ -46,16 +73,41 @@ fn every_limit_and_precondition_refuses_what_breaks_it() {
     assert_check("cases");
 }
 
-#[test]
-#[ignore = "needs terraform, moto and checkov: run tests/run"]
-fn a_new_table_is_deployed_and_destroyed() {
-    assert_check("new-table");
+/// Applies an example and destroys it; returns the state in between.
+fn apply(example: &str) -> AppliedState {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("state.json");
+    assert_check_with(example, &[file.to_str().expect("a path in UTF-8")]);
+    AppliedState::parse(&fs::read_to_string(&file).expect("the applied state"))
 }
 
-#[test]
-#[ignore = "needs terraform, moto and checkov: run tests/run"]
-fn an_existing_table_is_deployed_with_caches_and_a_key() {
-    assert_check("existing-table");
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs terraform, moto and the release binaries: run tests/run"]
+async fn a_new_table_is_deployed_used_and_destroyed() {
+    let state = apply("new-table");
+    let used = use_and_judge("new-table", &state, None);
+    tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs terraform, moto, redis-server and the release binaries: run tests/run"]
+async fn an_existing_table_is_deployed_and_used_with_caches_and_a_key() {
+    let cache = RedisCluster::start().await;
+    let state = apply("existing-table");
+    let used = use_and_judge("existing-table", &state, Some(&cache));
+    tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
+}
+
+/// Uses a deployment, compares its results, injects every fault, and judges its alarms and its permissions.
+async fn use_and_judge(example: &str, state: &AppliedState, cache: Option<&RedisCluster>) {
+    let mut used = UsedDeployment::start(state, cache).await;
+    used.use_and_compare(cache).await;
+    let healthy = used.metrics().await;
+    let faults = faults::provoke(&mut used).await;
+    used.redrive().await;
+    let mut problems = alarms::problems(state, &healthy, &faults);
+    problems.extend(permissions::problems(example, state, &used.cloud.recorder.calls()));
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 #[test]

@@ -110,6 +110,9 @@ class Release:
         for needed in ["rustup target add aarch64-unknown-linux-musl", "rustup target add x86_64-unknown-linux-musl", "rustup.rs", "cargo-zigbuild", "docker"]:
             assert needed in refused, refused
         assert not (self.folder / "refused").exists()
+        refused = self.run_without_rust([ROOT / "infra/build", "--model", "glad", "--out", self.folder / "refused"], 3)
+        assert "cargo is missing" in refused and "--release DIR" in refused, refused
+        assert not (self.folder / "refused").exists()
 
     def run_without_rust(self, command, code):
         """Runs a command on a machine with Python and the usual tools alone."""

@@ -7,6 +7,7 @@
 )]
 
 mod aggregator;
+mod cache_secret;
 mod compactor;
 mod exporter;
 mod failures;

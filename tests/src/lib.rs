@@ -3,6 +3,9 @@
 #![allow(clippy::indexing_slicing, reason = "an index out of range fails a test with its place")]
 
 pub mod archive;
+pub mod aws_call;
+pub mod cached_keys;
+pub mod call_recorder;
 pub mod clock;
 pub mod cloudfront;
 pub mod datasets;
@@ -22,11 +25,13 @@ pub mod page;
 pub mod programs;
 pub mod python;
 pub mod random;
+pub mod recorded_items;
 pub mod recording;
 pub mod redis_server;
 pub mod replay;
 mod request_kind;
 pub mod runtime_api;
+pub mod secrets;
 pub mod sqs;
 pub mod unreliable_bucket;
 mod upstream;

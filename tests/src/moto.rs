@@ -120,6 +120,22 @@ impl MotoServer {
         invalidations
     }
 
+    /// Creates a secret with this text; returns its ARN.
+    ///
+    /// # Panics
+    /// If it cannot be created.
+    pub async fn create_secret(&self, name: &str, text: &str) -> String {
+        let config = aws_sdk_secretsmanager::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static("us-east-1"))
+            .endpoint_url(&self.endpoint)
+            .credentials_provider(credentials())
+            .http_client(afterwrite::sink::http_client());
+        let client = aws_sdk_secretsmanager::Client::from_conf(config.build());
+        let created = Box::pin(client.create_secret().name(name).secret_string(text).send()).await;
+        created.expect("a secret").arn().expect("its ARN").to_owned()
+    }
+
     /// Creates a queue; returns its URL.
     ///
     /// # Panics

@@ -1,5 +1,6 @@
 //! Real redis-servers, single or as a cluster, started by the tests that need them.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -195,6 +196,26 @@ impl RedisCluster {
     #[must_use]
     pub fn url(&self) -> String {
         self.masters[0].url()
+    }
+
+    /// Sets all of these keys, each on the master that has its slot.
+    ///
+    /// # Panics
+    /// If a master refuses them.
+    pub async fn fill(&self, keys: &BTreeSet<String>) {
+        let mut slots = redis::pipe();
+        keys.iter().for_each(|key| {
+            slots.cmd("CLUSTER").arg("KEYSLOT").arg(key);
+        });
+        let slots: Vec<u16> =
+            slots.query_async(&mut self.masters[0].connection().await).await.expect("slots");
+        for (master, (first, last)) in self.masters.iter().zip(CLUSTER_SLOTS) {
+            let mut pipeline = redis::pipe();
+            for (key, _) in keys.iter().zip(&slots).filter(|(_, slot)| (first..=last).contains(slot)) {
+                pipeline.cmd("SET").arg(key).arg("cached").ignore();
+            }
+            pipeline.exec_async(&mut master.connection().await).await.expect("keys of the master");
+        }
     }
 
     /// The index of the master that has a key's slot at the start.

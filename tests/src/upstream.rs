@@ -31,6 +31,8 @@ impl UpstreamEndpoint {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         head.uri = format!("{}{path}", self.endpoint).parse::<Uri>().map_err(|_| ConnectionClosed)?;
         remove_connection_headers(&mut head.headers);
+        // The length is signed; without the header, a request without a body would be sent without a length.
+        head.headers.insert(CONTENT_LENGTH, body.len().into());
         let response = self
             .client
             .request(Request::from_parts(head, Full::new(body)))

@@ -66,6 +66,11 @@ impl EnvironmentSettings {
         Ok(aws_sdk_cloudfront::Client::new(&self.sdk_config(|embedded| &embedded.cloudfront).await?))
     }
 
+    /// A Secrets Manager client. No embedded server takes its place.
+    pub(super) async fn secrets_client(&self) -> Result<aws_sdk_secretsmanager::Client> {
+        Ok(aws_sdk_secretsmanager::Client::new(&sdk_config().await?))
+    }
+
     /// An SQS client.
     pub(super) async fn sqs_client(&self) -> Result<aws_sdk_sqs::Client> {
         Ok(aws_sdk_sqs::Client::new(&self.sdk_config(|embedded| &embedded.sqs).await?))

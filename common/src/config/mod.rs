@@ -15,6 +15,7 @@ use crate::commit::PoisonPolicy;
 use crate::relay::invalidate::PathTarget;
 use crate::sink::cloudfront::CloudFront;
 use crate::sink::redis::{CacheTopology, RedisCache};
+use crate::sink::secret::ManagedSecret;
 use crate::sink::sqs::SqsQueue;
 use crate::table::{Model, Table, nearest_name};
 use crate::{Error, ErrorKind, Result};
@@ -27,6 +28,7 @@ const PROJECTIONS: &str = "AFTERWRITE_PROJECTIONS";
 const FIREHOSE_STREAM: &str = "AFTERWRITE_FIREHOSE_STREAM";
 const BUCKET: &str = "AFTERWRITE_BUCKET";
 const CACHE_URL: &str = "AFTERWRITE_CACHE_URL";
+const CACHE_SECRET: &str = "AFTERWRITE_CACHE_SECRET";
 const CACHE_CLUSTER: &str = "AFTERWRITE_CACHE_CLUSTER";
 const DISTRIBUTION: &str = "AFTERWRITE_CLOUDFRONT_DISTRIBUTION";
 const CDN_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
@@ -52,6 +54,8 @@ pub struct EnvironmentSettings {
     pub bucket: Option<String>,
     /// `AFTERWRITE_CACHE_URL`: the cache, `redis://` or `rediss://`.
     pub cache_url: Option<String>,
+    /// `AFTERWRITE_CACHE_SECRET`: the ARN of a secret in Secrets Manager whose text is the cache's address.
+    pub cache_secret: Option<String>,
     /// `AFTERWRITE_CACHE_CLUSTER`: `true` if it is a cluster.
     pub cache_cluster: Option<String>,
     /// `AFTERWRITE_CLOUDFRONT_DISTRIBUTION`: the distribution's id.
@@ -103,6 +107,7 @@ impl EnvironmentSettings {
             firehose_stream: take(FIREHOSE_STREAM),
             bucket: take(BUCKET),
             cache_url: take(CACHE_URL),
+            cache_secret: take(CACHE_SECRET),
             cache_cluster: take(CACHE_CLUSTER),
             distribution: take(DISTRIBUTION),
             cdn_queue: take(CDN_QUEUE),
@@ -168,23 +173,28 @@ impl EnvironmentSettings {
         boolean(self.log_keys.as_deref(), LOG_KEYS, "Set it to `true` if logs may have the keys of items")
     }
 
-    /// The cache whose keys are invalidated, if one is set. Nothing is connected yet.
+    /// The cache whose keys are invalidated, if one is set. Reads the secret that has its address; connects to nothing else yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CACHE_URL` or `AFTERWRITE_CACHE_CLUSTER` is not valid.
-    pub fn cache(&self) -> Result<Option<RedisCache>> {
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CACHE_URL`, `AFTERWRITE_CACHE_SECRET` or `AFTERWRITE_CACHE_CLUSTER` is not valid, or the
+    /// secret may not be read; [`ErrorKind::Unavailable`] if Secrets Manager cannot be reached.
+    pub async fn cache(&self) -> Result<Option<RedisCache>> {
         let hint =
             "Set it to `true` if the cache is a cluster (ElastiCache Serverless is); otherwise remove it";
         let is_cluster = boolean(self.cache_cluster.as_deref(), CACHE_CLUSTER, hint)?;
         let topology = if is_cluster { CacheTopology::Cluster } else { CacheTopology::Single };
-        let Some(url) = self.cache_url.as_deref() else { return Ok(None) };
-        // The address may hold a password, so the error does not repeat it.
-        let redis = RedisCache::new(url, topology, None).map_err(|error| {
-            invalid(format!("{CACHE_URL} is not a cache address"))
-                .hint("Write redis://host:6379, or rediss://host:6379 for TLS; user:password@ may precede the host")
-                .caused_by(error)
-        })?;
-        Ok(Some(redis))
+        match (self.cache_url.as_deref(), self.cache_secret.as_deref()) {
+            (None, None) => Ok(None),
+            (Some(url), None) => redis_cache(url, topology, CACHE_URL).map(Some),
+            (None, Some(arn)) => {
+                let secret = ManagedSecret::new(self.secrets_client().await?, arn, CACHE_SECRET);
+                let url = secret.text().await?;
+                redis_cache(url.trim(), topology, "the text of the secret that AFTERWRITE_CACHE_SECRET names")
+                    .map(Some)
+            }
+            (Some(_), Some(_)) => Err(invalid(format!("{CACHE_URL} and {CACHE_SECRET} are both set"))
+                .hint("Remove one of them; an address with a password belongs into the secret")),
+        }
     }
 
     /// Where `relay` sends stale paths: to the queue if one is set, else to the distribution; `None` if neither is set.
@@ -255,6 +265,17 @@ impl FunctionConfig {
         }
         Ok(Self { model: Arc::new(model), table_names })
     }
+}
+
+/// A cache by its address, which comes from `source`. The address may hold a password, so the error does not repeat it.
+fn redis_cache(url: &str, topology: CacheTopology, source: &str) -> Result<RedisCache> {
+    RedisCache::new(url, topology, None).map_err(|error| {
+        invalid(format!("{source} is not a cache address"))
+            .hint(
+                "Write redis://host:6379, or rediss://host:6379 for TLS; user:password@ may precede the host",
+            )
+            .caused_by(error)
+    })
 }
 
 fn built_in_models() -> String {

@@ -74,18 +74,21 @@ fn a_function_hosts_the_named_projections_or_its_default() {
     assert_names(hosted("aggregate, teleport"), &["AFTERWRITE_PROJECTIONS", "teleport"]);
 }
 
-#[test]
-fn a_cache_is_optional_and_its_address_is_never_repeated() {
-    let cache = |url, cluster| settings(&[(CACHE_URL, url), (CACHE_CLUSTER, cluster)]).cache();
-    assert!(cache("", "").unwrap().is_none());
+#[tokio::test]
+async fn a_cache_is_optional_and_its_address_is_never_repeated() {
+    let cache = async |url, cluster| settings(&[(CACHE_URL, url), (CACHE_CLUSTER, cluster)]).cache().await;
+    assert!(cache("", "").await.unwrap().is_none());
     for url in ["redis://127.0.0.1:6379", "rediss://user:secret@cache.example:6379"] {
-        assert!(cache(url, "true").unwrap().is_some());
+        assert!(cache(url, "true").await.unwrap().is_some());
     }
     for url in ["http://user:secret@cache.example", "secret", "redis://user:secret@"] {
-        let error = cache(url, "").unwrap_err().to_string();
+        let error = cache(url, "").await.unwrap_err().to_string();
         assert!(error.contains("AFTERWRITE_CACHE_URL") && !error.contains("secret"), "{error}");
     }
-    assert_names(cache("redis://127.0.0.1", "yes"), &["AFTERWRITE_CACHE_CLUSTER"]);
+    assert_names(cache("redis://127.0.0.1", "yes").await, &["AFTERWRITE_CACHE_CLUSTER"]);
+    let twice =
+        settings(&[(CACHE_URL, "redis://cache"), (CACHE_SECRET, "arn:aws:secretsmanager:r:1:secret:s")]);
+    assert_names(twice.cache().await, &["AFTERWRITE_CACHE_URL", "AFTERWRITE_CACHE_SECRET"]);
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod path_queue;
 pub mod redis;
 mod request;
 pub mod s3;
+pub mod secret;
 pub mod sqs;
 mod table_index;
 mod table_scan;

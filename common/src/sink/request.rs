@@ -92,7 +92,8 @@ impl ServiceRequest<'_> {
             | "OptInRequired"
             | "ExpiredToken"
             | "ExpiredTokenException" => self.denied_error(code),
-            "InvalidKMSResourceException"
+            "DecryptionFailure"
+            | "InvalidKMSResourceException"
             | "KmsAccessDenied"
             | "KmsDisabled"
             | "KmsNotFound"

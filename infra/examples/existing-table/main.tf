@@ -25,8 +25,8 @@ variable "table_name" {
   type        = string
 }
 
-variable "cache_url" {
-  description = "The cache, for example rediss://exams.serverless.euw1.cache.amazonaws.com:6379."
+variable "cache_url_secret_arn" {
+  description = "The secret with the cache's address, for example rediss://user:password@exams.serverless.euw1.cache.amazonaws.com:6379."
   type        = string
 }
 
@@ -72,7 +72,7 @@ module "afterwrite" {
   single_reader        = true
   other_stream_readers = 1
 
-  cache_url                  = var.cache_url
+  cache_url_secret_arn       = var.cache_url_secret_arn
   cache_cluster              = true
   vpc_subnet_ids             = var.vpc_subnet_ids
   vpc_security_group_ids     = var.vpc_security_group_ids

@@ -55,7 +55,8 @@ impl ProjectionHost {
                     aggregator = Some(Box::pin(start_aggregator(&settings, &config)).await?);
                 }
                 ProjectionKind::Invalidate => {
-                    let (cache, paths) = (settings.cache()?, Box::pin(settings.path_target()).await?);
+                    let (cache, paths) =
+                        (Box::pin(settings.cache()).await?, Box::pin(settings.path_target()).await?);
                     invalidator = Some(CacheInvalidator::new(cache, paths, SystemClock));
                 }
                 ProjectionKind::Archive => archiver = Some(Box::pin(start_archiver(&settings)).await?),

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | two writers of one key with `If-None-Match` can both succeed | conditional writes run one after the other |
 //! | putting an object into a missing bucket creates the bucket | the response is `NoSuchBucket` |
+//! | an object cannot be written if the names of bucket and key have more than about 165 bytes together | kept: a file has both names |
 //! | an object `z` next to an object `z/y` cannot be written | kept: keys are files, and Afterwrite never uses such keys |
 
 use std::path::{Path, PathBuf};

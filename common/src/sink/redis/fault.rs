@@ -52,7 +52,7 @@ pub(super) fn cache_error(error: &RedisError, topology: CacheTopology) -> Error 
         || matches!(code, "NOAUTH" | "WRONGPASS")
     {
         return new_error(ErrorKind::Configuration, "the cache denied access").hint(
-            "Give AFTERWRITE_CACHE_URL a user and password that may UNLINK, SET, EVAL, EXPIRE and INCR the keys and PUBLISH on afterwrite:invalidated",
+            "Name a user and password in the cache's address (AFTERWRITE_CACHE_URL, or the secret of AFTERWRITE_CACHE_SECRET) who may UNLINK, SET, EVAL, EXPIRE and INCR the keys and PUBLISH on afterwrite:invalidated",
         );
     }
     if error.is_timeout() {
@@ -72,5 +72,5 @@ pub(super) fn cache_error(error: &RedisError, topology: CacheTopology) -> Error 
     }
     // The error of a connection contains at most an address.
     Error::new(ErrorKind::Unavailable, "the cache could not be reached")
-        .hint("Check AFTERWRITE_CACHE_URL, the function's subnets and its security group")
+        .hint("Check the cache's address (AFTERWRITE_CACHE_URL, or the secret of AFTERWRITE_CACHE_SECRET), the function's subnets and its security group")
 }

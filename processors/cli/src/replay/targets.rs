@@ -60,7 +60,8 @@ pub(crate) async fn relay(
     for projection in only {
         match projection {
             ReplayProjection::Invalidate => {
-                let (cache, paths) = (settings.cache()?, Box::pin(settings.path_target()).await?);
+                let (cache, paths) =
+                    (Box::pin(settings.cache()).await?, Box::pin(settings.path_target()).await?);
                 invalidator = Some(CacheInvalidator::new(cache, paths, SystemClock));
             }
             ReplayProjection::Archive => {

@@ -135,7 +135,8 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
     }
     if function == shape.relaying() {
         set("AFTERWRITE_FIREHOSE_STREAM", reference("DeliveryStream"));
-        set("AFTERWRITE_CACHE_URL", when("HasCache", reference("CacheUrl")));
+        set("AFTERWRITE_CACHE_URL", when("HasCacheUrl", reference("CacheUrl")));
+        set("AFTERWRITE_CACHE_SECRET", when("HasCacheSecret", reference("CacheSecretArn")));
         set("AFTERWRITE_CDN_QUEUE", when("HasDistribution", reference("CdnQueue")));
     }
     if function == shape.relaying() || ["exporter", "compactor"].contains(&function) {

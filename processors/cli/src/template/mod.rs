@@ -138,7 +138,9 @@ impl DeployedShape<'_> {
             "Description": format!("Afterwrite, model {}", self.model.name),
             "Parameters": self.parameters(),
             "Conditions": {
-                "HasCache": not_empty("CacheUrl"),
+                "HasCacheSecret": not_empty("CacheSecretArn"),
+                "HasCacheUrl": not_empty("CacheUrl"),
+                "HasCache": { "Fn::Or": [{ "Condition": "HasCacheUrl" }, { "Condition": "HasCacheSecret" }] },
                 "HasDistribution": not_empty("DistributionId"),
                 "HasAlarmTopic": not_empty("AlarmTopicArn"),
                 "HasRedrive": not_empty("RedrivePrincipalArn"),
@@ -179,6 +181,13 @@ impl DeployedShape<'_> {
             json!({
                 "Type": "String", "Default": "", "NoEcho": true,
                 "Description": "redis:// or rediss://; empty: no cache keys are removed",
+            }),
+        );
+        add(
+            "CacheSecretArn",
+            json!({
+                "Type": "String", "Default": "",
+                "Description": "A secret whose text is the cache's address, in place of CacheUrl: for an address with a password",
             }),
         );
         add(

@@ -81,6 +81,9 @@ fn reader_statements(shape: &DeployedShape<'_>, reader: &str) -> Vec<Value> {
             &["s3:PutObject"],
             vec![substituted("${ArchiveBucket.Arn}/archive/*")],
         ));
+        let address =
+            allow("CacheAddress", &["secretsmanager:GetSecretValue"], vec![reference("CacheSecretArn")]);
+        statements.push(json!({ "Fn::If": ["HasCacheSecret", address, reference("AWS::NoValue")] }));
         let paths = allow("StalePaths", &["sqs:SendMessage"], vec![attribute("CdnQueue", "Arn")]);
         statements.push(json!({ "Fn::If": ["HasDistribution", paths, reference("AWS::NoValue")] }));
     }
