@@ -54,7 +54,7 @@ locals {
 
   # --- The environment of the functions ---
 
-  renames   = [for table, name in local.table_names : "${table}=${name}" if table != name]
+  renames = [for table, name in local.table_names : "${table}=${name}" if table != name]
   common_env = {
     AFTERWRITE_MODEL             = var.model
     AFTERWRITE_TABLES            = length(local.renames) == 0 ? null : join(",", local.renames)

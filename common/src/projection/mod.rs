@@ -76,7 +76,7 @@ pub trait KnownLookups {
     /// The outputs of a lookup, if it has any.
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs>;
 
-    /// Whether it is certain that a lookup finds nothing now. An index lags behind its table, so this says something only of lookups by
+    /// Whether it is certain that a lookup finds nothing now. An index lags behind its table, so this is certain only of lookups by
     /// primary key.
     fn is_absent(&self, key: &LookupKey<'_>) -> bool {
         let _ = key;

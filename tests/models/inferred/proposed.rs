@@ -1,4 +1,4 @@
-//! What inferred models propose: times, groups, mirrors and states.
+//! The proposals of inferred models: times, groups, mirrors and states.
 
 use afterwrite::table::Model;
 use serde_json::{Value, json};

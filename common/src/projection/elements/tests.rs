@@ -197,7 +197,10 @@ fn a_misfit_of_an_element_is_one_of_the_item() {
     let text = misfit(BY_PRODUCT, &lines(map(&[("sku", number("1")), ("quantity", "secret".into())])));
     assert!(text.contains("element `line.quantity`") && !text.contains("secret"), "{text}");
     assert!(misfit(BY_PRODUCT, &lines(map(&[]))).contains("element `line.sku` is missing"));
-    assert!(misfit(BY_PRODUCT, &[("lines", AttributeValue::text("pen"))]).contains("has no elements"));
+    assert!(
+        misfit(BY_PRODUCT, &[("lines", AttributeValue::text("pen"))])
+            .contains("must be of type L and is of type S")
+    );
     let five = AttributeValue::L((0..5).map(|_| line("pen", 1)).collect());
     assert!(misfit(BY_PRODUCT, &[("lines", five)]).contains("more than the 4 elements"));
     let huge = map(&[("sku", "pen".into()), ("quantity", number("9e125"))]);

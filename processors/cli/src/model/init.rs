@@ -98,7 +98,7 @@ impl InitArguments {
         Ok(true)
     }
 
-    /// What the items are read from.
+    /// The place that the items are read from.
     fn source(&self) -> String {
         match (&self.from, &self.table) {
             (Some(input), _) => input.to_string(),

@@ -4,49 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::{AttributeValue, Item};
 
+use super::attribute_names::{is_index_key, is_status_name};
 use super::states::{StateTexts, is_state_text};
 use super::texts::is_plain_name;
 use super::times::{TimeForm, time_form};
-
-/// Names of attributes that name an item's type, in lower case without `_`.
-const TYPE_NAMES: [&str; 12] = [
-    "type",
-    "entitytype",
-    "itemtype",
-    "recordtype",
-    "objecttype",
-    "entity",
-    "entityname",
-    "kind",
-    "et",
-    "typename",
-    "edbe",
-    "model",
-];
-
-/// Endings of names of attributes with few values, of which each is worth a count, in lower case.
-const STATUS_NAMES: [&str; 20] = [
-    "status",
-    "state",
-    "role",
-    "level",
-    "tier",
-    "plan",
-    "phase",
-    "stage",
-    "priority",
-    "category",
-    "visibility",
-    "result",
-    "outcome",
-    "method",
-    "channel",
-    "currency",
-    "severity",
-    "mode",
-    "type",
-    "kind",
-];
 
 /// Endings of names of numbers that cannot be added up, in lower case.
 const LABEL_NAMES: [&str; 22] = [
@@ -56,18 +17,6 @@ const LABEL_NAMES: [&str; 22] = [
 
 /// Statuses of an entity that have a count of their own.
 const MOST_STATUSES: usize = 8;
-
-/// Whether an attribute of this name names the type of an item.
-pub(super) fn is_type_name(name: &str) -> bool {
-    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    TYPE_NAMES.contains(&name.to_lowercase().as_str())
-}
-
-/// Whether an attribute of this name holds a key of an index: a copy of other values.
-pub(super) fn is_index_key(name: &str) -> bool {
-    let lower = name.to_lowercase();
-    lower.ends_with("pk") || lower.ends_with("sk")
-}
 
 /// An attribute of an entity's items.
 #[derive(Clone, Debug)]
@@ -82,12 +31,6 @@ pub(super) struct AttributeProfile {
     pub(super) is_amount: bool,
     /// Whether every item has it.
     pub(super) is_complete: bool,
-}
-
-/// Whether an attribute of this name has states, types or categories as its values.
-pub(super) fn is_status_name(name: &str) -> bool {
-    let name = name.to_lowercase();
-    STATUS_NAMES.iter().any(|ending| name.ends_with(ending))
 }
 
 /// The attributes of items, and those that a model cannot name.

@@ -9,7 +9,7 @@ use super::texts::text_of;
 /// An attribute that so many items would have by chance, and none has, is one that those items cannot have.
 const EXPECTED_ITEMS: usize = 5;
 
-/// The least items of which one can be said to lack an attribute.
+/// The least items of which one can be taken to lack an attribute.
 const LEAST_ITEMS: usize = 3;
 
 /// Characters whose number in a key is part of its structure.

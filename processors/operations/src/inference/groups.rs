@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use afterwrite::record::Item;
 use afterwrite::table::KeyType;
 
-use super::attributes::{is_index_key, is_type_name};
+use super::attribute_names::{is_index_key, is_type_name};
 use super::evidence::ItemFeatures;
 use super::sample::TableSample;
 use super::separators::SeparatorSearch;

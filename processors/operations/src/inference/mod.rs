@@ -13,10 +13,12 @@
 //! The result is a model that loads, and each proposal loads with it: the loader checks both before they are written. It has no
 //! values of items except constant words of keys, and types and statuses that occur many times.
 
+mod attribute_names;
 mod attributes;
 mod entities;
 mod evidence;
 mod groups;
+mod kind_words;
 mod names;
 mod proposals;
 mod sample;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::Item;
 
-use super::attributes::is_index_key;
+use super::attribute_names::is_index_key;
 use super::groups::ItemGroup;
 use super::sample::TableSample;
 use super::shapes::{KeyShape, USUAL_WORDS};

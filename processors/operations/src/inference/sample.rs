@@ -6,8 +6,8 @@ use afterwrite::record::{AttributeValue, Item};
 use afterwrite::table::KeyType;
 use afterwrite::{Error, ErrorKind, Result};
 
+use super::kind_words::names_kind;
 use super::texts::text_of;
-use super::vocabulary::names_kind;
 
 /// Pairs of names that partition and sort keys usually have, in lower case.
 const USUAL_KEYS: [(&str, &str); 7] = [

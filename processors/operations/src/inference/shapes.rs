@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::Item;
 
-use super::attributes::{is_index_key, is_type_name};
+use super::attribute_names::{is_index_key, is_type_name};
 use super::evidence::{FeatureCounts, ItemFeatures};
 use super::texts::{WordStyle, segments, text_of, word_style};
 use super::vocabulary::KindVocabulary;

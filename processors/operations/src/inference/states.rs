@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::attributes::{is_index_key, is_status_name, is_type_name};
+use super::attribute_names::{is_index_key, is_status_name, is_type_name};
 use super::sample::TableSample;
 use super::texts::text_of;
 

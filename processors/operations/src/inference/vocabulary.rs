@@ -4,169 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use super::attributes::is_type_name;
+use super::attribute_names::is_type_name;
+use super::kind_words::{COMMON_WORDS, folded, singular};
 use super::sample::TableSample;
 use super::texts::{snake, word_style};
 
-/// Words that begin keys in many designs, in lower case and singular.
-const COMMON_WORDS: [&str; 148] = [
-    "account",
-    "addr",
-    "address",
-    "admin",
-    "alert",
-    "all",
-    "answer",
-    "api",
-    "app",
-    "appointment",
-    "article",
-    "asset",
-    "at",
-    "attempt",
-    "audit",
-    "author",
-    "balance",
-    "batch",
-    "bid",
-    "book",
-    "booking",
-    "branch",
-    "campaign",
-    "card",
-    "cart",
-    "category",
-    "channel",
-    "chapter",
-    "chat",
-    "city",
-    "client",
-    "comment",
-    "commit",
-    "company",
-    "config",
-    "contact",
-    "contract",
-    "conversation",
-    "count",
-    "country",
-    "course",
-    "customer",
-    "date",
-    "day",
-    "department",
-    "device",
-    "doc",
-    "document",
-    "email",
-    "employee",
-    "event",
-    "file",
-    "flight",
-    "folder",
-    "follow",
-    "follower",
-    "following",
-    "friend",
-    "game",
-    "gist",
-    "group",
-    "history",
-    "hotel",
-    "image",
-    "index",
-    "info",
-    "inventory",
-    "invite",
-    "invoice",
-    "issue",
-    "item",
-    "job",
-    "lead",
-    "lesson",
-    "like",
-    "line",
-    "location",
-    "log",
-    "match",
-    "media",
-    "member",
-    "membership",
-    "message",
-    "meta",
-    "metric",
-    "month",
-    "msg",
-    "note",
-    "notification",
-    "offer",
-    "order",
-    "org",
-    "organization",
-    "owner",
-    "page",
-    "patient",
-    "payment",
-    "permission",
-    "photo",
-    "plan",
-    "player",
-    "policy",
-    "post",
-    "price",
-    "product",
-    "profile",
-    "project",
-    "quiz",
-    "quota",
-    "question",
-    "rating",
-    "reaction",
-    "reading",
-    "region",
-    "repo",
-    "report",
-    "request",
-    "reservation",
-    "review",
-    "role",
-    "room",
-    "rule",
-    "score",
-    "sensor",
-    "session",
-    "setting",
-    "shipment",
-    "shop",
-    "sku",
-    "star",
-    "status",
-    "stock",
-    "store",
-    "student",
-    "subscription",
-    "tag",
-    "task",
-    "team",
-    "tenant",
-    "thread",
-    "ticket",
-    "token",
-    "topic",
-    "transaction",
-    "transfer",
-    "usage",
-    "user",
-    "version",
-];
-
 /// The shortest part of a word that consists of two.
 const SHORTEST_PART: usize = 2;
-
-/// Whether a word names a kind of items in many designs.
-pub(super) fn names_kind(word: &str) -> bool {
-    COMMON_WORDS.contains(&singular(&folded(word)).as_str())
-}
 
 /// Names of kinds of items, as far as a sample shows them.
 #[derive(Clone, Debug)]
@@ -212,20 +56,6 @@ fn add(words: &mut BTreeSet<String>, name: &str) {
         if count > 1 {
             words.insert(beginning.filter_map(|part| part.chars().next()).collect());
         }
-    }
-}
-
-/// A word in lower case, letters and digits only.
-fn folded(word: &str) -> String {
-    let plain = word.chars().filter(char::is_ascii_alphanumeric);
-    plain.map(|character| character.to_ascii_lowercase()).collect()
-}
-
-fn singular(word: &str) -> String {
-    match (word.strip_suffix("ies"), word.strip_suffix('s')) {
-        (Some(stem), _) if stem.len() > 1 => format!("{stem}y"),
-        (_, Some(stem)) if stem.len() > 1 && !stem.ends_with('s') => stem.to_owned(),
-        _ => word.to_owned(),
     }
 }
 

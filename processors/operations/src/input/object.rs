@@ -141,7 +141,7 @@ impl<B: Bucket> InputObject<B> {
         Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(content))) } else { content })
     }
 
-    /// The table that the manifest of a table export names; `None` if this is no summary of one.
+    /// The table that the manifest of a table export names; `None` if this is not a summary of one.
     ///
     /// # Errors
     /// As [`InputObject::open`].

@@ -182,7 +182,7 @@ impl ItemExplainer<'_> {
         }
     }
 
-    /// What is counted of the item, and how many aggregates leave it out.
+    /// The item's contributions, and the number of aggregates that leave it out.
     fn counted(&self, image: &Image<'_>) -> Result<(Vec<RollupContribution>, u64)> {
         let mut targets = RollupTargets::of(self.model);
         let sharding = ShardAssignment { source: self.source, current: &ItemContributions::NOTHING };
