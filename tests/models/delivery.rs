@@ -101,13 +101,6 @@ impl DeliveredWorkload {
         self.handle(&[record]).await.parked
     }
 
-    /// Delivers one record, and returns why it fails.
-    pub(crate) async fn failed(&self, record: &Value) -> String {
-        let failures = self.handle(&[record]).await.failures;
-        assert!(!failures.is_empty());
-        format!("{failures:?}")
-    }
-
     async fn handle(&self, records: &[&Value]) -> AggregatedBatch {
         let event = json!({ "Records": records }).to_string();
         let handled = self.aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;

@@ -1,7 +1,7 @@
 //! Words that name kinds of items in many designs.
 
 /// Words that begin keys in many designs, in lower case and singular.
-pub(super) const COMMON_WORDS: [&str; 147] = [
+pub(super) const COMMON_WORDS: [&str; 148] = [
     "account",
     "addr",
     "address",
@@ -104,6 +104,7 @@ pub(super) const COMMON_WORDS: [&str; 147] = [
     "player",
     "policy",
     "post",
+    "pr",
     "price",
     "product",
     "profile",

@@ -9,8 +9,11 @@ use super::kind_words::{COMMON_WORDS, folded, singular};
 use super::sample::TableSample;
 use super::texts::{snake, word_style};
 
-/// The shortest part of a word that consists of two.
+/// The shortest part of a word that consists of several.
 const SHORTEST_PART: usize = 2;
+
+/// The most parts of a word.
+const MOST_PARTS: usize = 3;
 
 /// Names of kinds of items, as far as a sample shows them.
 #[derive(Clone, Debug)]
@@ -31,18 +34,20 @@ impl KindVocabulary {
         Self(words)
     }
 
-    /// Whether a segment names a kind of items: one of the words, or two of them together.
+    /// Whether a segment names a kind of items: one of the words, or two or three of them together.
     pub(super) fn names(&self, segment: &str) -> bool {
-        let word = folded(segment);
-        let is_pair = |at: usize| {
+        self.has_words(&folded(segment), MOST_PARTS)
+    }
+
+    fn has_words(&self, word: &str, most: usize) -> bool {
+        let begins_with_one = |at: usize| {
             word.split_at_checked(at).is_some_and(|(head, tail)| {
-                head.len() >= SHORTEST_PART
-                    && tail.len() >= SHORTEST_PART
+                tail.len() >= SHORTEST_PART
                     && self.0.contains(&singular(head))
-                    && self.0.contains(&singular(tail))
+                    && self.has_words(tail, most - 1)
             })
         };
-        self.0.contains(&singular(&word)) || (1..word.len()).any(is_pair)
+        self.0.contains(&singular(word)) || (most > 1 && (SHORTEST_PART..word.len()).any(begins_with_one))
     }
 }
 
@@ -69,7 +74,16 @@ mod tests {
         add(&mut words, "pull_request_id");
         add(&mut words, "batteryLevel");
         let vocabulary = KindVocabulary(words);
-        for named in ["PULLREQUEST", "PullRequests", "PR", "PRCOMMENT", "battery", "BATTERIES", "COMMENTS"] {
+        for named in [
+            "PULLREQUEST",
+            "PullRequests",
+            "PR",
+            "PRCOMMENT",
+            "PRCOMMENTBATTERY",
+            "battery",
+            "BATTERIES",
+            "COMMENTS",
+        ] {
             assert!(vocabulary.names(named), "{named}");
         }
         for value in ["JANE", "victor", "request", "level", "", "ss"] {
