@@ -51,9 +51,9 @@ pub(crate) fn fault_of(kind: &str) -> &'static str {
 /// Injects all faults, one after the other.
 pub(crate) async fn provoke(used: &mut UsedDeployment<'_>) -> ProvokedFaults {
     let mut faults = ProvokedFaults::from([("nothing reports", MetricStore::default())]);
-    stopped_mappings(used, &mut faults).await;
+    Box::pin(stopped_mappings(used, &mut faults)).await;
     failed_invocations(used, &mut faults).await;
-    uncountable_items(used, &mut faults).await;
+    Box::pin(uncountable_items(used, &mut faults)).await;
     refused_writes(used, &mut faults).await;
     queues(used, &mut faults).await;
     datasets(used, &mut faults).await;
@@ -134,7 +134,7 @@ async fn stopped_mappings(used: &mut UsedDeployment<'_>, faults: &mut ProvokedFa
             ])
             .await;
         };
-        used.deliver_during(write).await;
+        Box::pin(used.deliver_during(write)).await;
         faults.insert(fault, used.end().await);
     }
 }
@@ -215,7 +215,7 @@ async fn uncountable_items(used: &mut UsedDeployment<'_>, faults: &mut ProvokedF
             used.put(&[("PK", &format!("PROJECT#bad{number}")), ("SK", "QUESTION#")]).await;
         }
     };
-    used.deliver_during(write).await;
+    Box::pin(used.deliver_during(write)).await;
     faults.insert("items that do not fit the model", used.end().await);
 
     used.begin("an expiry of forty days ago", None);

@@ -85,7 +85,7 @@ fn apply(example: &str) -> AppliedState {
 #[ignore = "needs terraform, moto and the release binaries: run tests/run"]
 async fn a_new_table_is_deployed_used_and_destroyed() {
     let state = apply("new-table");
-    let used = use_and_judge("new-table", &state, None);
+    let used = Box::pin(use_and_judge("new-table", &state, None));
     tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
 }
 
@@ -94,16 +94,16 @@ async fn a_new_table_is_deployed_used_and_destroyed() {
 async fn an_existing_table_is_deployed_and_used_with_caches_and_a_key() {
     let cache = RedisCluster::start().await;
     let state = apply("existing-table");
-    let used = use_and_judge("existing-table", &state, Some(&cache));
+    let used = Box::pin(use_and_judge("existing-table", &state, Some(&cache)));
     tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
 }
 
 /// Uses a deployment, compares its results, injects every fault, and judges its alarms and its permissions.
 async fn use_and_judge(example: &str, state: &AppliedState, cache: Option<&RedisCluster>) {
     let mut used = UsedDeployment::start(state, cache).await;
-    used.use_and_compare(cache).await;
+    Box::pin(used.use_and_compare(cache)).await;
     let healthy = used.metrics().await;
-    let faults = faults::provoke(&mut used).await;
+    let faults = Box::pin(faults::provoke(&mut used)).await;
     used.redrive().await;
     let mut problems = alarms::problems(state, &healthy, &faults);
     problems.extend(permissions::problems(example, state, &used.cloud.recorder.calls()));

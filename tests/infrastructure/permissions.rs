@@ -72,7 +72,9 @@ pub(crate) fn problems(example: &str, state: &AppliedState, calls: &BTreeSet<Aws
                 let of_caller = |permission| (call.principal.clone(), permission);
                 needed.extend(permissions.into_iter().map(of_caller));
             }
-            decision => problems.push(format!("the applied policies refuse {call:?}: {decision:?}")),
+            decision @ (PolicyDecision::Denied(_) | PolicyDecision::NotAllowed) => {
+                problems.push(format!("the applied policies refuse {call:?}: {decision:?}"));
+            }
         }
     }
     let callers: BTreeSet<&String> = calls.iter().map(|call| &call.principal).collect();

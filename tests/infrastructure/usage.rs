@@ -170,7 +170,7 @@ impl<'s> UsedDeployment<'s> {
         }
         let table = self.state.source_table();
         self.run_schedule("heartbeat").await;
-        self.deliver_during(platform.play(&self.cloud, &table)).await;
+        Box::pin(self.deliver_during(platform.play(&self.cloud, &table))).await;
         self.drain_queues().await;
         self.run_schedule("compaction").await;
         self.run_schedule("verification").await;

@@ -222,7 +222,7 @@ fn decoded(path: &str) -> String {
         match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);
-                bytes.extend_from_slice(part[2..].as_bytes());
+                bytes.extend_from_slice(&part.as_bytes()[2..]);
             }
             None => bytes.extend_from_slice(part.as_bytes()),
         }

@@ -57,7 +57,7 @@ pub async fn keys_in(server: &RedisServer) -> BTreeSet<String> {
 #[must_use]
 pub fn recorded() -> Vec<Value> {
     let recording = StreamRecording::load("exam-42");
-    recording.records().map(|record| serde_json::from_str(record.get()).unwrap()).collect()
+    recording.records().map(|record| serde_json::from_str(record.get()).expect("a record")).collect()
 }
 
 /// Fills a server with these keys, and for each with two others, one with a prefix and one with a suffix. Returns all of them.
@@ -70,7 +70,7 @@ pub async fn preload(server: &RedisServer, keys: &BTreeSet<String>) -> BTreeSet<
     keys.iter().for_each(|key| {
         pipeline.cmd("SET").arg(key).arg("cached").ignore();
     });
-    pipeline.exec_async(&mut server.connection().await).await.unwrap();
+    pipeline.exec_async(&mut server.connection().await).await.expect("keys that the server takes");
     keys
 }
 

@@ -47,11 +47,11 @@ fn addresses_are_values() {
 
 #[test]
 fn people_in_sort_keys_are_values() {
-    let keys: [&dyn Fn(&str, usize) -> String; 4] = [
-        &|name, _| name.to_owned(),
-        &|name, index| format!("{name}#{index}"),
-        &|name, index| format!("REPORT#{name}#{index}"),
-        &|name, _| format!("OWNER_{name}"),
+    let keys: [fn(&str, usize) -> String; 4] = [
+        |name, _| name.to_owned(),
+        |name, index| format!("{name}#{index}"),
+        |name, index| format!("REPORT#{name}#{index}"),
+        |name, _| format!("OWNER_{name}"),
     ];
     for key in keys {
         let item = |index: usize| json!({ "PK": format!("DOC#{index}"), "SK": key(NAMES[index % 6], index), "x": 1 });
