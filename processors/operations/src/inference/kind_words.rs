@@ -1,7 +1,7 @@
 //! Words that name kinds of items in many designs.
 
 /// Words that begin keys in many designs, in lower case and singular.
-pub(super) const COMMON_WORDS: [&str; 148] = [
+pub(super) const COMMON_WORDS: [&str; 151] = [
     "account",
     "addr",
     "address",
@@ -62,6 +62,7 @@ pub(super) const COMMON_WORDS: [&str; 148] = [
     "game",
     "gist",
     "group",
+    "hist",
     "history",
     "hotel",
     "image",
@@ -106,6 +107,8 @@ pub(super) const COMMON_WORDS: [&str; 148] = [
     "post",
     "pr",
     "price",
+    "prob",
+    "problem",
     "product",
     "profile",
     "project",
