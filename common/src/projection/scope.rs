@@ -123,7 +123,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// The key, without a shard, of the rollup that this item shows by a mirror.
     ///
     /// # Errors
-    /// As [`ImageScope::render_rollup`].
+    /// [`ErrorKind::Record`] if a value is absent, or of a type that a key cannot contain.
     pub fn mirrored_key(&self, mirror: &Mirror, rollup: &Rollup) -> Result<(String, String)> {
         let mut values = Vec::with_capacity(mirror.rollup_variables.len());
         for (term, format) in &mirror.rollup_variables {
