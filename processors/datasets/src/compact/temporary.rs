@@ -76,10 +76,15 @@ fn remove_abandoned_folders(parent: &Path) {
             continue;
         }
         // A folder without a lock file is being made, or being removed.
-        let is_abandoned = File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
-        if is_abandoned && let Err(error) = std::fs::remove_dir_all(entry.path()) {
+        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        if lock.try_lock().is_err() {
+            continue;
+        }
+        if let Err(error) = std::fs::remove_dir_all(entry.path()) {
             tracing::debug!(%error, "a temporary folder was not removed");
         }
+        // Until here: a process that has just made the folder waits for the lock, and then sees that the folder is gone.
+        drop(lock);
     }
 }
 
@@ -143,5 +148,24 @@ impl SpilledBatches {
         let has_rows =
             |batch: &Result<RecordBatch, _>| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0);
         self.0.find(has_rows).transpose().map_err(temporary_file_error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn processes_that_begin_at_once_remove_no_folder_that_is_used() {
+        let begin = || {
+            for _ in 0..300 {
+                let file = WorkFolder::create().unwrap().new_file();
+                file.create().unwrap().write_all(b"rows").unwrap();
+                assert_eq!(std::fs::read(file.path()).unwrap(), b"rows");
+            }
+        };
+        std::thread::scope(|threads| (0..8).for_each(|_| drop(threads.spawn(begin))));
     }
 }
