@@ -76,10 +76,15 @@ impl<'r> SourceKey<'r> {
         }
     }
 
-    /// The entities that an item with this key can be of; none if no entity has such a key, or if it is the heartbeat.
+    /// Whether it is the key of one of Afterwrite's own items, if its table is the state table.
+    fn is_reserved(&self, model: &Model) -> bool {
+        model.tables.get(self.table).is_some_and(|table| table.is_reserved(&self.partition))
+    }
+
+    /// The entities that an item with this key can be of; none if no entity has such a key, or if the key is reserved.
     pub fn candidates<'m, 'k>(&'k self, model: &'m Model) -> ItemCandidates<'m, 'k> {
         let mut candidates = ItemCandidates { model, first: None, others: Vec::new() };
-        if self.is_heartbeat() {
+        if self.is_heartbeat() || self.is_reserved(model) {
             return candidates;
         }
         let mut bindings: SmallVec<[Option<&str>; 4]> = SmallVec::new();
@@ -248,5 +253,26 @@ mod tests {
         assert_eq!(identified(&model, "ORDER#7#NOTE#1"), None);
         assert_eq!(identified(&model, "ORDER#7#ITEM#2#3"), None);
         assert!(model.entities.iter().all(|entity| entity.yields_to.is_empty()), "their keys do not overlap");
+    }
+
+    #[test]
+    fn an_item_with_a_reserved_partition_key_matches_no_entity_of_a_table_that_may_be_the_state_table() {
+        for (key, has_entity) in [("PK", false), ("pk", true)] {
+            let model = Model::parse(
+                &format!(
+                    "name = \"keys\"\ngeneration = 1\n[tables.t]\nkey = [\"{key}\", \"SK\"]\nseparator = \"#\"\n[entities.order]\nkey = {{ {key} = \"{{tenant}}#ORDER#{{order}}\", SK = \"{{line}}\" }}\n"
+                ),
+                "keys.toml",
+            );
+            let model = model.unwrap_or_else(|errors| panic!("{errors}"));
+            let matches = |partition: &str| {
+                let source = SourceKey { table: 0, partition: partition.into(), sort: Some("1".into()) };
+                !source.candidates(&model).is_empty()
+            };
+            assert!(matches("acme#ORDER#7") && matches("LEDGER2#ORDER#7"), "{key}");
+            for reserved in ["LEDGER", "LOOKUP", "AFTERWRITE"] {
+                assert_eq!(matches(&format!("{reserved}#ORDER#7")), has_entity, "{key} {reserved}");
+            }
+        }
     }
 }

@@ -89,6 +89,16 @@ pub enum WriteCondition {
     Less(AttributePath, AttributeValue<'static>),
 }
 
+impl WriteCondition {
+    /// Holds while the attribute is as it is in `item`.
+    pub(crate) fn unchanged(path: &AttributePath, item: &Item) -> Self {
+        match path.read(item) {
+            Some(value) => Self::Equals(path.clone(), value.clone()),
+            None => Self::Absent(path.clone()),
+        }
+    }
+}
+
 /// Why a write was not carried out, as in DynamoDB's `CancellationReasons`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteRefusal {

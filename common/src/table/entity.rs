@@ -14,7 +14,10 @@ use super::load::suggestion::listed;
 use super::named::{named_values, parse_named, read_named};
 use super::named_list::NamedList;
 use super::value_type::{DeclaredType, ValueType};
-use super::{InternedPath, LookupUse, Model, ModelNotation, Pattern, Template, Term, TimeReading, times};
+use super::{
+    Aggregate, InternedPath, KeyType, LookupUse, Model, ModelNotation, Pattern, Template, TemplatePiece,
+    Term, TimeReading, times,
+};
 use crate::record::{AttributeId, AttributePath};
 
 /// A kind of item, recognized by its primary key.
@@ -66,6 +69,13 @@ pub struct KeyPattern {
     pub sort: Option<Template>,
 }
 
+impl KeyPattern {
+    /// Its templates, the partition key's first.
+    pub(super) fn templates(&self) -> impl Iterator<Item = &Template> {
+        iter::once(&self.partition).chain(&self.sort)
+    }
+}
+
 named_values! {
     /// The effect on an item's contributions when TTL deletes it.
     #[derive(Default)]
@@ -106,12 +116,17 @@ impl Entity {
         attributes
     }
 
+    /// The most rollups that one state of an item counts into.
+    pub(crate) fn most_rollups(&self, model: &Model) -> usize {
+        let aggregates = self.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
+        aggregates.map(Aggregate::most_targets).sum()
+    }
+
     /// The entity in words.
     #[must_use]
     pub fn describe(&self, model: &Model, index: usize) -> EntityDescription {
         let notation = ModelNotation::of(model, index, &[]);
-        let key = iter::once(&self.key.partition).chain(&self.key.sort);
-        let key: Vec<String> = key.map(|key| key.written(&self.variables)).collect();
+        let key: Vec<String> = self.key.templates().map(|key| key.written(&self.variables)).collect();
         let derived = self.derivations.iter();
         EntityDescription {
             table: model.tables.get(self.table).map(|table| table.name.to_string()).unwrap_or_default(),
@@ -180,6 +195,9 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         let table = format!("table `{}`", table.name);
         compiler.key(owner, &key, (&table, &wanted), *at, &mut scope.variables)
     });
+    if let (Some(table), Some(templates)) = (table, &templates) {
+        check_number_keys(compiler, owner, table, &key, templates);
+    }
     scope.times = times::compile(compiler, settings, &times);
     let separator = table.and_then(|table| compiler.model.tables.get(table)?.separator);
     let templates = templates.map(|keys| keys.into_iter().map(|key| Template { separator, ..key }));
@@ -211,6 +229,29 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         ..Entity::default()
     });
     Some(())
+}
+
+/// A key attribute that is a number has no literal text, except that of a number.
+fn check_number_keys(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    table: usize,
+    key: &[(Located<&str>, Located<&str>)],
+    templates: &[Template],
+) {
+    let Some(table) = compiler.model.tables.get(table) else { return };
+    let is_text = |character: char| !(character.is_ascii_digit() || "+-.eE".contains(character));
+    let impossible = table.key().zip(templates).find(|(attribute, template)| {
+        let mut literals = template.pieces.iter().filter_map(TemplatePiece::literal);
+        attribute.key_type == KeyType::Number && literals.any(|text| text.contains(is_text))
+    });
+    let Some((attribute, _)) = impossible else { return };
+    let Some((_, written)) = key.iter().find(|(name, _)| *name.value == *attribute.name) else { return };
+    let (name, table, text) = (&attribute.name, &table.name, written.value);
+    let message = format!(
+        "{owner}: `{name}` is a number in table `{table}`, and no number looks like `{text}`; write a variable alone, like \"{{id}}\", or correct the table's `types`"
+    );
+    compiler.report(ProblemCode::UnfitKeyValue, written.at, message);
 }
 
 fn read_attributes(

@@ -185,7 +185,7 @@ fn primary_key(
         return LookedUpKey::default();
     };
     let Some(table) = model.tables.get(known.table) else { return LookedUpKey::default() };
-    let own: Vec<Template> = std::iter::once(&known.key.partition).chain(&known.key.sort).cloned().collect();
+    let own: Vec<Template> = known.key.templates().cloned().collect();
     let names: Vec<Arc<str>> = table.key().map(|key| Arc::clone(&key.name)).collect();
     if own.iter().any(|template| template.pieces.is_empty()) {
         return LookedUpKey::default();
@@ -218,8 +218,7 @@ fn primary_key(
 }
 
 fn written_key(entity: &Entity) -> String {
-    let templates = std::iter::once(&entity.key.partition).chain(&entity.key.sort);
-    let written = templates.map(|template| format!("`{}`", template.written(&entity.variables)));
+    let written = entity.key.templates().map(|template| format!("`{}`", template.written(&entity.variables)));
     written.collect::<Vec<_>>().join(" / ")
 }
 

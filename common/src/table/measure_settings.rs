@@ -85,7 +85,15 @@ pub(super) fn compile<'d>(
         }
         MeasureFunction::Average => {
             let sum = settings.required_text("avg", problems)?;
-            let over = settings.required_text("over", problems)?;
+            if settings.get("over").is_none() {
+                let message = format!(
+                    "{}: `over` is missing; an average needs a sum and a count, both measures of this aggregate: {{ avg = \"price_sum\", over = \"books\" }}",
+                    settings.owner
+                );
+                problems.report(ProblemCode::MissingKey, name.at, message);
+                problems.mark_incomplete();
+            }
+            let over = settings.text("over", problems)?;
             let kind = MeasureKind::Average { sum: Arc::from(sum.value), count: Arc::from(over.value) };
             Some(CompiledMeasure {
                 parts: ComputedParts::Average([sum, over]),

@@ -156,6 +156,7 @@ mod rollup;
 mod rollup_keys;
 mod schema;
 mod source_table;
+mod state_key;
 mod template;
 mod template_order;
 mod term;

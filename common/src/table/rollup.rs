@@ -13,11 +13,9 @@ use super::load::reader::{self, SettingsTable, place};
 use super::load::scope::{base_name, position};
 use super::load::suggestion::suggestion;
 use super::percentile::PercentileBins;
+use super::state_key::STATE_KEY;
 use super::{RollupKeys, Template, TemplatePiece, ValueFormat};
 use crate::record::Decimal;
-
-/// The key attributes of the state table.
-pub(super) const STATE_KEY: [&str; 2] = ["PK", "SK"];
 
 /// More shards than this cost more reads than they save writes.
 pub(super) const MAX_SHARDS: i64 = 1000;

@@ -7,6 +7,7 @@ use super::load::problem::ProblemCode;
 use super::load::reader::{Located, SettingsTable, place};
 use super::load::suggestion::suggestion;
 use super::named::{named_values, parse_named};
+use super::state_key::{RESERVED_PREFIXES, STATE_KEY};
 
 /// A source table.
 #[derive(Debug)]
@@ -25,6 +26,17 @@ impl Table {
     /// Its key attributes, the partition key first.
     pub fn key(&self) -> impl Iterator<Item = &KeySchema> {
         std::iter::once(&self.partition_key).chain(&self.sort_key)
+    }
+
+    /// Whether its key attributes have the names of the state table's, so that it may be the state table.
+    pub(super) fn has_state_key(&self) -> bool {
+        self.key().map(|key| &*key.name).eq(STATE_KEY)
+    }
+
+    /// Whether a partition key is one of Afterwrite's own items, if this is the state table. Such an item matches no entity.
+    #[must_use]
+    pub fn is_reserved(&self, partition: &str) -> bool {
+        RESERVED_PREFIXES.iter().any(|prefix| partition.starts_with(prefix)) && self.has_state_key()
     }
 
     /// Its key attributes, those that are not text with their type: `sk (N)`; and its separator, if it has one: `separator #`.

@@ -36,14 +36,9 @@ impl LiteralOrder {
 }
 
 impl KeyPattern {
-    /// Its templates, the partition key's first.
-    pub(super) fn templates(&self) -> Vec<&Template> {
-        std::iter::once(&self.partition).chain(&self.sort).collect()
-    }
-
     /// Which of two patterns is more literal.
     pub(super) fn literal_order(&self, other: &Self) -> LiteralOrder {
-        LiteralOrder::of(&self.templates(), &other.templates())
+        LiteralOrder::of(&self.templates().collect::<Vec<_>>(), &other.templates().collect::<Vec<_>>())
     }
 }
 

@@ -6,15 +6,11 @@ use super::compiler::ModelCompiler;
 use super::problem::ProblemCode;
 use super::{entity_order, key_overlap, key_readings, update_size};
 use crate::record::AttributePath;
-use crate::table::{
-    Aggregate, Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat,
-};
+use crate::table::state_key::RESERVED_PREFIXES;
+use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
 
 /// A transaction's actions: DynamoDB's limit.
 const MAX_ACTIONS: usize = 100;
-
-/// The beginnings of partition keys that are Afterwrite's own, in the state table.
-const RESERVED: [&str; 3] = ["LEDGER#", "LOOKUP#", "AFTERWRITE#"];
 
 /// The attributes of a rollup that are not measures, next to `settled_<measure>`.
 const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
@@ -42,10 +38,12 @@ fn check_reserved_keys(compiler: &mut ModelCompiler<'_, '_>) {
         let is_state_key = key_overlap::has_state_key(compiler, entity);
         let key = &entity.key.partition;
         let fix = match key.leading_literal().is_empty() {
-            true => "begin them with literal text, or declare the table's `separator`",
+            true => "begin them with literal text, or declare `separator = \"#\"` for the table",
             false => "begin them with other text",
         };
-        (format!("entity `{}`", entity.name), *at, reserved_prefix(key, is_state_key), fix)
+        let is_guarded = begins_with_variable_part(key);
+        let prefix = reserved_prefix(key, is_state_key && !is_guarded);
+        (format!("entity `{}`", entity.name), *at, prefix, fix)
     });
     let rollups = model.rollups.iter().zip(&compiler.places.rollups);
     let rollups = rollups.map(|(rollup, at)| {
@@ -61,9 +59,16 @@ fn check_reserved_keys(compiler: &mut ModelCompiler<'_, '_>) {
     }
 }
 
+/// Whether a variable is the first part of an entity's key, and the separator of reserved keys ends it. Its value would have to be a
+/// reserved word itself; such items match no entity ([`Table::is_reserved`](crate::table::Table::is_reserved)).
+fn begins_with_variable_part(template: &Template) -> bool {
+    let ends_reserved = |separator: char| RESERVED_PREFIXES.iter().all(|prefix| prefix.ends_with(separator));
+    template.leading_literal().is_empty() && template.separator.is_some_and(ends_reserved)
+}
+
 /// The reserved beginning that a key has, or in the state table can have.
 fn reserved_prefix(template: &Template, is_state_key: bool) -> Option<&'static str> {
-    RESERVED.into_iter().find(|prefix| {
+    RESERVED_PREFIXES.into_iter().find(|prefix| {
         let pieces =
             vec![TemplatePiece::Literal(Arc::from(*prefix)), TemplatePiece::Variable(0, ValueFormat::Plain)];
         template.leading_literal().starts_with(prefix)
@@ -92,7 +97,7 @@ fn check_transaction_sizes(compiler: &mut ModelCompiler<'_, '_>) {
         let rivals = entity.rivals.iter().filter_map(|index| compiler.model.entities.get(*index));
         let states: Vec<(usize, OnExpiry)> = std::iter::once(entity)
             .chain(rivals)
-            .map(|one| (rollups_of(&compiler.model, one), one.on_expiry))
+            .map(|one| (one.most_rollups(&compiler.model), one.on_expiry))
             .collect();
         let targets = states.iter().map(|(targets, _)| *targets).max().unwrap_or(0);
         let settled = states.iter().filter_map(|(targets, on_expiry)| match on_expiry {
@@ -109,12 +114,6 @@ fn check_transaction_sizes(compiler: &mut ModelCompiler<'_, '_>) {
             compiler.findings.report(ProblemCode::TransactionTooLarge, *at, message);
         }
     }
-}
-
-/// How many rollups an item of an entity counts into.
-fn rollups_of(model: &Model, entity: &Entity) -> usize {
-    let aggregates = entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
-    aggregates.map(Aggregate::most_targets).sum()
 }
 
 /// No mirrored attribute lies within another, or is part of a key.
@@ -235,6 +234,16 @@ fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> 
         let reader = format!("derived value `{}`", derivation.name);
         derivation.kind.terms().for_each(|term| read(&reader, Some(at), term));
     }
+    for offer in &compiled.offers {
+        let name = model.lookups.get(offer.lookup).map_or("", |lookup| &*lookup.name);
+        let reader = format!("lookup `{name}`");
+        offer.terms().for_each(|term| read(&reader, places.lookups.get(offer.lookup), term));
+    }
+    for index in &compiled.aggregates {
+        let Some(aggregate) = model.aggregates.get(*index) else { continue };
+        let reader = format!("aggregate `{}`", aggregate.name);
+        aggregate.each_term(&mut |term| read(&reader, places.aggregates.get(*index), term));
+    }
     // The conditions of its rivals decide as well which entity an item is of.
     for index in std::iter::once(&entity).chain(&compiled.rivals) {
         let Some(rival) = model.entities.get(*index) else { continue };
@@ -245,19 +254,6 @@ fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> 
                 .iter()
                 .map(|path| AttributeRead::of(model, &reader, path, places.entities.get(*index))),
         );
-    }
-    let mut read = |reader: &str, place: Option<&usize>, term: &Term| {
-        reads.extend(term.attribute().map(|path| AttributeRead::of(model, reader, path, place)));
-    };
-    for offer in &compiled.offers {
-        let name = model.lookups.get(offer.lookup).map_or("", |lookup| &*lookup.name);
-        let reader = format!("lookup `{name}`");
-        offer.terms().for_each(|term| read(&reader, places.lookups.get(offer.lookup), term));
-    }
-    for index in &compiled.aggregates {
-        let Some(aggregate) = model.aggregates.get(*index) else { continue };
-        let reader = format!("aggregate `{}`", aggregate.name);
-        aggregate.each_term(&mut |term| read(&reader, places.aggregates.get(*index), term));
     }
     reads
 }

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::compiler::{ModelCompiler, RollupMeasure};
 use super::problem::{ProblemCode, ProblemCollector};
 use super::suggestion::listed;
-use crate::table::rollup::STATE_KEY;
-use crate::table::{Entity, KeyPattern, Model, Rollup, Template};
+use crate::table::{Entity, KeyPattern, Model, Rollup, Table, Template};
 
 pub(super) fn key_overlaps(a: &KeyPattern, b: &KeyPattern) -> bool {
     // A template that could not be read has no pieces and matches nothing.
@@ -187,5 +186,5 @@ pub(super) fn check_rollups_against_entities(compiler: &mut ModelCompiler<'_, '_
 /// Whether an entity's table has key attributes of the same names as the state table.
 pub(super) fn has_state_key(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> bool {
     let table = compiler.model.tables.get(entity.table);
-    table.is_some_and(|table| table.key().map(|key| &*key.name).eq(STATE_KEY))
+    table.is_some_and(Table::has_state_key)
 }

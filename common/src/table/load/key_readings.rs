@@ -135,8 +135,7 @@ fn is_closed(
 
 /// Whether a variable of an entity's key never contains a text: a part of it follows the variable in the key, or is the separator.
 fn never_contains(entity: &Entity, variable: usize, text: &str) -> bool {
-    let templates = std::iter::once(&entity.key.partition).chain(&entity.key.sort);
-    templates.into_iter().any(|template| {
+    entity.key.templates().any(|template| {
         let open: Vec<(usize, usize)> = open_variables(template).collect();
         let is_last = |piece: usize| open.last().is_some_and(|(last, _)| *last == piece);
         let mut places = open.iter().filter(|(_, index)| *index == variable);
