@@ -15,24 +15,7 @@ use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
-use crate::world::{EdgeWorld, aggregator_over};
-
-const READINGS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.reading]
-key = { PK = "SENSOR#{sensor_id}", SK = "READING#{reading_id}" }
-attributes = { value = "N" }
-[rollups.sensor]
-key = { PK = "TOTAL#{sensor_id}", SK = "ROLLUP" }
-[[aggregates]]
-name = "readings"
-of = "reading"
-into = "sensor"
-measures = { readings = "count", total = { sum = "value" } }
-"##;
+use crate::world::{EdgeWorld, READINGS, aggregator_over};
 
 /// The tables of a world, and how many transactions were sent and cancelled. Transactions with an entry of this sort key
 /// are rejected as a whole.

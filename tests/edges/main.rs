@@ -8,6 +8,7 @@
 
 mod conditions;
 mod copies;
+mod crashes;
 mod expiries;
 mod isolation;
 mod mirrors;
@@ -15,5 +16,6 @@ mod over_http;
 mod parking;
 mod plans;
 mod regions;
+mod requests;
 mod unreadable;
 mod world;

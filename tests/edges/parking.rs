@@ -5,28 +5,7 @@ use std::collections::BTreeMap;
 use afterwrite::record::AttributeValue;
 use serde_json::json;
 
-use crate::world::{EdgeWorld, NOW, STATE, key};
-
-const READINGS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.reading]
-key = { PK = "SENSOR#{sensor_id}", SK = "READING#{reading_id}" }
-attributes = { value = "N" }
-[rollups.sensor]
-key = { PK = "TOTAL#{sensor_id}", SK = "ROLLUP" }
-[[aggregates]]
-name = "readings"
-of = "reading"
-into = "sensor"
-measures = { readings = "count", total = { sum = "value" } }
-"##;
-
-fn number(value: i64) -> serde_json::Value {
-    json!({ "value": { "N": value.to_string() } })
-}
+use crate::world::{EdgeWorld, NOW, READINGS, STATE, key, reading};
 
 fn misfit() -> serde_json::Value {
     json!({ "value": { "S": "secret" } })
@@ -36,7 +15,7 @@ fn misfit() -> serde_json::Value {
 async fn a_record_that_cannot_be_counted_is_parked_and_the_next_change_heals_its_item() {
     let mut world = EdgeWorld::new(READINGS);
     world.put("SENSOR#s1", "READING#r1", misfit());
-    world.put("SENSOR#s1", "READING#r2", number(2));
+    world.put("SENSOR#s1", "READING#r2", reading(2));
     let delivery = world.deliver().await;
     assert_eq!(delivery.failures, BTreeMap::new(), "nothing waits for it");
     assert_eq!((delivery.parked.len(), delivery.totals.parked), (1, 1));
@@ -44,7 +23,7 @@ async fn a_record_that_cannot_be_counted_is_parked_and_the_next_change_heals_its
     assert!(behind.ends_with(" RecordError") && !behind.contains("secret"), "{behind}");
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
 
-    world.put("SENSOR#s1", "READING#r1", number(5));
+    world.put("SENSOR#s1", "READING#r1", reading(5));
     world.settle().await;
     assert_eq!(world.entry("SENSOR#s1", "READING#r1", "behind"), None);
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(7));
@@ -53,7 +32,7 @@ async fn a_record_that_cannot_be_counted_is_parked_and_the_next_change_heals_its
 #[tokio::test]
 async fn a_parked_record_that_is_delivered_again_writes_nothing() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.put("SENSOR#s1", "READING#r1", reading(1));
     world.put("SENSOR#s1", "READING#r1", misfit());
     assert_eq!(world.deliver().await.parked.len(), 1);
     let (records, before) = (world.records.clone(), world.tables.write_units());
@@ -66,7 +45,7 @@ async fn a_parked_record_that_is_delivered_again_writes_nothing() {
 #[tokio::test]
 async fn an_older_record_of_a_parked_item_is_still_counted() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.put("SENSOR#s1", "READING#r1", reading(1));
     world.put("SENSOR#s1", "READING#r1", misfit());
     world.stream();
     let records = world.records.clone();
@@ -80,7 +59,7 @@ async fn an_older_record_of_a_parked_item_is_still_counted() {
 #[tokio::test]
 async fn a_malformed_record_is_parked_and_its_redelivery_heals() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", number(3));
+    world.put("SENSOR#s1", "READING#r1", reading(3));
     world.stream();
     let whole = world.records[0].clone();
     let mut malformed = whole.clone();
@@ -97,7 +76,7 @@ async fn a_malformed_record_is_parked_and_its_redelivery_heals() {
 #[tokio::test]
 async fn an_expiry_that_cannot_be_settled_is_parked_in_its_marker() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", number(3));
+    world.put("SENSOR#s1", "READING#r1", reading(3));
     world.settle().await;
     world.expire("SENSOR#s1", "READING#r1");
     world.stream();
@@ -110,7 +89,7 @@ async fn an_expiry_that_cannot_be_settled_is_parked_in_its_marker() {
     assert!(world.entry("SENSOR#s1", &marker, "behind").is_some());
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(3));
     // The key lives again before the expiry is redriven.
-    world.put("SENSOR#s1", "READING#r1", number(10));
+    world.put("SENSOR#s1", "READING#r1", reading(10));
     world.stream();
     let records = world.records.clone();
     world.deliver_these(&records[2..]).await;
@@ -126,16 +105,16 @@ async fn items_that_dynamodb_rejects_are_found_and_parked_and_all_others_are_cou
     let mut world = EdgeWorld::new(READINGS);
     // Somebody wrote a text over a rollup's measure.
     world.put_rollup("TOTAL#bad", "total", AttributeValue::text("many"));
-    for reading in 0..40 {
-        world.put(&format!("SENSOR#s{reading}"), "READING#r", number(reading + 1));
+    for sensor in 0..40 {
+        world.put(&format!("SENSOR#s{sensor}"), "READING#r", reading(sensor + 1));
     }
-    world.put("SENSOR#bad", "READING#r1", number(1));
+    world.put("SENSOR#bad", "READING#r1", reading(1));
     let delivery = world.deliver().await;
     assert_eq!(delivery.failures, BTreeMap::new());
     assert_eq!(delivery.parked.len(), 1);
-    for reading in 0..40 {
-        let total = format!("TOTAL#s{reading}");
-        assert_eq!(world.measure(&total, "ROLLUP", "total"), Some(reading + 1), "counted once");
+    for sensor in 0..40 {
+        let total = format!("TOTAL#s{sensor}");
+        assert_eq!(world.measure(&total, "ROLLUP", "total"), Some(sensor + 1), "counted once");
     }
     let behind = world.entry("SENSOR#bad", "READING#r1", "behind");
     assert!(behind.is_some_and(|behind| behind.ends_with(" RejectedError")));
@@ -143,7 +122,7 @@ async fn items_that_dynamodb_rejects_are_found_and_parked_and_all_others_are_cou
     let mut rollup = world.tables.get(&key(STATE, "TOTAL#bad", "ROLLUP")).expect("a rollup");
     rollup.remove("total");
     world.tables.put(STATE, rollup).expect("a rollup");
-    world.put("SENSOR#bad", "READING#r1", number(4));
+    world.put("SENSOR#bad", "READING#r1", reading(4));
     world.settle().await;
     assert_eq!(world.measure("TOTAL#bad", "ROLLUP", "total"), Some(4));
 }
@@ -159,7 +138,7 @@ fn aged(record: &serde_json::Value) -> serde_json::Value {
 async fn a_misfit_that_is_older_than_tombstones_is_parked() {
     let mut world = EdgeWorld::new(READINGS);
     world.put("SENSOR#s1", "READING#r1", misfit());
-    world.put("SENSOR#s1", "READING#r2", number(2));
+    world.put("SENSOR#s1", "READING#r2", reading(2));
     world.stream();
     let records = [aged(&world.records[0]), world.records[1].clone()];
     for parked_now in [1, 0] {
@@ -169,7 +148,7 @@ async fn a_misfit_that_is_older_than_tombstones_is_parked() {
         assert!(world.entry("SENSOR#s1", "READING#r1", "behind").is_some());
         assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
     }
-    world.put("SENSOR#s1", "READING#r1", number(5));
+    world.put("SENSOR#s1", "READING#r1", reading(5));
     world.stream();
     let newest = world.records[2..].to_vec();
     assert_eq!(world.deliver_these(&newest).await.parked.len(), 0);
@@ -180,8 +159,8 @@ async fn a_misfit_that_is_older_than_tombstones_is_parked() {
 #[tokio::test]
 async fn other_records_of_an_item_whose_oldest_cannot_be_reconciled_are_counted() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", number(1));
-    world.put("SENSOR#s1", "READING#r1", number(2));
+    world.put("SENSOR#s1", "READING#r1", reading(1));
+    world.put("SENSOR#s1", "READING#r1", reading(2));
     world.put("SENSOR#s1", "READING#r1", misfit());
     world.stream();
     let records = [aged(&world.records[0]), world.records[1].clone()];
@@ -195,7 +174,7 @@ async fn other_records_of_an_item_whose_oldest_cannot_be_reconciled_are_counted(
 async fn a_record_whose_item_dynamodb_rejects_is_parked_though_it_is_older_than_tombstones() {
     let mut world = EdgeWorld::new(READINGS);
     world.put_rollup("TOTAL#s1", "total", AttributeValue::text("many"));
-    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.put("SENSOR#s1", "READING#r1", reading(1));
     world.stream();
     let delivery = world.deliver_these(&[aged(&world.records[0])]).await;
     assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 1));
@@ -206,8 +185,8 @@ async fn a_record_whose_item_dynamodb_rejects_is_parked_though_it_is_older_than_
 #[tokio::test]
 async fn a_parked_record_stays_parked_if_its_reconciled_item_is_a_misfit_by_now() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", number(1));
-    world.put("SENSOR#s1", "READING#r1", number(2));
+    world.put("SENSOR#s1", "READING#r1", reading(1));
+    world.put("SENSOR#s1", "READING#r1", reading(2));
     world.stream();
     // Reconciling an over-old record counts the item as its table has it.
     world.deliver_these(&[aged(&world.records[0])]).await;

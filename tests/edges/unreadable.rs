@@ -6,30 +6,8 @@ use std::collections::BTreeMap;
 
 use afterwrite::effect::ItemKey;
 use afterwrite::record::{AttributeValue, Item};
-use serde_json::{Value, json};
 
-use crate::world::{EdgeWorld, STATE, TABLE, key};
-
-const READINGS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.reading]
-key = { PK = "SENSOR#{sensor_id}", SK = "READING#{reading_id}" }
-attributes = { value = "N" }
-[rollups.sensor]
-key = { PK = "TOTAL#{sensor_id}", SK = "ROLLUP" }
-[[aggregates]]
-name = "readings"
-of = "reading"
-into = "sensor"
-measures = { readings = "count", total = { sum = "value" } }
-"##;
-
-fn number(value: i64) -> Value {
-    json!({ "value": { "N": value.to_string() } })
-}
+use crate::world::{EdgeWorld, READINGS, STATE, TABLE, key, reading};
 
 fn entry_key(sort: &str) -> ItemKey {
     key(STATE, &format!("LEDGER#{TABLE}#SENSOR#s1"), sort)
@@ -68,12 +46,12 @@ fn manipulations() -> Vec<(&'static str, AttributeValue<'static>)> {
 async fn a_record_whose_entry_cannot_be_read_is_parked_and_its_batch_is_counted() {
     for (name, value) in manipulations() {
         let mut world = EdgeWorld::new(READINGS);
-        world.put("SENSOR#s1", "READING#r1", number(1));
+        world.put("SENSOR#s1", "READING#r1", reading(1));
         world.settle().await;
         manipulate(&world, "READING#r1", name, value.clone());
         let before = stored(&world, "READING#r1");
-        world.put("SENSOR#s1", "READING#r1", number(5));
-        world.put("SENSOR#s1", "READING#r2", number(2));
+        world.put("SENSOR#s1", "READING#r1", reading(5));
+        world.put("SENSOR#s1", "READING#r2", reading(2));
         let delivery = world.deliver().await;
         assert_eq!(delivery.failures, BTreeMap::new(), "{name}: nothing waits for it");
         assert_eq!((delivery.parked.len(), delivery.totals.parked), (1, 1), "{name}");
@@ -102,15 +80,15 @@ async fn a_record_whose_entry_cannot_be_read_is_parked_and_its_batch_is_counted(
 #[tokio::test]
 async fn the_item_is_counted_exactly_once_its_entry_is_restored() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.put("SENSOR#s1", "READING#r1", reading(1));
     world.settle().await;
     let whole = stored(&world, "READING#r1");
     manipulate(&world, "READING#r1", "contributions", AttributeValue::text("?"));
-    world.put("SENSOR#s1", "READING#r1", number(5));
+    world.put("SENSOR#s1", "READING#r1", reading(5));
     assert_eq!(world.deliver().await.parked.len(), 1);
     let contributions = whole.get("contributions").cloned().expect("contributions");
     manipulate(&world, "READING#r1", "contributions", contributions);
-    world.put("SENSOR#s1", "READING#r1", number(7));
+    world.put("SENSOR#s1", "READING#r1", reading(7));
     world.settle().await;
     assert_eq!((total(&world, "total"), total(&world, "readings")), (Some(7), Some(1)));
     assert_eq!(world.entry("SENSOR#s1", "READING#r1", "behind"), None);
@@ -119,12 +97,12 @@ async fn the_item_is_counted_exactly_once_its_entry_is_restored() {
 #[tokio::test]
 async fn an_unreadable_tombstone_is_kept_until_it_is_restored() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.put("SENSOR#s1", "READING#r1", reading(1));
     world.tables.delete(&key(TABLE, "SENSOR#s1", "READING#r1")).expect("a key");
     world.settle().await;
     assert!(stored(&world, "READING#r1").contains_key("expires_at"));
     manipulate(&world, "READING#r1", "rev", AttributeValue::text("?"));
-    world.put("SENSOR#s1", "READING#r1", number(5));
+    world.put("SENSOR#s1", "READING#r1", reading(5));
     assert_eq!(world.deliver().await.parked.len(), 1);
     assert!(!stored(&world, "READING#r1").contains_key("expires_at"));
     assert_eq!(total(&world, "total"), None);
@@ -133,7 +111,7 @@ async fn an_unreadable_tombstone_is_kept_until_it_is_restored() {
 #[tokio::test]
 async fn an_expiry_of_an_item_whose_entry_cannot_be_read_is_settled_after_the_entry_is_restored() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", number(3));
+    world.put("SENSOR#s1", "READING#r1", reading(3));
     world.settle().await;
     let whole = stored(&world, "READING#r1");
     manipulate(&world, "READING#r1", "contributions", AttributeValue::text("?"));
@@ -157,7 +135,7 @@ async fn an_expiry_whose_marker_cannot_be_read_is_parked_and_never_settled_a_sec
     let marker = format!("READING#r1#EXPIRED#2026-02-06T10:00:00.000#{:040}", 2);
     for mark in [AttributeValue::Bool(true), AttributeValue::text("secret")] {
         let mut world = EdgeWorld::new(READINGS);
-        world.put("SENSOR#s1", "READING#r1", number(3));
+        world.put("SENSOR#s1", "READING#r1", reading(3));
         world.settle().await;
         world.expire("SENSOR#s1", "READING#r1");
         world.settle().await;
@@ -185,10 +163,10 @@ async fn an_expiry_whose_marker_cannot_be_read_is_parked_and_never_settled_a_sec
 #[tokio::test]
 async fn with_the_policy_fail_the_record_is_delivered_again() {
     let mut world = EdgeWorld::failing(READINGS);
-    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.put("SENSOR#s1", "READING#r1", reading(1));
     world.settle().await;
     manipulate(&world, "READING#r1", "contributions", AttributeValue::text("?"));
-    world.put("SENSOR#s1", "READING#r1", number(2));
+    world.put("SENSOR#s1", "READING#r1", reading(2));
     let delivery = world.deliver().await;
     assert_eq!((delivery.failures.len(), delivery.parked.len()), (1, 0));
     assert!(!stored(&world, "READING#r1").contains_key("behind"));

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use afterwrite_tests::faults::InjectedFaults;
 
 /// The events that a full run of seeds must have, in addition to the counters of the injected faults.
-const EXPECTED: [&str; 48] = [
+const EXPECTED: [&str; 49] = [
     "consumer crashed",
+    "consumer crashed after a crash",
     "invocation overtaken by a second delivery",
     "invocation answered after its deadline passed in a call",
     "request took effect after its author stopped waiting",

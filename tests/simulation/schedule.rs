@@ -96,11 +96,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             }
             244..247 if self.options.time_flies => self.skip_days(),
             247..252 => self.sweep(),
-            252..262 if self.options.crashes && !self.tasks.is_empty() => {
-                let index = self.below(self.tasks.len());
-                self.coverage.record("consumer crashed");
-                self.end_task(index, "crashed");
-            }
+            252..262 if self.options.crashes && !self.tasks.is_empty() => self.crash_some(),
             262..266 if self.options.crashes => self.overtake(),
             266..270 => check::check_sums(self),
             270..276 if self.options.splits && self.streams.shards.len() < MAX_SHARDS => {
@@ -222,6 +218,29 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.note(&[24], || "TTL deletes expired items of the state table".to_owned());
         self.tables.inner().sweep(STATE);
         self.collect_changes(0);
+    }
+
+    /// A consumer crashes. Sometimes the one that its batch is delivered to next crashes as well.
+    fn crash_some(&mut self) {
+        let index = self.below(self.tasks.len());
+        let kind = self.tasks[index].kind.clone();
+        self.coverage.record("consumer crashed");
+        self.end_task(index, "crashed");
+        let TaskKind::Deliver { shard } = kind else { return };
+        if self.random.chance(600) {
+            return;
+        }
+        self.deliver(shard);
+        let Some(task) = self.streams.shards[shard].in_flight else { return };
+        for _ in 0..self.random.below(40) {
+            let Some(index) = self.tasks.iter().position(|other| other.id == task) else { return };
+            self.pass_time();
+            self.poll(index);
+        }
+        if let Some(index) = self.tasks.iter().position(|other| other.id == task) {
+            self.coverage.record("consumer crashed after a crash");
+            self.end_task(index, "crashed after a crash");
+        }
     }
 
     /// The event source mapping stops waiting for an invocation that is still running, and delivers its batch again.

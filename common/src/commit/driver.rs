@@ -69,7 +69,8 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         StepContext { core: self.core, now: self.requests.clock.now(), tally: &self.requests.tally }
     }
 
-    /// Reads the entries of items, and the markers of their expiries.
+    /// Reads the entries of items, and the markers of their expiries; and in the same requests the remembered lookups that the items
+    /// will need, unless their records are counted already.
     async fn read_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
         let capacity = batch.items.len();
         let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
@@ -83,6 +84,10 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 keys.push(self.core.keys.marker(&self.core.model, item.source, position)?);
             }
             owners.push((index, expiries));
+        }
+        let lookups = self.expected_lookups(batch);
+        for lookup in &lookups {
+            keys.push(self.core.keys.lookup(&self.core.model, lookup)?);
         }
         let stored = self.requests.read(&keys).await?.items;
         let mut stored = keys.into_iter().zip(stored);
@@ -99,7 +104,20 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             }
             batch.step(index, ItemInput::EntryRead { entry, markers }, context);
         }
+        for (lookup, (_, remembered)) in lookups.into_iter().zip(stored) {
+            self.lookups.note_read(lookup, remembered, &mut batch.lookups);
+        }
         Ok(())
+    }
+
+    /// The lookups of the unread items, as far as their results are unknown.
+    fn expected_lookups(&self, batch: &LedgerBatch<'_>) -> BTreeSet<LookupKey<'static>> {
+        if self.core.model.lookups.is_empty() {
+            return BTreeSet::new();
+        }
+        let unread = batch.items.iter().filter(|item| matches!(item.state, ItemState::Unread));
+        let keys = unread.flat_map(|item| self.lookups_of(item)).map(|(key, _)| key);
+        keys.filter(|key| !self.lookups.is_known(key, &batch.lookups)).map(LookupKey::into_owned).collect()
     }
 
     /// Reads the items whose stored state is needed.

@@ -77,6 +77,30 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         results.require(key, offer, |key| self.cache.get(key));
     }
 
+    /// Whether the results or the cache have a lookup, so that it need not be read.
+    pub(crate) fn is_known(&self, key: &LookupKey<'_>, results: &LookupResults) -> bool {
+        results.is_known(key) || self.cache.get(key).is_some()
+    }
+
+    /// Notes what was read of a lookup that items will probably need.
+    pub(crate) fn note_read(
+        &self,
+        key: LookupKey<'static>,
+        remembered: Option<Item>,
+        results: &mut LookupResults,
+    ) {
+        match remembered.map(|item| self.required_outputs(&key, &item)) {
+            None => results.note_unremembered(key),
+            Some(Ok(outputs)) => self.note_found(key, outputs, results),
+            Some(Err(error)) => results.fail(key, error),
+        }
+    }
+
+    fn note_found(&self, key: LookupKey<'static>, outputs: SharedOutputs, results: &mut LookupResults) {
+        self.cache.insert(key.clone(), Arc::clone(&outputs));
+        results.find(key, outputs);
+    }
+
     /// Tries every open lookup once: remembered, offered, by primary key or in the index. One that finds nothing stays open, until it
     /// has been tried often enough.
     ///
@@ -85,7 +109,7 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
     /// result.
     pub(crate) async fn resolve(&self, results: &mut LookupResults) -> Result<()> {
         let open = results.take_open();
-        let unread = open.iter().filter(|(_, lookup)| !lookup.is_read);
+        let unread = open.iter().filter(|(_, lookup)| !lookup.is_unremembered);
         let keys: Vec<_> =
             unread.map(|(key, _)| self.core.keys.lookup(&self.core.model, key)).collect::<Result<_>>()?;
         let mut remembered = match self.requests.read(&keys).await {
@@ -97,7 +121,8 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
                 return Err(error);
             }
         };
-        let mut read = move |lookup: &OpenLookup| if lookup.is_read { None } else { remembered.next()? };
+        let mut read =
+            move |lookup: &OpenLookup| if lookup.is_unremembered { None } else { remembered.next()? };
         let open: Vec<_> = open.into_iter().map(|(key, lookup)| (read(&lookup), key, lookup)).collect();
         let looked_up = self.read_by_key(&open).await;
         let attempts = open.into_iter().zip(looked_up).map(|((remembered, key, lookup), found)| async move {
@@ -106,10 +131,7 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         let attempts: Vec<_> = iter(attempts).buffered(CONCURRENCY).collect().await;
         for (result, key, lookup) in attempts {
             match result {
-                Ok(Some(outputs)) => {
-                    self.cache.insert(key.clone(), Arc::clone(&outputs));
-                    results.find(key, outputs);
-                }
+                Ok(Some(outputs)) => self.note_found(key, outputs, results),
                 Ok(None) => results.miss(key, lookup),
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
                 Err(error) if error.is_retryable() => results.delay(key, lookup, error),

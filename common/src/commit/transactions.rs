@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use futures::future::join;
 use futures::stream::{StreamExt as _, iter};
 use hashbrown::HashMap;
 
@@ -59,31 +60,40 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     /// Writes plans. Returns whether the next round must wait: another writer or a throttle refused a write. After a
     /// rejection it need not.
     ///
-    /// Transactions that share a rollup follow one another; all others overlap.
+    /// Transactions that share a rollup follow one another; all others overlap, and so do single writes.
     pub(crate) async fn write(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
-        let mut must_wait = self.write_entries(batch).await?;
-        let transactions = pack(packable_items(batch), &batch.targets);
-        if transactions.is_empty() {
-            return Ok(must_wait);
-        }
-        if self.requests.is_over() {
-            return Ok(true);
-        }
+        let entries = self.render_entries(batch)?;
+        let mut waves = waves(pack(packable_items(batch), &batch.targets)).into_iter();
+        let first = waves.next().unwrap_or_default();
+        let is_late = !first.is_empty() && self.requests.is_over();
         let most_rejections = batch.rejections + MOST_ROUND_REJECTIONS;
-        for wave in waves(transactions) {
+        let (first, lacks_rollups) = self.render_wave(batch, if is_late { Vec::new() } else { first });
+        let (entry_results, results) = join(self.send_entries(&entries), self.send_wave(&first)).await;
+        let mut must_wait = is_late | lacks_rollups;
+        must_wait |= self.apply_entries(batch, entries, entry_results)?;
+        must_wait |= self.apply_wave(batch, first, results).await?;
+        for wave in waves {
             if self.requests.is_over() {
                 return Ok(true);
             }
-            must_wait |= self.write_wave(batch, wave).await?;
             if batch.rejections >= most_rejections {
                 break;
             }
+            let (wave, lacks_rollups) = self.render_wave(batch, wave);
+            let results = self.send_wave(&wave).await;
+            must_wait |= lacks_rollups;
+            must_wait |= self.apply_wave(batch, wave, results).await?;
         }
         Ok(must_wait)
     }
 
-    /// Sends transactions that share no rollup. Returns whether the next round must wait.
-    async fn write_wave(&self, batch: &mut LedgerBatch<'_>, wave: Vec<TransactionBatch>) -> Result<bool> {
+    /// The writes of transactions that share no rollup, and whether the next round must wait, because some lack a rollup that must
+    /// be read first.
+    fn render_wave<'r>(
+        &self,
+        batch: &mut LedgerBatch<'r>,
+        wave: Vec<TransactionBatch>,
+    ) -> (Vec<RenderedTransaction<'r>>, bool) {
         let mut must_wait = false;
         let mut rendered = Vec::with_capacity(wave.len());
         for transaction in wave {
@@ -102,10 +112,24 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 }
             }
         }
-        let requests = rendered.iter().map(|transaction| self.requests.transact(&transaction.writes));
-        let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
+        (rendered, must_wait)
+    }
+
+    async fn send_wave(&self, wave: &[RenderedTransaction<'_>]) -> Vec<Result<(), TransactError>> {
+        let requests = wave.iter().map(|transaction| self.requests.transact(&transaction.writes));
+        iter(requests).buffered(CONCURRENCY).collect().await
+    }
+
+    /// Gives the items of transactions their results. Returns whether the next round must wait.
+    async fn apply_wave<'r>(
+        &self,
+        batch: &mut LedgerBatch<'r>,
+        wave: Vec<RenderedTransaction<'r>>,
+        results: Vec<Result<(), TransactError>>,
+    ) -> Result<bool> {
+        let mut must_wait = false;
         let mut refused = Vec::new();
-        for (transaction, result) in rendered.into_iter().zip(results) {
+        for (transaction, result) in wave.into_iter().zip(results) {
             must_wait |= self.apply(batch, transaction, result, &mut refused)?;
         }
         if !refused.is_empty() {
@@ -114,20 +138,28 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         Ok(must_wait)
     }
 
-    /// Writes the entries whose plan changes no rollup: single conditional writes, at half the price of a transaction's.
-    async fn write_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
-        let (mut indexes, mut writes) = (Vec::new(), Vec::new());
-        for index in 0..batch.items.len() {
-            if batch.item(index).planned().is_some_and(ItemPlan::is_entry_only) {
-                indexes.push(index);
-                writes.push(self.entry_write(batch, index)?);
-            }
-        }
-        let requests = writes.iter().map(|write| self.requests.write(write));
-        let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
+    /// The entries whose plan changes no rollup, each with its item: single conditional writes, at half the price of a transaction's.
+    fn render_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<Vec<(usize, Write)>> {
+        let is_single = |index: &usize| batch.item(*index).planned().is_some_and(ItemPlan::is_entry_only);
+        let indexes: Vec<usize> = (0..batch.items.len()).filter(is_single).collect();
+        indexes.into_iter().map(|index| Ok((index, self.entry_write(batch, index)?))).collect()
+    }
+
+    async fn send_entries(&self, entries: &[(usize, Write)]) -> Vec<Result<(), WriteError>> {
+        let requests = entries.iter().map(|(_, write)| self.requests.write(write));
+        iter(requests).buffered(CONCURRENCY).collect().await
+    }
+
+    /// Gives the items of single writes their results. Returns whether the next round must wait.
+    fn apply_entries(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        entries: Vec<(usize, Write)>,
+        results: Vec<Result<(), WriteError>>,
+    ) -> Result<bool> {
         let context = self.context();
         let mut must_wait = false;
-        for (index, result) in indexes.into_iter().zip(results) {
+        for ((index, _), result) in entries.into_iter().zip(results) {
             let input = match result {
                 Ok(()) => ItemInput::Committed,
                 Err(WriteError::Refused(refusal)) => {

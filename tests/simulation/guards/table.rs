@@ -54,7 +54,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "entry-position-without-difference",
-        "transactions.rs: write_entries",
+        "transactions.rs: render_entries",
         "an older record that is redriven later is taken for a new one",
         GuardBypass::OmitSingle(Entry, bypass::is_only_position),
     ),
@@ -209,7 +209,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "lookup-read",
-        "lookup.rs: resolve",
+        "driver.rs: read_entries",
         "a record fails because the looked-up item is deleted",
         GuardBypass::Hide(Lookup),
     ),

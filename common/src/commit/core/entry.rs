@@ -29,8 +29,8 @@ pub(crate) struct LedgerEntry<'r> {
     pub(crate) fingerprint: Arc<str>,
     /// The contributions that are counted now.
     pub(crate) current: ItemContributions,
-    /// The mirrored rollups that the last write removed the item from. If the writer crashed before it refreshed their
-    /// mirrors, the next reader of the entry refreshes them.
+    /// The mirrored rollups that the item has left. If the writer crashed before it refreshed their mirrors, the next reader of the
+    /// entry refreshes them; they stay here until a writer can know that somebody has.
     pub(crate) left: Vec<TargetId>,
     /// The server's time of the last reconciliation.
     pub(crate) as_of: Option<Timestamp>,

@@ -349,10 +349,19 @@ impl<'r> LedgerItem<'r> {
         let records = work.records.clone();
         let StepContext { core, now, .. } = context;
         let planner = ItemPlanner { model: &core.model, targets, now, dropped: core.dropped };
-        match planner.plan(self.entry.as_ref(), work) {
+        match planner.plan(self.entry.as_ref(), self.stale_left(), work) {
             Ok(plan) => ItemState::Planned(Box::new(plan)),
             Err(error) => self.reject(&records, &error, context),
         }
+    }
+
+    /// The rollups that the item left and whose mirrors may still be stale: nobody is known to have refreshed them since.
+    ///
+    /// The records whose plan left them are delivered until their mirrors are refreshed. So if no record of the item is counted
+    /// already, they are; except if those records were discarded, or if a reconciliation left them and was not repeated.
+    fn stale_left(&self) -> &[TargetId] {
+        let may_be_stale = self.is_counted_elsewhere || !self.changed_targets.is_empty();
+        self.entry.as_ref().filter(|_| may_be_stale).map_or(&[], |entry| &entry.left)
     }
 
     /// Notes the committed plan, and decides about the records that are left.
@@ -476,9 +485,10 @@ impl<'r> LedgerItem<'r> {
         self.records.stream_label().unwrap_or(self.stream)
     }
 
-    /// The images that the uncounted part of the item depends on.
+    /// The images that the uncounted part of the item depends on. Until its entry is read, these may be the images of all its records.
     pub(crate) fn images_to_count(&self) -> Vec<&Image<'_>> {
         match &self.state {
+            ItemState::Unread => self.records.images().map(|image| -> &Image<'_> { image }).collect(),
             ItemState::AwaitingLookup(CountBasis::Table { image, .. }) => {
                 image.iter().map(|image| -> &Image<'_> { image }).collect()
             }
@@ -488,7 +498,6 @@ impl<'r> LedgerItem<'r> {
                 uncounted.map(|image| -> &Image<'_> { image }).chain(expired).collect()
             }
             ItemState::AwaitingLookup(CountBasis::Unreadable)
-            | ItemState::Unread
             | ItemState::NeedsItem
             | ItemState::Planned(_)
             | ItemState::Committed

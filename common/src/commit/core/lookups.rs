@@ -29,6 +29,8 @@ pub(crate) struct LookupResults(HashMap<LookupKey<'static>, LookupState>);
 
 #[derive(Debug)]
 enum LookupState {
+    /// It is not remembered. No item needs it yet.
+    Unremembered,
     Open(OpenLookup),
     Found(SharedOutputs),
     /// There is no such item.
@@ -41,8 +43,8 @@ enum LookupState {
 pub(crate) struct OpenLookup {
     /// The outputs that a record of the looked-up item in the same batch offers.
     pub(crate) offer: Option<Vec<AttributeValue<'static>>>,
-    /// Whether it was searched among the remembered lookups, without success.
-    pub(crate) is_read: bool,
+    /// Whether its next attempt need not search the remembered lookups: it was not among them a moment ago.
+    pub(crate) is_unremembered: bool,
     /// How often the index was queried or the item was read, without success.
     queries: u32,
     /// Why the last attempt failed, if it can be repeated.
@@ -59,6 +61,10 @@ impl LookupResults {
     ) {
         match self.0.get_mut(&LookupKeyRef(&key)) {
             Some(LookupState::Open(open)) if open.offer.is_none() => open.offer = offer,
+            Some(state @ LookupState::Unremembered) => {
+                *state =
+                    LookupState::Open(OpenLookup { offer, is_unremembered: true, ..OpenLookup::default() });
+            }
             Some(_) => {}
             None => {
                 let cached = cached(&key).map(LookupState::Found);
@@ -68,12 +74,25 @@ impl LookupResults {
         }
     }
 
+    /// Whether anything is known of a lookup.
+    pub(crate) fn is_known(&self, key: &LookupKey<'_>) -> bool {
+        self.0.contains_key(&LookupKeyRef(key))
+    }
+
+    /// Notes that a lookup, which no item needs yet, is not remembered.
+    pub(crate) fn note_unremembered(&mut self, key: LookupKey<'static>) {
+        self.0.entry(key).or_insert(LookupState::Unremembered);
+    }
+
     /// Takes the open lookups, in the order of their keys. Each must be returned with its result.
     pub(crate) fn take_open(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
         let is_open = |_: &LookupKey<'_>, state: &mut LookupState| matches!(state, LookupState::Open(_));
         let taken = self.0.extract_if(is_open).filter_map(|(key, state)| match state {
             LookupState::Open(open) => Some((key, open)),
-            LookupState::Found(_) | LookupState::NotFound | LookupState::Failed(_) => None,
+            LookupState::Unremembered
+            | LookupState::Found(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => None,
         });
         let mut open: Vec<_> = taken.collect();
         open.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -94,7 +113,10 @@ impl LookupResults {
 
     /// Notes an attempt that can be repeated.
     pub(crate) fn delay(&mut self, key: LookupKey<'static>, open: OpenLookup, error: Error) {
-        self.0.insert(key, LookupState::Open(OpenLookup { delay: Some(error), ..open }));
+        self.0.insert(
+            key,
+            LookupState::Open(OpenLookup { delay: Some(error), is_unremembered: false, ..open }),
+        );
     }
 
     /// Ends all open lookups: there is no time for another attempt.
@@ -113,9 +135,11 @@ impl LookupResults {
         self.0.insert(key, LookupState::Failed(error));
     }
 
-    /// Notes that neither the remembered lookups nor the index or the table have the item.
+    /// Notes that neither the remembered lookups nor the index or the table have the item. The next attempt searches all of them:
+    /// another writer may remember it before the item is deleted.
     pub(crate) fn miss(&mut self, key: LookupKey<'static>, open: OpenLookup) {
-        let open = OpenLookup { is_read: true, queries: open.queries + 1, delay: None, ..open };
+        let queries = open.queries + 1;
+        let open = OpenLookup { is_unremembered: false, queries, delay: None, ..open };
         let is_last = open.queries >= MAX_INDEX_QUERIES;
         self.0.insert(key, if is_last { LookupState::NotFound } else { LookupState::Open(open) });
     }
@@ -124,7 +148,10 @@ impl LookupResults {
     pub(crate) fn most_queries(&self) -> Option<u32> {
         let queries = self.0.values().filter_map(|state| match state {
             LookupState::Open(open) => Some(open.queries),
-            LookupState::Found(_) | LookupState::NotFound | LookupState::Failed(_) => None,
+            LookupState::Unremembered
+            | LookupState::Found(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => None,
         });
         queries.max()
     }
@@ -134,7 +161,10 @@ impl KnownLookups for LookupResults {
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
         match self.0.get(&LookupKeyRef(key))? {
             LookupState::Found(outputs) => Some(outputs),
-            LookupState::Open(_) | LookupState::NotFound | LookupState::Failed(_) => None,
+            LookupState::Unremembered
+            | LookupState::Open(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => None,
         }
     }
 
@@ -145,7 +175,10 @@ impl KnownLookups for LookupResults {
     fn failure(&self, key: &LookupKey<'_>) -> Option<Error> {
         match self.0.get(&LookupKeyRef(key))? {
             LookupState::Failed(error) => Some(error.restated()),
-            LookupState::Open(_) | LookupState::NotFound | LookupState::Found(_) => None,
+            LookupState::Unremembered
+            | LookupState::Open(_)
+            | LookupState::NotFound
+            | LookupState::Found(_) => None,
         }
     }
 }

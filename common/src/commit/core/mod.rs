@@ -4,6 +4,7 @@
 //! A [`LedgerItem`] is the state of one source item in a batch. The driver gives it what was read and the results of its
 //! writes ([`ItemInput`]); its state names the next request ([`ItemState`]).
 
+mod connected;
 pub(crate) mod decide;
 pub(crate) mod entry;
 mod evaluate;
@@ -29,9 +30,9 @@ pub use merge::RollupMerger;
 use self::keys::StateKeys;
 use super::tally::CommitTally;
 use crate::effect::{ItemKey, KeyAttribute};
-use crate::entity::{ItemIdentity, key_value};
+use crate::entity::key_value;
 use crate::record::Timestamp;
-use crate::table::{Aggregate, Entity, KeySchema, Model};
+use crate::table::{Aggregate, KeySchema, Model};
 
 /// The handling of records that cannot be counted, however often they are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,19 +100,13 @@ impl LedgerCore {
 
     /// The aggregates that may count such an item.
     pub(crate) fn aggregates<'i>(&'i self, item: &'i LedgerItem<'_>) -> impl Iterator<Item = &'i Aggregate> {
-        item.candidates.iter().flat_map(|identity| self.aggregates_of(identity.entity))
+        let indexes = item.candidates.iter().flat_map(|identity| &identity.entity.aggregates);
+        indexes.filter_map(|index| self.model.aggregates.get(*index))
     }
 
     /// The most rollups that one state of such an item counts into.
     pub(crate) fn most_rollups(&self, item: &LedgerItem<'_>) -> usize {
-        let rollups = |identity: &ItemIdentity<'_, '_>| {
-            self.aggregates_of(identity.entity).map(Aggregate::most_targets).sum::<usize>()
-        };
-        item.candidates.iter().map(rollups).max().unwrap_or(0)
-    }
-
-    fn aggregates_of<'i>(&'i self, entity: &'i Entity) -> impl Iterator<Item = &'i Aggregate> {
-        entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index))
+        item.candidates.iter().map(|identity| identity.entity.most_rollups(&self.model)).max().unwrap_or(0)
     }
 
     /// The key of an item by the texts of a [`SourceKey`](crate::entity::SourceKey); `None` if they do not match the

@@ -1,7 +1,8 @@
 //! Packs plans into transactions. Pure.
 //!
 //! A transaction contains whole items (entry, markers and all rollups) and writes each rollup once, regardless of how
-//! many items add to it. Items are sorted by their rollups, because neighbours then share the most rollups.
+//! many items add to it. Items that rollups connect stay in one transaction if it has room for them, because transactions that
+//! share a rollup follow one another. Among these, items are sorted by their rollups, because neighbours then share the most.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use super::connected::connected_parts;
 use super::plan::{ItemPlan, PlannedAddition, add, plus};
 use crate::projection::{Contribution, ExtremeValue, MeasureAmounts, RollupTargets, TargetId};
 use crate::record::Timestamp;
@@ -37,6 +39,7 @@ pub(crate) struct TransactionBatch {
     indexes: HashMap<TargetId, usize>,
     /// The newest creation time of the records that are counted.
     pub(crate) newest: Option<Timestamp>,
+    /// The room that its items take, without the rollups.
     own_actions: usize,
     own_bytes: usize,
     /// Why the transaction must not be sent: a sum that could not be formed.
@@ -64,21 +67,89 @@ struct PackCandidate<'p> {
     has_long_numbers: bool,
     /// The magnitude of its numbers. Sums of numbers of different magnitudes can exceed 38 digits.
     magnitude: i64,
+    /// The number of the connected part that the plan belongs to.
+    part: usize,
 }
 
 impl PackCandidate<'_> {
     /// Items without a group are first, then the newest group: isolating one cause ends before the next begins.
-    fn order(&self) -> (Option<Reverse<u32>>, i64, &[TargetId]) {
-        (self.packable.group.map(Reverse), self.magnitude, &self.targets)
+    fn order(&self) -> (Option<Reverse<u32>>, usize, i64, &[TargetId]) {
+        (self.packable.group.map(Reverse), self.part, self.magnitude, &self.targets)
+    }
+
+    fn is_of_same_part(&self, other: &Self) -> bool {
+        (self.packable.group, self.part) == (other.packable.group, other.part)
     }
 }
 
-/// Packs plans into transactions, first fit in the order of their rollups.
+/// The room that plans need in a transaction.
+#[derive(Clone, Copy, Debug, Default)]
+struct NeededRoom {
+    own_actions: usize,
+    own_bytes: usize,
+    rollups: usize,
+}
+
+impl NeededRoom {
+    /// The room for all of these plans.
+    fn of(candidates: &[PackCandidate<'_>]) -> Self {
+        let mut rollups: Vec<TargetId> =
+            candidates.iter().flat_map(|candidate| candidate.targets.iter().copied()).collect();
+        rollups.sort_unstable();
+        rollups.dedup();
+        Self {
+            own_actions: candidates.iter().map(|candidate| candidate.packable.plan.own_actions()).sum(),
+            own_bytes: candidates.iter().map(|candidate| candidate.entry_bytes).sum(),
+            rollups: rollups.len(),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            own_actions: self.own_actions + other.own_actions,
+            own_bytes: self.own_bytes + other.own_bytes,
+            rollups: self.rollups + other.rollups,
+        }
+    }
+
+    /// Whether one transaction has this room.
+    fn fits(self) -> bool {
+        self.own_actions + self.rollups <= MAX_TRANSACTION_ACTIONS
+            && self.own_bytes + self.rollups * ROLLUP_BYTES <= MAX_TRANSACTION_BYTES
+    }
+}
+
+/// Packs plans into transactions: connected parts one after the other, each first fit in the order of its rollups.
 #[must_use]
 pub(crate) fn pack<'p>(
     plans: impl Iterator<Item = PackableItem<'p>>,
     targets: &RollupTargets,
 ) -> Vec<TransactionBatch> {
+    let (mut transactions, mut open) = (Vec::new(), TransactionBatch::default());
+    let mut group = None;
+    for part in ordered(plans, targets).chunk_by(PackCandidate::is_of_same_part) {
+        let needed = NeededRoom::of(part);
+        let would_be_cut = needed.fits() && !open.taken().plus(needed).fits();
+        let part_group = part.first().and_then(|first| first.packable.group);
+        if std::mem::replace(&mut group, part_group) != part_group || would_be_cut {
+            close(&mut open, &mut transactions);
+        }
+        for candidate in part {
+            if !open.has_room_for(candidate) {
+                close(&mut open, &mut transactions);
+            }
+            open.add(candidate);
+        }
+    }
+    close(&mut open, &mut transactions);
+    transactions
+}
+
+/// The plans in the order of packing.
+fn ordered<'p>(
+    plans: impl Iterator<Item = PackableItem<'p>>,
+    targets: &RollupTargets,
+) -> Vec<PackCandidate<'p>> {
     let candidate = |packable: PackableItem<'p>| {
         let has_long_numbers = has_long_numbers(packable.plan);
         PackCandidate {
@@ -87,27 +158,25 @@ pub(crate) fn pack<'p>(
             entry_bytes: entry_bytes(packable.plan, targets),
             has_long_numbers,
             magnitude: if has_long_numbers { magnitude(packable.plan) } else { 0 },
+            part: 0,
         }
     };
-    let (mut transactions, mut open) = (Vec::new(), TransactionBatch::default());
     let mut ordered: Vec<PackCandidate<'_>> = Vec::with_capacity(plans.size_hint().1.unwrap_or(0));
     ordered.extend(plans.map(candidate));
+    let parts = connected_parts(ordered.iter().map(|candidate| &*candidate.targets));
+    for (candidate, part) in ordered.iter_mut().zip(parts) {
+        candidate.part = part;
+    }
     // Items whose lists of rollups begin alike share the most.
     ordered.sort_by(|a, b| a.order().cmp(&b.order()));
-    let mut group = None;
-    for candidate in &ordered {
-        let is_same_group =
-            std::mem::replace(&mut group, candidate.packable.group) == candidate.packable.group;
-        let fits = is_same_group && open.has_room_for(candidate);
-        if !open.items.is_empty() && !fits {
-            transactions.push(std::mem::take(&mut open));
-        }
-        open.add(candidate);
-    }
+    ordered
+}
+
+/// Ends a transaction: the next item begins another one.
+fn close(open: &mut TransactionBatch, transactions: &mut Vec<TransactionBatch>) {
     if !open.items.is_empty() {
-        transactions.push(open);
+        transactions.push(std::mem::take(open));
     }
-    transactions
 }
 
 /// DynamoDB counts the bytes of the stored items. These are generous estimates of the unknown parts.
@@ -131,12 +200,16 @@ fn target_bytes(id: TargetId, targets: &RollupTargets) -> usize {
 }
 
 impl TransactionBatch {
+    fn taken(&self) -> NeededRoom {
+        let Self { own_actions, own_bytes, .. } = *self;
+        NeededRoom { own_actions, own_bytes, rollups: self.rollups.len() }
+    }
+
     fn has_room_for(&self, candidate: &PackCandidate<'_>) -> bool {
         let PackCandidate { packable: PackableItem { plan, .. }, targets, entry_bytes, .. } = candidate;
-        let new = targets.iter().filter(|target| !self.indexes.contains_key(*target)).count();
-        let rollups = self.rollups.len() + new;
-        self.own_actions + plan.own_actions() + rollups <= MAX_TRANSACTION_ACTIONS
-            && self.own_bytes + entry_bytes + rollups * ROLLUP_BYTES <= MAX_TRANSACTION_BYTES
+        let rollups = targets.iter().filter(|target| !self.indexes.contains_key(*target)).count();
+        let needed = NeededRoom { own_actions: plan.own_actions(), own_bytes: *entry_bytes, rollups };
+        self.taken().plus(needed).fits()
             && (!(self.has_long_numbers || candidate.has_long_numbers)
                 || plan.additions().all(|addition| self.can_add(&addition)))
     }
@@ -363,7 +436,19 @@ mod tests {
             (0..160).map(|item| plan(&small(pair(item), 1), &mut targets)).collect();
         let transactions = packed(&plans, &targets);
         let rollup_writes: usize = transactions.iter().map(|transaction| transaction.rollups.len()).sum();
-        assert_eq!((transactions.len(), rollup_writes), (2, 6));
+        assert_eq!((transactions.len(), rollup_writes), (2, 4));
+    }
+
+    #[test]
+    fn a_part_that_one_transaction_has_room_for_is_not_cut() {
+        let mut targets = targets();
+        // Three parts of 45 actions, delivered alternately: two have room in one transaction, three would cut the last.
+        let rollups = |item: u16| [item % 3, 10 + item % 12];
+        let plans: Vec<ItemPlan<'_>> =
+            (0..120).map(|item| plan(&small(rollups(item), 1), &mut targets)).collect();
+        let transactions = packed(&plans, &targets);
+        let rollup_writes: usize = transactions.iter().map(|transaction| transaction.rollups.len()).sum();
+        assert_eq!((transactions.len(), rollup_writes), (2, 15), "each rollup is in one transaction");
     }
 
     #[test]

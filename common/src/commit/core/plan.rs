@@ -189,13 +189,15 @@ pub(crate) struct ItemPlanner<'p> {
 }
 
 impl ItemPlanner<'_> {
-    /// The plan that brings `entry` to the work's state (or keeps its state, if there is none), settles and parks.
+    /// The plan that brings `entry` to the work's state (or keeps its state, if there is none), settles and parks. `left` are the
+    /// rollups that the item left earlier and whose mirrors may still be stale.
     ///
     /// # Errors
     /// [`ErrorKind::State`] if a newer model wrote the entry; [`ErrorKind::Record`] if a difference exceeds 38 digits.
     pub(crate) fn plan<'r>(
         &self,
         entry: Option<&LedgerEntry<'r>>,
+        left: &[TargetId],
         work: ItemWork<'r>,
     ) -> Result<ItemPlan<'r>> {
         if let Some(entry) = entry
@@ -230,7 +232,7 @@ impl ItemPlanner<'_> {
             ));
             markers.push(ExpiryMarker { position, parked: None });
         }
-        entry.left = self.left_targets(before, &entry.current);
+        entry.left = self.left_targets(left, before, &entry.current);
         let mut plan =
             ItemPlan { entry, markers, new_contributions, deltas, extremes, records, newest, skipped };
         merge_deltas(&mut plan)?;
@@ -278,12 +280,24 @@ impl ItemPlanner<'_> {
         (next, extremes)
     }
 
-    /// The mirrored rollups that the item no longer contributes to.
-    fn left_targets(&self, before: &ItemContributions, after: &ItemContributions) -> Vec<TargetId> {
+    /// The mirrored rollups that the item does not contribute to, but did: before this plan, or `earlier`.
+    fn left_targets(
+        &self,
+        earlier: &[TargetId],
+        before: &ItemContributions,
+        after: &ItemContributions,
+    ) -> Vec<TargetId> {
         let remains = |target: &TargetId| {
             after.by_aggregate.iter().any(|contribution| contribution.targets.contains(target))
         };
-        self.targets.mirrored(before).filter(|target| !remains(target)).collect()
+        let mut left = earlier.to_vec();
+        for target in self.targets.mirrored(before) {
+            if !left.contains(&target) {
+                left.push(target);
+            }
+        }
+        left.retain(|target| !remains(target));
+        left
     }
 
     /// Drops additions to expired rollups: DynamoDB has deleted them or will, and an addition would restore a part of

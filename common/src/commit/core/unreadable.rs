@@ -34,13 +34,8 @@ impl UnreadableEntry {
 
     /// Holds while the stored entry is the one that was read.
     pub(crate) fn unchanged(&self) -> WriteCondition {
-        let unchanged = DECISIVE.iter().map(|name| {
-            let path = AttributePath::from(*name);
-            match self.stored.get(*name) {
-                Some(value) => WriteCondition::Equals(path, value.clone()),
-                None => WriteCondition::Absent(path),
-            }
-        });
+        let paths = DECISIVE.map(AttributePath::from);
+        let unchanged = paths.iter().map(|path| WriteCondition::unchanged(path, &self.stored));
         WriteCondition::All(std::iter::once(WriteCondition::ItemExists).chain(unchanged).collect())
     }
 }

@@ -9,7 +9,7 @@ use super::places::PlacedCopies;
 use crate::effect::WriteCondition;
 use crate::effect::condition::holds;
 use crate::entity::SourceKey;
-use crate::record::{AttributePath, Image, Item};
+use crate::record::{Image, Item};
 use crate::table::{Entity, Mirror};
 
 impl<T, C> MirrorRefresher<'_, T, C> {
@@ -27,11 +27,7 @@ impl<T, C> MirrorRefresher<'_, T, C> {
         let model = &self.core.model;
         let source = SourceKey::of_item(model, entity.table, item)?;
         let identity = source.identify(model, &Image::from_item(item, &model.attributes))?;
-        let unchanged = |path: &AttributePath| match path.read(item) {
-            Some(value) => WriteCondition::Equals(path.clone(), value.clone()),
-            None => WriteCondition::Absent(path.clone()),
-        };
-        let guards = entity.decided_by.iter().map(unchanged).collect();
+        let guards = entity.decided_by.iter().map(|path| WriteCondition::unchanged(path, item)).collect();
         std::ptr::eq(identity.entity, entity).then_some(PlacedCopies { guards, ..copies })
     }
 

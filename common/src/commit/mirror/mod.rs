@@ -36,6 +36,7 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::future::join;
 use futures::stream::{StreamExt as _, iter};
 
 use self::places::{PlacedCopies, rollup_revision};
@@ -70,6 +71,15 @@ struct MirrorRefresh {
     shown: Option<MirrorValues>,
     /// Whether the batch changed the rollup, so that the copies are certainly stale.
     is_changed: bool,
+}
+
+/// The copies that a batch may have made stale.
+#[derive(Debug, Default)]
+struct StaleCopies<'m> {
+    /// The batch changed their rollups.
+    certain: Vec<PlacedCopies<'m>>,
+    /// Their items must be read first, to know.
+    doubtful: Vec<PlacedCopies<'m>>,
 }
 
 /// The refreshes of a batch, by mirror and rollup.
@@ -260,18 +270,19 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         Some(targets.intern(mirror.from, key, None))
     }
 
-    /// Reads the rollups, then sets every copy that is stale. Returns the items whose copies could not be set before the
-    /// deadline, with the errors.
+    /// Reads the rollups, then sets every copy that is stale: those that the batch certainly made stale while the others are read.
+    /// Returns the items whose copies could not be set before the deadline, with the errors.
     async fn write_copies(
         &self,
         batch: &mut LedgerBatch<'_>,
         refreshes: &MirrorRefreshes,
     ) -> Result<Vec<(BTreeSet<usize>, Error)>> {
-        let copies = self.place_copies(batch, refreshes).await?;
-        let requests = copies.iter().map(|copies| self.set_copies(copies));
-        let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
+        let StaleCopies { certain, doubtful } = self.place_copies(batch, refreshes).await?;
+        let check = async { Ok(self.set_all(self.stale_copies(doubtful).await?).await) };
+        let (certain, checked) = join(self.set_all(certain), check).await;
+        let checked: Vec<_> = checked?;
         let mut failed = Vec::new();
-        for (copies, result) in copies.into_iter().zip(results) {
+        for (copies, result) in certain.into_iter().chain(checked) {
             match result {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
@@ -285,12 +296,20 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         Ok(failed)
     }
 
+    async fn set_all<'m>(&self, copies: Vec<PlacedCopies<'m>>) -> Vec<(PlacedCopies<'m>, Result<()>)> {
+        let requests = copies.into_iter().map(|copies| async move {
+            let result = self.set_copies(&copies).await;
+            (copies, result)
+        });
+        iter(requests).buffered(CONCURRENCY).collect().await
+    }
+
     /// The values of the copies at every place where they are not known to be right.
     async fn place_copies(
         &self,
         batch: &LedgerBatch<'_>,
         refreshes: &MirrorRefreshes,
-    ) -> Result<Vec<PlacedCopies<'_>>> {
+    ) -> Result<StaleCopies<'_>> {
         let mut sources = Vec::new();
         let mut keys = Vec::new();
         for ((mirror, target), refresh) in refreshes {
@@ -305,7 +324,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             keys.extend(notes);
         }
         let mut stored = self.requests.read(&keys).await?.items.into_iter();
-        let (mut certain, mut doubtful) = (Vec::new(), Vec::new());
+        let mut copies = StaleCopies::default();
         for (mirror, target, key, refresh, has_notes) in sources {
             let rollup = stored.next().flatten();
             let notes = if has_notes { stored.next().flatten() } else { None };
@@ -315,7 +334,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             }
             let revision = rollup_revision(rollup.as_ref());
             let is_certain = refresh.is_changed && !self.is_guarded(mirror);
-            let placed = if is_certain { &mut certain } else { &mut doubtful };
+            let placed = if is_certain { &mut copies.certain } else { &mut copies.doubtful };
             placed.extend(self.place_keys(mirror, target, notes.as_ref()).into_iter().map(|place| {
                 PlacedCopies {
                     key: place,
@@ -329,8 +348,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
                 }
             }));
         }
-        certain.extend(self.stale_copies(doubtful).await?);
-        Ok(certain)
+        Ok(copies)
     }
 
     /// The copies that their items do not show. Only a few items are held at once, because items may be large.

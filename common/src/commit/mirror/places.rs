@@ -120,8 +120,10 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         notes: Option<&Item>,
     ) -> Vec<ItemKey> {
         let Some(entity) = self.core.model.entities.get(mirror.onto) else { return Vec::new() };
+        let Some(table) = self.core.model.tables.get(entity.table) else { return Vec::new() };
         let derived = self.derived_place(mirror, target);
         let derived = derived
+            .filter(|(partition, _)| !table.is_reserved(partition))
             .and_then(|(partition, sort)| self.core.item_key(entity.table, &partition, sort.as_deref()));
         let noted = notes.into_iter().flatten().filter_map(|(name, value)| {
             let AttributeValue::L(place) = value else { return None };

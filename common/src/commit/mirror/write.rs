@@ -188,13 +188,8 @@ fn copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>]) -> Write {
 
 /// Sets the copies if the item's copies still have the revisions that this state of it has.
 fn foreign_copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>], item: &Item) -> Write {
-    let unchanged = copies.iter().map(|copy| {
-        let path = &copy.attribute.revision_path;
-        match path.read(item) {
-            Some(stored) => WriteCondition::Equals(path.clone(), stored.clone()),
-            None => WriteCondition::Absent(path.clone()),
-        }
-    });
+    let revisions = copies.iter().map(|copy| &copy.attribute.revision_path);
+    let unchanged = revisions.map(|path| WriteCondition::unchanged(path, item));
     let condition =
         placed.with_guards(std::iter::once(WriteCondition::ItemExists).chain(unchanged).collect());
     Write { key: placed.key.clone(), condition, action: set_copies(placed, copies) }

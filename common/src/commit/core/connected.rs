@@ -1,0 +1,94 @@
+//! The connected parts of a batch: plans that share a rollup, directly or through other plans, are of one part. Pure.
+//!
+//! Transactions of different parts never conflict, so a part that stays in one transaction waits for no other.
+
+use hashbrown::HashMap;
+
+use crate::projection::TargetId;
+
+/// For each plan, by the rollups that it writes, the number of its part: the index of the part's first plan.
+pub(super) fn connected_parts<'t>(plans: impl Iterator<Item = &'t [TargetId]>) -> Vec<usize> {
+    let mut parts = Parts(Vec::with_capacity(plans.size_hint().0));
+    let mut users: HashMap<TargetId, usize> = HashMap::new();
+    for (plan, targets) in plans.enumerate() {
+        parts.0.push(plan);
+        for target in targets {
+            let user = *users.entry(*target).or_insert(plan);
+            parts.join(user, plan);
+        }
+    }
+    (0..parts.0.len()).map(|plan| parts.first(plan)).collect()
+}
+
+/// For each plan, an earlier plan of its part, or itself if it is the first.
+struct Parts(Vec<usize>);
+
+impl Parts {
+    /// The first plan of a plan's part. Shortens the way to it.
+    fn first(&mut self, plan: usize) -> usize {
+        let mut plan = plan;
+        loop {
+            let earlier = self.earlier(plan);
+            if earlier == plan {
+                return plan;
+            }
+            let first = self.earlier(earlier);
+            if let Some(known) = self.0.get_mut(plan) {
+                *known = first;
+            }
+            plan = first;
+        }
+    }
+
+    fn earlier(&self, plan: usize) -> usize {
+        self.0.get(plan).copied().unwrap_or(plan)
+    }
+
+    fn join(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.first(one), self.first(other));
+        if let Some(earlier) = self.0.get_mut(one.max(other)) {
+            *earlier = one.min(other);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::projection::{RollupTargets, TargetKey};
+    use crate::table::Model;
+
+    proptest! {
+        #[test]
+        fn plans_are_of_one_part_exactly_if_rollups_connect_them(outlines in vec(vec(0..40_u16, 0..4), 0..40)) {
+            let mut targets = RollupTargets::of(&Arc::new(Model::load(Model::DEFAULT_NAME).unwrap()));
+            let mut intern = |number: &u16| {
+                let partition = format!("P{number}");
+                targets.intern_stored("r", TargetKey { partition: &partition, sort: "S", shard: None }, None)
+            };
+            let plans: Vec<Vec<_>> = outlines.iter().map(|numbers| numbers.iter().map(&mut intern).collect()).collect();
+
+            let found = connected_parts(plans.iter().map(Vec::as_slice));
+
+            // Spread from each plan along shared rollups, until nothing new is reached.
+            for (first, plan) in plans.iter().enumerate() {
+                let (mut reached, mut rollups) = (BTreeSet::from([first]), BTreeSet::from_iter(plan));
+                while let Some((next, plan)) = plans.iter().enumerate().find(|(index, plan)| {
+                    !reached.contains(index) && plan.iter().any(|target| rollups.contains(target))
+                }) {
+                    reached.insert(next);
+                    rollups.extend(plan);
+                }
+                let of_part: BTreeSet<usize> = (0..plans.len()).filter(|index| found[*index] == found[first]).collect();
+                prop_assert_eq!(reached.first(), Some(&found[first]), "a part has the number of its first plan");
+                prop_assert_eq!(reached, of_part);
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Crashes between the commit of an item and the refresh of the mirrors that it made stale.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use afterwrite::Error;
+use afterwrite::effect::{ItemKey, Write};
+use afterwrite::record::Timestamp;
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+};
+use afterwrite_memory::MemoryTables;
+use afterwrite_tests::deployment::event;
+use futures::FutureExt as _;
+use serde_json::{Value, json};
+
+use crate::world::{EdgeWorld, TABLE, aggregator_over};
+
+/// The number of books of a shop, shown on the shop. A book moves to another shop.
+const SHOPS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.shop]
+key = { PK = "SHOP#{shop_id}", SK = "SHOP" }
+[entities.book]
+key = { PK = "BOOK#{book_id}", SK = "BOOK" }
+attributes = { shop_id = "S", place = "S" }
+[rollups.shop]
+key = { PK = "SHOP#{shop_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "books"
+of = "book"
+into = "shop"
+measures = { books = "count" }
+[[mirrors]]
+onto = "shop"
+from = "shop"
+attributes = { books = "books" }
+"##;
+
+/// Tables whose author dies when it writes to the application's table: the call never returns.
+struct UnshowingTables(Arc<MemoryTables>);
+
+impl Tables for UnshowingTables {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        self.0.read(keys).await
+    }
+
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        if &*write.key.table == TABLE {
+            return std::future::pending().await;
+        }
+        self.0.write(write).await
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
+        self.0.transact(writes).await
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        self.0.query_index(query).await
+    }
+}
+
+/// A function counts these records, and crashes before it refreshes a mirror.
+fn crash_before_mirrors(world: &EdgeWorld, records: &[Value]) {
+    let aggregator = aggregator_over(SHOPS, UnshowingTables(Arc::clone(&world.tables)));
+    let (event, deadline) = (event(records), Timestamp::from_epoch_ms(i64::MAX));
+    let handled = aggregator.handle(event.as_bytes(), deadline).now_or_never();
+    assert!(handled.is_none(), "it was to crash in the write of a mirror");
+}
+
+fn move_book(world: &mut EdgeWorld, shop: &str, place: &str) {
+    world.put("BOOK#b1", "BOOK", json!({ "shop_id": { "S": shop }, "place": { "S": place } }));
+}
+
+/// A world in which a book has been counted and shown at shop `s1`; the records that follow are not delivered yet.
+async fn world_with_book() -> EdgeWorld {
+    let mut world = EdgeWorld::new(SHOPS);
+    world.put("SHOP#s1", "SHOP", json!({}));
+    world.put("SHOP#s2", "SHOP", json!({}));
+    move_book(&mut world, "s1", "shelf");
+    world.settle().await;
+    assert_eq!(world.shown("SHOP#s1", "SHOP", "books"), Some(1));
+    world
+}
+
+#[tokio::test]
+async fn the_shop_that_a_book_left_is_refreshed_after_any_number_of_crashes() {
+    let mut world = world_with_book().await;
+    let first_new = world.records.len();
+    for (crashes, place) in ["window", "table", "floor"].into_iter().enumerate() {
+        // Each author finds the records of the crashed ones counted, counts one more, and crashes as well.
+        move_book(&mut world, "s2", place);
+        world.stream();
+        crash_before_mirrors(&world, &world.records[first_new..]);
+        assert_eq!(
+            world.measure("SHOP#s1", "ROLLUP", "books"),
+            Some(0),
+            "it is counted after {crashes} crashes"
+        );
+    }
+    // The record of the move is the oldest: what its images name must not be needed, so it is lost.
+    let last = world.records[first_new + 1..].to_vec();
+    let delivery = world.deliver_these(&last).await;
+    assert_eq!(delivery.failures, BTreeMap::new());
+    assert_eq!(world.shown("SHOP#s1", "SHOP", "books"), Some(0), "the shop that the book left");
+    assert_eq!(world.shown("SHOP#s2", "SHOP", "books"), Some(1));
+}
+
+#[tokio::test]
+async fn an_entry_forgets_the_rollups_that_its_item_left_once_their_mirrors_are_right() {
+    let mut world = world_with_book().await;
+    for place in ["window", "table"] {
+        move_book(&mut world, "s2", place);
+        world.settle().await;
+    }
+    let counted = world.entry("BOOK#b1", "BOOK", "contributions").expect("an entry");
+    assert!(!counted.contains("SHOP#s1"), "{counted}");
+}
