@@ -15,6 +15,15 @@ const TYPES: [&str; 10] = ["S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", 
 
 type Members = BTreeMap<String, Box<RawValue>>;
 
+/// An attribute whose value is invalid for its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidAttribute<'i> {
+    /// Its name.
+    pub name: &'i str,
+    /// Why its value, or a value within it, is invalid. It has no part of the value.
+    pub reason: &'static str,
+}
+
 /// An item: attributes in DynamoDB's JSON. Numbers keep their digits.
 #[derive(Clone, Debug)]
 pub struct ItemJson(Members);
@@ -75,6 +84,37 @@ impl ItemJson {
     pub fn to_item(&self) -> Option<Item> {
         self.0.iter().map(|(name, value)| Some((Cow::Owned(name.clone()), value_of(value)?))).collect()
     }
+
+    /// The first attribute for which [`ItemJson::to_item`] has no item.
+    #[must_use]
+    pub fn invalid_attribute(&self) -> Option<InvalidAttribute<'_>> {
+        let invalid = |(name, value)| Some(InvalidAttribute { name, reason: invalidity(value)? });
+        self.0.iter().map(|(name, value)| (name.as_str(), &**value)).find_map(invalid)
+    }
+}
+
+/// Why a value in DynamoDB's JSON is invalid; `None` if it is valid.
+fn invalidity(json: &RawValue) -> Option<&'static str> {
+    if value_of(json).is_some() {
+        return None;
+    }
+    let typed: Members = serde_json::from_str(json.get()).unwrap_or_default();
+    let (kind, content) = typed.first_key_value()?;
+    let content = content.get();
+    let members = || serde_json::from_str::<Members>(content).unwrap_or_default();
+    let elements = || serde_json::from_str::<Vec<Box<RawValue>>>(content).unwrap_or_default();
+    Some(match kind.as_str() {
+        "S" => "not a string",
+        "N" => "not a DynamoDB number",
+        "B" => "not base64",
+        "BOOL" => "not true or false",
+        "M" => members().values().find_map(|value| invalidity(value)).unwrap_or("not a map of typed values"),
+        "L" => elements().iter().find_map(|value| invalidity(value)).unwrap_or("not a list of typed values"),
+        "SS" => "not a list of strings",
+        "NS" => "not a list of DynamoDB numbers",
+        "BS" => "not a list of base64 strings",
+        _ => "not a type of DynamoDB",
+    })
 }
 
 /// Whether every attribute has a type, as in DynamoDB's JSON.
@@ -182,7 +222,23 @@ mod tests {
         assert_eq!(item["b"], AttributeValue::B(vec![0, 255].into()));
         assert_eq!(item["bs"], AttributeValue::Bs(vec![vec![0].into()]));
         assert_eq!((item.len(), item["z"].is_null()), (9, true));
-        let wrong = ItemJson::parse(r#"{"n":{"N":"x"}}"#).unwrap();
-        assert_eq!(wrong.to_item(), None);
+        assert_eq!(ItemJson::parse(typed).unwrap().invalid_attribute(), None);
+    }
+
+    #[test]
+    fn an_invalid_value_has_a_reason_without_its_content() {
+        for (value, reason) in [
+            (r#"{"N":"12x"}"#, "not a DynamoDB number"),
+            (r#"{"N":"999999999999999999999999999999999999999"}"#, "not a DynamoDB number"),
+            (r#"{"N":"1e126"}"#, "not a DynamoDB number"),
+            (r#"{"B":"!!"}"#, "not base64"),
+            (r#"{"S":5}"#, "not a string"),
+            (r#"{"M":{"l":{"L":[{"S":"y"},{"NS":["z"]}]}}}"#, "not a list of DynamoDB numbers"),
+            (r#"{"M":5}"#, "not a map of typed values"),
+        ] {
+            let wrong = ItemJson::parse(&format!(r#"{{"PK":{{"S":"a"}},"n":{value}}}"#)).unwrap();
+            assert_eq!(wrong.to_item(), None, "{value}");
+            assert_eq!(wrong.invalid_attribute(), Some(InvalidAttribute { name: "n", reason }), "{value}");
+        }
     }
 }

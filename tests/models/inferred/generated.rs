@@ -231,6 +231,11 @@ fn the_key_of_items_from_a_file_is_inferred() {
         |index: usize| json!({ "name": format!("n{index}"), "email": format!("{index}@example.com") });
     assert_eq!(of_rows(&people), ["email"]);
     assert!(names(&[json!({ "a": true }), json!({ "b": 1 })]).is_err());
+    let mut with_a_log_line = customers(20);
+    with_a_log_line.insert(30, json!({ "message": "a line of a log" }));
+    let report = names(&with_a_log_line).expect_err("no key").report();
+    assert!(report.contains("item: 31") && report.contains("no `PK`"), "{report}");
+    assert!(!report.contains("log"), "{report}");
     assert!(names(&[]).is_err());
 }
 

@@ -2,5 +2,7 @@
 
 mod demos;
 mod generated;
+mod hidden;
 mod privacy;
 mod proposed;
+mod uncertain;

@@ -157,3 +157,45 @@ fn attributes_that_a_model_cannot_name_are_left_out_with_a_comment() {
     );
     assert!(!toml.contains("Jane"), "{toml}");
 }
+
+#[test]
+fn items_of_which_the_sort_key_is_a_variable_are_counted_by_partition() {
+    let items: Vec<Value> = (0..200)
+        .map(|index| json!({ "PK": format!("ROOM#r{}", index % 20), "SK": format!("m{index}"), "amount": index }))
+        .collect();
+    expect_lines(&model_of(&items), &["#key = { PK = \"ROLLUP#ROOM#{room}\", SK = \"ROLLUP#ROOM\" }"]);
+}
+
+#[test]
+fn items_with_one_composite_key_are_counted_by_its_prefix_and_not_by_their_number() {
+    let mut items = Vec::new();
+    for index in 0..200 {
+        let (owner, repo, number) = (format!("o{}", index % 5), format!("r{}", index % 10), index / 10 + 1);
+        let key = format!("PR#{owner}#{repo}#{number:09}");
+        items.push(json!({ "PK": key, "SK": key, "RepoOwner": owner, "RepoName": repo, "title": "x" }));
+        items.push(json!({ "PK": format!("REPO#{owner}#{repo}"), "SK": format!("ISSUE#{number:09}"),
+            "RepoOwner": owner, "RepoName": repo, "text": "x" }));
+    }
+    let toml = model_of(&items);
+    expect_lines(
+        &toml,
+        &[
+            "#key = { PK = \"PR#{RepoOwner}#{RepoName}\", SK = \"ROLLUP#PR\" }",
+            "#key = { PK = \"REPO#{RepoOwner}#{RepoName}\", SK = \"ROLLUP#ISSUE\" }",
+        ],
+    );
+    assert!(!toml.contains("pr_by_pr") && !toml.contains("issue_by_issue"), "{toml}");
+}
+
+#[test]
+fn what_mirrors_write_is_not_measured() {
+    let items: Vec<Value> = (0..60)
+        .map(|index| {
+            json!({ "PK": format!("PHOTO#{index}"), "SK": "PHOTO", "size": index % 9, "likes": index % 7, "likes_rev": index * 3 + 100,
+                "likes_of": format!("PHOTO#{index}") })
+        })
+        .collect();
+    let toml = model_of(&items);
+    expect_lines(&toml, &["#size_sum = { sum = \"size\" }"]);
+    assert!(!toml.contains("likes_sum") && !toml.contains("likes_rev_sum"), "{toml}");
+}

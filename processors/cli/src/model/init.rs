@@ -1,5 +1,6 @@
 //! `afterwrite model init`: a first model of a table, from a sample of its items.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,9 @@ const TABLE_ITEMS: u32 = 4000;
 
 /// Items that are read of a file.
 const FILE_ITEMS: u32 = 100_000;
+
+/// Missing files of a table export that an error lists.
+const MOST_LISTED_FILES: usize = 5;
 
 /// The name of a table that a file does not name.
 const UNNAMED_TABLE: &str = "MyTable";
@@ -128,7 +132,9 @@ impl InitArguments {
             Some(name) => Some(name.clone()),
             None => exported_table(input, &objects).await?,
         };
+        check_data_files(&objects).await?;
         // The folder of a table export has manifests next to its data.
+        objects.retain(|object| !object.is_manifest());
         let is_data = |name: &str| name.ends_with(".json.gz");
         if objects.iter().any(|object| is_data(&object.name())) {
             objects.retain(|object| is_data(&object.name()));
@@ -160,6 +166,33 @@ async fn exported_table(input: &RecordInput, objects: &[InputObject<S3Bucket>]) 
         }
     }
     Ok(None)
+}
+
+/// Checks that all data files that the manifests of table exports list are among the objects.
+///
+/// # Errors
+/// `Configuration` if some are missing.
+async fn check_data_files(objects: &[InputObject<S3Bucket>]) -> Result<()> {
+    let file_name =
+        |object: &InputObject<S3Bucket>| object.name().rsplit(['/', '\\']).next().map(str::to_owned);
+    // They may have been unpacked.
+    let unpacked = |name: &String| name.trim_end_matches(".gz").to_owned();
+    let names: BTreeSet<String> = objects.iter().filter_map(file_name).map(|name| unpacked(&name)).collect();
+    for object in objects {
+        let Some(mut files) = Box::pin(object.exported_files()).await? else { continue };
+        files.retain(|file| !names.contains(&unpacked(file)));
+        if files.is_empty() {
+            continue;
+        }
+        let listed: Vec<&str> = files.iter().take(MOST_LISTED_FILES).map(String::as_str).collect();
+        let others = files.len() - listed.len();
+        let others = if others > 0 { format!(" and {others} others") } else { String::new() };
+        return Err(Error::new(ErrorKind::Configuration, "data files of the table export are missing")
+            .with("manifest", object.name())
+            .with("missing", format!("{}{others}", listed.join(", ")))
+            .hint("Copy the folder `data` of the export with all its files, or name one data file"));
+    }
+    Ok(())
 }
 
 async fn describe(client: &Client, table: &str) -> Result<TableDescription> {
@@ -237,8 +270,16 @@ mod tests {
     async fn the_manifests_of_a_table_export_are_not_items() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("data")).unwrap();
-        fs::write(folder.path().join("manifest-files.json"), "{\"itemCount\":1,\"dataFileS3Key\":\"x\"}\n")
-            .unwrap();
+        fs::write(
+            folder.path().join("manifest-files.json"),
+            "{\"itemCount\":1,\"dataFileS3Key\":\"e/data/a.json.gz\"}\n",
+        )
+        .unwrap();
+        let error = arguments(folder.path(), Path::new("-"))
+            .of_input(&RecordInput::Path(folder.path().to_owned()))
+            .await
+            .unwrap_err();
+        assert!(error.report().contains("a.json.gz"), "{}", error.report());
         let item = "{\"Item\":{\"PK\":{\"S\":\"USER#1\"},\"SK\":{\"S\":\"META\"}}}\n";
         // The content shows whether it is compressed, not the name.
         fs::write(folder.path().join("data/a.json.gz"), item).unwrap();
@@ -276,7 +317,7 @@ mod tests {
         fs::write(&from, "").unwrap();
         let error = arguments(&from, &out).run().await.unwrap_err();
         assert!(error.report().contains("no items found"), "{}", error.report());
-        fs::write(&from, "{\"PK\":\"a#ORDER#1\",\"SK\":\"b\"}\n").unwrap();
+        fs::write(&from, "{\"PK\":\"7\",\"SK\":\"b\"}\n{\"PK\":\"8#9\",\"SK\":\"b\"}\n").unwrap();
         assert!(!arguments(&from, &out).run().await.unwrap());
         assert!(!out.exists());
     }

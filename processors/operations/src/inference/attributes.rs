@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::{AttributeValue, Item};
+use serde_json::json;
 
 use super::attribute_names::{is_index_key, is_status_name};
 use super::states::{StateTexts, is_state_text};
@@ -14,6 +15,18 @@ const LABEL_NAMES: [&str; 22] = [
     "id", "year", "month", "day", "version", "number", "code", "zip", "phone", "lat", "lon", "lng", "rank",
     "order", "sequence", "index", "port", "ttl", "expires", "expiry", "_rev", "position",
 ];
+
+/// An attribute is declared if one item in this number has it, and two items of an entity with more than [`FEW_ITEMS`].
+const ITEMS_OF_ONE: usize = 100;
+
+/// An entity with at most so many items declares each of their attributes.
+const FEW_ITEMS: usize = 20;
+
+/// More names than this that a model cannot have are values, such as the addresses of people, and are not listed.
+const MOST_LEFT_OUT: usize = 10;
+
+/// Endings of attributes that a mirror writes next to the one that it shows.
+const MIRROR_ENDINGS: [&str; 2] = ["_rev", "_of"];
 
 /// Statuses of an entity that have a count of their own.
 const MOST_STATUSES: usize = 8;
@@ -33,11 +46,49 @@ pub(super) struct AttributeProfile {
     pub(super) is_complete: bool,
 }
 
-/// The attributes of items, and those that a model cannot name.
+/// The attributes of items, and those that are left out.
 pub(super) struct AttributeProfiles {
     pub(super) described: Vec<AttributeProfile>,
-    /// Names of attributes that are left out.
-    pub(super) left_out: Vec<String>,
+    pub(super) left_out: LeftOutAttributes,
+}
+
+/// Attributes that a model does not declare.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LeftOutAttributes {
+    /// Names that a model cannot have and that do not look like values.
+    pub(super) named: Vec<String>,
+    /// The number of other names that a model cannot have.
+    pub(super) unnamed: usize,
+    /// The number of attributes that too few items have.
+    pub(super) rare: usize,
+}
+
+impl LeftOutAttributes {
+    /// The names that a model cannot have, and the number of attributes that too few items have.
+    fn new(names: Vec<&str>, rare: usize) -> Self {
+        let all = names.len();
+        let mut named: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        named.retain(|name| !name.contains('@'));
+        if named.len() > MOST_LEFT_OUT {
+            named.clear();
+        }
+        Self { unnamed: all - named.len(), named, rare }
+    }
+
+    /// Sentences about them.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        const NAMES: &str = "names consist of letters, digits, `_` and `-`";
+        let named = self.named.iter().map(|name| format!("left out: {} ({NAMES})", json!(name)));
+        let others = if self.named.is_empty() { "" } else { "other " };
+        let unnamed = format!("left out: {} {others}{} ({NAMES})", self.unnamed, attributes(self.unnamed));
+        let rare = format!(
+            "left out: {} {} that fewer than 1 in {ITEMS_OF_ONE} of these items have, or only one",
+            self.rare,
+            attributes(self.rare)
+        );
+        let unnamed = (self.unnamed > 0).then_some(unnamed);
+        named.chain(unnamed).chain((self.rare > 0).then_some(rare)).collect()
+    }
 }
 
 /// The attributes of items, without those with these names. `texts` decides which values are states.
@@ -52,18 +103,44 @@ pub(super) fn profiles(
         values.entry(name).or_default().push(value);
     }
     values.retain(|name, _| !is_index_key(name) && !without.contains(*name));
-    let (own, others): (Vec<_>, Vec<_>) = values.into_iter().partition(|(name, _)| is_plain_name(name));
-    let described = own.into_iter().map(|(name, values)| {
-        let mut profile = profile(name, &values, items.len(), texts);
-        if discriminator == Some(name) {
+    let all = values.len();
+    values.retain(|_, values| is_enough(values.len(), items.len()));
+    let rare = all - values.len();
+    let (own, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        values.into_iter().partition(|(name, _)| is_plain_name(name));
+    let described = own.iter().map(|(name, values)| {
+        let mut profile = profile(name, values, items.len(), texts);
+        if discriminator == Some(*name) {
             profile.statuses.clear();
+        }
+        if is_mirrored(name, |other| own.contains_key(other)) {
+            profile.statuses.clear();
+            profile.is_amount = false;
         }
         profile
     });
     AttributeProfiles {
         described: described.collect(),
-        left_out: others.into_iter().map(|(name, _)| name.to_owned()).collect(),
+        left_out: LeftOutAttributes::new(others.into_keys().collect(), rare),
     }
+}
+
+fn attributes(count: usize) -> &'static str {
+    if count == 1 { "attribute" } else { "attributes" }
+}
+
+/// Whether so many of the items of an entity are enough to declare an attribute.
+fn is_enough(count: usize, items: usize) -> bool {
+    items <= FEW_ITEMS || (count > 1 && count * ITEMS_OF_ONE >= items)
+}
+
+/// Whether a mirror writes an attribute: `likes`, `likes_rev` and `likes_of` are all there.
+fn is_mirrored(name: &str, is_there: impl Fn(&str) -> bool) -> bool {
+    let shown = MIRROR_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    let is_shown = |shown: &str| {
+        is_there(shown) && MIRROR_ENDINGS.iter().all(|ending| is_there(&format!("{shown}{ending}")))
+    };
+    is_shown(name) || is_shown(shown)
 }
 
 fn profile(name: &str, values: &[&AttributeValue<'_>], items: usize, texts: &StateTexts) -> AttributeProfile {

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::Item;
 
-use super::attributes::{AttributeProfile, profiles};
+use super::attributes::{AttributeProfile, LeftOutAttributes, profiles};
 use super::groups::ItemGroup;
 use super::names::{entity_names, variable_names};
 use super::sample::TableSample;
+use super::shapes::KeyShape;
 use super::states::StateTexts;
 use super::texts::text_of;
 use super::times::{TimeForm, key_form};
+use super::uncertain::{is_rare_kind, lone_words};
+use super::vocabulary::KindVocabulary;
 
 /// An entity: its key, its attributes, and the number of its items in the sample.
 #[derive(Clone, Debug)]
@@ -22,11 +25,19 @@ pub(super) struct InferredEntity {
     pub(super) when: Option<(String, String)>,
     /// The variables of the partition key, and whether it has text of its own.
     pub(super) partition: (Vec<String>, bool),
+    /// The number of groups of items that agree in the variables of the partition key but the last.
+    pub(super) prefixes: usize,
     /// All variables of its key, each once.
     pub(super) variables: Vec<String>,
     pub(super) attributes: Vec<AttributeProfile>,
-    /// Names of attributes that a model cannot name.
-    pub(super) left_out: Vec<String>,
+    /// Attributes that the model does not declare.
+    pub(super) left_out: LeftOutAttributes,
+    /// The constants of its key.
+    pub(super) constants: Vec<String>,
+    /// Constants of its key that may be values: each is the only text in its place.
+    pub(super) lone_words: BTreeSet<String>,
+    /// Whether it has so few items that words of their keys may name their kind.
+    pub(super) is_rare: bool,
     /// For each variable of its key, the values in the sample.
     pub(super) values: Vec<BTreeSet<String>>,
     /// Variables of the key that are times.
@@ -41,7 +52,12 @@ pub(super) fn entities(sample: &TableSample, groups: &[ItemGroup]) -> Vec<Inferr
     let names = entity_names(sample, groups);
     let variables = variable_names(sample, groups);
     let (all, texts) = (groups.iter().zip(names).zip(variables), StateTexts::of(sample));
-    let entities = all.map(|((group, name), variables)| entity(sample, (group, name), &variables, &texts));
+    let vocabulary = KindVocabulary::of(sample);
+    let entities = all.map(|((group, name), variables)| InferredEntity {
+        lone_words: lone_words(groups, group, &vocabulary),
+        is_rare: is_rare_kind(sample, groups, group),
+        ..entity(sample, (group, name), &variables, &texts)
+    });
     let mut entities: Vec<InferredEntity> = entities.collect();
     entities.sort_by_key(|entity| std::cmp::Reverse(entity.items));
     entities
@@ -80,6 +96,10 @@ fn entity(
         partition: (partition_names, has_text),
         attributes: profiles.described,
         left_out: profiles.left_out,
+        constants: group.shapes.iter().flat_map(KeyShape::constants).map(str::to_owned).collect(),
+        lone_words: BTreeSet::new(),
+        is_rare: false,
+        prefixes: prefixes(&columns, names.first().map_or(0, Vec::len)),
         values: variables.iter().map(of_variable).collect(),
         key_times: key_times(&columns),
         items: items.len(),
@@ -105,6 +125,15 @@ fn key_values(
         }
     }
     columns
+}
+
+/// The number of different values of the first columns but the last of them.
+fn prefixes(columns: &[(String, Vec<String>)], partition: usize) -> usize {
+    let columns: Vec<&Vec<String>> =
+        columns.iter().take(partition.saturating_sub(1)).map(|(_, values)| values).collect();
+    let items = columns.first().map_or(0, |values| values.len());
+    let prefix = |item: usize| columns.iter().map(|values| values.get(item)).collect::<Vec<_>>();
+    (0..items).map(prefix).collect::<BTreeSet<_>>().len()
 }
 
 fn key_times(columns: &[(String, Vec<String>)]) -> Vec<(String, TimeForm)> {

@@ -28,6 +28,7 @@ mod shapes;
 mod states;
 mod texts;
 mod times;
+mod uncertain;
 mod vocabulary;
 mod written;
 

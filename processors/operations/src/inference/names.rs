@@ -22,6 +22,8 @@ struct KeyVariable<'g> {
     values: Vec<String>,
     /// The attribute that has the same value in these items.
     same: Option<String>,
+    /// The attributes of these items that have other values. A variable of such a name would hide the attribute.
+    hidden: BTreeSet<String>,
 }
 
 /// For each group, the names of the variables of each of its shapes.
@@ -47,11 +49,15 @@ fn group_names(shapes: &[Vec<KeyVariable<'_>>], usual: &impl Fn(&str) -> Option<
     for shape in shapes {
         let mut own = Vec::new();
         for variable in shape {
-            let wanted = wanted_name(variable, usual);
+            let candidates = candidate_names(variable, usual);
+            let free = candidates.iter().find(|name| !variable.hidden.contains(*name));
+            let wanted = free.or(candidates.last()).cloned().unwrap_or_default();
             let mut name = wanted.clone();
             let mut number = 2;
             // A name twice in a key means the same value twice.
-            while taken.iter().any(|(known, values)| *known == name && *values != variable.values) {
+            while variable.hidden.contains(&name)
+                || taken.iter().any(|(known, values)| *known == name && *values != variable.values)
+            {
                 name = format!("{wanted}_{number}");
                 number += 1;
             }
@@ -63,19 +69,26 @@ fn group_names(shapes: &[Vec<KeyVariable<'_>>], usual: &impl Fn(&str) -> Option<
     names
 }
 
-fn wanted_name(variable: &KeyVariable<'_>, usual: &impl Fn(&str) -> Option<String>) -> String {
-    if let Some(same) = &variable.same {
-        return same.clone();
+/// Names for a variable, the best first: of the attribute with its value, of the word before it, of the key attribute.
+fn candidate_names(variable: &KeyVariable<'_>, usual: &impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let mut names: Vec<String> = variable.same.iter().cloned().collect();
+    if let Some(prefix) = variable.prefix.filter(|_| variable.distance == 0) {
+        names.extend(usual(prefix));
+        if let Some(name) = snake(prefix) {
+            names.extend([name.clone(), format!("{name}_id")]);
+        }
     }
-    let prefix = variable.prefix.filter(|_| variable.distance == 0);
-    let of_prefix = prefix.and_then(|prefix| usual(prefix).or_else(|| snake(prefix)));
     let is_generic = ["pk", "sk"].iter().any(|name| variable.attribute.to_lowercase().ends_with(name));
-    let of_attribute = || match (is_generic, is_plain_name(variable.attribute)) {
-        (false, true) if variable.prefix.is_none() => Some(variable.attribute.to_owned()),
-        _ if key_form(variable.values.iter().map(String::as_str)).is_some() => Some("at".to_owned()),
-        _ => variable.prefix.and_then(snake),
-    };
-    of_prefix.or_else(of_attribute).unwrap_or_else(|| "id".to_owned())
+    if variable.prefix.is_none() && !is_generic && is_plain_name(variable.attribute) {
+        names.push(variable.attribute.to_owned());
+    }
+    if key_form(variable.values.iter().map(String::as_str)).is_some() {
+        names.extend(["at", "date", "time"].map(str::to_owned));
+    }
+    names.extend(variable.prefix.and_then(snake));
+    names.push("id".to_owned());
+    names.extend(snake(variable.attribute));
+    names
 }
 
 fn group_variables<'g>(sample: &'g TableSample, group: &'g ItemGroup) -> Vec<Vec<KeyVariable<'g>>> {
@@ -102,9 +115,23 @@ fn shape_variables<'g>(
     let variables = shape.prefixes().into_iter().zip(columns);
     let variables = variables.map(|((prefix, distance), values)| {
         let same = same_attribute(items, &values, prefix, key_names);
-        KeyVariable { prefix, distance, attribute, values, same }
+        let hidden = hidden_attributes(items, &values);
+        KeyVariable { prefix, distance, attribute, values, same, hidden }
     });
     variables.collect()
+}
+
+/// The attributes that have another value than the variable in an item.
+fn hidden_attributes(items: &[&Item], values: &[String]) -> BTreeSet<String> {
+    let mut hidden: BTreeSet<&str> = BTreeSet::new();
+    for (item, value) in items.iter().zip(values) {
+        for (name, own) in item.iter().filter(|(_, own)| !own.is_null()) {
+            if !hidden.contains(&**name) && text_of(own).is_none_or(|text| text != value.as_str()) {
+                hidden.insert(name);
+            }
+        }
+    }
+    hidden.into_iter().map(str::to_owned).collect()
 }
 
 /// The attribute that has the value of the variable in nearly all items, and another in none.

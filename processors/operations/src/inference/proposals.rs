@@ -22,12 +22,16 @@ const CREATION_NAMES: [&str; 8] =
 const CHANGING_NAMES: [&str; 8] =
     ["updated", "modified", "expires", "ttl", "deleted", "last", "completed", "ended"];
 
+/// Endings of names of variables that number items, in lower case.
+const NUMBERING_NAMES: [&str; 6] = ["number", "sequence", "seq", "index", "version", "position"];
+
 /// An aggregate with its rollup, and mirrors on the items that can show it.
 pub(super) struct ProposedAggregate {
     /// A sentence.
     pub(super) about: String,
-    /// The part of the model.
-    pub(super) toml: String,
+    /// The part of the model, with the preferred key of the rollup and with another. The first that loads is proposed: the preferred key may
+    /// be that of an item, or begin with a variable.
+    pub(super) versions: [String; 2],
     /// Mirrors, each a part of the model that may be left out.
     pub(super) mirrors: Vec<String>,
 }
@@ -53,8 +57,7 @@ pub(super) fn proposals(entity: &InferredEntity, all: &[InferredEntity]) -> Vec<
     let by_day = |sort: &str| day.as_ref().map(|day| format!("{sort}#DAY#{{{day}:day}}"));
     let sort = format!("ROLLUP#{upper}");
     let mut names: Vec<&str> = Vec::new();
-    if let Some(partition) = partition_key(entity) {
-        let variables: Vec<&str> = entity.partition.0.iter().map(String::as_str).collect();
+    if let Some((partition, variables)) = partition_key(entity).or_else(|| partition_prefix(entity)) {
         let by = format!("{name}_by_{}", variables.join("_"));
         let about = format!("The {name} items of each {}", variables.join(" and "));
         let plan = |name: String, about: String, sort: String, shown: Option<String>| RollupPlan {
@@ -75,7 +78,9 @@ pub(super) fn proposals(entity: &InferredEntity, all: &[InferredEntity]) -> Vec<
             names.push(one);
         }
     }
-    names.extend(grouping_variables(entity).into_iter().filter(|one| entity.partition.0 != [*one]));
+    let known = names.clone();
+    let is_new = |one: &&str| !known.contains(one) && entity.partition.0 != [*one];
+    names.extend(grouping_variables(entity).into_iter().filter(is_new));
     let known = names.clone();
     names.extend(references(entity, all).into_iter().filter(|one| !known.contains(one)));
     let is_grouped = plans.first().is_some_and(|plan| plan.variables.len() == 1);
@@ -100,25 +105,46 @@ pub(super) fn proposals(entity: &InferredEntity, all: &[InferredEntity]) -> Vec<
     plans.iter().map(|plan| plan.proposal(all)).collect()
 }
 
-/// The partition key of a rollup for each partition; `None` if partitions are not groups of these items.
-fn partition_key(entity: &InferredEntity) -> Option<String> {
+/// The partition key of a rollup for each partition, and its variables; `None` if partitions are not groups of these items.
+fn partition_key(entity: &InferredEntity) -> Option<(String, Vec<&str>)> {
     let (variables, has_text) = &entity.partition;
     let has_others = entity.variables.len() > variables.len();
     if variables.is_empty() || (entity.is_single && !has_others) {
         return None;
     }
-    match (has_text, variables.as_slice()) {
-        (false, [one]) => Some(format!("{}#{{{one}}}", one.to_uppercase())),
-        _ => entity.key.first().map(|(_, template)| template.clone()),
-    }
+    let template = match (has_text, variables.as_slice()) {
+        (false, [one]) => format!("{}#{{{one}}}", one.to_uppercase()),
+        _ => entity.key.first()?.1.clone(),
+    };
+    Some((template, variables.iter().map(String::as_str).collect()))
+}
+
+/// The partition key without its last variable, and the variables of this prefix; `None` if prefixes are not groups of these items.
+fn partition_prefix(entity: &InferredEntity) -> Option<(String, Vec<&str>)> {
+    let (_, variables) = entity.partition.0.split_last()?;
+    let (prefix, _) = entity.key.first()?.1.rsplit_once('{')?;
+    let prefix = prefix.trim_end_matches(|character: char| character != '}' && !character.is_alphanumeric());
+    let is_group = entity.prefixes * 10 <= entity.items * 9 && prefix.ends_with('}');
+    (is_group && !variables.is_empty())
+        .then(|| (prefix.to_owned(), variables.iter().map(String::as_str).collect()))
 }
 
 /// The variables of the key of which several items have the same value; times left out.
 fn grouping_variables(entity: &InferredEntity) -> Vec<&str> {
     let is_time = |name: &str| entity.key_times.iter().any(|(time, form)| time == name && !form.is_id());
     let variables = entity.variables.iter().zip(&entity.values);
-    let groups = variables.filter(|(name, values)| values.len() * 10 <= entity.items * 9 && !is_time(name));
-    groups.map(|(name, _)| name.as_str()).collect()
+    let groups = variables.enumerate().filter(|(place, (name, values))| {
+        let is_number = *place > 0 && numbers_items(entity, name, values);
+        values.len() * 10 <= entity.items * 9 && !is_time(name) && !is_number
+    });
+    groups.map(|(_, (name, _))| name.as_str()).collect()
+}
+
+/// Whether a variable that follows others only numbers the items of its prefix, as `{issue}` in `ISSUE#{owner}#{repo}#{issue}`.
+fn numbers_items(entity: &InferredEntity, name: &str, values: &BTreeSet<String>) -> bool {
+    let is_number = |value: &String| value.bytes().all(|byte| byte.is_ascii_digit());
+    let is_numbering = NUMBERING_NAMES.iter().any(|ending| name.to_lowercase().ends_with(ending));
+    (is_named_after(entity, name) || is_numbering) && values.iter().all(is_number)
 }
 
 /// The attributes that are variables of other entities' keys.
@@ -173,16 +199,17 @@ fn is_own_id(entity: &InferredEntity, name: &str, all: &[InferredEntity]) -> boo
 impl RollupPlan<'_> {
     fn proposal(&self, all: &[InferredEntity]) -> ProposedAggregate {
         let Self { entity, name, about, partition, sort, .. } = self;
-        let mut toml = format!(
-            "[rollups.{name}]\nkey = {{ PK = \"{partition}\", SK = \"{sort}\" }}\n\n[[aggregates]]\nname = \"{name}\"\nof = \"{}\"\ninto = [\"{name}\"]\n[aggregates.measures]\n",
-            entity.name
-        );
-        for (measure, value) in measures(entity) {
-            toml.push_str(&format!("{measure} = {value}\n"));
-        }
+        let measures: String =
+            measures(entity).into_iter().map(|(measure, value)| format!("{measure} = {value}\n")).collect();
+        let versions = ["", "ROLLUP#"].map(|beginning| {
+            format!(
+                "[rollups.{name}]\nkey = {{ PK = \"{beginning}{partition}\", SK = \"{sort}\" }}\n\n[[aggregates]]\nname = \"{name}\"\nof = \"{}\"\ninto = [\"{name}\"]\n[aggregates.measures]\n{measures}",
+                entity.name
+            )
+        });
         let others = all.iter().filter(|other| other.name != entity.name);
         let mirrors = others.filter_map(|other| self.mirror(other)).collect();
-        ProposedAggregate { about: format!("{about}."), toml, mirrors }
+        ProposedAggregate { about: format!("{about}."), versions, mirrors }
     }
 
     /// A mirror on the items of another entity, if their key follows from the key of the rollup.

@@ -1,6 +1,6 @@
 //! The sample of a table that a model is inferred from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::table::KeyType;
@@ -82,8 +82,15 @@ pub fn infer_key(items: &[Item]) -> Result<Vec<KeyAttribute>> {
     });
     let found = usual.or_else(|| guesses(&candidates).find(|key| identifies(items, key)));
     found.ok_or_else(|| {
-        Error::new(ErrorKind::Configuration, "the key attributes cannot be inferred from the items")
-            .hint("Name them with --key PARTITION[,SORT]")
+        let error =
+            Error::new(ErrorKind::Configuration, "the key attributes cannot be inferred from the items");
+        match stray_item(items) {
+            Some(StrayItem { number, attribute }) => error
+                .with("item", number.to_string())
+                .with("reason", format!("it has no `{attribute}`, which nearly all items have"))
+                .hint("Remove what is not an item of the table, or name the key with --key PARTITION[,SORT]"),
+            None => error.hint("Name them with --key PARTITION[,SORT]"),
+        }
     })
 }
 
@@ -99,12 +106,38 @@ pub fn named_key(items: &[Item], names: &[String]) -> Result<Vec<KeyAttribute>> 
             return Ok(KeyAttribute { name: name.clone(), key_type: KeyType::Text });
         }
         known.ok_or_else(|| {
-            Error::new(ErrorKind::Configuration, "not every item has this key attribute with one type")
-                .with("attribute", name.clone())
-                .hint("Name the partition key and the sort key of the table: --key PARTITION[,SORT]")
+            let lacks = |item: &Item| item.get(name.as_str()).and_then(key_type).is_none();
+            let lacking = items.iter().position(lacks).map(|index| (index + 1).to_string());
+            let error =
+                Error::new(ErrorKind::Configuration, "not every item has this key attribute with one type")
+                    .with("attribute", name.clone());
+            match lacking {
+                Some(number) => error.with("first item without it", number),
+                None => error,
+            }
+            .hint("Name the partition key and the sort key of the table: --key PARTITION[,SORT]")
         })
     });
     key.collect()
+}
+
+/// An item that lacks an attribute that nearly all items have.
+struct StrayItem<'i> {
+    /// Its place in the input, from 1.
+    number: usize,
+    attribute: &'i str,
+}
+
+/// The first item that lacks an attribute that nearly all items have and that may be part of the key.
+fn stray_item(items: &[Item]) -> Option<StrayItem<'_>> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, value) in items.iter().flat_map(|item| item.iter()) {
+        *counts.entry(name).or_default() += usize::from(key_type(value).is_some());
+    }
+    counts.retain(|_, count| *count < items.len() && *count * 20 >= items.len() * 19);
+    let attribute = counts.into_keys().min_by_key(|name| (id_rank(name).is_none(), id_rank(name)))?;
+    let lacks = |item: &Item| item.get(attribute).and_then(key_type).is_none();
+    Some(StrayItem { number: items.iter().position(lacks)? + 1, attribute })
 }
 
 /// Keys of one and of two attributes, the most usual first.

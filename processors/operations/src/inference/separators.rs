@@ -83,7 +83,7 @@ impl SeparatorSearch<'_> {
         let is_kind = |place: usize, head: &str, members: &[usize]| {
             let own = counts.get(place);
             let mut others = counts.iter().enumerate().filter(|(other, _)| *other != place);
-            let differs = others.all(|(_, other)| own.is_some_and(|own| own.differs_from(other)));
+            let differs = others.all(|(_, other)| own.is_some_and(|own| own.is_another_kind_than(other)));
             self.vocabulary.names(head)
                 || (heads.len() > 1 && differs && self.features.partitions(members) > 2)
         };

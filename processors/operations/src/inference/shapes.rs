@@ -45,6 +45,16 @@ pub(super) enum KeySegment {
     Variable,
 }
 
+impl KeySegment {
+    /// The text, if it is constant.
+    pub(super) fn constant(&self) -> Option<&str> {
+        match self {
+            Self::Constant(text) => Some(text),
+            Self::Variable => None,
+        }
+    }
+}
+
 /// The shape of a key attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KeyShape {
@@ -75,10 +85,7 @@ impl KeyShape {
         let separator = self.separator.map(String::from).unwrap_or_default();
         let last = self.segments.len().saturating_sub(1);
         let variables = self.segments.iter().enumerate();
-        let variables = variables.filter(|(_, segment)| match segment {
-            KeySegment::Variable => true,
-            KeySegment::Constant(_) => false,
-        });
+        let variables = variables.filter(|(_, segment)| segment.constant().is_none());
         let value = |index: usize| match index == last {
             true => parts.get(index..).unwrap_or_default().join(&separator),
             false => parts.get(index).copied().unwrap_or_default().to_owned(),
@@ -88,10 +95,7 @@ impl KeyShape {
 
     /// The constants, in order.
     pub(super) fn constants(&self) -> impl Iterator<Item = &str> {
-        self.segments.iter().filter_map(|segment| match segment {
-            KeySegment::Constant(text) => Some(text.as_str()),
-            KeySegment::Variable => None,
-        })
+        self.segments.iter().filter_map(KeySegment::constant)
     }
 
     /// For each variable, the constant right before it, and how many variables are between them.
@@ -228,10 +232,7 @@ impl<'k> ShapeSearch<'k, '_> {
         by_segment: &BTreeMap<&'k str, Vec<usize>>,
         path: &[KeySegment],
     ) -> BTreeSet<&'k str> {
-        let nearest = path.iter().rev().find_map(|segment| match segment {
-            KeySegment::Constant(text) => Some(word_style(text)),
-            KeySegment::Variable => None,
-        });
+        let nearest = path.iter().rev().find_map(KeySegment::constant).map(word_style);
         let place = match path.last() {
             None => SegmentPlace::Start,
             // After a separator that begins the key.
@@ -254,7 +255,8 @@ impl<'k> ShapeSearch<'k, '_> {
         constants.map(|(segment, _)| *segment).collect()
     }
 
-    /// The words whose items are another kind than those of every other word of the place.
+    /// The words whose items are another kind than those of every other word of the place. Words that name kinds of items need less evidence
+    /// against them: any difference.
     fn kinds(&self, by_segment: &BTreeMap<&'k str, Vec<usize>>) -> BTreeSet<&'k str> {
         let words = by_segment.iter().filter(|(segment, _)| word_style(segment).is_some());
         let words: Vec<(&&str, &Vec<usize>)> = words.collect();
@@ -262,18 +264,23 @@ impl<'k> ShapeSearch<'k, '_> {
             return BTreeSet::new();
         }
         // Words of few items are compared together.
-        let (mut frequent, mut rare) = (Vec::new(), FeatureCounts::default());
+        let (mut frequent, mut named, mut rare) =
+            (Vec::new(), FeatureCounts::default(), FeatureCounts::default());
         for (segment, members) in words {
             let counts = self.keys.features.counts(members);
-            match self.is_enough(members) {
-                true => frequent.push((*segment, counts)),
-                false => rare.add(&counts),
+            match (self.is_enough(members), self.keys.vocabulary.names(segment)) {
+                (true, _) => frequent.push((*segment, counts)),
+                (false, true) => named.add(&counts),
+                (false, false) => rare.add(&counts),
             }
         }
         let differs = |segment: &str, counts: &FeatureCounts| {
             let mut others = frequent.iter().filter(|(other, _)| *other != segment);
-            others.all(|(_, other)| counts.differs_from(other))
-                && (rare.items == 0 || counts.differs_from(&rare))
+            others.all(|(other, others)| match self.keys.vocabulary.names(other) {
+                true => counts.differs_from(others),
+                false => counts.is_another_kind_than(others),
+            }) && (named.items == 0 || counts.differs_from(&named))
+                && (rare.items == 0 || counts.is_another_kind_than(&rare))
         };
         frequent
             .iter()
@@ -305,8 +312,9 @@ impl<'k> ShapeSearch<'k, '_> {
         let may_be = match place {
             SegmentPlace::Start => is_kind || is_alone || (is_usual && !self.have_more(members, 0)),
             SegmentPlace::AfterConstant(nearest) => {
-                let is_name = is_named || style == WordStyle::Upper;
-                is_usual || (is_alone && is_name && nearest == Some(style))
+                let (is_upper, is_same_style) = (style == WordStyle::Upper, nearest == Some(style));
+                let is_name = (is_same_style && (is_named || is_upper)) || (is_named && is_upper);
+                is_usual || (is_alone && is_name)
             }
             SegmentPlace::AfterVariable(nearest) => {
                 nearest.unwrap_or(style) == style && (is_kind || is_alone || is_usual)

@@ -33,16 +33,13 @@ pub(super) enum WordStyle {
     Mixed,
 }
 
-/// The style of a word: letters, `_` and `-`, a letter first. Other texts (ids, numbers, times) are values.
+/// The style of a word: letters of any script, `_` and `-`, a letter first. Other texts (ids, numbers, times) are values.
 pub(super) fn word_style(text: &str) -> Option<WordStyle> {
-    let is_plain = |character: char| character.is_ascii_alphabetic() || "_-".contains(character);
-    let is_word = text.len() <= LONGEST_WORD
-        && text.starts_with(|first: char| first.is_ascii_alphabetic())
+    let is_plain = |character: char| character.is_alphabetic() || "_-".contains(character);
+    let is_word = text.chars().count() <= LONGEST_WORD
+        && text.starts_with(char::is_alphabetic)
         && text.chars().all(is_plain);
-    let (has_upper, has_lower) = (
-        text.contains(|character: char| character.is_ascii_uppercase()),
-        text.contains(|character: char| character.is_ascii_lowercase()),
-    );
+    let (has_upper, has_lower) = (text.contains(char::is_uppercase), text.contains(char::is_lowercase));
     is_word.then_some(match (has_upper, has_lower) {
         (true, false) => WordStyle::Upper,
         (false, _) => WordStyle::Lower,
@@ -118,6 +115,21 @@ mod tests {
         assert_eq!(segments("at:2026-02-06T14:30:00Z:x", Some(':')), ["at", "2026-02-06T14:30:00Z", "x"]);
         assert_eq!(segments("log-2026-02-06-7f", Some('-')), ["log", "2026-02-06", "7f"]);
         assert_eq!(segments("a#b", None), ["a#b"]);
+    }
+
+    #[test]
+    fn words_of_every_script_have_a_style() {
+        for (text, style) in [
+            ("ORDER", Some(WordStyle::Upper)),
+            ("КЛИЕНТ", Some(WordStyle::Upper)),
+            ("größe", Some(WordStyle::Lower)),
+            ("订单", Some(WordStyle::Lower)),
+            ("Straße", Some(WordStyle::Mixed)),
+            ("Иван0", None),
+            ("😀", None),
+        ] {
+            assert_eq!(word_style(text), style, "{text}");
+        }
     }
 
     #[test]

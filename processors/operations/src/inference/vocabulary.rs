@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::attribute_names::is_type_name;
 use super::kind_words::{COMMON_WORDS, folded, singular};
 use super::sample::TableSample;
-use super::texts::{snake, word_style};
+use super::texts::{is_plain_name, snake, word_style};
 
 /// The shortest part of a word that consists of several.
 const SHORTEST_PART: usize = 2;
@@ -25,12 +25,14 @@ impl KindVocabulary {
         let mut words: BTreeSet<String> = COMMON_WORDS.iter().map(|word| (*word).to_owned()).collect();
         let names: BTreeSet<&str> =
             sample.items.iter().flat_map(|item| item.keys()).map(|name| &**name).collect();
-        names.into_iter().chain([sample.table.as_str()]).for_each(|name| add(&mut words, name));
+        // Other names may be values, such as the addresses of people.
+        let names = names.into_iter().filter(|name| is_plain_name(name));
+        names.chain([sample.table.as_str()]).for_each(|name| add(&mut words, name));
         let attributes = sample.items.iter().flat_map(|item| item.iter());
         let types =
             attributes.filter(|(name, _)| is_type_name(name)).filter_map(|(_, value)| value.as_text());
         let types: BTreeSet<&str> = types.filter(|text| word_style(text).is_some()).collect();
-        types.into_iter().for_each(|name| add(&mut words, name));
+        types.into_iter().for_each(|name| add_type(&mut words, name));
         Self(words)
     }
 
@@ -61,6 +63,15 @@ fn add(words: &mut BTreeSet<String>, name: &str) {
         if count > 1 {
             words.insert(beginning.filter_map(|part| part.chars().next()).collect());
         }
+    }
+}
+
+/// Adds a type and its initials. Its beginning names no kind: `Jane` of `JaneDoe`.
+fn add_type(words: &mut BTreeSet<String>, name: &str) {
+    let Some(name) = snake(name) else { return };
+    words.insert(singular(&folded(&name)));
+    if name.contains('_') {
+        words.insert(name.split('_').filter_map(|part| part.chars().next()).collect());
     }
 }
 

@@ -43,21 +43,18 @@ impl InferredModel {
         let groups = groups(sample);
         let entities = entities(sample, &groups);
         let mut toml = heading(sample, None);
-        let (mut accepted, mut refused) = accepted_entities(&mut toml, &entities);
+        let (mut accepted, mut refused) = accepted_entities(&mut toml, &entities, sample.items.len());
         for separator in free_separators(sample, &groups) {
             if refused.is_empty() {
                 break;
             }
             let mut separated = heading(sample, Some(separator));
-            let found = accepted_entities(&mut separated, &entities);
+            let found = accepted_entities(&mut separated, &entities, sample.items.len());
             if found.1.len() < refused.len() {
                 (toml, (accepted, refused)) = (separated, found);
             }
         }
-        let sentence = |(entity, problem): &RefusedEntity| {
-            format!("{} items of the kind `{}` are left out: {problem}", entity.items, entity.name)
-        };
-        let left_out: Vec<String> = refused.iter().map(sentence).collect();
+        let left_out: Vec<String> = refused.iter().map(left_out_sentence).collect();
         for sentence in &left_out {
             let _ = write!(toml, "\n# {sentence}\n");
         }
@@ -86,12 +83,12 @@ const PROPOSALS_HEADING: &str = "
 fn append_proposals(toml: &mut String, accepted: &[InferredEntity]) -> usize {
     let (mut text, mut count) = (toml.clone(), 0);
     for proposal in accepted.iter().flat_map(|entity| proposals(entity, accepted)) {
-        let with = format!("{text}\n{}", proposal.toml);
-        if count >= MOST_PROPOSALS || problem(&with).is_some() {
-            continue;
+        if count >= MOST_PROPOSALS {
+            break;
         }
-        let mut own = proposal.toml;
-        text = with;
+        let loads = |part: &String| problem(&format!("{text}\n{part}")).is_none();
+        let Some(mut own) = proposal.versions.into_iter().find(loads) else { continue };
+        text = format!("{text}\n{own}");
         for mirror in proposal.mirrors {
             let with = format!("{text}{mirror}");
             if problem(&with).is_none() {
@@ -178,9 +175,14 @@ type RefusedEntity = (InferredEntity, String);
 fn accepted_entities(
     toml: &mut String,
     entities: &[InferredEntity],
+    items: usize,
 ) -> (Vec<InferredEntity>, Vec<RefusedEntity>) {
     let (mut accepted, mut refused) = (Vec::new(), Vec::new());
     for entity in entities {
+        if entity.is_rare {
+            refused.push((entity.clone(), rare_kind(entity, items)));
+            continue;
+        }
         // Times that the loader does not take are read by their forms.
         let loaded = with_section(toml, entity, true).or_else(|_| with_section(toml, entity, false));
         match loaded {
@@ -192,6 +194,27 @@ fn accepted_entities(
         }
     }
     (accepted, refused)
+}
+
+/// A sentence about items that are left out. It names them by the constants of their keys.
+fn left_out_sentence((entity, problem): &RefusedEntity) -> String {
+    let words: Vec<String> = entity.constants.iter().map(|word| format!("`{word}`")).collect();
+    let kind = match words.is_empty() {
+        true => String::new(),
+        false => format!(" with {} in the key", words.join(", ")),
+    };
+    match entity.items {
+        1 => format!("1 item{kind} is left out: {problem}"),
+        several => format!("{several} items{kind} are left out: {problem}"),
+    }
+}
+
+/// Why a kind with few items is left out.
+fn rare_kind(entity: &InferredEntity, items: usize) -> String {
+    format!(
+        "only {} of {items} sampled items have such a key, too few to tell names of kinds from values; take a larger --sample, or declare the entity yourself",
+        entity.items
+    )
 }
 
 /// The model with one more entity.
@@ -214,6 +237,12 @@ fn section(entity: &InferredEntity, has_times: bool) -> String {
     let templates = entity.key.iter();
     let templates: Vec<String> =
         templates.map(|(name, template)| format!("{} = {}", key_name(name), json!(template))).collect();
+    for word in &entity.lone_words {
+        let _ = writeln!(
+            toml,
+            "# `{word}` is the only word in its place; if it names a tenant or a person, write {{tenant}} in its place."
+        );
+    }
     let _ = writeln!(toml, "key = {{ {} }}", templates.join(", "));
     if let Some((name, value)) = &entity.when {
         let _ = writeln!(toml, "when.{} = [{}]", key_name(name), json!(value));
@@ -229,8 +258,8 @@ fn section(entity: &InferredEntity, has_times: bool) -> String {
     if !entity.attributes.is_empty() {
         let _ = writeln!(toml, "[entities.{}.attributes]", entity.name);
     }
-    for name in &entity.left_out {
-        let _ = writeln!(toml, "# left out: {} (names consist of letters, digits, `_` and `-`)", json!(name));
+    for sentence in entity.left_out.sentences() {
+        let _ = writeln!(toml, "# {sentence}");
     }
     for attribute in &entity.attributes {
         let time = attribute.time.map(|form| format!("  # {}", form.described())).unwrap_or_default();

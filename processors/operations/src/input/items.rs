@@ -1,6 +1,8 @@
 //! Items in JSON: table exports, outputs of scans, lists and lines.
 
-use std::io::BufRead;
+use std::cell::Cell;
+use std::io::{self, BufRead, Read};
+use std::rc::Rc;
 
 use afterwrite::record::Item;
 use afterwrite::{Error, ErrorKind, Result};
@@ -8,7 +10,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::item_json::ItemJson;
+use crate::item_json::{InvalidAttribute, ItemJson};
+
+/// The mark that some programs write at the beginning of a file in UTF-8.
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// The output of a scan.
 #[derive(Deserialize)]
@@ -33,10 +38,16 @@ struct IncrementalMetadata {
 }
 
 /// Reads at most this many items of JSON values that follow one another.
-pub(super) fn read_items(content: impl BufRead, most: usize) -> Result<Vec<Item>> {
-    let mut items = Vec::new();
+pub(super) fn read_items(mut content: impl BufRead, most: usize) -> Result<Vec<Item>> {
+    let start = content.fill_buf().map_err(|error| unreadable(error.kind(), &error))?;
+    if start.starts_with(&BYTE_ORDER_MARK) {
+        content.consume(BYTE_ORDER_MARK.len());
+    }
+    let (mut items, line) = (Vec::new(), Rc::new(Cell::new(1)));
+    let content = LineCounter { content, line: Rc::clone(&line), is_ended: false };
     for value in serde_json::Deserializer::from_reader(content).into_iter::<Box<RawValue>>() {
         let value = value.map_err(|error| not_json(&error))?;
+        let first_line = line.get() - value.get().matches('\n').count();
         if serde_json::from_str::<IncrementalRecord>(value.get()).is_ok() {
             return Err(Error::new(
                 ErrorKind::Configuration,
@@ -44,31 +55,75 @@ pub(super) fn read_items(content: impl BufRead, most: usize) -> Result<Vec<Item>
             )
             .hint("Name a full export, the output of `aws dynamodb scan`, or JSON lines with an item each"));
         }
+        let mut rest = value.get();
+        let mut at = first_line;
         for json in items_of(&value) {
             if items.len() == most {
                 return Ok(items);
             }
-            let item = ItemJson::parse(json.get()).and_then(|item| item.to_item()).ok_or_else(|| {
-                Error::new(ErrorKind::Configuration, "a JSON value of the input is not an item")
-                    .with("value", (items.len() + 1).to_string())
-            })?;
-            items.push(item);
+            let (before, after) = rest.split_once(json.get()).unwrap_or_default();
+            at += before.matches('\n').count();
+            items.push(item(json.get()).map_err(|error| error.with("line", at.to_string()))?);
+            at += json.get().matches('\n').count();
+            rest = after;
         }
     }
     Ok(items)
 }
 
-fn not_json(error: &serde_json::Error) -> Error {
-    if error.io_error_kind() == Some(std::io::ErrorKind::UnexpectedEof) {
+/// Counts the lines that are read, byte by byte as the deserializer reads them.
+struct LineCounter<R> {
+    content: R,
+    /// The line of the last byte that was read, from 1.
+    line: Rc<Cell<usize>>,
+    /// Whether that byte ends its line.
+    is_ended: bool,
+}
+
+impl<R: BufRead> Read for LineCounter<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.content.read(buffer)?;
+        for byte in buffer.get(..length).unwrap_or_default() {
+            self.line.set(self.line.get() + usize::from(self.is_ended));
+            self.is_ended = *byte == b'\n';
+        }
+        Ok(length)
+    }
+}
+
+/// The item in a JSON text.
+///
+/// # Errors
+/// `Configuration` if it is another text; the error has no value of it.
+fn item(json: &str) -> Result<Item> {
+    let not_an_item = || Error::new(ErrorKind::Configuration, "a JSON value of the input is not an item");
+    let parsed = ItemJson::parse(json).ok_or_else(|| {
+        not_an_item().hint("An item is an object with attributes, as `aws dynamodb scan` prints it")
+    })?;
+    parsed.to_item().ok_or_else(|| match parsed.invalid_attribute() {
+        Some(InvalidAttribute { name, reason }) => {
+            not_an_item().with("attribute", name).with("reason", reason)
+        }
+        None => not_an_item(),
+    })
+}
+
+/// The error of a content that cannot be read to its end.
+fn unreadable(kind: io::ErrorKind, cause: &impl ToString) -> Error {
+    if kind == io::ErrorKind::UnexpectedEof {
         return Error::new(
             ErrorKind::Configuration,
             "the compressed input ends too early: the file is truncated",
         )
         .hint("Copy or download the file again");
     }
-    if error.is_io() {
-        return Error::new(ErrorKind::Configuration, "the input cannot be read or unpacked")
-            .with("cause", error.to_string());
+    Error::new(ErrorKind::Configuration, "the input cannot be read or unpacked")
+        .with("cause", cause.to_string())
+}
+
+fn not_json(error: &serde_json::Error) -> Error {
+    if let Some(kind) = error.io_error_kind() {
+        return unreadable(kind, error);
     }
     // After the last line break, the reader is at the beginning of a line that does not exist.
     let line = if error.column() == 0 { error.line().saturating_sub(1).max(1) } else { error.line() };
@@ -133,6 +188,33 @@ mod tests {
             let error = read_items(text.as_bytes(), 10).unwrap_err();
             assert!(error.report().contains(line), "{text}: {}", error.report());
         }
+    }
+
+    #[test]
+    fn an_invalid_item_is_named_by_its_line_and_attribute() {
+        let good = r#"{"Item":{"PK":{"S":"a"},"n":{"N":"1"}}}"#;
+        let bad = r#"{"Item":{"PK":{"S":"secret"},"n":{"N":"1,5"}}}"#;
+        let pretty = "[\n  {\n    \"PK\": {\"S\": \"a\"}\n  },\n  {\"PK\": {\"S\": \"secret\"},\n   \"n\": {\"N\": \"1,5\"}}\n]\n";
+        for (text, line) in [
+            (format!("{good}\n\n{good}\n\n{bad}\n{good}\n"), "5"),
+            (bad.to_owned(), "1"),
+            (pretty.to_owned(), "5"),
+        ] {
+            let report = read_items(text.as_bytes(), 10).unwrap_err().report();
+            for part in
+                [format!("line: {line}"), "attribute: n".to_owned(), "not a DynamoDB number".to_owned()]
+            {
+                assert!(report.contains(&part), "no {part} in {report}");
+            }
+            assert!(!report.contains("secret") && !report.contains("1,5"), "{report}");
+        }
+        let report = read_items("{\"a\":1}\n5\n".as_bytes(), 10).unwrap_err().report();
+        assert!(report.contains("line: 2"), "{report}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        assert_eq!(count("\u{feff}{\"PK\":\"a\"}\n{\"PK\":\"b\"}\n"), 2);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{Bucket, ListedObject};
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_bulk::export::FILES;
 use flate2::bufread::MultiGzDecoder;
 use futures::TryStreamExt as _;
 use serde::Deserialize;
@@ -18,6 +19,13 @@ use super::reader::RecordReader;
 
 /// The name of the summary of a table export.
 pub const EXPORT_SUMMARY: &str = "manifest-summary.json";
+
+/// A data file, as the manifest of a table export lists it.
+#[derive(Deserialize)]
+struct ListedFile {
+    #[serde(rename = "dataFileS3Key")]
+    key: String,
+}
 
 /// The summary of a table export.
 #[derive(Deserialize)]
@@ -153,6 +161,28 @@ impl<B: Bucket> InputObject<B> {
         let name =
             summary.and_then(|summary| summary.table.split_once(":table/").map(|(_, name)| name.to_owned()));
         Ok(name.map(|name| name.split('/').next().unwrap_or_default().to_owned()))
+    }
+
+    /// The names of the data files that the manifest of a table export lists; `None` if this is not such a manifest.
+    ///
+    /// # Errors
+    /// As [`InputObject::open`].
+    pub async fn exported_files(&self) -> Result<Option<Vec<String>>> {
+        if !self.name().ends_with(FILES) {
+            return Ok(None);
+        }
+        let listed = serde_json::Deserializer::from_reader(self.content().await?).into_iter::<ListedFile>();
+        let file_name = |key: String| key.rsplit('/').next().unwrap_or_default().to_owned();
+        Ok(Some(listed.map_while(|file| file.ok().map(|file| file_name(file.key))).collect()))
+    }
+
+    /// Whether it describes a table export, and has no items.
+    #[must_use]
+    pub fn is_manifest(&self) -> bool {
+        let name = self.name();
+        let file = name.rsplit(['/', '\\']).next().unwrap_or(&name);
+        // Next to each manifest are its checksums: `manifest-summary.json.md5`, `manifest-summary.checksum`.
+        file.starts_with("manifest-summary.") || file.starts_with("manifest-files.")
     }
 
     /// Its items, at most this many: JSON lines of a table export or of plain items, the output of a scan, or a list.
