@@ -110,14 +110,20 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         Ok(())
     }
 
-    /// The lookups of the unread items, as far as their results are unknown.
-    fn expected_lookups(&self, batch: &LedgerBatch<'_>) -> BTreeSet<LookupKey<'static>> {
+    /// Notes what this process remembers of the lookups of unread items; returns the other ones.
+    fn expected_lookups(&self, batch: &mut LedgerBatch<'_>) -> BTreeSet<LookupKey<'static>> {
+        let mut unknown = BTreeSet::new();
         if self.core.model.lookups.is_empty() {
-            return BTreeSet::new();
+            return unknown;
         }
-        let unread = batch.items.iter().filter(|item| matches!(item.state, ItemState::Unread));
-        let keys = unread.flat_map(|item| self.lookups_of(item)).map(|(key, _)| key);
-        keys.filter(|key| !self.lookups.is_known(key, &batch.lookups)).map(LookupKey::into_owned).collect()
+        let LedgerBatch { items, lookups, .. } = batch;
+        let unread = items.iter().filter(|item| matches!(item.state, ItemState::Unread));
+        for (key, _) in unread.flat_map(|item| self.lookups_of(item)) {
+            if !self.lookups.note_cached(&key, lookups) {
+                unknown.insert(key.into_owned());
+            }
+        }
+        unknown
     }
 
     /// Reads the items whose stored state is needed.
@@ -153,7 +159,10 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     /// whether items still wait.
     async fn resolve_lookups(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
         let LedgerBatch { items, lookups, .. } = batch;
-        for (key, offer) in items.iter().flat_map(|item| self.lookups_of(item)) {
+        // If nothing was unknown when the entries were read, only images that were decoded since then can need more.
+        let is_complete = lookups.are_found();
+        let open = items.iter().filter(|item| !(is_complete && item.has_new_images_only()));
+        for (key, offer) in open.flat_map(|item| self.lookups_of(item)) {
             self.lookups.require(key, offer, lookups);
         }
         self.lookups.resolve(lookups).await?;
@@ -164,9 +173,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     fn plan(&self, batch: &mut LedgerBatch<'_>) -> bool {
         let context = self.context();
         let LedgerBatch { items, lookups, targets, .. } = batch;
-        let mut is_open = false;
+        let (has_open, mut is_open) = (lookups.has_open(), false);
         for item in items.iter_mut().filter(|item| matches!(item.state, ItemState::AwaitingLookup(_))) {
-            if lookups.has_open() && self.lookups_of(item).any(|(key, _)| lookups.is_open(&key)) {
+            if has_open && self.lookups_of(item).any(|(key, _)| lookups.is_open(&key)) {
                 is_open = true;
             } else {
                 item.step(ItemInput::LookupsResolved(lookups), context, targets);

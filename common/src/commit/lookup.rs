@@ -77,9 +77,17 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         results.require(key, offer, |key| self.cache.get(key));
     }
 
-    /// Whether the results or the cache have a lookup, so that it need not be read.
-    pub(crate) fn is_known(&self, key: &LookupKey<'_>, results: &LookupResults) -> bool {
-        results.is_known(key) || self.cache.get(key).is_some()
+    /// Notes the cached outputs of a lookup. Returns whether anything is known of it, so that it need not be read.
+    pub(crate) fn note_cached(&self, key: &LookupKey<'_>, results: &mut LookupResults) -> bool {
+        if results.is_known(key) {
+            return true;
+        }
+        let cached = self.cache.get(key);
+        let is_cached = cached.is_some();
+        if let Some(outputs) = cached {
+            results.find(key.clone().into_owned(), outputs);
+        }
+        is_cached
     }
 
     /// Notes what was read of a lookup that items will probably need.

@@ -6,18 +6,32 @@ use hashbrown::HashMap;
 
 use crate::projection::TargetId;
 
-/// For each plan, by the rollups that it writes, the number of its part: the index of the part's first plan.
-pub(super) fn connected_parts<'t>(plans: impl Iterator<Item = &'t [TargetId]>) -> Vec<usize> {
-    let mut parts = Parts(Vec::with_capacity(plans.size_hint().0));
-    let mut users: HashMap<TargetId, usize> = HashMap::new();
+/// The place of a plan among the connected parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ConnectedPlan {
+    /// The number of its part: the index of the part's first plan.
+    pub(super) part: usize,
+    /// How many of its rollups no earlier plan writes.
+    pub(super) new_rollups: usize,
+}
+
+/// The place of each plan, by the rollups that it writes.
+pub(super) fn connected_parts<'t>(plans: impl Iterator<Item = &'t [TargetId]>) -> Vec<ConnectedPlan> {
+    let capacity = plans.size_hint().0;
+    let mut parts = Parts(Vec::with_capacity(capacity));
+    let mut users: HashMap<TargetId, usize> = HashMap::with_capacity(2 * capacity);
+    let mut new_rollups = Vec::with_capacity(capacity);
     for (plan, targets) in plans.enumerate() {
         parts.0.push(plan);
+        let known = users.len();
         for target in targets {
             let user = *users.entry(*target).or_insert(plan);
             parts.join(user, plan);
         }
+        new_rollups.push(users.len() - known);
     }
-    (0..parts.0.len()).map(|plan| parts.first(plan)).collect()
+    let plans = new_rollups.into_iter().enumerate();
+    plans.map(|(plan, new_rollups)| ConnectedPlan { part: parts.first(plan), new_rollups }).collect()
 }
 
 /// For each plan, an earlier plan of its part, or itself if it is the first.
@@ -74,7 +88,10 @@ mod tests {
             };
             let plans: Vec<Vec<_>> = outlines.iter().map(|numbers| numbers.iter().map(&mut intern).collect()).collect();
 
-            let found = connected_parts(plans.iter().map(Vec::as_slice));
+            let connected = connected_parts(plans.iter().map(Vec::as_slice));
+            let found: Vec<usize> = connected.iter().map(|plan| plan.part).collect();
+            let distinct: BTreeSet<_> = plans.iter().flatten().collect();
+            prop_assert_eq!(connected.iter().map(|plan| plan.new_rollups).sum::<usize>(), distinct.len());
 
             // Spread from each plan along shared rollups, until nothing new is reached.
             for (first, plan) in plans.iter().enumerate() {

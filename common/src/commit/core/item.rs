@@ -517,6 +517,12 @@ impl<'r> LedgerItem<'r> {
         reconciled.chain(self.records.images().map(|image| -> &Image<'_> { image }))
     }
 
+    /// Whether all its images are new images of its records, which are known from the beginning.
+    pub(crate) fn has_new_images_only(&self) -> bool {
+        let is_read = matches!(self.state, ItemState::AwaitingLookup(CountBasis::Table { .. }));
+        !is_read && !self.records.has_old_images()
+    }
+
     /// The images that may offer outputs to the lookups of other items: those of its records, and the item as its table has it
     /// while it is reconciled.
     pub(crate) fn offering_images(&self) -> impl Iterator<Item = &Image<'r>> {

@@ -79,6 +79,11 @@ impl LookupResults {
         self.0.contains_key(&LookupKeyRef(key))
     }
 
+    /// Whether every lookup has outputs.
+    pub(crate) fn are_found(&self) -> bool {
+        self.0.values().all(|state| matches!(state, LookupState::Found(_)))
+    }
+
     /// Notes that a lookup, which no item needs yet, is not remembered.
     pub(crate) fn note_unremembered(&mut self, key: LookupKey<'static>) {
         self.0.entry(key).or_insert(LookupState::Unremembered);

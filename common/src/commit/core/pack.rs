@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::connected::connected_parts;
+use super::connected::{ConnectedPlan, connected_parts};
 use super::plan::{ItemPlan, PlannedAddition, add, plus};
 use crate::projection::{Contribution, ExtremeValue, MeasureAmounts, RollupTargets, TargetId};
 use crate::record::Timestamp;
@@ -67,18 +67,17 @@ struct PackCandidate<'p> {
     has_long_numbers: bool,
     /// The magnitude of its numbers. Sums of numbers of different magnitudes can exceed 38 digits.
     magnitude: i64,
-    /// The number of the connected part that the plan belongs to.
-    part: usize,
+    connected: ConnectedPlan,
 }
 
 impl PackCandidate<'_> {
     /// Items without a group are first, then the newest group: isolating one cause ends before the next begins.
     fn order(&self) -> (Option<Reverse<u32>>, usize, i64, &[TargetId]) {
-        (self.packable.group.map(Reverse), self.part, self.magnitude, &self.targets)
+        (self.packable.group.map(Reverse), self.connected.part, self.magnitude, &self.targets)
     }
 
     fn is_of_same_part(&self, other: &Self) -> bool {
-        (self.packable.group, self.part) == (other.packable.group, other.part)
+        (self.packable.group, self.connected.part) == (other.packable.group, other.connected.part)
     }
 }
 
@@ -91,17 +90,15 @@ struct NeededRoom {
 }
 
 impl NeededRoom {
-    /// The room for all of these plans.
-    fn of(candidates: &[PackCandidate<'_>]) -> Self {
-        let mut rollups: Vec<TargetId> =
-            candidates.iter().flat_map(|candidate| candidate.targets.iter().copied()).collect();
-        rollups.sort_unstable();
-        rollups.dedup();
-        Self {
-            own_actions: candidates.iter().map(|candidate| candidate.packable.plan.own_actions()).sum(),
-            own_bytes: candidates.iter().map(|candidate| candidate.entry_bytes).sum(),
-            rollups: rollups.len(),
-        }
+    /// The room for all plans of a connected part.
+    fn of(part: &[PackCandidate<'_>]) -> Self {
+        part.iter().fold(Self::default(), |room, candidate| {
+            room.plus(Self {
+                own_actions: candidate.packable.plan.own_actions(),
+                own_bytes: candidate.entry_bytes,
+                rollups: candidate.connected.new_rollups,
+            })
+        })
     }
 
     fn plus(self, other: Self) -> Self {
@@ -158,14 +155,14 @@ fn ordered<'p>(
             entry_bytes: entry_bytes(packable.plan, targets),
             has_long_numbers,
             magnitude: if has_long_numbers { magnitude(packable.plan) } else { 0 },
-            part: 0,
+            connected: ConnectedPlan { part: 0, new_rollups: 0 },
         }
     };
     let mut ordered: Vec<PackCandidate<'_>> = Vec::with_capacity(plans.size_hint().1.unwrap_or(0));
     ordered.extend(plans.map(candidate));
     let parts = connected_parts(ordered.iter().map(|candidate| &*candidate.targets));
-    for (candidate, part) in ordered.iter_mut().zip(parts) {
-        candidate.part = part;
+    for (candidate, connected) in ordered.iter_mut().zip(parts) {
+        candidate.connected = connected;
     }
     // Items whose lists of rollups begin alike share the most.
     ordered.sort_by(|a, b| a.order().cmp(&b.order()));

@@ -127,6 +127,11 @@ impl<'r> DeliveredRecords<'r> {
         self.old_images.get(&index)
     }
 
+    /// Whether old images have been decoded.
+    pub(crate) fn has_old_images(&self) -> bool {
+        !self.old_images.is_empty()
+    }
+
     pub(crate) fn new_image(&self, index: usize) -> Option<&'r Image<'r>> {
         self.changes.get(index).and_then(|record| record.new.as_ref())
     }
