@@ -197,7 +197,7 @@ fn notification_of(bucket: &str, key: &str) -> String {
 /// The event in which the exporter receives the message about an object of the archive.
 pub(crate) fn sent_event(cloud: &LocalCloud, key: &str) -> Value {
     let body = notification_of(&cloud.bucket, key);
-    queue_event(
+    QueueMessage::event(
         "arn:aws:sqs:eu-west-1:123456789012:export",
         &[QueueMessage { id: "m".to_owned(), body, receives: 1 }],
     )
@@ -218,7 +218,7 @@ pub(crate) async fn drain_queue(
         }
         let receive = cloud.sqs.receive(&queue.name, queue.batch_size);
         let Ok(messages) = tokio::time::timeout(RECEIVE_WAIT, receive).await else { return };
-        let event = queue_event(&arn, &messages).to_string().into_bytes();
+        let event = QueueMessage::event(&arn, &messages).to_string().into_bytes();
         let failed = match function.handle(event, ARCHIVE_TIMEOUT).await {
             Ok(response) => failed_messages(&response, messages),
             Err(_) => messages,
@@ -245,22 +245,6 @@ pub(crate) async fn depth(cloud: &LocalCloud, queue: &str) -> usize {
     let depth = messages.len();
     messages.into_iter().for_each(|message| cloud.sqs.put_back(queue, message));
     depth
-}
-
-fn queue_event(arn: &str, messages: &[QueueMessage]) -> Value {
-    let record = |message: &QueueMessage| {
-        json!({
-            "messageId": message.id,
-            "receiptHandle": message.id,
-            "body": message.body,
-            "attributes": { "ApproximateReceiveCount": message.receives.to_string() },
-            "messageAttributes": {},
-            "eventSource": "aws:sqs",
-            "eventSourceARN": arn,
-            "awsRegion": "us-east-1",
-        })
-    };
-    json!({ "Records": messages.iter().map(record).collect::<Vec<_>>() })
 }
 
 /// The messages that a partial response names.

@@ -8,9 +8,6 @@ use super::percentile::PercentileBins;
 use super::{ModelNotation, Pattern, Term, ValueFormat};
 use crate::record::Decimal;
 
-/// More bins than this make an item that nobody reads.
-pub(super) const MAX_BINS: i64 = 200;
-
 /// The contribution of an item to one attribute of a rollup.
 #[derive(Debug)]
 pub struct Measure {

@@ -19,6 +19,9 @@ use crate::record::AttributePath;
 /// The names of a path: DynamoDB's limit. A copy at such a path still fits into the expressions of one write.
 const MAX_PATH_NAMES: usize = 32;
 
+/// Endings of the two attributes that a mirror writes next to each of its attributes: `likes_rev` and `likes_of`.
+pub const COMPANION_ENDINGS: [&str; 2] = ["_rev", "_of"];
+
 /// A copy of a rollup's measures on an application's item.
 #[derive(Debug)]
 pub struct Mirror {
@@ -258,7 +261,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             );
             self.report(ProblemCode::InvalidPath, path.at, problem);
         }
-        let companions = ["_rev", "_of"].map(|suffix| place.with_suffix(suffix));
+        let companions = COMPANION_ENDINGS.map(|suffix| place.with_suffix(suffix));
         let [revision_path, of_path] = companions.clone();
         let mirrored = MirroredPath { onto: self.onto, path: place.clone(), companions, at: path.at };
         self.check_companions(&mirrored);

@@ -184,7 +184,7 @@ pub use load::{
 };
 pub use lookup::{Lookup, LookupDescription, LookupSource, LookupUse};
 pub use measure::{Measure, MeasureDescription, MeasureFunction, MeasureKind};
-pub use mirror::{Mirror, MirrorDescription, MirroredAttribute};
+pub use mirror::{COMPANION_ENDINGS, Mirror, MirrorDescription, MirroredAttribute};
 pub use named_list::NamedList;
 pub use notation::ModelNotation;
 pub use pattern::{Operand, Pattern};

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::record::Decimal;
 
-/// More bins than this make an item that nobody reads.
-const MAX_BINS: usize = 200;
+/// The most bins of a measure, a histogram or percentiles: an item with more is hard to read.
+pub(super) const MAX_BINS: u8 = 200;
 
 /// Bins that are counted for a message, at most.
 const MAX_COUNTED_BINS: usize = 20_000;
@@ -77,7 +77,7 @@ impl std::fmt::Display for UnusableBins {
             Self::Digits => f.write_str("`from` and `to` have too many digits; round them"),
             Self::TooMany(bins) => write!(
                 f,
-                "this takes {bins} bins, and {MAX_BINS} are the most; allow a larger `relative_error`, or a narrower range"
+                "the range from `from` to `to` with this `relative_error` needs at least {bins} bins, more than the maximum of {MAX_BINS}; allow a larger `relative_error`, or a narrower range"
             ),
         }
     }
@@ -99,7 +99,7 @@ impl PercentileBins {
         }
         let bounds = bounds(&relative_error, from, to)?;
         let bins = bounds.len() + 1;
-        if bins > MAX_BINS {
+        if bins > usize::from(MAX_BINS) {
             return Err(UnusableBins::TooMany(bins));
         }
         let estimates = estimates(&bounds).ok_or(UnusableBins::Digits)?;

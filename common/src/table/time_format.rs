@@ -28,12 +28,6 @@ pub(super) enum NotAFormat {
 }
 
 impl TimeFormat {
-    /// The format with this bucket, in UTC.
-    #[must_use]
-    pub const fn utc(bucket: TimeBucket) -> Self {
-        Self { bucket, zone: None, reading: TimeReading::Detected }
-    }
-
     /// Reads `day` or `day@Europe/Berlin`.
     pub(super) fn parse(text: &str) -> Result<Self, NotAFormat> {
         let (bucket, zone) = match text.split_once('@') {

@@ -19,6 +19,12 @@ pub const SUMMARY: &str = "manifest-summary.json";
 /// The name of the manifest that lists the data files.
 pub const FILES: &str = "manifest-files.json";
 
+/// Whether a file of an export is a manifest, or the checksum of one: `manifest-summary.json.md5`, `manifest-summary.checksum`.
+#[must_use]
+pub fn is_manifest(file_name: &str) -> bool {
+    [SUMMARY, FILES].iter().any(|manifest| file_name.starts_with(manifest.trim_end_matches("json")))
+}
+
 /// The buffer of a data file's text.
 const TEXT_BUFFER: usize = 256 * 1024;
 

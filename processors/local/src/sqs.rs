@@ -32,6 +32,26 @@ pub struct QueueMessage {
     pub receives: u32,
 }
 
+impl QueueMessage {
+    /// The event in which Lambda delivers messages of the queue with this ARN.
+    #[must_use]
+    pub fn event(queue_arn: &str, messages: &[Self]) -> Value {
+        let record = |message: &Self| {
+            json!({
+                "messageId": message.id,
+                "receiptHandle": message.id,
+                "body": message.body,
+                "attributes": { "ApproximateReceiveCount": message.receives.to_string() },
+                "messageAttributes": {},
+                "eventSource": "aws:sqs",
+                "eventSourceARN": queue_arn,
+                "awsRegion": "us-east-1",
+            })
+        };
+        json!({ "Records": messages.iter().map(record).collect::<Vec<_>>() })
+    }
+}
+
 /// Running queues.
 #[derive(Clone, Debug)]
 pub struct EmbeddedSqs {

@@ -20,7 +20,7 @@ type Members = BTreeMap<String, Box<RawValue>>;
 pub struct InvalidAttribute<'i> {
     /// Its name.
     pub name: &'i str,
-    /// Why its value, or a value within it, is invalid. It has no part of the value.
+    /// Why its value, or a value within it, is invalid. The reason does not contain the value.
     pub reason: &'static str,
 }
 
@@ -85,11 +85,10 @@ impl ItemJson {
         self.0.iter().map(|(name, value)| Some((Cow::Owned(name.clone()), value_of(value)?))).collect()
     }
 
-    /// The first attribute for which [`ItemJson::to_item`] has no item.
+    /// The first attribute with an invalid value; `None` if all are valid.
     #[must_use]
     pub fn invalid_attribute(&self) -> Option<InvalidAttribute<'_>> {
-        let invalid = |(name, value)| Some(InvalidAttribute { name, reason: invalidity(value)? });
-        self.0.iter().map(|(name, value)| (name.as_str(), &**value)).find_map(invalid)
+        self.0.iter().find_map(|(name, value)| Some(InvalidAttribute { name, reason: invalidity(value)? }))
     }
 }
 

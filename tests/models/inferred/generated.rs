@@ -37,6 +37,18 @@ pub(super) fn infer(sample: &TableSample) -> InferredModel {
     inferred
 }
 
+/// The inferred model file of these items.
+pub(super) fn model_of(items: &[Value]) -> String {
+    infer(&sample_of(&["PK", "SK"], items)).toml
+}
+
+/// Fails if a model file lacks one of these lines.
+pub(super) fn expect_lines(toml: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(toml.lines().any(|found| found == *line), "no line {line} in\n{toml}");
+    }
+}
+
 /// The key templates of the inferred entities, sorted.
 pub(super) fn templates(sample: &TableSample) -> Vec<String> {
     let inferred = infer(sample);
@@ -75,27 +87,27 @@ fn kinds_variables_and_types_are_inferred() {
         templates(&sample),
         ["CUSTOMER#{username} / ORDER#{order_id}", "CUSTOMER#{username} / PROFILE"]
     );
-    let toml = infer(&sample).toml;
-    for line in [
-        "[entities.order]",
-        "[entities.customer]",
-        "createdAt = \"S\"  # ISO 8601",
-        "total = \"N\"",
-        "#key = { PK = \"CUSTOMER#{username}\", SK = \"ROLLUP#ORDER\" }",
-        "#key = { PK = \"CUSTOMER#{username}\", SK = \"ROLLUP#ORDER#DAY#{createdAt:day}\" }",
-        "#order_count = \"count\"",
-        "#status_shipped = { count = true, when.status = [\"SHIPPED\"] }",
-        "#total_sum = { sum = \"total\" }",
-        "#onto = \"customer\"",
-    ] {
-        assert!(toml.lines().any(|found| found == line), "no line {line} in\n{toml}");
-    }
+    expect_lines(
+        &infer(&sample).toml,
+        &[
+            "[entities.order]",
+            "[entities.customer]",
+            "createdAt = \"S\"  # ISO 8601",
+            "total = \"N\"",
+            "#key = { PK = \"CUSTOMER#{username}\", SK = \"ROLLUP#ORDER\" }",
+            "#key = { PK = \"CUSTOMER#{username}\", SK = \"ROLLUP#ORDER#DAY#{createdAt:day}\" }",
+            "#order_count = \"count\"",
+            "#status_shipped = { count = true, when.status = [\"SHIPPED\"] }",
+            "#total_sum = { sum = \"total\" }",
+            "#onto = \"customer\"",
+        ],
+    );
 }
 
 #[test]
 fn no_value_of_an_item_is_in_the_model() {
     let items = customers(30);
-    let toml = infer(&sample_of(&["PK", "SK"], &items)).toml;
+    let toml = model_of(&items);
     let allowed = ["PROFILE", "Customer", "Order", "OPEN", "SHIPPED"];
     for value in
         items.iter().flat_map(|item| item.as_object().expect("a value").values()).filter_map(Value::as_str)
@@ -110,7 +122,7 @@ fn names_of_people_in_keys_are_values() {
     let items: Vec<Value> = (0..200)
         .map(|index| json!({ "PK": names[index % 5], "SK": format!("{}#{index}", names[index % 3]), "x": index }))
         .collect();
-    let toml = infer(&sample_of(&["PK", "SK"], &items)).toml;
+    let toml = model_of(&items);
     assert!(names.iter().all(|name| !toml.contains(name)), "{toml}");
 }
 
@@ -250,10 +262,10 @@ fn kinds_of_one_key_are_distinguished_by_the_attribute_that_names_their_type() {
         .collect();
     let sample = sample_of(&["PK", "SK"], &items);
     assert_eq!(templates(&sample), ["ACCOUNT#{account} / ACCOUNT#{account}"; 2]);
-    let toml = infer(&sample).toml;
-    for line in ["[entities.user]", "[entities.organization]", "when.Type = [\"User\"]"] {
-        assert!(toml.lines().any(|found| found == line), "no line {line} in\n{toml}");
-    }
+    expect_lines(
+        &infer(&sample).toml,
+        &["[entities.user]", "[entities.organization]", "when.Type = [\"User\"]"],
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use afterwrite::table::Model;
 use serde_json::{Value, json};
 
-use super::generated::{infer, sample_of, templates};
+use super::generated::{model_of, sample_of, templates};
 
 fn rows(count: usize, row: impl Fn(usize) -> Value) -> Vec<Value> {
     (0..count).map(row).collect()
@@ -11,7 +11,7 @@ fn rows(count: usize, row: impl Fn(usize) -> Value) -> Vec<Value> {
 
 /// Fails if an entity lacks one of these attributes.
 fn expect_attributes(items: &[Value], names: &[&str]) {
-    let toml = infer(&sample_of(&["PK", "SK"], items)).toml;
+    let toml = model_of(items);
     let model = Model::parse(&toml, "model.toml").expect("it loads");
     for name in names {
         let declared = toml.lines().filter(|line| line.starts_with(&format!("{name} = \""))).count();

@@ -3,18 +3,7 @@
 use afterwrite::table::Model;
 use serde_json::{Value, json};
 
-use super::generated::{infer, sample_of, templates};
-
-/// The model of these items.
-fn model_of(items: &[Value]) -> String {
-    infer(&sample_of(&["PK", "SK"], items)).toml
-}
-
-fn expect_lines(toml: &str, lines: &[&str]) {
-    for line in lines {
-        assert!(toml.lines().any(|found| found == *line), "no line {line} in\n{toml}");
-    }
-}
+use super::generated::{expect_lines, infer, model_of, sample_of, templates};
 
 /// A ULID of a second.
 fn ulid(second: usize) -> String {

@@ -24,7 +24,8 @@ derive.seconds = { duration = ["begin", "end"] }
 derive.since = { duration = ["placed", "end"] }
 "#;
 
-/// The derived value with this name of an item with these attributes; the error's text if there is none.
+/// The derived value with this name of an item with these attributes; `None` if the item does not have it, and the text of the error if it
+/// cannot be computed.
 fn derived(name: &str, attributes: &[(&str, AttributeValue<'static>)]) -> Result<Option<String>, String> {
     let model = Arc::new(Model::parse(MODEL, "orders.toml").unwrap_or_else(|errors| panic!("{errors}")));
     let key = SourceKey { table: 0, partition: "ORDER#2026-02-06".into(), sort: None };

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use super::*;
 use crate::record::AttributeInterner;
-use crate::table::{BoundPiece, MeasureKind, Term, TimeBucket, TimeFormat, ValueFormat};
+use crate::table::{BoundPiece, MeasureKind, Term, TimeBucket, TimeFormat, TimeReading, ValueFormat};
 
 /// A small valid model. The messages of the broken models next to it have a test of their own.
 const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
 
 /// `:day`, of a value that is read by its form.
-const DAY: ValueFormat = ValueFormat::Time(TimeFormat::utc(TimeBucket::Day));
+const DAY: ValueFormat =
+    ValueFormat::Time(TimeFormat { bucket: TimeBucket::Day, zone: None, reading: TimeReading::Detected });
 
 fn load(source: &str) -> Model {
     Model::parse(source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))

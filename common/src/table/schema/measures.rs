@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::conditions::when;
 use super::forms::{KeyForm, any_of, closed_object, optional, positive, required, text};
 use crate::table::MeasureFunction;
-use crate::table::measure::MAX_BINS;
 use crate::table::named::NamedValue as _;
+use crate::table::percentile::MAX_BINS;
 
 /// A measure: the word `count`, or a table with the settings of one function.
 pub(super) fn measure() -> Value {
@@ -42,7 +42,7 @@ fn setting(function: &str, key: &str) -> Option<KeyForm> {
     Some(match key {
         "when" => optional("The condition under which an item counts in this measure.", when()),
         "width" => required("The width of a bin.", positive(i64::from(u32::MAX))),
-        "bins" => required("The number of bins; the last has no upper bound.", positive(MAX_BINS)),
+        "bins" => required("The number of bins; the last has no upper bound.", positive(i64::from(MAX_BINS))),
         "relative_error" => required("The largest relative error of an estimate, such as 0.05.", number()),
         "from" => required("Smaller values are in the first bin.", number()),
         "to" => required("Larger values are in the last bin.", number()),

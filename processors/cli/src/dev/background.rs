@@ -88,9 +88,10 @@ impl BackgroundFunctions {
 
     /// Delivers a queue's messages as an event source mapping with `ReportBatchItemFailures` does.
     async fn drain_queue(&self, queue: &str, function: &DevFunction) {
+        let arn = format!("arn:aws:sqs:us-east-1:000000000000:{queue}");
         loop {
             let messages = self.servers.sqs.receive(queue, BATCH_MESSAGES).await;
-            let event = sqs_event(queue, &messages).to_string().into_bytes();
+            let event = QueueMessage::event(&arn, &messages).to_string().into_bytes();
             let failed = match function.handle(event, TIMEOUT).await {
                 Ok(response) => failed_messages(&response, messages),
                 Err(error) => {
@@ -147,23 +148,6 @@ impl BackgroundFunctions {
             }
         }
     }
-}
-
-/// The event in which Lambda delivers messages.
-fn sqs_event(queue: &str, messages: &[QueueMessage]) -> Value {
-    let record = |message: &QueueMessage| {
-        json!({
-            "messageId": message.id,
-            "receiptHandle": message.id,
-            "body": message.body,
-            "attributes": { "ApproximateReceiveCount": message.receives.to_string() },
-            "messageAttributes": {},
-            "eventSource": "aws:sqs",
-            "eventSourceARN": format!("arn:aws:sqs:us-east-1:000000000000:{queue}"),
-            "awsRegion": "us-east-1",
-        })
-    };
-    json!({ "Records": messages.iter().map(record).collect::<Vec<_>>() })
 }
 
 /// The messages that a partial response names. A response of another form fails none.

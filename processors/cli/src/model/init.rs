@@ -12,10 +12,11 @@ use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::table::KeyType;
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_bulk::export::SUMMARY;
 use afterwrite_operations::inference::{
     InferredModel, KeyAttribute, SampledIndex, TableSample, infer_key, named_key, sample_items,
 };
-use afterwrite_operations::input::{EXPORT_SUMMARY, InputObject, RecordInput, TimeRange};
+use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{ScalarAttributeType, TableDescription};
 use clap::{ArgGroup, Args};
@@ -157,7 +158,7 @@ impl InitArguments {
 async fn exported_table(input: &RecordInput, objects: &[InputObject<S3Bucket>]) -> Result<Option<String>> {
     let mut summaries: Vec<InputObject<S3Bucket>> = Vec::new();
     if let RecordInput::Path(path) = input {
-        let above = path.ancestors().skip(1).take(2).map(|folder| folder.join(EXPORT_SUMMARY));
+        let above = path.ancestors().skip(1).take(2).map(|folder| folder.join(SUMMARY));
         summaries.extend(above.filter(|path| path.is_file()).map(InputObject::File));
     }
     for object in objects.iter().chain(&summaries) {
@@ -173,26 +174,29 @@ async fn exported_table(input: &RecordInput, objects: &[InputObject<S3Bucket>]) 
 /// # Errors
 /// `Configuration` if some are missing.
 async fn check_data_files(objects: &[InputObject<S3Bucket>]) -> Result<()> {
-    let file_name =
-        |object: &InputObject<S3Bucket>| object.name().rsplit(['/', '\\']).next().map(str::to_owned);
     // They may have been unpacked.
-    let unpacked = |name: &String| name.trim_end_matches(".gz").to_owned();
-    let names: BTreeSet<String> = objects.iter().filter_map(file_name).map(|name| unpacked(&name)).collect();
+    let unpacked = |name: &str| name.trim_end_matches(".gz").to_owned();
+    let names: BTreeSet<String> = objects.iter().map(|object| unpacked(&object.file_name())).collect();
     for object in objects {
-        let Some(mut files) = Box::pin(object.exported_files()).await? else { continue };
-        files.retain(|file| !names.contains(&unpacked(file)));
-        if files.is_empty() {
-            continue;
+        let mut missing = Box::pin(object.exported_files()).await?;
+        missing.retain(|file| !names.contains(&unpacked(file)));
+        if !missing.is_empty() {
+            return Err(Error::new(ErrorKind::Configuration, "data files of the table export are missing")
+                .with("manifest", object.name())
+                .with("missing", listed(&missing))
+                .hint("Copy the folder `data` of the export with all its files, or name one data file"));
         }
-        let listed: Vec<&str> = files.iter().take(MOST_LISTED_FILES).map(String::as_str).collect();
-        let others = files.len() - listed.len();
-        let others = if others > 0 { format!(" and {others} others") } else { String::new() };
-        return Err(Error::new(ErrorKind::Configuration, "data files of the table export are missing")
-            .with("manifest", object.name())
-            .with("missing", format!("{}{others}", listed.join(", ")))
-            .hint("Copy the folder `data` of the export with all its files, or name one data file"));
     }
     Ok(())
+}
+
+/// The first of these files, and the number of the others.
+fn listed(files: &[String]) -> String {
+    let (first, others) = files.split_at(files.len().min(MOST_LISTED_FILES));
+    match others.len() {
+        0 => first.join(", "),
+        others => format!("{} and {others} others", first.join(", ")),
+    }
 }
 
 async fn describe(client: &Client, table: &str) -> Result<TableDescription> {
@@ -238,6 +242,7 @@ mod tests {
     use std::fs;
 
     use afterwrite::table::Model;
+    use afterwrite_bulk::export::FILES;
 
     use super::*;
 
@@ -270,11 +275,8 @@ mod tests {
     async fn the_manifests_of_a_table_export_are_not_items() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("data")).unwrap();
-        fs::write(
-            folder.path().join("manifest-files.json"),
-            "{\"itemCount\":1,\"dataFileS3Key\":\"e/data/a.json.gz\"}\n",
-        )
-        .unwrap();
+        fs::write(folder.path().join(FILES), "{\"itemCount\":1,\"dataFileS3Key\":\"e/data/a.json.gz\"}\n")
+            .unwrap();
         let error = arguments(folder.path(), Path::new("-"))
             .of_input(&RecordInput::Path(folder.path().to_owned()))
             .await
@@ -295,7 +297,7 @@ mod tests {
         let data = folder.path().join("data");
         fs::create_dir(&data).unwrap();
         let arn = "arn:aws:dynamodb:us-east-1:123456789012:table/Orders/export/01";
-        fs::write(folder.path().join(EXPORT_SUMMARY), format!("{{\"tableArn\":\"{arn}\"}}")).unwrap();
+        fs::write(folder.path().join(SUMMARY), format!("{{\"tableArn\":\"{arn}\"}}")).unwrap();
         fs::write(data.join("a.json.gz"), "{\"Item\":{\"PK\":{\"S\":\"USER#1\"},\"SK\":{\"S\":\"META\"}}}\n")
             .unwrap();
         let mut arguments = arguments(folder.path(), Path::new("-"));

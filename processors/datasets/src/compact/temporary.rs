@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// A temporary file without a name: it is gone when its process is.
+/// A temporary file without a name. The system removes it when its process ends.
 fn temporary_file() -> Result<File> {
     tempfile::tempfile().map_err(temporary_file_error)
 }
@@ -68,7 +68,7 @@ impl WorkFolder {
     }
 }
 
-/// Removes work folders whose process does not live any more. A folder that cannot be removed is left: it is not needed either way.
+/// Removes work folders whose process has ended. A folder that cannot be removed is left, which has no effect on this process.
 fn remove_abandoned_folders(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
@@ -83,7 +83,7 @@ fn remove_abandoned_folders(parent: &Path) {
         if let Err(error) = std::fs::remove_dir_all(entry.path()) {
             tracing::debug!(%error, "a temporary folder was not removed");
         }
-        // Until here: a process that has just made the folder waits for the lock, and then sees that the folder is gone.
+        // The lock is held until the folder is gone: a process that has just made the folder waits for it, and then makes another one.
         drop(lock);
     }
 }
@@ -118,7 +118,7 @@ impl Drop for WorkFile {
     }
 }
 
-/// Writes batches to a temporary file, which is positioned at its begin.
+/// Writes batches to a temporary file, which is positioned at its beginning.
 pub(super) fn spill_batches(
     schema: &Schema,
     mut next_batch: impl FnMut() -> Result<Option<RecordBatch>>,

@@ -13,7 +13,7 @@ use crate::script::{Script, ScriptLane};
 /// The writers that share a workload: so many lanes are written concurrently.
 pub(super) const LANES: usize = 8;
 /// The rounds of a script; time to live deletes expired items after each.
-const ROUNDS: usize = 5;
+pub(super) const ROUNDS: usize = 5;
 /// The days of a workload, up to and including today.
 pub(super) const DAYS: i64 = 31;
 

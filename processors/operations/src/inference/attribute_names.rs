@@ -1,5 +1,7 @@
 //! The meaning of an attribute by its name: a type, a status, or the key of an index.
 
+use super::kind_words::folded;
+
 /// Names of attributes that name an item's type, in lower case without `_`.
 const TYPE_NAMES: [&str; 12] = [
     "type",
@@ -42,8 +44,7 @@ const STATUS_NAMES: [&str; 20] = [
 
 /// Whether an attribute of this name names the type of an item.
 pub(super) fn is_type_name(name: &str) -> bool {
-    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    TYPE_NAMES.contains(&name.to_lowercase().as_str())
+    TYPE_NAMES.contains(&folded(name).as_str())
 }
 
 /// Whether an attribute of this name holds a key of an index: a copy of other values.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::{AttributeValue, Item};
+use afterwrite::table::COMPANION_ENDINGS;
 use serde_json::json;
 
 use super::attribute_names::{is_index_key, is_status_name};
@@ -16,17 +17,14 @@ const LABEL_NAMES: [&str; 22] = [
     "order", "sequence", "index", "port", "ttl", "expires", "expiry", "_rev", "position",
 ];
 
-/// An attribute is declared if one item in this number has it, and two items of an entity with more than [`FEW_ITEMS`].
-const ITEMS_OF_ONE: usize = 100;
+/// An attribute is rare if only one item has it, or fewer than one item in this many. Rare attributes are not declared.
+const RARE_ONE_IN: usize = 100;
 
-/// An entity with at most so many items declares each of their attributes.
+/// An entity with at most this many items declares all its attributes.
 const FEW_ITEMS: usize = 20;
 
-/// More names than this that a model cannot have are values, such as the addresses of people, and are not listed.
-const MOST_LEFT_OUT: usize = 10;
-
-/// Endings of attributes that a mirror writes next to the one that it shows.
-const MIRROR_ENDINGS: [&str; 2] = ["_rev", "_of"];
+/// If more names than this cannot be names of a model, they are values, such as the addresses of people, and are not listed.
+const MOST_LISTED_NAMES: usize = 10;
 
 /// Statuses of an entity that have a count of their own.
 const MOST_STATUSES: usize = 8;
@@ -56,20 +54,20 @@ pub(super) struct AttributeProfiles {
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOutAttributes {
     /// Names that a model cannot have and that do not look like values.
-    pub(super) named: Vec<String>,
+    named: Vec<String>,
     /// The number of other names that a model cannot have.
-    pub(super) unnamed: usize,
-    /// The number of attributes that too few items have.
-    pub(super) rare: usize,
+    unnamed: usize,
+    /// The number of rare attributes.
+    rare: usize,
 }
 
 impl LeftOutAttributes {
-    /// The names that a model cannot have, and the number of attributes that too few items have.
+    /// The names that a model cannot have, and the number of rare attributes.
     fn new(names: Vec<&str>, rare: usize) -> Self {
         let all = names.len();
         let mut named: Vec<String> = names.into_iter().map(str::to_owned).collect();
         named.retain(|name| !name.contains('@'));
-        if named.len() > MOST_LEFT_OUT {
+        if named.len() > MOST_LISTED_NAMES {
             named.clear();
         }
         Self { unnamed: all - named.len(), named, rare }
@@ -79,22 +77,30 @@ impl LeftOutAttributes {
     pub(super) fn sentences(&self) -> Vec<String> {
         const NAMES: &str = "names consist of letters, digits, `_` and `-`";
         let named = self.named.iter().map(|name| format!("left out: {} ({NAMES})", json!(name)));
-        let others = if self.named.is_empty() { "" } else { "other " };
-        let unnamed = format!("left out: {} {others}{} ({NAMES})", self.unnamed, attributes(self.unnamed));
-        let rare = format!(
-            "left out: {} {} that fewer than 1 in {ITEMS_OF_ONE} of these items have, or only one",
-            self.rare,
-            attributes(self.rare)
-        );
-        let unnamed = (self.unnamed > 0).then_some(unnamed);
-        named.chain(unnamed).chain((self.rare > 0).then_some(rare)).collect()
+        let mut sentences: Vec<String> = named.collect();
+        if self.unnamed > 0 {
+            let other = if self.named.is_empty() { "" } else { "other " };
+            sentences.push(format!(
+                "left out: {} {other}{} ({NAMES})",
+                self.unnamed,
+                attribute_noun(self.unnamed)
+            ));
+        }
+        if self.rare > 0 {
+            sentences.push(format!(
+                "left out: {} {} that fewer than 1 in {RARE_ONE_IN} of these items have, or only one",
+                self.rare,
+                attribute_noun(self.rare)
+            ));
+        }
+        sentences
     }
 }
 
 /// The attributes of items, without those with these names. `texts` decides which values are states.
 pub(super) fn profiles(
     items: &[&Item],
-    without: &BTreeSet<String>,
+    without: &BTreeSet<&str>,
     discriminator: Option<&str>,
     texts: &StateTexts,
 ) -> AttributeProfiles {
@@ -104,7 +110,7 @@ pub(super) fn profiles(
     }
     values.retain(|name, _| !is_index_key(name) && !without.contains(*name));
     let all = values.len();
-    values.retain(|_, values| is_enough(values.len(), items.len()));
+    values.retain(|_, values| !is_rare(values.len(), items.len()));
     let rare = all - values.len();
     let (own, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
         values.into_iter().partition(|(name, _)| is_plain_name(name));
@@ -125,22 +131,21 @@ pub(super) fn profiles(
     }
 }
 
-fn attributes(count: usize) -> &'static str {
+fn attribute_noun(count: usize) -> &'static str {
     if count == 1 { "attribute" } else { "attributes" }
 }
 
-/// Whether so many of the items of an entity are enough to declare an attribute.
-fn is_enough(count: usize, items: usize) -> bool {
-    items <= FEW_ITEMS || (count > 1 && count * ITEMS_OF_ONE >= items)
+/// Whether an attribute that this many of an entity's items have is rare.
+fn is_rare(count: usize, items: usize) -> bool {
+    items > FEW_ITEMS && (count <= 1 || count * RARE_ONE_IN < items)
 }
 
 /// Whether a mirror writes an attribute: `likes`, `likes_rev` and `likes_of` are all there.
 fn is_mirrored(name: &str, is_there: impl Fn(&str) -> bool) -> bool {
-    let shown = MIRROR_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
-    let is_shown = |shown: &str| {
-        is_there(shown) && MIRROR_ENDINGS.iter().all(|ending| is_there(&format!("{shown}{ending}")))
-    };
-    is_shown(name) || is_shown(shown)
+    let shown = COMPANION_ENDINGS.iter().filter_map(|ending| name.strip_suffix(ending));
+    std::iter::once(name).chain(shown).any(|shown| {
+        is_there(shown) && COMPANION_ENDINGS.iter().all(|ending| is_there(&format!("{shown}{ending}")))
+    })
 }
 
 fn profile(name: &str, values: &[&AttributeValue<'_>], items: usize, texts: &StateTexts) -> AttributeProfile {

@@ -25,7 +25,7 @@ pub(super) struct InferredEntity {
     pub(super) when: Option<(String, String)>,
     /// The variables of the partition key, and whether it has text of its own.
     pub(super) partition: (Vec<String>, bool),
-    /// The number of groups of items that agree in the variables of the partition key but the last.
+    /// The number of different prefixes of the partition key: values of all its variables but the last.
     pub(super) prefixes: usize,
     /// All variables of its key, each once.
     pub(super) variables: Vec<String>,
@@ -34,9 +34,9 @@ pub(super) struct InferredEntity {
     pub(super) left_out: LeftOutAttributes,
     /// The constants of its key.
     pub(super) constants: Vec<String>,
-    /// Constants of its key that may be values: each is the only text in its place.
+    /// Constants of its key that may be values: each is the only text in its place in the sample.
     pub(super) lone_words: BTreeSet<String>,
-    /// Whether it has so few items that words of their keys may name their kind.
+    /// Whether it has so few items that variable words of their keys may name their kind.
     pub(super) is_rare: bool,
     /// For each variable of its key, the values in the sample.
     pub(super) values: Vec<BTreeSet<String>>,
@@ -48,63 +48,72 @@ pub(super) struct InferredEntity {
 }
 
 /// The entities of the groups, those with most items first.
-pub(super) fn entities(sample: &TableSample, groups: &[ItemGroup]) -> Vec<InferredEntity> {
+pub(super) fn entities(
+    sample: &TableSample,
+    groups: &[ItemGroup],
+    vocabulary: &KindVocabulary,
+) -> Vec<InferredEntity> {
     let names = entity_names(sample, groups);
     let variables = variable_names(sample, groups);
-    let (all, texts) = (groups.iter().zip(names).zip(variables), StateTexts::of(sample));
-    let vocabulary = KindVocabulary::of(sample);
-    let entities = all.map(|((group, name), variables)| InferredEntity {
-        lone_words: lone_words(groups, group, &vocabulary),
-        is_rare: is_rare_kind(sample, groups, group),
-        ..entity(sample, (group, name), &variables, &texts)
-    });
+    let sampled = SampledGroups { sample, groups, vocabulary, texts: StateTexts::of(sample) };
+    let all = groups.iter().zip(names).zip(variables);
+    let entities = all.map(|((group, name), variables)| sampled.entity(group, name, &variables));
     let mut entities: Vec<InferredEntity> = entities.collect();
     entities.sort_by_key(|entity| std::cmp::Reverse(entity.items));
     entities
 }
 
-fn entity(
-    sample: &TableSample,
-    (group, name): (&ItemGroup, String),
-    names: &[Vec<String>],
-    texts: &StateTexts,
-) -> InferredEntity {
-    let items: Vec<&Item> = group.members.iter().filter_map(|index| sample.items.get(*index)).collect();
-    let shapes = group.shapes.iter().zip(names).zip(&sample.key);
-    let key = shapes.map(|((shape, names), key)| (key.name.clone(), shape.template(names))).collect();
-    let partition_names = names.first().cloned().unwrap_or_default();
-    let has_text = group.shapes.first().is_some_and(|shape| shape.constants().next().is_some());
-    let mut variables: Vec<String> = Vec::new();
-    for name in names.iter().flatten() {
-        if !variables.contains(name) {
-            variables.push(name.clone());
+/// The groups of a sample, with the words that decide about their entities.
+struct SampledGroups<'s> {
+    sample: &'s TableSample,
+    groups: &'s [ItemGroup],
+    vocabulary: &'s KindVocabulary,
+    texts: StateTexts,
+}
+
+impl SampledGroups<'_> {
+    /// The entity of a group. `names` has the names of the variables of each of its shapes.
+    fn entity(&self, group: &ItemGroup, name: String, names: &[Vec<String>]) -> InferredEntity {
+        let Self { sample, groups, vocabulary, texts } = self;
+        let items: Vec<&Item> = sample.items_at(&group.members).collect();
+        let shapes = group.shapes.iter().zip(names).zip(&sample.key);
+        let key = shapes.map(|((shape, names), key)| (key.name.clone(), shape.template(names))).collect();
+        let partition_names = names.first().cloned().unwrap_or_default();
+        let has_text = group.shapes.first().is_some_and(|shape| shape.constants().next().is_some());
+        let mut variables: Vec<String> = Vec::new();
+        for name in names.iter().flatten() {
+            if !variables.contains(name) {
+                variables.push(name.clone());
+            }
         }
-    }
-    let key_names = sample.key.iter().map(|key| key.name.clone());
-    let without: BTreeSet<String> = key_names.chain(variables.iter().cloned()).collect();
-    let discriminator = group.item_type.as_ref().map(|(name, _)| name.as_str());
-    let profiles = profiles(&items, &without, discriminator, texts);
-    let columns = key_values(sample, group, names, &items);
-    let of_variable = |variable: &String| {
-        let column = columns.iter().find(|(name, _)| name == variable);
-        column.map(|(_, values)| values.iter().cloned().collect()).unwrap_or_default()
-    };
-    InferredEntity {
-        name,
-        key,
-        when: group.item_type.clone().filter(|_| group.is_discriminated),
-        partition: (partition_names, has_text),
-        attributes: profiles.described,
-        left_out: profiles.left_out,
-        constants: group.shapes.iter().flat_map(KeyShape::constants).map(str::to_owned).collect(),
-        lone_words: BTreeSet::new(),
-        is_rare: false,
-        prefixes: prefixes(&columns, names.first().map_or(0, Vec::len)),
-        values: variables.iter().map(of_variable).collect(),
-        key_times: key_times(&columns),
-        items: items.len(),
-        is_single: is_single(sample, &items),
-        variables,
+        let without: BTreeSet<&str> =
+            sample.key_names().chain(variables.iter().map(String::as_str)).collect();
+        let discriminator = group.item_type.as_ref().map(|(name, _)| name.as_str());
+        let profiles = profiles(&items, &without, discriminator, texts);
+        let columns = key_values(sample, group, names, &items);
+        let of_variable = |variable: &String| {
+            let column = columns.iter().find(|(name, _)| name == variable);
+            column.map(|(_, values)| values.iter().cloned().collect()).unwrap_or_default()
+        };
+        InferredEntity {
+            name,
+            key,
+            when: group.item_type.clone().filter(|_| group.is_discriminated),
+            attributes: profiles.described,
+            left_out: profiles.left_out,
+            constants: group.shapes.iter().flat_map(KeyShape::constants).map(str::to_owned).collect(),
+            lone_words: lone_words(groups, group, vocabulary),
+            is_rare: is_rare_kind(sample, groups, group),
+            prefixes: different_rows(
+                columns.get(..partition_names.len().saturating_sub(1)).unwrap_or_default(),
+            ),
+            values: variables.iter().map(of_variable).collect(),
+            key_times: key_times(&columns),
+            items: items.len(),
+            is_single: is_single(sample, &items),
+            partition: (partition_names, has_text),
+            variables,
+        }
     }
 }
 
@@ -127,13 +136,11 @@ fn key_values(
     columns
 }
 
-/// The number of different values of the first columns but the last of them.
-fn prefixes(columns: &[(String, Vec<String>)], partition: usize) -> usize {
-    let columns: Vec<&Vec<String>> =
-        columns.iter().take(partition.saturating_sub(1)).map(|(_, values)| values).collect();
-    let items = columns.first().map_or(0, |values| values.len());
-    let prefix = |item: usize| columns.iter().map(|values| values.get(item)).collect::<Vec<_>>();
-    (0..items).map(prefix).collect::<BTreeSet<_>>().len()
+/// The number of different rows that these columns have.
+fn different_rows(columns: &[(String, Vec<String>)]) -> usize {
+    let items = columns.first().map_or(0, |(_, values)| values.len());
+    let row = |item: usize| columns.iter().map(|(_, values)| values.get(item)).collect::<Vec<_>>();
+    (0..items).map(row).collect::<BTreeSet<_>>().len()
 }
 
 fn key_times(columns: &[(String, Vec<String>)]) -> Vec<(String, TimeForm)> {
@@ -145,6 +152,6 @@ fn key_times(columns: &[(String, Vec<String>)]) -> Vec<(String, TimeForm)> {
 
 fn is_single(sample: &TableSample, items: &[&Item]) -> bool {
     let mut seen = BTreeSet::new();
-    let partition = sample.key.first().map_or("", |key| key.name.as_str());
+    let partition = sample.key_names().next().unwrap_or_default();
     items.iter().all(|item| item.get(partition).and_then(text_of).is_some_and(|text| seen.insert(text)))
 }

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::sample::TableSample;
 use super::texts::text_of;
 
-/// An attribute that so many items would have by chance, and none has, is one that those items cannot have.
+/// If by chance this many items of a group would have a feature, and none has it, the group cannot have it.
 const EXPECTED_ITEMS: usize = 5;
 
-/// The least items of which one can be taken to lack an attribute.
+/// Fewer items than this can have or lack a feature by chance.
 const LEAST_ITEMS: usize = 3;
 
-/// Two groups whose attributes are the same for more than one part in this number are alike.
+/// Two groups are alike if they share more than one in this many of their usual attributes.
 const ALIKE_PARTS: usize = 2;
 
 /// Characters whose number in a key is part of its structure.
@@ -45,7 +45,7 @@ impl ItemFeatures {
             let next = numbers.len();
             *numbers.entry(text).or_insert(next)
         };
-        let key_names: Vec<&str> = sample.key.iter().map(|key| key.name.as_str()).collect();
+        let key_names: Vec<&str> = sample.key_names().collect();
         let partition = key_names.first().copied().unwrap_or_default();
         let (mut items, mut partitions) = (Vec::new(), Vec::new());
         for item in &sample.items {
@@ -73,83 +73,103 @@ impl ItemFeatures {
 
     /// How many of these items have each feature.
     pub(super) fn counts(&self, members: &[usize]) -> FeatureCounts {
-        let mut counts = FeatureCounts { items: members.len(), ..FeatureCounts::default() };
+        let mut counts = FeatureCounts::default();
         for list in members.iter().filter_map(|item| self.items.get(*item)) {
-            for feature in &list.attributes {
-                *counts.attributes.entry(*feature).or_default() += 1;
-            }
-            for feature in &list.structure {
-                *counts.structure.entry(*feature).or_default() += 1;
-            }
+            counts.attributes.add_item(&list.attributes);
+            counts.structure.add_item(&list.structure);
         }
         counts
     }
 }
 
-/// For each feature, the number of items that have it.
-type FeatureNumbers = BTreeMap<Feature, usize>;
+/// The number of items of a group, and how many of them have each feature of one sort.
+#[derive(Clone, Debug, Default)]
+struct SortCounts {
+    items: usize,
+    counts: BTreeMap<Feature, usize>,
+}
+
+impl SortCounts {
+    /// Adds an item with these features.
+    fn add_item(&mut self, features: &[Feature]) {
+        self.items += 1;
+        for feature in features {
+            *self.counts.entry(*feature).or_default() += 1;
+        }
+    }
+
+    /// Adds the items of another group.
+    fn add(&mut self, other: &Self) {
+        self.items += other.items;
+        for (feature, count) in &other.counts {
+            *self.counts.entry(*feature).or_default() += count;
+        }
+    }
+
+    /// Whether this group has a feature that the other group cannot have.
+    fn has_feature_missing_in(&self, other: &Self) -> bool {
+        let decides = |count: usize| {
+            let is_of_all = is_nearly_all(count, self.items) && other.items >= LEAST_ITEMS;
+            is_of_all || count * other.items >= EXPECTED_ITEMS * self.items
+        };
+        let mut lacking = self.counts.iter().filter(|(feature, _)| !other.counts.contains_key(feature));
+        lacking.any(|(_, count)| *count >= LEAST_ITEMS && decides(*count))
+    }
+
+    /// The features that nearly all items have.
+    fn usual(&self) -> BTreeSet<Feature> {
+        let usual = self.counts.iter().filter(|(_, count)| is_nearly_all(**count, self.items));
+        usual.map(|(feature, _)| *feature).collect()
+    }
+}
 
 /// The number of items of a group, and how many of them have each feature.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FeatureCounts {
-    pub(super) items: usize,
-    attributes: FeatureNumbers,
-    structure: FeatureNumbers,
+    attributes: SortCounts,
+    structure: SortCounts,
 }
 
 impl FeatureCounts {
+    /// Whether the group has no items.
+    pub(super) fn is_empty(&self) -> bool {
+        self.attributes.items == 0
+    }
+
     /// Adds the items of another group.
     pub(super) fn add(&mut self, other: &Self) {
-        self.items += other.items;
-        for (feature, count) in &other.attributes {
-            *self.attributes.entry(*feature).or_default() += count;
-        }
-        for (feature, count) in &other.structure {
-            *self.structure.entry(*feature).or_default() += count;
-        }
+        self.attributes.add(&other.attributes);
+        self.structure.add(&other.structure);
     }
 
     /// Whether one of the two groups has a feature that the other cannot have.
     pub(super) fn differs_from(&self, other: &Self) -> bool {
-        let sorts: [FeaturesOf; 2] = [attributes_of, structure_of];
-        sorts.into_iter().any(|of| has_what_lacks(of, self, other) || has_what_lacks(of, other, self))
+        let mut sorts = self.sorts_with(other).into_iter();
+        sorts.any(|(own, other)| own.has_feature_missing_in(other) || other.has_feature_missing_in(own))
     }
 
     /// Whether the two groups are different kinds of items, and not items of one kind for two people or tenants: each has a feature that
     /// the other cannot have, and most attributes differ. Items with some additional attributes are not another kind.
     pub(super) fn is_another_kind_than(&self, other: &Self) -> bool {
-        let is_mutual = |of: FeaturesOf| has_what_lacks(of, self, other) && has_what_lacks(of, other, self);
-        is_mutual(structure_of) || (is_mutual(attributes_of) && !self.is_like(other))
+        let [attributes, structure] = self
+            .sorts_with(other)
+            .map(|(own, other)| own.has_feature_missing_in(other) && other.has_feature_missing_in(own));
+        structure || (attributes && !self.is_like(other))
+    }
+
+    /// The attributes of both groups, and the structures of both.
+    fn sorts_with<'c>(&'c self, other: &'c Self) -> [(&'c SortCounts, &'c SortCounts); 2] {
+        [(&self.attributes, &other.attributes), (&self.structure, &other.structure)]
     }
 
     /// Whether most attributes that nearly all items of one group have are also those of the other.
     fn is_like(&self, other: &Self) -> bool {
-        let usual = |counts: &Self| -> BTreeSet<Feature> {
-            let usual = counts.attributes.iter().filter(|(_, count)| **count * 10 >= counts.items * 9);
-            usual.map(|(feature, _)| *feature).collect()
-        };
-        let (own, others) = (usual(self), usual(other));
+        let (own, others) = (self.attributes.usual(), other.attributes.usual());
         own.intersection(&others).count() * ALIKE_PARTS > own.union(&others).count()
     }
 }
 
-/// The features of one sort.
-type FeaturesOf = fn(&FeatureCounts) -> &FeatureNumbers;
-
-fn attributes_of(counts: &FeatureCounts) -> &FeatureNumbers {
-    &counts.attributes
-}
-
-fn structure_of(counts: &FeatureCounts) -> &FeatureNumbers {
-    &counts.structure
-}
-
-/// Whether the items of a group have a feature that those of another cannot have.
-fn has_what_lacks(of: FeaturesOf, own: &FeatureCounts, other: &FeatureCounts) -> bool {
-    let decides = |count: usize| {
-        let is_of_all = count * 10 >= own.items * 9 && other.items >= LEAST_ITEMS;
-        is_of_all || count * other.items >= EXPECTED_ITEMS * own.items
-    };
-    let mut lacking = of(own).iter().filter(|(feature, _)| !of(other).contains_key(feature));
-    lacking.any(|(_, count)| *count >= LEAST_ITEMS && decides(*count))
+/// Whether a number of items is at least nine tenths of all.
+pub(super) fn is_nearly_all(count: usize, all: usize) -> bool {
+    count * 10 >= all * 9
 }

@@ -36,21 +36,20 @@ pub(super) struct ItemGroup {
 }
 
 /// The kinds of items of a sample.
-pub(super) fn groups(sample: &TableSample) -> Vec<ItemGroup> {
-    let columns: Vec<Vec<String>> = sample.key.iter().map(|key| key_texts(sample, &key.name)).collect();
-    let key_names: Vec<String> = sample.key.iter().map(|key| key.name.clone()).collect();
-    let values = values(sample);
-    let (features, vocabulary) = (ItemFeatures::of(sample), KindVocabulary::of(sample));
+pub(super) fn groups(sample: &TableSample, vocabulary: &KindVocabulary) -> Vec<ItemGroup> {
+    let columns: Vec<Vec<String>> = sample.key_names().map(|name| key_texts(sample, name)).collect();
+    let key_names: Vec<&str> = sample.key_names().collect();
+    let (values, features) = (values(sample), ItemFeatures::of(sample));
     let mut kinds: Vec<(Vec<KeyShape>, Vec<usize>)> = vec![(Vec::new(), (0..sample.items.len()).collect())];
     for (texts, key) in columns.iter().zip(&sample.key) {
-        let search = SeparatorSearch { texts, features: &features, vocabulary: &vocabulary };
+        let search = SeparatorSearch { texts, features: &features, vocabulary };
         let keys = KeyTexts {
             items: &sample.items,
             key_names: &key_names,
             values: &values,
             texts,
             features: &features,
-            vocabulary: &vocabulary,
+            vocabulary,
             separator: search.separator(),
         };
         let refined = kinds.into_iter().flat_map(|(shapes, members)| {
@@ -70,7 +69,7 @@ pub(super) fn groups(sample: &TableSample) -> Vec<ItemGroup> {
 
 /// The texts of attributes; those that name types, the sort key and copies of keys left out.
 fn values(sample: &TableSample) -> BTreeSet<&str> {
-    let [partition, sort] = [0, 1].map(|place| sample.key.get(place).map(|key| key.name.as_str()));
+    let [partition, sort] = [0, 1].map(|place| sample.key_names().nth(place));
     let has_values = |name: &str| {
         partition == Some(name) || !(is_type_name(name) || is_index_key(name) || sort == Some(name))
     };
@@ -100,10 +99,10 @@ fn by_type(
     shapes: Vec<KeyShape>,
     members: Vec<usize>,
 ) -> Vec<ItemGroup> {
-    let items: Vec<&Item> = members.iter().filter_map(|index| sample.items.get(*index)).collect();
+    let items: Vec<&Item> = sample.items_at(&members).collect();
     let names: BTreeSet<&str> = items.iter().flat_map(|item| item.keys()).map(|name| &**name).collect();
-    let key_names: Vec<&str> = sample.key.iter().map(|key| key.name.as_str()).collect();
-    for name in names.into_iter().filter(|name| is_type_name(name) && !key_names.contains(name)) {
+    let is_key = |name: &str| sample.key_names().any(|key| key == name);
+    for name in names.into_iter().filter(|name| is_type_name(name) && !is_key(name)) {
         let Some(types) = types_of(&items, name) else { continue };
         let mut by_type: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (index, item_type) in members.iter().zip(types) {
@@ -140,8 +139,7 @@ fn are_types(sample: &TableSample, features: &ItemFeatures, by_type: &BTreeMap<&
 /// Whether items of a type, and no others, have an attribute whose name begins with the type: organizations have `organization_name`.
 fn has_own_attribute(sample: &TableSample, by_type: &BTreeMap<&str, Vec<usize>>, item_type: &str) -> bool {
     let names = |members: &[usize]| -> BTreeSet<&str> {
-        let items = members.iter().filter_map(|index| sample.items.get(*index));
-        items.flat_map(|item| item.keys()).map(|name| &**name).collect()
+        sample.items_at(members).flat_map(|item| item.keys()).map(|name| &**name).collect()
     };
     let others = by_type.iter().filter(|(other, _)| **other != item_type);
     let others: BTreeSet<&str> = others.flat_map(|(_, members)| names(members)).collect();

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use afterwrite::record::Item;
 
 use super::attribute_names::is_index_key;
+use super::evidence::is_nearly_all;
 use super::groups::ItemGroup;
 use super::sample::TableSample;
-use super::shapes::{KeyShape, USUAL_WORDS};
+use super::shapes::{KeyShape, is_usual_word};
 use super::texts::{is_plain_name, snake, text_of};
 use super::times::key_form;
 
@@ -52,21 +53,24 @@ fn group_names(shapes: &[Vec<KeyVariable<'_>>], usual: &impl Fn(&str) -> Option<
             let candidates = candidate_names(variable, usual);
             let free = candidates.iter().find(|name| !variable.hidden.contains(*name));
             let wanted = free.or(candidates.last()).cloned().unwrap_or_default();
-            let mut name = wanted.clone();
-            let mut number = 2;
             // A name twice in a key means the same value twice.
-            while variable.hidden.contains(&name)
-                || taken.iter().any(|(known, values)| *known == name && *values != variable.values)
-            {
-                name = format!("{wanted}_{number}");
-                number += 1;
-            }
+            let name = numbered(wanted, |name| {
+                variable.hidden.contains(name)
+                    || taken.iter().any(|(known, values)| known == name && *values != variable.values)
+            });
             taken.push((name.clone(), &variable.values));
             own.push(name);
         }
         names.push(own);
     }
     names
+}
+
+/// A name, with a number if it is taken.
+fn numbered(name: String, is_taken: impl Fn(&str) -> bool) -> String {
+    let with_numbers = (2..).map(|number| format!("{name}_{number}"));
+    let mut free = with_numbers.skip_while(|name| is_taken(name));
+    if is_taken(&name) { free.next().unwrap_or_default() } else { name }
 }
 
 /// Names for a variable, the best first: of the attribute with its value, of the word before it, of the key attribute.
@@ -78,8 +82,7 @@ fn candidate_names(variable: &KeyVariable<'_>, usual: &impl Fn(&str) -> Option<S
             names.extend([name.clone(), format!("{name}_id")]);
         }
     }
-    let is_generic = ["pk", "sk"].iter().any(|name| variable.attribute.to_lowercase().ends_with(name));
-    if variable.prefix.is_none() && !is_generic && is_plain_name(variable.attribute) {
+    if variable.prefix.is_none() && !is_index_key(variable.attribute) && is_plain_name(variable.attribute) {
         names.push(variable.attribute.to_owned());
     }
     if key_form(variable.values.iter().map(String::as_str)).is_some() {
@@ -92,8 +95,8 @@ fn candidate_names(variable: &KeyVariable<'_>, usual: &impl Fn(&str) -> Option<S
 }
 
 fn group_variables<'g>(sample: &'g TableSample, group: &'g ItemGroup) -> Vec<Vec<KeyVariable<'g>>> {
-    let items: Vec<&Item> = group.members.iter().filter_map(|index| sample.items.get(*index)).collect();
-    let key_names: BTreeSet<&str> = sample.key.iter().map(|key| key.name.as_str()).collect();
+    let items: Vec<&Item> = sample.items_at(&group.members).collect();
+    let key_names: BTreeSet<&str> = sample.key_names().collect();
     let shapes = group.shapes.iter().zip(&sample.key);
     shapes.map(|(shape, key)| shape_variables(shape, &key.name, &items, &key_names)).collect()
 }
@@ -162,9 +165,9 @@ fn same_attribute(
             || values.iter().all(|value| value.len() > 3)
             || name.to_lowercase().contains(&prefix)
     };
-    let same = counts
-        .into_iter()
-        .filter(|(name, count)| !others.contains(name) && count * 10 >= items.len() * 9 && is_sure(name));
+    let same = counts.into_iter().filter(|(name, count)| {
+        !others.contains(name) && is_nearly_all(*count, items.len()) && is_sure(name)
+    });
     let best = same.max_by_key(|(name, count)| {
         let has_prefix =
             !prefix.is_empty() && name.to_lowercase().replace('_', "").contains(&prefix.replace('_', ""));
@@ -179,18 +182,12 @@ pub(super) fn entity_names(sample: &TableSample, groups: &[ItemGroup]) -> Vec<St
     for group in groups {
         let wanted = entity_name(sample, group);
         let partition = group.shapes.first().and_then(|shape| shape.constants().next()).and_then(snake);
-        let mut name = wanted.clone();
-        if names.contains(&name)
-            && let Some(partition) = partition.filter(|partition| *partition != name)
-        {
-            name = format!("{partition}_{wanted}");
-        }
-        let base = name.clone();
-        let mut number = 2;
-        while names.contains(&name) {
-            name = format!("{base}_{number}");
-            number += 1;
-        }
+        let is_taken = |name: &str| names.iter().any(|taken| taken == name);
+        let name = match partition.filter(|partition| *partition != wanted && is_taken(&wanted)) {
+            Some(partition) => format!("{partition}_{wanted}"),
+            None => wanted,
+        };
+        let name = numbered(name, is_taken);
         names.push(name);
     }
     names
@@ -202,7 +199,7 @@ fn entity_name(sample: &TableSample, group: &ItemGroup) -> String {
     }
     let words = |shape: &KeyShape| {
         let words: Vec<String> = shape.constants().filter_map(snake).collect();
-        let is_name = |word: &String| word.len() > 1 && !USUAL_WORDS.contains(&word.as_str());
+        let is_name = |word: &String| word.len() > 1 && !is_usual_word(word);
         words.into_iter().filter(is_name).collect::<Vec<_>>()
     };
     let of_shapes = group.shapes.iter().rev().map(words).find(|words| !words.is_empty());

@@ -50,13 +50,13 @@ struct RollupPlan<'e> {
 }
 
 /// The proposals for an entity.
-pub(super) fn proposals(entity: &InferredEntity, all: &[InferredEntity]) -> Vec<ProposedAggregate> {
+pub(super) fn proposals(entity: &InferredEntity, all: &[&InferredEntity]) -> Vec<ProposedAggregate> {
     let (name, upper) = (&entity.name, entity.name.to_uppercase());
     let mut plans = Vec::new();
     let day = day_of(entity, all);
     let by_day = |sort: &str| day.as_ref().map(|day| format!("{sort}#DAY#{{{day}:day}}"));
     let sort = format!("ROLLUP#{upper}");
-    let mut names: Vec<&str> = Vec::new();
+    let mut grouped = None;
     if let Some((partition, variables)) = partition_key(entity).or_else(|| partition_prefix(entity)) {
         let by = format!("{name}_by_{}", variables.join("_"));
         let about = format!("The {name} items of each {}", variables.join(" and "));
@@ -75,16 +75,10 @@ pub(super) fn proposals(entity: &InferredEntity, all: &[InferredEntity]) -> Vec<
         let daily = by_day(&sort).filter(|_| has_days);
         plans.extend(daily.map(|sort| plan(format!("{by}_and_day"), format!("{about}, by day"), sort, None)));
         if let [one] = variables.as_slice() {
-            names.push(one);
+            grouped = Some(*one);
         }
     }
-    let known = names.clone();
-    let is_new = |one: &&str| !known.contains(one) && entity.partition.0 != [*one];
-    names.extend(grouping_variables(entity).into_iter().filter(is_new));
-    let known = names.clone();
-    names.extend(references(entity, all).into_iter().filter(|one| !known.contains(one)));
-    let is_grouped = plans.first().is_some_and(|plan| plan.variables.len() == 1);
-    for variable in names.into_iter().skip(usize::from(is_grouped)) {
+    for variable in grouping_names(entity, all).into_iter().filter(|one| Some(*one) != grouped) {
         plans.push(RollupPlan {
             entity,
             name: format!("{name}_by_{variable}"),
@@ -103,6 +97,18 @@ pub(super) fn proposals(entity: &InferredEntity, all: &[InferredEntity]) -> Vec<
     plans.push(total("total", format!("All {name} items"), "ROLLUP#TOTAL".to_owned()));
     plans.extend(by_day("ROLLUP").map(|sort| total("by_day", format!("All {name} items, by day"), sort)));
     plans.iter().map(|plan| plan.proposal(all)).collect()
+}
+
+/// The variables and references that group items of an entity, each once.
+fn grouping_names<'e>(entity: &'e InferredEntity, all: &[&InferredEntity]) -> Vec<&'e str> {
+    let mut names = grouping_variables(entity);
+    names.retain(|one| entity.partition.0 != [*one]);
+    for reference in references(entity, all) {
+        if !names.contains(&reference) {
+            names.push(reference);
+        }
+    }
+    names
 }
 
 /// The partition key of a rollup for each partition, and its variables; `None` if partitions are not groups of these items.
@@ -124,7 +130,7 @@ fn partition_prefix(entity: &InferredEntity) -> Option<(String, Vec<&str>)> {
     let (_, variables) = entity.partition.0.split_last()?;
     let (prefix, _) = entity.key.first()?.1.rsplit_once('{')?;
     let prefix = prefix.trim_end_matches(|character: char| character != '}' && !character.is_alphanumeric());
-    let is_group = entity.prefixes * 10 <= entity.items * 9 && prefix.ends_with('}');
+    let is_group = are_groups(entity.prefixes, entity.items) && prefix.ends_with('}');
     (is_group && !variables.is_empty())
         .then(|| (prefix.to_owned(), variables.iter().map(String::as_str).collect()))
 }
@@ -135,9 +141,14 @@ fn grouping_variables(entity: &InferredEntity) -> Vec<&str> {
     let variables = entity.variables.iter().zip(&entity.values);
     let groups = variables.enumerate().filter(|(place, (name, values))| {
         let is_number = *place > 0 && numbers_items(entity, name, values);
-        values.len() * 10 <= entity.items * 9 && !is_time(name) && !is_number
+        are_groups(values.len(), entity.items) && !is_time(name) && !is_number
     });
     groups.map(|(_, (name, _))| name.as_str()).collect()
+}
+
+/// Whether this many different values are groups of items: some of them have several items.
+fn are_groups(different: usize, items: usize) -> bool {
+    different * 10 <= items * 9
 }
 
 /// Whether a variable that follows others only numbers the items of its prefix, as `{issue}` in `ISSUE#{owner}#{repo}#{issue}`.
@@ -148,7 +159,7 @@ fn numbers_items(entity: &InferredEntity, name: &str, values: &BTreeSet<String>)
 }
 
 /// The attributes that are variables of other entities' keys.
-fn references<'e>(entity: &'e InferredEntity, all: &[InferredEntity]) -> Vec<&'e str> {
+fn references<'e>(entity: &'e InferredEntity, all: &[&InferredEntity]) -> Vec<&'e str> {
     let is_variable =
         |name: &str| all.iter().any(|other| other.partition.0.iter().any(|variable| variable == name));
     let attributes = entity.attributes.iter();
@@ -160,7 +171,7 @@ fn references<'e>(entity: &'e InferredEntity, all: &[InferredEntity]) -> Vec<&'e
 
 /// The time that decides the day of an item: a time of its own before an id of its own. An id in the key of another item, or in the
 /// key of the partition, has the time of the other item.
-fn day_of(entity: &InferredEntity, all: &[InferredEntity]) -> Option<String> {
+fn day_of(entity: &InferredEntity, all: &[&InferredEntity]) -> Option<String> {
     let is_changing = |name: &str| CHANGING_NAMES.iter().any(|part| name.to_lowercase().contains(part));
     let attributes = entity.attributes.iter().filter(|attribute| attribute.is_complete);
     let attributes = attributes.filter_map(|attribute| Some((attribute.name.as_str(), attribute.time?)));
@@ -186,7 +197,7 @@ fn is_named_after(entity: &InferredEntity, name: &str) -> bool {
 
 /// Whether an id with a time is the item's own: it has the entity's name, or it is in no other entity's key, and not in that of the
 /// partition.
-fn is_own_id(entity: &InferredEntity, name: &str, all: &[InferredEntity]) -> bool {
+fn is_own_id(entity: &InferredEntity, name: &str, all: &[&InferredEntity]) -> bool {
     let in_partition = entity.partition.0.iter().any(|variable| variable == name);
     let is_of_others = all.iter().filter(|other| other.name != entity.name).any(|other| {
         other.variables.iter().any(|variable| variable == name)
@@ -197,7 +208,7 @@ fn is_own_id(entity: &InferredEntity, name: &str, all: &[InferredEntity]) -> boo
 }
 
 impl RollupPlan<'_> {
-    fn proposal(&self, all: &[InferredEntity]) -> ProposedAggregate {
+    fn proposal(&self, all: &[&InferredEntity]) -> ProposedAggregate {
         let Self { entity, name, about, partition, sort, .. } = self;
         let measures: String =
             measures(entity).into_iter().map(|(measure, value)| format!("{measure} = {value}\n")).collect();

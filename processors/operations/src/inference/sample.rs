@@ -6,7 +6,7 @@ use afterwrite::record::{AttributeValue, Item};
 use afterwrite::table::KeyType;
 use afterwrite::{Error, ErrorKind, Result};
 
-use super::kind_words::names_kind;
+use super::kind_words::{folded, names_kind};
 use super::texts::text_of;
 
 /// Pairs of names that partition and sort keys usually have, in lower case.
@@ -57,8 +57,18 @@ impl TableSample {
     /// A sentence about a key that is a guess.
     #[must_use]
     pub fn key_guess(&self) -> String {
-        let names: Vec<&str> = self.key.iter().map(|key| key.name.as_str()).collect();
+        let names: Vec<&str> = self.key_names().collect();
         format!("guessed: the key attributes are {}; --key NAME[,NAME] states them", names.join(", "))
+    }
+
+    /// The names of the key attributes.
+    pub(super) fn key_names(&self) -> impl Iterator<Item = &str> {
+        self.key.iter().map(|key| key.name.as_str())
+    }
+
+    /// The items with these indexes.
+    pub(super) fn items_at(&self, members: &[usize]) -> impl Iterator<Item = &Item> {
+        members.iter().filter_map(|index| self.items.get(*index))
     }
 }
 
@@ -77,7 +87,7 @@ pub fn infer_key(items: &[Item]) -> Result<Vec<KeyAttribute>> {
     let candidates = candidates(items);
     let usual = USUAL_KEYS.iter().find_map(|(partition, sort)| {
         let named =
-            |name: &str| candidates.iter().find(|key| plain(&key.name).ends_with(&plain(name))).cloned();
+            |name: &str| candidates.iter().find(|key| folded(&key.name).ends_with(&folded(name))).cloned();
         Some(vec![named(partition)?, named(sort)?])
     });
     let found = usual.or_else(|| guesses(&candidates).find(|key| identifies(items, key)));
@@ -106,13 +116,11 @@ pub fn named_key(items: &[Item], names: &[String]) -> Result<Vec<KeyAttribute>> 
             return Ok(KeyAttribute { name: name.clone(), key_type: KeyType::Text });
         }
         known.ok_or_else(|| {
-            let lacks = |item: &Item| item.get(name.as_str()).and_then(key_type).is_none();
-            let lacking = items.iter().position(lacks).map(|index| (index + 1).to_string());
             let error =
                 Error::new(ErrorKind::Configuration, "not every item has this key attribute with one type")
                     .with("attribute", name.clone());
-            match lacking {
-                Some(number) => error.with("first item without it", number),
+            match first_without(items, name) {
+                Some(number) => error.with("first item without it", number.to_string()),
                 None => error,
             }
             .hint("Name the partition key and the sort key of the table: --key PARTITION[,SORT]")
@@ -135,9 +143,17 @@ fn stray_item(items: &[Item]) -> Option<StrayItem<'_>> {
         *counts.entry(name).or_default() += usize::from(key_type(value).is_some());
     }
     counts.retain(|_, count| *count < items.len() && *count * 20 >= items.len() * 19);
-    let attribute = counts.into_keys().min_by_key(|name| (id_rank(name).is_none(), id_rank(name)))?;
-    let lacks = |item: &Item| item.get(attribute).and_then(key_type).is_none();
-    Some(StrayItem { number: items.iter().position(lacks)? + 1, attribute })
+    let attribute = counts.into_keys().min_by_key(|name| {
+        let rank = id_rank(name);
+        (rank.is_none(), rank)
+    })?;
+    Some(StrayItem { number: first_without(items, attribute)?, attribute })
+}
+
+/// The number, from 1, of the first item that lacks this attribute, or has it with a type that keys cannot have.
+fn first_without(items: &[Item], name: &str) -> Option<usize> {
+    let lacks = |item: &Item| item.get(name).and_then(key_type).is_none();
+    items.iter().position(lacks).map(|index| index + 1)
 }
 
 /// Keys of one and of two attributes, the most usual first.
@@ -164,21 +180,15 @@ fn guesses(candidates: &[KeyAttribute]) -> impl Iterator<Item = Vec<KeyAttribute
     one_id.into_iter().chain(of_ids).chain(of_others).chain(one_of_all).chain(of_all)
 }
 
-/// A name in lower case, letters and digits only.
-fn plain(name: &str) -> String {
-    let plain = name.chars().filter(char::is_ascii_alphanumeric);
-    plain.map(|character| character.to_ascii_lowercase()).collect()
-}
-
 fn id_rank(name: &str) -> Option<(usize, usize)> {
-    let plain = plain(name);
+    let plain = folded(name);
     let usual = USUAL_IDS.iter().position(|usual| *usual == plain);
     let is_id = plain.ends_with("id") || plain.ends_with("email");
     usual.or(is_id.then_some(USUAL_IDS.len())).map(|rank| (rank, name.len()))
 }
 
 fn second_rank(name: &str) -> Option<(usize, usize)> {
-    let plain = plain(name);
+    let plain = folded(name);
     let usual = USUAL_SECONDS.iter().position(|usual| *usual == plain);
     let place = match (plain == "sk", plain.ends_with("id"), usual, is_time_name(name)) {
         (true, ..) => 0,
@@ -192,7 +202,7 @@ fn second_rank(name: &str) -> Option<(usize, usize)> {
 
 /// Whether an attribute of this name is a time.
 fn is_time_name(name: &str) -> bool {
-    let plain = plain(name);
+    let plain = folded(name);
     let is_usual = USUAL_SECONDS.iter().skip(1).any(|usual| *usual == plain);
     is_usual
         || name.ends_with("At")

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::evidence::{FeatureCounts, ItemFeatures};
+use super::evidence::{FeatureCounts, ItemFeatures, is_nearly_all};
 use super::texts::{WordStyle, time_length, word_style};
 use super::vocabulary::KindVocabulary;
 
@@ -43,7 +43,7 @@ impl SeparatorSearch<'_> {
     fn usual(&self, separator: char) -> usize {
         let with = self.texts.iter().filter(|text| text.contains(separator)).count();
         let heads = self.texts.iter().filter_map(|text| text.split_once(separator));
-        let plain = heads.filter(|(head, _)| word_style(head).is_some() || (time_length(head) > 0)).count();
+        let plain = heads.filter(|(head, _)| word_style(head).is_some() || time_length(head) > 0).count();
         if with * 2 > self.texts.len() { with } else { plain }
     }
 
@@ -90,6 +90,6 @@ impl SeparatorSearch<'_> {
         let kinds =
             heads.iter().enumerate().filter(|(place, (head, members))| is_kind(*place, head, members));
         let of_kinds: usize = kinds.map(|(_, (_, members))| members.len()).sum();
-        of_kinds > 0 && of_kinds * 10 >= covered * 9
+        of_kinds > 0 && is_nearly_all(of_kinds, covered)
     }
 }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use afterwrite::record::Item;
 
 use super::attribute_names::{is_index_key, is_type_name};
-use super::evidence::{FeatureCounts, ItemFeatures};
+use super::evidence::{FeatureCounts, ItemFeatures, is_nearly_all};
 use super::texts::{WordStyle, segments, text_of, word_style};
 use super::vocabulary::KindVocabulary;
 
@@ -28,14 +28,19 @@ const MOST_SEGMENTS: usize = 12;
 const MOST_WORDS: usize = 24;
 
 /// A word that does not name a kind is constant if so many items in so many partitions have it.
-const ENOUGH_ITEMS: usize = 5;
+pub(super) const ENOUGH_ITEMS: usize = 5;
 const ENOUGH_PARTITIONS: usize = 3;
 
 /// Words that name an item of its partition, in lower case.
-pub(super) const USUAL_WORDS: [&str; 16] = [
+const USUAL_WORDS: [&str; 16] = [
     "metadata", "meta", "profile", "info", "details", "detail", "config", "settings", "summary", "header",
     "state", "root", "self", "stats", "data", "main",
 ];
+
+/// Whether a word usually names an item of its partition.
+pub(super) fn is_usual_word(word: &str) -> bool {
+    USUAL_WORDS.contains(&word.to_lowercase().as_str())
+}
 
 /// A segment of a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,7 +131,7 @@ pub(super) type ShapeMembers = (KeyShape, Vec<usize>);
 pub(super) struct KeyTexts<'s> {
     pub(super) items: &'s [Item],
     /// The names of the table's key attributes.
-    pub(super) key_names: &'s [String],
+    pub(super) key_names: &'s [&'s str],
     /// Words that are whole values of other attributes.
     pub(super) values: &'s BTreeSet<&'s str>,
     /// For each item, its key.
@@ -255,38 +260,33 @@ impl<'k> ShapeSearch<'k, '_> {
         constants.map(|(segment, _)| *segment).collect()
     }
 
-    /// The words whose items are another kind than those of every other word of the place. Words that name kinds of items need less evidence
-    /// against them: any difference.
+    /// The words whose items are another kind than those of every other word of the place. Any difference distinguishes them from a word that
+    /// names a kind of items; from other words, they must differ as two kinds do.
     fn kinds(&self, by_segment: &BTreeMap<&'k str, Vec<usize>>) -> BTreeSet<&'k str> {
         let words = by_segment.iter().filter(|(segment, _)| word_style(segment).is_some());
         let words: Vec<(&&str, &Vec<usize>)> = words.collect();
         if words.len() < 2 || words.len() > MOST_WORDS {
             return BTreeSet::new();
         }
-        // Words of few items are compared together.
-        let (mut frequent, mut named, mut rare) =
-            (Vec::new(), FeatureCounts::default(), FeatureCounts::default());
+        // Words of few items are compared together: those that name kinds of items, and the others.
+        let [mut named, mut rare] = [true, false].map(WordFeatures::of_several);
+        let mut frequent = Vec::new();
         for (segment, members) in words {
-            let counts = self.keys.features.counts(members);
-            match (self.is_enough(members), self.keys.vocabulary.names(segment)) {
-                (true, _) => frequent.push((*segment, counts)),
-                (false, true) => named.add(&counts),
-                (false, false) => rare.add(&counts),
+            let (counts, is_named) =
+                (self.keys.features.counts(members), self.keys.vocabulary.names(segment));
+            match (self.is_enough(members), is_named) {
+                (true, _) => frequent.push(WordFeatures { word: Some(*segment), is_named, counts }),
+                (false, true) => named.counts.add(&counts),
+                (false, false) => rare.counts.add(&counts),
             }
         }
-        let differs = |segment: &str, counts: &FeatureCounts| {
-            let mut others = frequent.iter().filter(|(other, _)| *other != segment);
-            others.all(|(other, others)| match self.keys.vocabulary.names(other) {
-                true => counts.differs_from(others),
-                false => counts.is_another_kind_than(others),
-            }) && (named.items == 0 || counts.differs_from(&named))
-                && (rare.items == 0 || counts.is_another_kind_than(&rare))
+        let together = [named, rare];
+        let is_kind = |own: &&WordFeatures<'_>| {
+            let others = frequent.iter().filter(|other| other.word != own.word);
+            let together = together.iter().filter(|words| !words.counts.is_empty());
+            others.chain(together).all(|other| own.differs_from(other))
         };
-        frequent
-            .iter()
-            .filter(|(segment, counts)| differs(segment, counts))
-            .map(|(segment, _)| *segment)
-            .collect()
+        frequent.iter().filter(is_kind).filter_map(|own| own.word).collect()
     }
 
     fn is_enough(&self, members: &[usize]) -> bool {
@@ -305,15 +305,16 @@ impl<'k> ShapeSearch<'k, '_> {
         place: SegmentPlace,
         group: &SegmentGroup<'_>,
     ) -> bool {
-        let is_usual = USUAL_WORDS.contains(&segment.to_lowercase().as_str());
+        let is_usual = is_usual_word(segment);
         let is_named = self.keys.vocabulary.names(segment);
         let is_alone = group.all == 1 && self.is_enough(members);
         let is_kind = is_named || group.kinds.contains(segment);
         let may_be = match place {
             SegmentPlace::Start => is_kind || is_alone || (is_usual && !self.have_more(members, 0)),
             SegmentPlace::AfterConstant(nearest) => {
-                let (is_upper, is_same_style) = (style == WordStyle::Upper, nearest == Some(style));
-                let is_name = (is_same_style && (is_named || is_upper)) || (is_named && is_upper);
+                // A name has two of these signs.
+                let signs = [is_named, style == WordStyle::Upper, nearest == Some(style)];
+                let is_name = signs.into_iter().filter(|is_present| *is_present).count() >= 2;
                 is_usual || (is_alone && is_name)
             }
             SegmentPlace::AfterVariable(nearest) => {
@@ -331,14 +332,12 @@ impl<'k> ShapeSearch<'k, '_> {
             members.iter().take(50).filter_map(|item| self.keys.items.get(*item)).collect();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for (name, value) in items.iter().flat_map(|item| item.iter()) {
-            let is_own = is_type_name(name)
-                || is_index_key(name)
-                || self.keys.key_names.iter().any(|key| **key == **name);
+            let is_own = is_type_name(name) || is_index_key(name) || self.keys.key_names.contains(&&**name);
             if !is_own && text_of(value).is_some_and(|text| text == segment) {
                 *counts.entry(name).or_default() += 1;
             }
         }
-        counts.values().any(|count| count * 10 >= items.len() * 9)
+        counts.values().any(|count| is_nearly_all(*count, items.len()))
     }
 }
 
@@ -350,4 +349,28 @@ struct SegmentGroup<'k> {
     all: usize,
     /// Words whose items are another kind than those of the other words.
     kinds: BTreeSet<&'k str>,
+}
+
+/// The features of the items that have a word in one place.
+struct WordFeatures<'k> {
+    /// `None` for several words together.
+    word: Option<&'k str>,
+    /// Whether the word names a kind of items.
+    is_named: bool,
+    counts: FeatureCounts,
+}
+
+impl WordFeatures<'_> {
+    /// The features of several words of few items; all or none of them name kinds of items.
+    fn of_several(is_named: bool) -> Self {
+        Self { word: None, is_named, counts: FeatureCounts::default() }
+    }
+
+    /// Whether the items are another kind than those of another word.
+    fn differs_from(&self, other: &Self) -> bool {
+        match other.is_named {
+            true => self.counts.differs_from(&other.counts),
+            false => self.counts.is_another_kind_than(&other.counts),
+        }
+    }
 }

@@ -81,7 +81,7 @@ pub(super) struct StateTexts {
 impl StateTexts {
     /// The words of a sample.
     pub(super) fn of(sample: &TableSample) -> Self {
-        let key_names: BTreeSet<&str> = sample.key.iter().map(|key| key.name.as_str()).collect();
+        let key_names: BTreeSet<&str> = sample.key_names().collect();
         let of_indexes = sample.indexes.iter().flat_map(|index| &index.keys).map(String::as_str);
         let copies: BTreeSet<&str> = of_indexes.filter(|name| !key_names.contains(name)).collect();
         let is_copy = |name: &str| copies.contains(name) || (is_index_key(name) && !key_names.contains(name));

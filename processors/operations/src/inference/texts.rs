@@ -101,8 +101,12 @@ pub(super) fn snake(text: &str) -> Option<String> {
 
 /// Whether a name can be a variable of a template.
 pub(super) fn is_plain_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.chars().all(|character| character.is_ascii_alphanumeric() || "_-".contains(character))
+    !name.is_empty() && name.chars().all(is_plain_character)
+}
+
+/// Whether names of a model can have a character.
+pub(super) fn is_plain_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "_-".contains(character)
 }
 
 #[cfg(test)]

@@ -58,21 +58,25 @@ fn add(words: &mut BTreeSet<String>, name: &str) {
     let Some(name) = snake(name) else { return };
     let parts: Vec<&str> = name.split('_').collect();
     for count in 1..=parts.len() {
-        let beginning = parts.iter().take(count);
-        words.insert(singular(&beginning.clone().copied().collect::<String>()));
+        let beginning = parts.iter().copied().take(count);
+        words.insert(singular(&beginning.clone().collect::<String>()));
         if count > 1 {
-            words.insert(beginning.filter_map(|part| part.chars().next()).collect());
+            words.insert(initials(beginning));
         }
     }
 }
 
-/// Adds a type and its initials. Its beginning names no kind: `Jane` of `JaneDoe`.
+/// Adds a type and its initials. The beginning of a type may be a value: `Jane` of `JaneDoe`.
 fn add_type(words: &mut BTreeSet<String>, name: &str) {
     let Some(name) = snake(name) else { return };
     words.insert(singular(&folded(&name)));
     if name.contains('_') {
-        words.insert(name.split('_').filter_map(|part| part.chars().next()).collect());
+        words.insert(initials(name.split('_')));
     }
+}
+
+fn initials<'p>(parts: impl Iterator<Item = &'p str>) -> String {
+    parts.filter_map(|part| part.chars().next()).collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use super::groups::{ItemGroup, groups};
 use super::proposals::proposals;
 use super::sample::{KeyAttribute, TableSample};
 use super::shapes::KeyShape;
-use super::texts::text_of;
+use super::texts::{is_plain_character, is_plain_name, text_of};
+use super::vocabulary::KindVocabulary;
 
 /// Beginning of a line that is part of a proposal.
 const PROPOSED: &str = "#";
@@ -40,20 +41,20 @@ impl InferredModel {
     /// Infers the model of a table.
     #[must_use]
     pub fn of(sample: &TableSample) -> Self {
-        let groups = groups(sample);
-        let entities = entities(sample, &groups);
-        let mut toml = heading(sample, None);
-        let (mut accepted, mut refused) = accepted_entities(&mut toml, &entities, sample.items.len());
+        let vocabulary = KindVocabulary::of(sample);
+        let groups = groups(sample, &vocabulary);
+        let entities = entities(sample, &groups, &vocabulary);
+        let mut sections = EntitySections::of(sample, &entities, None);
         for separator in free_separators(sample, &groups) {
-            if refused.is_empty() {
+            if sections.refused.is_empty() {
                 break;
             }
-            let mut separated = heading(sample, Some(separator));
-            let found = accepted_entities(&mut separated, &entities, sample.items.len());
-            if found.1.len() < refused.len() {
-                (toml, (accepted, refused)) = (separated, found);
+            let separated = EntitySections::of(sample, &entities, Some(separator));
+            if separated.refused.len() < sections.refused.len() {
+                sections = separated;
             }
         }
+        let EntitySections { mut toml, accepted, refused } = sections;
         let left_out: Vec<String> = refused.iter().map(left_out_sentence).collect();
         for sentence in &left_out {
             let _ = write!(toml, "\n# {sentence}\n");
@@ -80,7 +81,7 @@ const PROPOSALS_HEADING: &str = "
 ";
 
 /// Appends the proposals with which the model loads, as comments. Returns their number.
-fn append_proposals(toml: &mut String, accepted: &[InferredEntity]) -> usize {
+fn append_proposals(toml: &mut String, accepted: &[&InferredEntity]) -> usize {
     let (mut text, mut count) = (toml.clone(), 0);
     for proposal in accepted.iter().flat_map(|entity| proposals(entity, accepted)) {
         if count >= MOST_PROPOSALS {
@@ -119,7 +120,7 @@ fn free_separators(sample: &TableSample, groups: &[ItemGroup]) -> Vec<char> {
         }
     }
     let is_free = |(group, shape, key): (&ItemGroup, &KeyShape, &KeyAttribute), separator: char| {
-        let items = group.members.iter().filter_map(|index| sample.items.get(*index));
+        let items = sample.items_at(&group.members);
         let mut texts = items.filter_map(|item| item.get(&*key.name).and_then(text_of));
         texts.all(|text| shape.values(&text).iter().all(|value| !value.contains(separator)))
     };
@@ -133,7 +134,7 @@ fn heading(sample: &TableSample, separator: Option<char>) -> String {
         sample.items.len(),
         json!(model_name(&sample.table))
     );
-    let names: Vec<String> = sample.key.iter().map(|key| json!(key.name).to_string()).collect();
+    let names: Vec<String> = sample.key_names().map(|name| json!(name).to_string()).collect();
     let _ = write!(toml, "[tables.{}]\nkey = [{}]\n", key_name(&sample.table), names.join(", "));
     if sample.has_guessed_key {
         let _ = writeln!(toml, "# {}", sample.key_guess());
@@ -155,54 +156,58 @@ fn heading(sample: &TableSample, separator: Option<char>) -> String {
 
 /// A model's name from a table's.
 fn model_name(table: &str) -> String {
-    let plain = |character: char| match character.is_ascii_alphanumeric() || "_-".contains(character) {
-        true => character,
-        false => '-',
-    };
-    table.chars().map(plain).collect()
+    table.replace(|character: char| !is_plain_character(character), "-")
 }
 
 /// A key of TOML, in quotation marks where it needs them.
 fn key_name(name: &str) -> String {
-    let is_bare = !name.is_empty() && model_name(name) == name;
-    if is_bare { name.to_owned() } else { json!(name).to_string() }
+    if is_plain_name(name) { name.to_owned() } else { json!(name).to_string() }
 }
 
-/// An entity that the loader refuses, and why.
-type RefusedEntity = (InferredEntity, String);
+/// An entity that is left out, and why.
+type RefusedEntity<'e> = (&'e InferredEntity, String);
 
-/// Appends the entities with which the model loads. Those with most items come first.
-fn accepted_entities(
-    toml: &mut String,
-    entities: &[InferredEntity],
-    items: usize,
-) -> (Vec<InferredEntity>, Vec<RefusedEntity>) {
-    let (mut accepted, mut refused) = (Vec::new(), Vec::new());
-    for entity in entities {
-        if entity.is_rare {
-            refused.push((entity.clone(), rare_kind(entity, items)));
-            continue;
-        }
-        // Times that the loader does not take are read by their forms.
-        let loaded = with_section(toml, entity, true).or_else(|_| with_section(toml, entity, false));
-        match loaded {
-            Ok(with) => {
-                *toml = with;
-                accepted.push(entity.clone());
+/// The model of the entities with which it loads.
+struct EntitySections<'e> {
+    toml: String,
+    accepted: Vec<&'e InferredEntity>,
+    refused: Vec<RefusedEntity<'e>>,
+}
+
+impl<'e> EntitySections<'e> {
+    /// The sections of these entities, in a table with this separator.
+    fn of(sample: &TableSample, entities: &'e [InferredEntity], separator: Option<char>) -> Self {
+        let (mut toml, mut accepted, mut refused) = (heading(sample, separator), Vec::new(), Vec::new());
+        for entity in entities {
+            match loaded(&toml, entity, sample.items.len()) {
+                Ok(with) => {
+                    toml = with;
+                    accepted.push(entity);
+                }
+                Err(problem) => refused.push((entity, problem)),
             }
-            Err(problem) => refused.push((entity.clone(), problem)),
         }
+        Self { toml, accepted, refused }
     }
-    (accepted, refused)
+}
+
+/// The model with one more entity.
+///
+/// # Errors
+/// Why the entity is left out.
+fn loaded(toml: &str, entity: &InferredEntity, items: usize) -> Result<String, String> {
+    if entity.is_rare {
+        return Err(rare_kind(entity, items));
+    }
+    // Times that the loader does not take are read by their forms.
+    with_section(toml, entity, true).or_else(|_| with_section(toml, entity, false))
 }
 
 /// A sentence about items that are left out. It names them by the constants of their keys.
-fn left_out_sentence((entity, problem): &RefusedEntity) -> String {
+fn left_out_sentence((entity, problem): &RefusedEntity<'_>) -> String {
     let words: Vec<String> = entity.constants.iter().map(|word| format!("`{word}`")).collect();
-    let kind = match words.is_empty() {
-        true => String::new(),
-        false => format!(" with {} in the key", words.join(", ")),
-    };
+    let kind =
+        if words.is_empty() { String::new() } else { format!(" with {} in the key", words.join(", ")) };
     match entity.items {
         1 => format!("1 item{kind} is left out: {problem}"),
         several => format!("{several} items{kind} are left out: {problem}"),
@@ -217,7 +222,7 @@ fn rare_kind(entity: &InferredEntity, items: usize) -> String {
     )
 }
 
-/// The model with one more entity.
+/// The model with the section of an entity.
 ///
 /// # Errors
 /// The first error of the model.

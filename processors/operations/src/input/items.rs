@@ -17,9 +17,9 @@ const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// The output of a scan.
 #[derive(Deserialize)]
-struct ScanOutput {
-    #[serde(rename = "Items")]
-    items: Vec<Box<RawValue>>,
+struct ScanOutput<'v> {
+    #[serde(rename = "Items", borrow)]
+    items: Vec<&'v RawValue>,
 }
 
 /// A record of an incremental export.
@@ -47,7 +47,6 @@ pub(super) fn read_items(mut content: impl BufRead, most: usize) -> Result<Vec<I
     let content = LineCounter { content, line: Rc::clone(&line), is_ended: false };
     for value in serde_json::Deserializer::from_reader(content).into_iter::<Box<RawValue>>() {
         let value = value.map_err(|error| not_json(&error))?;
-        let first_line = line.get() - value.get().matches('\n').count();
         if serde_json::from_str::<IncrementalRecord>(value.get()).is_ok() {
             return Err(Error::new(
                 ErrorKind::Configuration,
@@ -56,19 +55,23 @@ pub(super) fn read_items(mut content: impl BufRead, most: usize) -> Result<Vec<I
             .hint("Name a full export, the output of `aws dynamodb scan`, or JSON lines with an item each"));
         }
         let mut rest = value.get();
-        let mut at = first_line;
-        for json in items_of(&value) {
+        let mut item_line = line.get() - line_breaks(rest);
+        for json in items_of(&value).into_iter().map(RawValue::get) {
             if items.len() == most {
                 return Ok(items);
             }
-            let (before, after) = rest.split_once(json.get()).unwrap_or_default();
-            at += before.matches('\n').count();
-            items.push(item(json.get()).map_err(|error| error.with("line", at.to_string()))?);
-            at += json.get().matches('\n').count();
+            let (before, after) = rest.split_once(json).unwrap_or_default();
+            item_line += line_breaks(before);
+            items.push(item(json).map_err(|error| error.with("line", item_line.to_string()))?);
+            item_line += line_breaks(json);
             rest = after;
         }
     }
     Ok(items)
+}
+
+fn line_breaks(text: &str) -> usize {
+    text.matches('\n').count()
 }
 
 /// Counts the lines that are read, byte by byte as the deserializer reads them.
@@ -94,7 +97,7 @@ impl<R: BufRead> Read for LineCounter<R> {
 /// The item in a JSON text.
 ///
 /// # Errors
-/// `Configuration` if it is another text; the error has no value of it.
+/// `Configuration` if the text is not an item. The error has no values of the text.
 fn item(json: &str) -> Result<Item> {
     let not_an_item = || Error::new(ErrorKind::Configuration, "a JSON value of the input is not an item");
     let parsed = ItemJson::parse(json).ok_or_else(|| {
@@ -108,7 +111,7 @@ fn item(json: &str) -> Result<Item> {
     })
 }
 
-/// The error of a content that cannot be read to its end.
+/// The error of an input that cannot be read to its end.
 fn unreadable(kind: io::ErrorKind, cause: &impl ToString) -> Error {
     if kind == io::ErrorKind::UnexpectedEof {
         return Error::new(
@@ -133,10 +136,11 @@ fn not_json(error: &serde_json::Error) -> Error {
 }
 
 /// The items in a JSON value; the value itself if it has no list of items.
-fn items_of(value: &RawValue) -> Vec<Box<RawValue>> {
-    let list = serde_json::from_str::<Vec<Box<RawValue>>>(value.get());
-    let list = list.or_else(|_| serde_json::from_str::<ScanOutput>(value.get()).map(|output| output.items));
-    list.unwrap_or_else(|_| vec![value.to_owned()])
+fn items_of(value: &RawValue) -> Vec<&RawValue> {
+    let list = serde_json::from_str::<Vec<&RawValue>>(value.get());
+    let list =
+        list.or_else(|_| serde_json::from_str::<ScanOutput<'_>>(value.get()).map(|output| output.items));
+    list.unwrap_or_else(|_| vec![value])
 }
 
 #[cfg(test)]

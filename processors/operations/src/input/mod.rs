@@ -24,6 +24,6 @@ mod reader;
 mod texts;
 
 pub use self::location::RecordInput;
-pub use self::object::{EXPORT_SUMMARY, InputObject, OpenedInput};
+pub use self::object::{InputObject, OpenedInput};
 pub use self::range::TimeRange;
 pub use self::reader::{RecordReader, RejectedText};

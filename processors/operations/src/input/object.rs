@@ -8,7 +8,7 @@ use std::sync::Arc;
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{Bucket, ListedObject};
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_bulk::export::FILES;
+use afterwrite_bulk::export::{FILES, SUMMARY, is_manifest};
 use flate2::bufread::MultiGzDecoder;
 use futures::TryStreamExt as _;
 use serde::Deserialize;
@@ -16,9 +16,6 @@ use serde::Deserialize;
 use super::items::read_items;
 use super::range::TimeRange;
 use super::reader::RecordReader;
-
-/// The name of the summary of a table export.
-pub const EXPORT_SUMMARY: &str = "manifest-summary.json";
 
 /// A data file, as the manifest of a table export lists it.
 #[derive(Deserialize)]
@@ -107,6 +104,12 @@ impl<B: Bucket> InputObject<B> {
         }
     }
 
+    /// Its name without the folders.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        self.name().rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
+    }
+
     /// Its size in bytes; 0 for standard input.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -154,7 +157,7 @@ impl<B: Bucket> InputObject<B> {
     /// # Errors
     /// As [`InputObject::open`].
     pub async fn exported_table(&self) -> Result<Option<String>> {
-        if !self.name().ends_with(EXPORT_SUMMARY) {
+        if !self.name().ends_with(SUMMARY) {
             return Ok(None);
         }
         let summary: Option<ExportSummary> = serde_json::from_reader(self.content().await?).ok();
@@ -163,26 +166,23 @@ impl<B: Bucket> InputObject<B> {
         Ok(name.map(|name| name.split('/').next().unwrap_or_default().to_owned()))
     }
 
-    /// The names of the data files that the manifest of a table export lists; `None` if this is not such a manifest.
+    /// The names of the data files that the manifest of a table export lists; empty if this is not such a manifest.
     ///
     /// # Errors
     /// As [`InputObject::open`].
-    pub async fn exported_files(&self) -> Result<Option<Vec<String>>> {
+    pub async fn exported_files(&self) -> Result<Vec<String>> {
         if !self.name().ends_with(FILES) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let listed = serde_json::Deserializer::from_reader(self.content().await?).into_iter::<ListedFile>();
         let file_name = |key: String| key.rsplit('/').next().unwrap_or_default().to_owned();
-        Ok(Some(listed.map_while(|file| file.ok().map(|file| file_name(file.key))).collect()))
+        Ok(listed.map_while(|file| file.ok().map(|file| file_name(file.key))).collect())
     }
 
     /// Whether it describes a table export, and has no items.
     #[must_use]
     pub fn is_manifest(&self) -> bool {
-        let name = self.name();
-        let file = name.rsplit(['/', '\\']).next().unwrap_or(&name);
-        // Next to each manifest are its checksums: `manifest-summary.json.md5`, `manifest-summary.checksum`.
-        file.starts_with("manifest-summary.") || file.starts_with("manifest-files.")
+        is_manifest(&self.file_name())
     }
 
     /// Its items, at most this many: JSON lines of a table export or of plain items, the output of a scan, or a list.

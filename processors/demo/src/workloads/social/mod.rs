@@ -10,7 +10,9 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use self::items::{NetworkPhoto, TABLE, comment, follow, follow_key, like, like_key, user, user_key};
-use super::tools::{CHART_ROWS, LANES, LaneWriter, chance, moment, play, share, short_id, single_table};
+use super::tools::{
+    CHART_ROWS, LANES, LaneWriter, ROUNDS, chance, moment, play, share, short_id, single_table,
+};
 use crate::chart::{Chart, cells};
 use crate::item::{SdkItem, with};
 use crate::rollups::{RollupSet, number};
@@ -28,9 +30,6 @@ pub(super) const WORKLOAD: Workload = Workload {
     recount: recount::recount,
     charts: |_, rollups| vec![photos(rollups), users(rollups)],
 };
-
-/// The rounds in which photos are posted.
-const ROUNDS: usize = 5;
 
 fn script(mut random: Rng, size: u64, now: Timestamp) -> Script {
     let users: Vec<Vec<String>> = (0..LANES)
