@@ -4,37 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::models::{ATTEMPTS, put_project};
 use crate::world::EdgeWorld;
 
-const DRAFTS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.project]
-key = { PK = "ADMIN#{admin_id}", SK = "PROJECT#{project_id}" }
-[entities.attempt]
-key = { PK = "CANDIDATE#{candidate_id}", SK = "ATTEMPT#{attempt_id}" }
-attributes = { project_id = "S", status = "S" }
-[lookups.owner]
-of = "project"
-index = "GSI1"
-key = { GSI1PK = "PROJECT#{project_id}" }
-gives = ["admin_id"]
-[rollups.admin]
-key = { PK = "ADMIN#{admin_id}", SK = "ROLLUP" }
-[[aggregates]]
-name = "attempts"
-of = "attempt"
-lookup = "owner"
-when = { status = ["DONE"], project_id = [{ exists = true }] }
-into = "admin"
-measures = { attempts = "count" }
-"##;
+/// Attempts that count only when they are done.
+fn drafts() -> String {
+    let when = "when = { status = [\"DONE\"], project_id = [{ exists = true }] }\ninto = \"admin\"";
+    ATTEMPTS.replace("into = \"admin\"", when)
+}
 
 async fn counted(attributes: Value) -> (BTreeMap<String, String>, Option<i64>) {
-    let mut world = EdgeWorld::new(DRAFTS);
-    world.put("ADMIN#a1", "PROJECT#p1", json!({ "GSI1PK": { "S": "PROJECT#p1" } }));
+    let mut world = EdgeWorld::new(&drafts());
+    put_project(&mut world, "p1");
     world.put("CANDIDATE#c1", "ATTEMPT#t1", attributes);
     let delivery = world.deliver().await;
     (delivery.failures, world.measure("ADMIN#a1", "ROLLUP", "attempts"))
@@ -107,7 +88,7 @@ measures = { reviews = "count" }
 #[tokio::test]
 async fn an_item_that_lacks_the_input_of_one_of_two_lookups_is_parked() {
     let mut world = EdgeWorld::new(REVIEWS);
-    world.put("ADMIN#a1", "PROJECT#p1", json!({ "GSI1PK": { "S": "PROJECT#p1" } }));
+    put_project(&mut world, "p1");
     world.put("CANDIDATE#c1", "REVIEW#r1", json!({ "project_id": { "S": "p1" } }));
     world.stream();
     // The project is not in the batch: its lookup has no result, because none is made.

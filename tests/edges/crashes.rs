@@ -1,19 +1,14 @@
 //! Crashes between the commit of an item and the refresh of the mirrors that it made stale.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use afterwrite::Error;
-use afterwrite::effect::{ItemKey, Write};
+use afterwrite::effect::Write;
 use afterwrite::record::Timestamp;
-use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
-};
-use afterwrite_memory::MemoryTables;
 use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
+use crate::observed::{ObservedTables, WriteFate};
 use crate::world::{EdgeWorld, TABLE, aggregator_over};
 
 /// The number of books of a shop, shown on the shop. A book moves to another shop.
@@ -40,33 +35,13 @@ from = "shop"
 attributes = { books = "books" }
 "##;
 
-/// Tables whose author dies when it writes to the application's table: the call never returns.
-struct UnshowingTables(Arc<MemoryTables>);
-
-impl Tables for UnshowingTables {
-    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
-        self.0.read(keys).await
-    }
-
-    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
-        if &*write.key.table == TABLE {
-            return std::future::pending().await;
-        }
-        self.0.write(write).await
-    }
-
-    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
-        self.0.transact(writes).await
-    }
-
-    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
-        self.0.query_index(query).await
-    }
-}
-
 /// A function counts these records, and crashes before it refreshes a mirror.
 fn crash_before_mirrors(world: &EdgeWorld, records: &[Value]) {
-    let aggregator = aggregator_over(SHOPS, UnshowingTables(Arc::clone(&world.tables)));
+    let fate = |_: &'static str, write: &Write| match &*write.key.table {
+        TABLE => WriteFate::Pending,
+        _ => WriteFate::CarriedOut,
+    };
+    let aggregator = aggregator_over(SHOPS, ObservedTables::with_fate(&world.tables, fate));
     let (event, deadline) = (event(records), Timestamp::from_epoch_ms(i64::MAX));
     let handled = aggregator.handle(event.as_bytes(), deadline).now_or_never();
     assert!(handled.is_none(), "it was to crash in the write of a mirror");

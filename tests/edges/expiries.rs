@@ -4,27 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::models::{READINGS, reading};
 use crate::world::{EdgeWorld, NOW};
 
-const READINGS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.reading]
-key = { PK = "SENSOR#{sensor_id}", SK = "{reading_id}" }
-attributes = { value = "N" }
-[rollups.sensor]
-key = { PK = "TOTAL#{sensor_id}", SK = "ROLLUP" }
-[[aggregates]]
-name = "readings"
-of = "reading"
-into = "sensor"
-measures = { readings = "count", total = { sum = "value" } }
-"##;
+/// Readings whose sort key is an identifier alone.
+fn readings() -> String {
+    READINGS.replace("READING#{reading_id}", "{reading_id}")
+}
 
 fn with_extremes() -> String {
-    READINGS
+    readings()
         .replace("total = { sum = \"value\" }", "total = { sum = \"value\" }, highest = { max = \"value\" }")
 }
 
@@ -37,8 +26,8 @@ fn aged(record: &Value, days: i64) -> Value {
 
 #[tokio::test]
 async fn a_very_late_expiry_of_a_counted_item_is_settled() {
-    let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "r1", json!({ "value": { "N": "7" } }));
+    let mut world = EdgeWorld::new(&readings());
+    world.put("SENSOR#s1", "r1", reading(7));
     world.settle().await;
     world.expire("SENSOR#s1", "r1");
     world.stream();
@@ -54,7 +43,7 @@ async fn a_very_late_expiry_of_a_counted_item_is_settled() {
 #[tokio::test]
 async fn the_expiry_of_an_item_that_was_never_counted_settles_its_extremes_too() {
     let mut world = EdgeWorld::new(&with_extremes());
-    world.put("SENSOR#s1", "r1", json!({ "value": { "N": "7" } }));
+    world.put("SENSOR#s1", "r1", reading(7));
     world.expire("SENSOR#s1", "r1");
     world.stream();
     let expiry = world.records.last().expect("an expiry").clone();
@@ -66,15 +55,15 @@ async fn the_expiry_of_an_item_that_was_never_counted_settles_its_extremes_too()
 
 #[tokio::test]
 async fn a_source_key_that_looks_like_a_marker_has_an_entry_of_its_own() {
-    let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "r1", json!({ "value": { "N": "1" } }));
+    let mut world = EdgeWorld::new(&readings());
+    world.put("SENSOR#s1", "r1", reading(1));
     world.settle().await;
     world.expire("SENSOR#s1", "r1");
     world.settle().await;
     // The marker of that expiry has a sort key made of the item's and the record's position.
     let number = world.records.len();
     let like_a_marker = format!("r1#EXPIRED#2026-02-06T10:00:00.000#{number:040}");
-    world.put("SENSOR#s1", &like_a_marker, json!({ "value": { "N": "10" } }));
+    world.put("SENSOR#s1", &like_a_marker, reading(10));
     let delivery = world.deliver().await;
     assert_eq!(delivery.failures, BTreeMap::new());
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(11));
@@ -82,9 +71,9 @@ async fn a_source_key_that_looks_like_a_marker_has_an_entry_of_its_own() {
 
 #[tokio::test]
 async fn a_record_without_image_and_view_type_fails_alone() {
-    let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "r1", json!({ "value": { "N": "1" } }));
-    world.put("SENSOR#s1", "r2", json!({ "value": { "N": "2" } }));
+    let mut world = EdgeWorld::new(&readings());
+    world.put("SENSOR#s1", "r1", reading(1));
+    world.put("SENSOR#s1", "r2", reading(2));
     world.stream();
     let mut records = world.records.clone();
     let bare = records[0]["dynamodb"].as_object_mut().expect("a change");

@@ -1,87 +1,42 @@
 //! Isolation: an item that DynamoDB rejects costs the other items of its batch few transactions and no time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use afterwrite::effect::{ItemKey, Write};
+use afterwrite::ErrorKind;
+use afterwrite::effect::Write;
 use afterwrite::record::{AttributeValue, Decimal, Timestamp};
-use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
-};
-use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
-use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
-use crate::world::{EdgeWorld, READINGS, aggregator_over};
+use crate::models::{READINGS, reading};
+use crate::observed::{NotedRequest, ObservedTables, WriteFate};
+use crate::world::{EdgeWorld, aggregator_over};
 
-/// The tables of a world, and how many transactions were sent and cancelled. Transactions with an entry of this sort key
-/// are rejected as a whole.
-struct CountingTables {
-    tables: Arc<MemoryTables>,
-    sent: AtomicUsize,
-    cancelled: AtomicUsize,
-    /// The most writes of a cancelled transaction.
-    largest_cancelled: AtomicUsize,
-    poison: Option<&'static str>,
-}
+type ObservedAggregator = StreamAggregator<Arc<ObservedTables>, StillClock>;
 
-impl CountingTables {
-    fn new(tables: &Arc<MemoryTables>, poison: Option<&'static str>) -> Self {
-        let [sent, cancelled, largest_cancelled] = [const { AtomicUsize::new(0) }; 3];
-        Self { tables: Arc::clone(tables), sent, cancelled, largest_cancelled, poison }
-    }
-
-    fn is_poison(&self, write: &Write) -> bool {
+/// An aggregator of a world, and its tables. Transactions with an entry of the sort key `poison` are rejected as a whole.
+fn observed(world: &EdgeWorld, poison: Option<&'static str>) -> (Arc<ObservedTables>, ObservedAggregator) {
+    let fate = move |kind: &'static str, write: &Write| {
         let sort = write.key.sort.as_ref().and_then(|sort| sort.value.as_text());
-        self.poison.is_some() && sort == self.poison
-    }
-
-    /// The sent and the cancelled transactions since the last call, and the most writes of a cancelled one.
-    fn take(&self) -> (usize, usize, usize) {
-        let take = |counter: &AtomicUsize| counter.swap(0, Ordering::Relaxed);
-        (take(&self.sent), take(&self.cancelled), take(&self.largest_cancelled))
-    }
-}
-
-impl Tables for CountingTables {
-    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
-        self.tables.read(keys).await
-    }
-
-    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
-        self.tables.write(write).await
-    }
-
-    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
-        self.sent.fetch_add(1, Ordering::Relaxed);
-        let result = if writes.iter().any(|write| self.is_poison(write)) {
-            Err(TransactError::Failed(Error::new(ErrorKind::Rejected, "an invalid request")))
-        } else {
-            self.tables.transact(writes).await
-        };
-        if result.is_err() {
-            self.cancelled.fetch_add(1, Ordering::Relaxed);
-            self.largest_cancelled.fetch_max(writes.len(), Ordering::Relaxed);
-        }
-        result
-    }
-
-    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
-        self.tables.query_index(query).await
-    }
-}
-
-type CountingAggregator = StreamAggregator<Arc<CountingTables>, StillClock>;
-
-fn counting(world: &EdgeWorld, poison: Option<&'static str>) -> (Arc<CountingTables>, CountingAggregator) {
-    let tables = Arc::new(CountingTables::new(&world.tables, poison));
+        let is_rejected = kind == "transact" && poison.is_some() && sort == poison;
+        if is_rejected { WriteFate::Failed(ErrorKind::Rejected) } else { WriteFate::CarriedOut }
+    };
+    let tables = ObservedTables::with_fate(&world.tables, fate);
     (Arc::clone(&tables), aggregator_over(READINGS, tables))
 }
 
-async fn deliver(aggregator: &CountingAggregator, records: &[Value]) -> AggregatedBatch {
+/// The sent and the cancelled transactions since the last call, and the most writes of a cancelled one.
+fn take_transactions(tables: &ObservedTables) -> (usize, usize, usize) {
+    let mut sent = tables.take();
+    sent.retain(|request| request.kind == "transact");
+    let cancelled: Vec<&NotedRequest> = sent.iter().filter(|request| request.is_cancelled).collect();
+    let largest = cancelled.iter().map(|request| request.writes).max().unwrap_or(0);
+    (sent.len(), cancelled.len(), largest)
+}
+
+async fn deliver(aggregator: &ObservedAggregator, records: &[Value]) -> AggregatedBatch {
     let deadline = Timestamp::from_epoch_ms(i64::MAX);
     let handled = aggregator.handle(event(records).as_bytes(), deadline).await.expect("an event");
     assert!(handled.failures.is_empty(), "{:?}", handled.failures);
@@ -107,16 +62,16 @@ fn readings(world: &EdgeWorld) -> Option<i64> {
 async fn a_rollup_that_cannot_be_written_is_judged_once_for_all_items_that_need_it() {
     let world = world(["1", "2", ""].into_iter().cycle().take(300));
     world.put_rollup("TOTAL#s1", "total", AttributeValue::text("many"));
-    let (tables, aggregator) = counting(&world, None);
+    let (tables, aggregator) = observed(&world, None);
     let handled = deliver(&aggregator, &world.records).await;
     assert_eq!((handled.parked.len(), handled.totals.parked), (200, 200));
     assert_eq!(readings(&world), Some(100), "items that do not add to the damaged measure");
-    let (sent, cancelled, _) = tables.take();
+    let (sent, cancelled, _) = take_transactions(&tables);
     assert!(sent <= 4 && cancelled <= 2, "{sent} transactions, {cancelled} cancelled");
 
     let handled = deliver(&aggregator, &world.records).await;
     assert_eq!((handled.parked.len(), handled.totals.parked), (200, 0));
-    let (sent, cancelled, _) = tables.take();
+    let (sent, cancelled, _) = take_transactions(&tables);
     assert_eq!((sent, cancelled), (1, 1), "one trial of all parked items");
 
     // The operator repairs the rollup, and redrives the records.
@@ -131,19 +86,19 @@ async fn a_rollup_that_cannot_be_written_is_judged_once_for_all_items_that_need_
 async fn an_amount_that_does_not_fit_rejects_no_other_item() {
     let world = world((0..200).map(|reading| if reading == 100 { "1E+37" } else { "1" }));
     world.put_rollup("TOTAL#s1", "total", AttributeValue::N("0.1".parse().expect("a number")));
-    let (tables, aggregator) = counting(&world, None);
+    let (tables, aggregator) = observed(&world, None);
     let handled = deliver(&aggregator, &world.records).await;
     assert_eq!(handled.parked.len(), 1);
     assert_eq!(readings(&world), Some(199));
     assert_eq!(handled.totals.retries, 0, "isolation does not wait as after a throttle");
-    let (sent, cancelled, _) = tables.take();
+    let (sent, cancelled, _) = take_transactions(&tables);
     assert!(sent <= 5 && cancelled <= 1, "{sent} transactions, {cancelled} cancelled");
 }
 
 #[tokio::test]
 async fn a_rejection_without_a_reason_is_isolated_without_waiting() {
     let world = world(std::iter::repeat_n("1", 60));
-    let (_, aggregator) = counting(&world, Some("READING#r30"));
+    let (_, aggregator) = observed(&world, Some("READING#r30"));
     let handled = deliver(&aggregator, &world.records).await;
     assert_eq!((handled.parked.len(), readings(&world)), (1, Some(59)));
     assert_eq!(handled.totals.retries, 0);
@@ -152,17 +107,17 @@ async fn a_rejection_without_a_reason_is_isolated_without_waiting() {
 #[tokio::test]
 async fn a_parked_record_that_is_delivered_again_shares_no_transaction_with_others() {
     let mut world = world(std::iter::repeat_n("1", 5));
-    let (tables, aggregator) = counting(&world, Some("READING#r3"));
+    let (tables, aggregator) = observed(&world, Some("READING#r3"));
     assert_eq!(deliver(&aggregator, &world.records).await.parked.len(), 1);
-    tables.take();
-    for reading in 10..60 {
-        world.put("SENSOR#s1", &format!("READING#r{reading}"), json!({ "value": { "N": "1" } }));
+    take_transactions(&tables);
+    for number in 10..60 {
+        world.put("SENSOR#s1", &format!("READING#r{number}"), reading(1));
     }
     world.stream();
     let handled = deliver(&aggregator, &world.records).await;
     assert_eq!((handled.parked.len(), readings(&world)), (1, Some(54)));
     assert_eq!(
-        tables.take(),
+        take_transactions(&tables),
         (2, 1, 2),
         "the cancelled transaction has the entry and the rollup of one item"
     );
@@ -171,9 +126,9 @@ async fn a_parked_record_that_is_delivered_again_shares_no_transaction_with_othe
 #[tokio::test]
 async fn amounts_without_a_common_sum_are_packed_by_their_magnitude() {
     let world = world(["1E+37", "0.1"].into_iter().cycle().take(1_000));
-    let (tables, aggregator) = counting(&world, None);
+    let (tables, aggregator) = observed(&world, None);
     let handled = deliver(&aggregator, &world.records).await;
     assert_eq!((handled.parked.len(), readings(&world)), (500, Some(500)));
-    let (sent, _, _) = tables.take();
+    let (sent, _, _) = take_transactions(&tables);
     assert!(sent <= 20, "{sent} transactions for 1,000 items");
 }

@@ -12,6 +12,8 @@ mod crashes;
 mod expiries;
 mod isolation;
 mod mirrors;
+mod models;
+mod observed;
 mod over_http;
 mod parking;
 mod plans;

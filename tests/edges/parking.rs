@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use afterwrite::record::AttributeValue;
 use serde_json::json;
 
-use crate::world::{EdgeWorld, NOW, READINGS, STATE, key, reading};
+use crate::models::{READINGS, reading};
+use crate::world::{EdgeWorld, NOW, STATE, key};
 
 fn misfit() -> serde_json::Value {
     json!({ "value": { "S": "secret" } })

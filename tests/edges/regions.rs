@@ -4,30 +4,15 @@ use afterwrite::ErrorKind;
 use afterwrite::record::Timestamp;
 use afterwrite_functions::StreamRegion;
 use afterwrite_tests::deployment::event;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::models::{READINGS, reading};
 use crate::world::EdgeWorld;
-
-const READINGS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.reading]
-key = { PK = "SENSOR#{sensor_id}", SK = "READING#{reading_id}" }
-[rollups.sensor]
-key = { PK = "TOTAL#{sensor_id}", SK = "ROLLUP" }
-[[aggregates]]
-name = "readings"
-of = "reading"
-into = "sensor"
-measures = { readings = "count" }
-"##;
 
 /// Two records of the world's region, `eu-west-1`, and the same two of another.
 fn records(world: &mut EdgeWorld) -> [Vec<Value>; 2] {
-    world.put("SENSOR#s1", "READING#r1", json!({}));
-    world.put("SENSOR#s1", "READING#r2", json!({}));
+    world.put("SENSOR#s1", "READING#r1", reading(1));
+    world.put("SENSOR#s1", "READING#r2", reading(1));
     world.stream();
     let own = world.records.clone();
     let elsewhere = own.iter().map(|record| record.to_string().replace(":eu-west-1:", ":us-east-1:"));

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use afterwrite::effect::ItemKey;
 use afterwrite::record::{AttributeValue, Item};
 
-use crate::world::{EdgeWorld, READINGS, STATE, TABLE, key, reading};
+use crate::models::{READINGS, reading};
+use crate::world::{EdgeWorld, STATE, TABLE, key};
 
 fn entry_key(sort: &str) -> ItemKey {
     key(STATE, &format!("LEDGER#{TABLE}#SENSOR#s1"), sort)

@@ -21,24 +21,6 @@ pub(crate) const TABLE: &str = "app";
 pub(crate) const STATE: &str = "state";
 /// The time of the world, in epoch seconds.
 pub(crate) const NOW: i64 = 1_770_400_000;
-/// The number and the sum of a sensor's readings.
-pub(crate) const READINGS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.reading]
-key = { PK = "SENSOR#{sensor_id}", SK = "READING#{reading_id}" }
-attributes = { value = "N" }
-[rollups.sensor]
-key = { PK = "TOTAL#{sensor_id}", SK = "ROLLUP" }
-[[aggregates]]
-name = "readings"
-of = "reading"
-into = "sensor"
-measures = { readings = "count", total = { sum = "value" } }
-"##;
-
 /// Rounds of the stream after which a world that still writes is taken to run without end.
 const MOST_ROUNDS: usize = 20;
 
@@ -278,9 +260,4 @@ fn value_of(value: &Value) -> AttributeValue<'static> {
         ("L", Value::Array(elements)) => AttributeValue::L(elements.iter().map(value_of).collect()),
         other => panic!("not used here: {other:?}"),
     }
-}
-
-/// The attributes of a reading.
-pub(crate) fn reading(value: i64) -> Value {
-    json!({ "value": { "N": value.to_string() } })
 }

@@ -69,8 +69,8 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         StepContext { core: self.core, now: self.requests.clock.now(), tally: &self.requests.tally }
     }
 
-    /// Reads the entries of items, and the markers of their expiries; and in the same requests the remembered lookups that the items
-    /// will need, unless their records are counted already.
+    /// Reads the entries of items, and the markers of their expiries. The same requests read the remembered lookups that the items
+    /// need if their records turn out to be uncounted.
     async fn read_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
         let capacity = batch.items.len();
         let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
@@ -110,7 +110,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         Ok(())
     }
 
-    /// Notes what this process remembers of the lookups of unread items; returns the other ones.
+    /// Notes what this process remembers of the lookups of unread items. Returns the others.
     fn expected_lookups(&self, batch: &mut LedgerBatch<'_>) -> BTreeSet<LookupKey<'static>> {
         let mut unknown = BTreeSet::new();
         if self.core.model.lookups.is_empty() {

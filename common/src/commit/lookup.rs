@@ -82,12 +82,9 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         if results.is_known(key) {
             return true;
         }
-        let cached = self.cache.get(key);
-        let is_cached = cached.is_some();
-        if let Some(outputs) = cached {
-            results.find(key.clone().into_owned(), outputs);
-        }
-        is_cached
+        let Some(outputs) = self.cache.get(key) else { return false };
+        results.find(key.clone().into_owned(), outputs);
+        true
     }
 
     /// Notes what was read of a lookup that items will probably need.

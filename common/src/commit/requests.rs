@@ -10,7 +10,7 @@ use crate::retry::RetryPolicy;
 use crate::sink::{ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use crate::{Error, ErrorKind, Result};
 
-/// Concurrent requests.
+/// Concurrent requests of one kind: transactions, or single writes, or writes of mirrors.
 pub(crate) const CONCURRENCY: usize = 16;
 
 /// Sends the requests of one invocation, and counts them.

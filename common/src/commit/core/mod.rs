@@ -8,6 +8,7 @@ mod connected;
 pub(crate) mod decide;
 pub(crate) mod entry;
 mod evaluate;
+mod images;
 pub(crate) mod item;
 pub(crate) mod keys;
 pub(crate) mod lookups;

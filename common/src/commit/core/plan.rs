@@ -135,7 +135,7 @@ impl ItemPlan<'_> {
     }
 }
 
-/// The state that a plan brings the entry to.
+/// The state that an entry has after a plan.
 #[derive(Debug)]
 pub(crate) struct NewState<'r> {
     /// The position of the state.
@@ -189,8 +189,8 @@ pub(crate) struct ItemPlanner<'p> {
 }
 
 impl ItemPlanner<'_> {
-    /// The plan that brings `entry` to the work's state (or keeps its state, if there is none), settles and parks. `left` are the
-    /// rollups that the item left earlier and whose mirrors may still be stale.
+    /// The plan that replaces `entry` by one with the state of `work`, or with its own state if the work has none, and that settles
+    /// and parks the work's expiries and records. `left` has the rollups that the item left earlier and whose mirrors may still be stale.
     ///
     /// # Errors
     /// [`ErrorKind::State`] if a newer model wrote the entry; [`ErrorKind::Record`] if a difference exceeds 38 digits.

@@ -1,0 +1,60 @@
+//! Models that several tests have, and items of theirs.
+
+use serde_json::{Value, json};
+
+use crate::world::EdgeWorld;
+
+/// The number and the sum of a sensor's readings.
+pub(crate) const READINGS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.reading]
+key = { PK = "SENSOR#{sensor_id}", SK = "READING#{reading_id}" }
+attributes = { value = "N" }
+[rollups.sensor]
+key = { PK = "TOTAL#{sensor_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "readings"
+of = "reading"
+into = "sensor"
+measures = { readings = "count", total = { sum = "value" } }
+"##;
+
+/// The attempts of candidates, counted for the owner of their project.
+pub(crate) const ATTEMPTS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.project]
+key = { PK = "ADMIN#{admin_id}", SK = "PROJECT#{project_id}" }
+[entities.attempt]
+key = { PK = "CANDIDATE#{candidate_id}", SK = "ATTEMPT#{attempt_id}" }
+attributes = { project_id = "S", status = "S" }
+[lookups.owner]
+of = "project"
+index = "GSI1"
+key = { GSI1PK = "PROJECT#{project_id}" }
+gives = ["admin_id"]
+[rollups.admin]
+key = { PK = "ADMIN#{admin_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "attempts"
+of = "attempt"
+lookup = "owner"
+into = "admin"
+measures = { attempts = "count" }
+"##;
+
+/// The attributes of a reading.
+pub(crate) fn reading(value: i64) -> Value {
+    json!({ "value": { "N": value.to_string() } })
+}
+
+/// Puts a project of the owner `a1`.
+pub(crate) fn put_project(world: &mut EdgeWorld, project: &str) {
+    let key = format!("PROJECT#{project}");
+    world.put("ADMIN#a1", &key, json!({ "GSI1PK": { "S": key } }));
+}
