@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use afterwrite::ErrorKind;
+use afterwrite::effect::Write;
 use afterwrite::record::{Item, Timestamp};
 use afterwrite_tests::deployment::event;
+use futures::FutureExt as _;
 use serde_json::{Value, json};
 
 use crate::models::{ATTEMPTS, put_project};
-use crate::observed::ObservedTables;
+use crate::observed::{ObservedTables, WriteFate};
 use crate::world::{EdgeWorld, NOW, STATE, aggregator_over, key};
 
 /// A deadline of 3 s.
@@ -65,4 +68,47 @@ async fn a_record_that_is_counted_already_has_nothing_looked_up() {
     assert_eq!(requests_of(&world, &world.records[1..]).await, ["read"]);
     assert_eq!(world.entry("CANDIDATE#c1", "ATTEMPT#t0", "behind"), None);
     assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(20));
+}
+
+/// The tables of a world in which the outputs of lookups cannot be remembered.
+fn without_lookups(world: &EdgeWorld, fate: WriteFate) -> Arc<ObservedTables> {
+    ObservedTables::with_fate(&world.tables, move |_, write: &Write| {
+        let partition = write.key.partition.value.as_text();
+        if partition.is_some_and(|key| key.starts_with("LOOKUP#")) { fate } else { WriteFate::CarriedOut }
+    })
+}
+
+/// A world whose attempts are counted except the newest, which has a record together with a new project.
+async fn world_with_new_project() -> EdgeWorld {
+    let mut world = world();
+    world.settle().await;
+    put_project(&mut world, "p2");
+    world.put("CANDIDATE#c2", "ATTEMPT#t1", json!({ "project_id": { "S": "p1" } }));
+    world.stream();
+    world
+}
+
+#[tokio::test]
+async fn outputs_that_no_item_waits_for_delay_no_transaction() {
+    let world = world_with_new_project().await;
+    let tables = without_lookups(&world, WriteFate::Pending);
+    let aggregator = aggregator_over(ATTEMPTS, Arc::clone(&tables));
+    let event = event(&world.records[21..]);
+    assert!(aggregator.handle(event.as_bytes(), DEADLINE).now_or_never().is_none());
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(21));
+}
+
+#[tokio::test]
+async fn a_record_whose_outputs_cannot_be_remembered_is_delivered_again() {
+    let mut world = world_with_new_project().await;
+    let tables = without_lookups(&world, WriteFate::Failed(ErrorKind::Unavailable));
+    let aggregator = aggregator_over(ATTEMPTS, tables);
+    let event = event(&world.records[21..]);
+    let handled = aggregator.handle(event.as_bytes(), DEADLINE).await.expect("an event");
+    let numbers: Vec<_> = handled.failures.iter().map(|failed| failed.sequence_number.as_deref()).collect();
+    assert_eq!(numbers, [world.records[21]["dynamodb"]["SequenceNumber"].as_str()]);
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(21), "the other record is counted");
+    assert_eq!(remembered(&world).len(), 1);
+    world.settle().await;
+    assert_eq!(remembered(&world).len(), 2);
 }

@@ -33,25 +33,29 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     /// [`ErrorKind::Configuration`] only. Other errors end the items that they concern.
     pub(crate) async fn run(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
         let mut attempt = 0;
-        while !batch.is_finished() {
+        while !batch.is_finished() || batch.lookups.has_offers() {
             match Box::pin(self.round(batch)).await {
                 Ok(false) => {}
                 Ok(true) => {
                     attempt += 1;
                     if !self.lookups.wait(&batch.lookups, attempt).await {
                         let message = "the deadline passed before the item could be committed";
-                        let error = Error::new(ErrorKind::Conflict, message);
-                        self.give_up_offers(batch, &error);
-                        batch.lookups.close();
-                        self.plan(batch);
-                        batch.give_up(&error, self.context());
+                        self.give_up(batch, &Error::new(ErrorKind::Conflict, message));
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
-                Err(error) => batch.give_up(&error, self.context()),
+                Err(error) => self.give_up(batch, &error),
             }
         }
         Ok(())
+    }
+
+    /// Ends every item in progress, and those whose offered outputs are not remembered yet.
+    fn give_up(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
+        self.give_up_offers(batch, error);
+        batch.lookups.close();
+        self.plan(batch);
+        batch.give_up(error, self.context());
     }
 
     /// Visits each stage once. Returns whether the next round must wait: a write was refused, or a lookup found nothing.
@@ -155,8 +159,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         Ok(())
     }
 
-    /// Resolves the lookups that items wait for, and remembers the outputs that the batch's own records offer. Returns
-    /// whether items still wait.
+    /// Resolves the lookups that items wait for. Returns whether items still wait.
     async fn resolve_lookups(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
         let LedgerBatch { items, lookups, .. } = batch;
         // If nothing was unknown when the entries were read, only images that were decoded since then can need more.
@@ -165,7 +168,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         for (key, offer) in open.flat_map(|item| self.lookups_of(item)) {
             self.lookups.require(key, offer, lookups);
         }
-        self.lookups.resolve(lookups).await?;
+        self.lookups.resolve_needed(lookups).await?;
         Ok(self.plan(batch))
     }
 
@@ -173,9 +176,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     fn plan(&self, batch: &mut LedgerBatch<'_>) -> bool {
         let context = self.context();
         let LedgerBatch { items, lookups, targets, .. } = batch;
-        let (has_open, mut is_open) = (lookups.has_open(), false);
+        let (has_needed, mut is_open) = (lookups.has_needed(), false);
         for item in items.iter_mut().filter(|item| matches!(item.state, ItemState::AwaitingLookup(_))) {
-            if has_open && self.lookups_of(item).any(|(key, _)| lookups.is_open(&key)) {
+            if has_needed && self.needed_lookups(item).any(|key| lookups.is_open(&key)) {
                 is_open = true;
             } else {
                 item.step(ItemInput::LookupsResolved(lookups), context, targets);
@@ -184,16 +187,18 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         is_open
     }
 
-    /// Ends the items whose offered outputs are not remembered yet. One that counts nothing would be committed otherwise,
-    /// and its record, which may be the last to show the outputs, would not be delivered again.
+    /// Ends the items whose offered outputs are not remembered yet, counted or not: the record, which may be the last to show the
+    /// outputs, would not be delivered again otherwise.
     fn give_up_offers(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
+        let LedgerBatch { items, lookups, .. } = &*batch;
         let is_open = |(_, item): &(usize, &LedgerItem<'_>)| {
-            let offered = item.offering_images().flat_map(|image| {
-                offered_outputs(&self.core.model, item.candidates, image).into_iter().map(|(key, _)| key)
-            });
-            offered.into_iter().any(|key| batch.lookups.is_open(&key))
+            let images = item.offering_images();
+            let mut offered =
+                images.flat_map(|image| offered_outputs(&self.core.model, item.candidates, image));
+            offered.any(|(key, _)| lookups.is_open(&key))
         };
-        let indexes: Vec<usize> = batch.unfinished().filter(is_open).map(|(index, _)| index).collect();
+        let items = items.iter().enumerate().filter(|(_, item)| !matches!(item.state, ItemState::Failed(_)));
+        let indexes: Vec<usize> = items.filter(is_open).map(|(index, _)| index).collect();
         for index in indexes {
             batch.step(index, ItemInput::GivenUp(error.restated()), self.context());
         }
@@ -207,11 +212,15 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let model = &self.core.model;
         let images = item.offering_images();
         let offered = images.flat_map(|image| offered_outputs(model, item.candidates, image));
-        // An image without a lookup's inputs cannot be counted either: planning reports that as the record's error.
-        let images = item.images_to_count().into_iter();
-        let needed = images.filter_map(|image| lookup_keys(model, item.candidates, image).ok());
         let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
-        offered.chain(needed.flatten().map(|key| (key, None)))
+        offered.chain(self.needed_lookups(item).map(|key| (key, None)))
+    }
+
+    /// The lookups that an item needs.
+    fn needed_lookups<'i>(&'i self, item: &'i LedgerItem<'_>) -> impl Iterator<Item = LookupKey<'i>> {
+        let images = item.images_to_count().into_iter();
+        // An image without a lookup's inputs cannot be counted either: planning reports that as the record's error.
+        images.filter_map(|image| lookup_keys(&self.core.model, item.candidates, image).ok()).flatten()
     }
 
     /// Reads the rollups with computed measures that plans write, and drops from the plans what would change nothing.

@@ -58,6 +58,15 @@ impl LookupCache {
     }
 }
 
+/// One attempt at an open lookup.
+#[derive(Debug)]
+pub(crate) struct LookupAttempt {
+    key: LookupKey<'static>,
+    lookup: OpenLookup,
+    /// `None` if nothing was found.
+    result: Result<Option<SharedOutputs>>,
+}
+
 /// Resolves the lookups of a batch.
 #[derive(Debug)]
 pub(crate) struct LookupStore<'l, T, C> {
@@ -106,24 +115,34 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         results.find(key, outputs);
     }
 
-    /// Tries every open lookup once: remembered, offered, by primary key or in the index. One that finds nothing stays open, until it
-    /// has been tried often enough.
+    /// Tries every open lookup once. One that finds nothing stays open, until it has been tried often enough.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`], or the error of reading the remembered lookups. The error of a single lookup is its
-    /// result.
+    /// [`ErrorKind::Configuration`] only. Other errors are results of their lookups.
     pub(crate) async fn resolve(&self, results: &mut LookupResults) -> Result<()> {
-        let open = results.take_open();
-        let unread = open.iter().filter(|(_, lookup)| !lookup.is_unremembered);
-        let keys: Vec<_> =
-            unread.map(|(key, _)| self.core.keys.lookup(&self.core.model, key)).collect::<Result<_>>()?;
-        let mut remembered = match self.requests.read(&keys).await {
-            Ok(stored) => stored.items.into_iter(),
+        let attempts = self.attempt_all(results.take_open()).await;
+        self.note_attempts(attempts, results)
+    }
+
+    /// Tries every open lookup once that items wait for; as [`Self::resolve`].
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub(crate) async fn resolve_needed(&self, results: &mut LookupResults) -> Result<()> {
+        let attempts = self.attempt_all(results.take_needed()).await;
+        self.note_attempts(attempts, results)
+    }
+
+    /// Tries open lookups once: remembered, offered, by primary key or in the index.
+    pub(crate) async fn attempt_all(
+        &self,
+        open: Vec<(LookupKey<'static>, OpenLookup)>,
+    ) -> Vec<LookupAttempt> {
+        let mut remembered = match self.read_remembered(&open).await {
+            Ok(remembered) => remembered.into_iter(),
             Err(error) => {
-                for (key, lookup) in open {
-                    results.delay(key, lookup, error.restated());
-                }
-                return Err(error);
+                let failed = |(key, lookup)| LookupAttempt { key, lookup, result: Err(error.restated()) };
+                return open.into_iter().map(failed).collect();
             }
         };
         let mut read =
@@ -131,10 +150,30 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         let open: Vec<_> = open.into_iter().map(|(key, lookup)| (read(&lookup), key, lookup)).collect();
         let looked_up = self.read_by_key(&open).await;
         let attempts = open.into_iter().zip(looked_up).map(|((remembered, key, lookup), found)| async move {
-            (self.attempt(&key, &lookup, remembered, found).await, key, lookup)
+            let result = self.attempt(&key, &lookup, remembered, found).await;
+            LookupAttempt { key, lookup, result }
         });
-        let attempts: Vec<_> = iter(attempts).buffered(CONCURRENCY).collect().await;
-        for (result, key, lookup) in attempts {
+        iter(attempts).buffered(CONCURRENCY).collect().await
+    }
+
+    /// The remembered items of those open lookups that may be remembered.
+    async fn read_remembered(&self, open: &[(LookupKey<'static>, OpenLookup)]) -> Result<Vec<Option<Item>>> {
+        let unread = open.iter().filter(|(_, lookup)| !lookup.is_unremembered);
+        let keys: Vec<_> =
+            unread.map(|(key, _)| self.core.keys.lookup(&self.core.model, key)).collect::<Result<_>>()?;
+        Ok(self.requests.read(&keys).await?.items)
+    }
+
+    /// Notes the results of attempts.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub(crate) fn note_attempts(
+        &self,
+        attempts: Vec<LookupAttempt>,
+        results: &mut LookupResults,
+    ) -> Result<()> {
+        for LookupAttempt { key, lookup, result } in attempts {
             match result {
                 Ok(Some(outputs)) => self.note_found(key, outputs, results),
                 Ok(None) => results.miss(key, lookup),

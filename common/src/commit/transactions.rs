@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use futures::future::join;
+use futures::future::join3;
 use futures::stream::{StreamExt as _, iter};
 use hashbrown::HashMap;
 
@@ -57,43 +57,46 @@ struct ItemRefusal<'r> {
 }
 
 impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
-    /// Writes plans. Returns whether the next round must wait: another writer or a throttle refused a write. After a
-    /// rejection it need not.
-    ///
-    /// Transactions that share a rollup follow one another; all others overlap, and so do single writes.
+    /// Writes plans: transactions and, at the same time, single writes and the outputs of lookups that no item waits for. Returns
+    /// whether the next round must wait: another writer or a throttle refused a write. After a rejection it need not.
     pub(crate) async fn write(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
         let entries = self.render_entries(batch)?;
-        let mut waves = waves(pack(packable_items(batch), &batch.targets)).into_iter();
-        let first = waves.next().unwrap_or_default();
-        let is_late = !first.is_empty() && self.requests.is_over();
+        let transactions = pack(packable_items(batch), &batch.targets);
+        let offers = batch.lookups.take_offers();
+        let (waves, results, offers) = join3(
+            self.write_waves(batch, transactions),
+            self.send_entries(&entries),
+            self.lookups.attempt_all(offers),
+        )
+        .await;
+        self.lookups.note_attempts(offers, &mut batch.lookups)?;
+        let is_refused = self.apply_entries(batch, entries, results)?;
+        Ok(waves? | is_refused | batch.lookups.has_offers())
+    }
+
+    /// Sends transactions. Those that share a rollup follow one another; all others overlap. Returns whether the next round must
+    /// wait.
+    async fn write_waves(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        transactions: Vec<TransactionBatch>,
+    ) -> Result<bool> {
+        let mut must_wait = false;
         let most_rejections = batch.rejections + MOST_ROUND_REJECTIONS;
-        let (first, lacks_rollups) = self.render_wave(batch, if is_late { Vec::new() } else { first });
-        let (entry_results, results) = join(self.send_entries(&entries), self.send_wave(&first)).await;
-        let mut must_wait = is_late | lacks_rollups;
-        must_wait |= self.apply_entries(batch, entries, entry_results)?;
-        must_wait |= self.apply_wave(batch, first, results).await?;
-        for wave in waves {
+        for wave in waves(transactions) {
             if self.requests.is_over() {
                 return Ok(true);
             }
+            must_wait |= self.write_wave(batch, wave).await?;
             if batch.rejections >= most_rejections {
                 break;
             }
-            let (wave, lacks_rollups) = self.render_wave(batch, wave);
-            let results = self.send_wave(&wave).await;
-            must_wait |= lacks_rollups;
-            must_wait |= self.apply_wave(batch, wave, results).await?;
         }
         Ok(must_wait)
     }
 
-    /// The writes of transactions that share no rollup, and whether the next round must wait, because some lack a rollup that must
-    /// be read first.
-    fn render_wave<'r>(
-        &self,
-        batch: &mut LedgerBatch<'r>,
-        wave: Vec<TransactionBatch>,
-    ) -> (Vec<RenderedTransaction<'r>>, bool) {
+    /// Sends transactions that share no rollup. Returns whether the next round must wait.
+    async fn write_wave(&self, batch: &mut LedgerBatch<'_>, wave: Vec<TransactionBatch>) -> Result<bool> {
         let mut must_wait = false;
         let mut rendered = Vec::with_capacity(wave.len());
         for transaction in wave {
@@ -112,24 +115,10 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 }
             }
         }
-        (rendered, must_wait)
-    }
-
-    async fn send_wave(&self, wave: &[RenderedTransaction<'_>]) -> Vec<Result<(), TransactError>> {
-        let requests = wave.iter().map(|transaction| self.requests.transact(&transaction.writes));
-        iter(requests).buffered(CONCURRENCY).collect().await
-    }
-
-    /// Gives the items of transactions their results. Returns whether the next round must wait.
-    async fn apply_wave<'r>(
-        &self,
-        batch: &mut LedgerBatch<'r>,
-        wave: Vec<RenderedTransaction<'r>>,
-        results: Vec<Result<(), TransactError>>,
-    ) -> Result<bool> {
-        let mut must_wait = false;
+        let requests = rendered.iter().map(|transaction| self.requests.transact(&transaction.writes));
+        let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
         let mut refused = Vec::new();
-        for (transaction, result) in wave.into_iter().zip(results) {
+        for (transaction, result) in rendered.into_iter().zip(results) {
             must_wait |= self.apply(batch, transaction, result, &mut refused)?;
         }
         if !refused.is_empty() {

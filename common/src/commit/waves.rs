@@ -1,6 +1,7 @@
 //! Waves of transactions: those of one wave share no rollup, so that they do not conflict. Pure.
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use super::core::pack::TransactionBatch;
 use crate::projection::TargetId;
@@ -26,7 +27,7 @@ pub(crate) fn waves(transactions: Vec<TransactionBatch>) -> Vec<Vec<TransactionB
 /// The waves in which a rollup is written: a set of bits.
 #[derive(Debug, Default)]
 struct TakenWaves {
-    words: Vec<u64>,
+    words: SmallVec<[u64; 1]>,
     /// The number of leading words without a free wave. A rollup of every transaction is searched from here, not from
     /// the first wave.
     full: usize,

@@ -70,6 +70,13 @@ pub struct TargetKey<'k> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetId(u32);
 
+impl TargetId {
+    /// Its index in the list of targets: numbers are given without gaps, from 0.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The distinct targets of a batch.
 #[derive(Debug)]
 pub struct RollupTargets {
@@ -176,7 +183,12 @@ impl RollupTargets {
             clippy::indexing_slicing,
             reason = "ids are made by `find_or_insert` alone, which pushes the target they index"
         )]
-        &self.list[id.0 as usize]
+        &self.list[id.index()]
+    }
+
+    /// The number of targets.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
     }
 
     /// Whether a mirror shows one of these measures of a target.

@@ -96,7 +96,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "transaction-atomicity",
-        "transactions.rs: write",
+        "transactions.rs: write_wave",
         "entries are written without their additions",
         GuardBypass::TransactPiecemeal,
     ),

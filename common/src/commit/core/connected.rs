@@ -2,9 +2,7 @@
 //!
 //! Transactions of different parts never conflict, so a part that stays in one transaction waits for no other.
 
-use hashbrown::HashMap;
-
-use crate::projection::TargetId;
+use crate::projection::{RollupTargets, TargetId};
 
 /// The place of a plan among the connected parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,20 +13,24 @@ pub(super) struct ConnectedPlan {
     pub(super) new_rollups: usize,
 }
 
-/// The place of each plan, by the rollups that it writes.
-pub(super) fn connected_parts<'t>(plans: impl Iterator<Item = &'t [TargetId]>) -> Vec<ConnectedPlan> {
-    let capacity = plans.size_hint().0;
-    let mut parts = Parts(Vec::with_capacity(capacity));
-    let mut users: HashMap<TargetId, usize> = HashMap::with_capacity(2 * capacity);
-    let mut new_rollups = Vec::with_capacity(capacity);
-    for (plan, targets) in plans.enumerate() {
+/// The place of each plan, by the rollups that it writes; `targets` has all rollups of the batch.
+pub(super) fn connected_parts<'t>(
+    plans: impl Iterator<Item = &'t [TargetId]>,
+    targets: &RollupTargets,
+) -> Vec<ConnectedPlan> {
+    let mut parts = Parts(Vec::with_capacity(plans.size_hint().0));
+    let mut new_rollups = Vec::with_capacity(plans.size_hint().0);
+    // For each rollup, the first plan that writes it.
+    let mut writers: Vec<Option<usize>> = vec![None; targets.len()];
+    for (plan, written) in plans.enumerate() {
         parts.0.push(plan);
-        let known = users.len();
-        for target in targets {
-            let user = *users.entry(*target).or_insert(plan);
-            parts.join(user, plan);
+        let mut new = 0;
+        for target in written {
+            let Some(writer) = writers.get_mut(target.index()) else { continue };
+            new += usize::from(writer.is_none());
+            parts.join(*writer.get_or_insert(plan), plan);
         }
-        new_rollups.push(users.len() - known);
+        new_rollups.push(new);
     }
     let plans = new_rollups.into_iter().enumerate();
     plans.map(|(plan, new_rollups)| ConnectedPlan { part: parts.first(plan), new_rollups }).collect()
@@ -75,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::projection::{RollupTargets, TargetKey};
+    use crate::projection::TargetKey;
     use crate::table::Model;
 
     proptest! {
@@ -88,7 +90,7 @@ mod tests {
             };
             let plans: Vec<Vec<_>> = outlines.iter().map(|numbers| numbers.iter().map(&mut intern).collect()).collect();
 
-            let connected = connected_parts(plans.iter().map(Vec::as_slice));
+            let connected = connected_parts(plans.iter().map(Vec::as_slice), &targets);
             let found: Vec<usize> = connected.iter().map(|plan| plan.part).collect();
             let distinct: BTreeSet<_> = plans.iter().flatten().collect();
             prop_assert_eq!(connected.iter().map(|plan| plan.new_rollups).sum::<usize>(), distinct.len());

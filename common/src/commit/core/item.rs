@@ -135,6 +135,8 @@ pub(crate) struct LedgerItem<'r> {
     is_counted_elsewhere: bool,
     /// The rollups whose mirrors must be refreshed because of what was committed.
     pub(crate) changed_targets: Vec<TargetId>,
+    /// The rollups that the item had left before. Their mirrors are stale only if the author crashed and its records were discarded.
+    pub(crate) left_targets: Vec<TargetId>,
     /// The number of records that this batch counted or settled.
     counted_records: usize,
     /// The number of expiries that are too old to be settled.
@@ -169,6 +171,7 @@ impl<'r> LedgerItem<'r> {
             is_retried: false,
             is_counted_elsewhere: false,
             changed_targets: Vec::new(),
+            left_targets: Vec::new(),
             counted_records: 0,
             old_expiries: 0,
         }
@@ -380,7 +383,7 @@ impl<'r> LedgerItem<'r> {
         context.tally.parked.add_len(usize::from(is_parked) + parked_expiries);
         self.counted_records += plan.records.len();
         self.changed_targets.extend(plan.mirrored_targets(targets));
-        self.changed_targets.extend(self.entry.iter().flat_map(|entry| &entry.left));
+        self.left_targets.extend(self.entry.iter().flat_map(|entry| &entry.left));
         for marker in plan.markers {
             self.markers.retain(|known| known.position != marker.position);
             self.markers.push(StoredMarker::written(marker.position, marker.parked));

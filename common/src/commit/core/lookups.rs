@@ -43,6 +43,8 @@ enum LookupState {
 pub(crate) struct OpenLookup {
     /// The outputs that a record of the looked-up item in the same batch offers.
     pub(crate) offer: Option<Vec<AttributeValue<'static>>>,
+    /// Whether an item of the batch waits for it. If none does, its offer only has to be remembered.
+    is_needed: bool,
     /// Whether its next attempt need not search the remembered lookups: it was not among them a moment ago.
     pub(crate) is_unremembered: bool,
     /// How often the index was queried or the item was read, without success.
@@ -52,23 +54,27 @@ pub(crate) struct OpenLookup {
 }
 
 impl LookupResults {
-    /// Adds a lookup that an item needs, or offers outputs for, unless it is known.
+    /// Adds a lookup that an item offers outputs for, or needs if it has no offer, unless it is known.
     pub(crate) fn require(
         &mut self,
         key: LookupKey<'_>,
         offer: Option<Vec<AttributeValue<'static>>>,
         cached: impl FnOnce(&LookupKey<'_>) -> Option<SharedOutputs>,
     ) {
+        let is_needed = offer.is_none();
         match self.0.get_mut(&LookupKeyRef(&key)) {
-            Some(LookupState::Open(open)) if open.offer.is_none() => open.offer = offer,
+            Some(LookupState::Open(open)) => {
+                open.is_needed |= is_needed;
+                open.offer = open.offer.take().or(offer);
+            }
             Some(state @ LookupState::Unremembered) => {
-                *state =
-                    LookupState::Open(OpenLookup { offer, is_unremembered: true, ..OpenLookup::default() });
+                let open = OpenLookup { offer, is_needed, is_unremembered: true, ..OpenLookup::default() };
+                *state = LookupState::Open(open);
             }
             Some(_) => {}
             None => {
                 let cached = cached(&key).map(LookupState::Found);
-                let open = OpenLookup { offer, ..OpenLookup::default() };
+                let open = OpenLookup { offer, is_needed, ..OpenLookup::default() };
                 self.0.insert(key.into_owned(), cached.unwrap_or(LookupState::Open(open)));
             }
         }
@@ -89,23 +95,63 @@ impl LookupResults {
         self.0.entry(key).or_insert(LookupState::Unremembered);
     }
 
-    /// Takes the open lookups, in the order of their keys. Each must be returned with its result.
+    /// Takes all open lookups, in the order of their keys. Each must be returned with its result.
     pub(crate) fn take_open(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
-        let is_open = |_: &LookupKey<'_>, state: &mut LookupState| matches!(state, LookupState::Open(_));
-        let taken = self.0.extract_if(is_open).filter_map(|(key, state)| match state {
+        self.take(|_| true)
+    }
+
+    /// Takes the open lookups that items wait for; as [`Self::take_open`].
+    pub(crate) fn take_needed(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        self.take(|open| open.is_needed)
+    }
+
+    /// Takes the open lookups that no item waits for; as [`Self::take_open`].
+    pub(crate) fn take_offers(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        self.take(|open| !open.is_needed)
+    }
+
+    fn take(&mut self, is_taken: impl Fn(&OpenLookup) -> bool) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        let is_taken = |_: &LookupKey<'_>, state: &mut LookupState| match state {
+            LookupState::Open(open) => is_taken(open),
+            LookupState::Unremembered
+            | LookupState::Found(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => false,
+        };
+        let taken = self.0.extract_if(is_taken).filter_map(|(key, state)| match state {
             LookupState::Open(open) => Some((key, open)),
             LookupState::Unremembered
             | LookupState::Found(_)
             | LookupState::NotFound
             | LookupState::Failed(_) => None,
         });
-        let mut open: Vec<_> = taken.collect();
-        open.sort_by(|(a, _), (b, _)| a.cmp(b));
-        open
+        let mut taken: Vec<_> = taken.collect();
+        taken.sort_by(|(a, _), (b, _)| a.cmp(b));
+        taken
     }
 
     pub(crate) fn has_open(&self) -> bool {
-        self.most_queries().is_some()
+        self.open().next().is_some()
+    }
+
+    /// Whether items wait for a lookup.
+    pub(crate) fn has_needed(&self) -> bool {
+        self.open().any(|open| open.is_needed)
+    }
+
+    /// Whether offered outputs are not remembered yet.
+    pub(crate) fn has_offers(&self) -> bool {
+        self.open().any(|open| open.offer.is_some())
+    }
+
+    fn open(&self) -> impl Iterator<Item = &OpenLookup> {
+        self.0.values().filter_map(|state| match state {
+            LookupState::Open(open) => Some(open),
+            LookupState::Unremembered
+            | LookupState::Found(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => None,
+        })
     }
 
     pub(crate) fn is_open(&self, key: &LookupKey<'_>) -> bool {
@@ -151,14 +197,7 @@ impl LookupResults {
 
     /// The most queries that an open lookup has had, if any lookup is open.
     pub(crate) fn most_queries(&self) -> Option<u32> {
-        let queries = self.0.values().filter_map(|state| match state {
-            LookupState::Open(open) => Some(open.queries),
-            LookupState::Unremembered
-            | LookupState::Found(_)
-            | LookupState::NotFound
-            | LookupState::Failed(_) => None,
-        });
-        queries.max()
+        self.open().map(|open| open.queries).max()
     }
 }
 

@@ -160,7 +160,7 @@ fn ordered<'p>(
     };
     let mut ordered: Vec<PackCandidate<'_>> = Vec::with_capacity(plans.size_hint().1.unwrap_or(0));
     ordered.extend(plans.map(candidate));
-    let parts = connected_parts(ordered.iter().map(|candidate| &*candidate.targets));
+    let parts = connected_parts(ordered.iter().map(|candidate| &*candidate.targets), targets);
     for (candidate, connected) in ordered.iter_mut().zip(parts) {
         candidate.connected = connected;
     }

@@ -226,27 +226,26 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     }
 
     /// The rollups whose copies may be stale because of this item, each with whether they certainly are: those that its
-    /// commit changed, and, if it was counted elsewhere, all rollups that its records and its entry name.
+    /// commit changed. In doubt are those that it left before, and, if it was counted elsewhere, all that its records and its
+    /// entry name.
     fn stale_targets(
         &self,
         item: &LedgerItem<'_>,
         targets: &mut RollupTargets,
         lookups: &LookupResults,
     ) -> Vec<(TargetId, bool)> {
-        let mut stale: Vec<_> = item.changed_targets.iter().map(|target| (*target, true)).collect();
-        if !item.is_counted_elsewhere() || !self.feeds_mirrors(item) {
-            return stale;
+        let mut doubtful = item.left_targets.clone();
+        if item.is_counted_elsewhere() && self.feeds_mirrors(item) {
+            for image in item.images() {
+                let Ok(projection) = item.project(image, lookups, self.context, targets) else { continue };
+                doubtful.extend(projection.extremes.iter().map(|extreme| extreme.target));
+                doubtful.extend(targets.mirrored(&projection.contributions));
+            }
+            doubtful.extend(targets.mirrored(item.current()));
+            doubtful.extend(item.entry.iter().flat_map(|entry| &entry.left));
         }
-        let mut other = Vec::new();
-        for image in item.images() {
-            let Ok(projection) = item.project(image, lookups, self.context, targets) else { continue };
-            other.extend(projection.extremes.iter().map(|extreme| extreme.target));
-            other.extend(targets.mirrored(&projection.contributions));
-        }
-        other.extend(targets.mirrored(item.current()));
-        other.extend(item.entry.iter().flat_map(|entry| &entry.left));
-        stale.extend(other.into_iter().map(|target| (target, false)));
-        stale
+        let certain = item.changed_targets.iter().map(|target| (*target, true));
+        certain.chain(doubtful.into_iter().map(|target| (target, false))).collect()
     }
 
     /// The rollup that an item of the mirroring entity shows.
