@@ -11,6 +11,7 @@ mod copies;
 mod crashes;
 mod expiries;
 mod isolation;
+mod long_keys;
 mod mirrors;
 mod models;
 mod observed;

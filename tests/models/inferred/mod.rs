@@ -3,6 +3,7 @@
 mod demos;
 mod generated;
 mod hidden;
+mod misread;
 mod privacy;
 mod proposed;
 mod uncertain;

@@ -32,7 +32,8 @@ use self::keys::StateKeys;
 use super::tally::CommitTally;
 use crate::effect::{ItemKey, KeyAttribute};
 use crate::entity::key_value;
-use crate::record::Timestamp;
+use crate::projection::{MAX_PARTITION_KEY, MAX_SORT_KEY};
+use crate::record::{AttributeValue, Timestamp};
 use crate::table::{Aggregate, KeySchema, Model};
 
 /// The handling of records that cannot be counted, however often they are delivered.
@@ -111,7 +112,7 @@ impl LedgerCore {
     }
 
     /// The key of an item by the texts of a [`SourceKey`](crate::entity::SourceKey); `None` if they do not match the
-    /// table's key schema.
+    /// table's key schema, or if DynamoDB does not allow such a key: one part is empty or too long.
     pub(crate) fn item_key(&self, table: usize, partition: &str, sort: Option<&str>) -> Option<ItemKey> {
         source_item_key(&self.model, &self.table_names, table, (partition, sort))
     }
@@ -125,15 +126,18 @@ pub(crate) fn source_item_key(
     (partition, sort): (&str, Option<&str>),
 ) -> Option<ItemKey> {
     let schema = model.tables.get(table)?;
-    let attribute = |key: &KeySchema, text: &str| {
+    let attribute = |key: &KeySchema, text: &str, most_bytes: usize| {
         let value = key_value(text, key.key_type)?;
-        Some(KeyAttribute { name: Arc::clone(&key.name), value })
+        let bytes = if let AttributeValue::B(bytes) = &value { bytes.len() } else { text.len() };
+        let is_allowed = (1..=most_bytes).contains(&bytes);
+        is_allowed.then(|| KeyAttribute { name: Arc::clone(&key.name), value })
     };
     let sort = match (&schema.sort_key, sort) {
-        (Some(key), Some(text)) => Some(attribute(key, text)?),
+        (Some(key), Some(text)) => Some(attribute(key, text, MAX_SORT_KEY)?),
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => return None,
     };
     let table = Arc::clone(table_names.get(table)?);
-    Some(ItemKey { table, partition: attribute(&schema.partition_key, partition)?, sort })
+    let partition = attribute(&schema.partition_key, partition, MAX_PARTITION_KEY)?;
+    Some(ItemKey { table, partition, sort })
 }

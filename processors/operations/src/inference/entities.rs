@@ -30,6 +30,8 @@ pub(super) struct InferredEntity {
     /// All variables of its key, each once.
     pub(super) variables: Vec<String>,
     pub(super) attributes: Vec<AttributeProfile>,
+    /// The names of all attributes that its items have.
+    pub(super) attribute_names: BTreeSet<String>,
     /// Attributes that the model does not declare.
     pub(super) left_out: LeftOutAttributes,
     /// The constants of its key.
@@ -100,6 +102,7 @@ impl SampledGroups<'_> {
             key,
             when: group.item_type.clone().filter(|_| group.is_discriminated),
             attributes: profiles.described,
+            attribute_names: items.iter().flat_map(|item| item.keys()).map(ToString::to_string).collect(),
             left_out: profiles.left_out,
             constants: group.shapes.iter().flat_map(KeyShape::constants).map(str::to_owned).collect(),
             lone_words: lone_words(groups, group, vocabulary),

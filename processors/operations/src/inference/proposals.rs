@@ -22,6 +22,9 @@ const CREATION_NAMES: [&str; 8] =
 const CHANGING_NAMES: [&str; 8] =
     ["updated", "modified", "expires", "ttl", "deleted", "last", "completed", "ended"];
 
+/// Names of an item's own id, in lower case.
+const OWN_ID_NAMES: [&str; 4] = ["id", "ulid", "ksuid", "uuid"];
+
 /// Endings of names of variables that number items, in lower case.
 const NUMBERING_NAMES: [&str; 6] = ["number", "sequence", "seq", "index", "version", "position"];
 
@@ -195,8 +198,8 @@ fn is_named_after(entity: &InferredEntity, name: &str) -> bool {
     plain(name).starts_with(&plain(&entity.name))
 }
 
-/// Whether an id with a time is the item's own: it has the entity's name, or it is in no other entity's key, and not in that of the
-/// partition.
+/// Whether an id with a time is the item's own: it has the entity's name, or it is part of the key, in no other entity's key, and not in
+/// that of the partition. Other attributes have ids of other items, except one that is named `id`.
 fn is_own_id(entity: &InferredEntity, name: &str, all: &[&InferredEntity]) -> bool {
     let in_partition = entity.partition.0.iter().any(|variable| variable == name);
     let is_of_others = all.iter().filter(|other| other.name != entity.name).any(|other| {
@@ -204,6 +207,10 @@ fn is_own_id(entity: &InferredEntity, name: &str, all: &[&InferredEntity]) -> bo
             || other.attributes.iter().any(|attribute| attribute.name == name)
     });
     let is_alone = entity.variables.len() == 1;
+    let is_in_key = entity.variables.iter().any(|variable| variable == name);
+    if !is_in_key && !is_named_after(entity, name) && !OWN_ID_NAMES.contains(&name.to_lowercase().as_str()) {
+        return false;
+    }
     (is_alone || !in_partition) && (is_named_after(entity, name) || !is_of_others)
 }
 
@@ -226,7 +233,7 @@ impl RollupPlan<'_> {
     /// A mirror on the items of another entity, if their key follows from the key of the rollup.
     fn mirror(&self, other: &InferredEntity) -> Option<String> {
         let shown = self.shown.as_ref()?;
-        let is_taken = other.attributes.iter().any(|attribute| attribute.name == *shown);
+        let is_taken = other.attribute_names.contains(shown);
         let bound = self.bound(other).filter(|_| !is_taken)?;
         let different: Vec<String> = bound
             .iter()

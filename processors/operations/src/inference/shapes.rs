@@ -249,6 +249,7 @@ impl<'k> ShapeSearch<'k, '_> {
             total: by_segment.values().map(Vec::len).sum(),
             all: by_segment.len(),
             kinds: self.kinds(by_segment),
+            different: self.different(by_segment),
         };
         let is_constant = |segment: &str, members: &[usize]| match (segment.is_empty(), word_style(segment)) {
             // A variable never matches empty text.
@@ -289,6 +290,18 @@ impl<'k> ShapeSearch<'k, '_> {
         frequent.iter().filter(is_kind).filter_map(|own| own.word).collect()
     }
 
+    /// The usual words whose items differ from those of all other segments of the place together.
+    fn different(&self, by_segment: &BTreeMap<&'k str, Vec<usize>>) -> BTreeSet<&'k str> {
+        let usual = by_segment.iter().filter(|(segment, _)| is_usual_word(segment));
+        let different = usual.filter(|(segment, members)| {
+            let others = by_segment.iter().filter(|(other, _)| other != segment);
+            let others: Vec<usize> = others.flat_map(|(_, members)| members).copied().collect();
+            let features = self.keys.features;
+            others.is_empty() || features.counts(members).differs_from(&features.counts(&others))
+        });
+        different.map(|(segment, _)| *segment).collect()
+    }
+
     fn is_enough(&self, members: &[usize]) -> bool {
         members.len() >= ENOUGH_ITEMS && self.keys.features.partitions(members) >= ENOUGH_PARTITIONS
     }
@@ -315,7 +328,7 @@ impl<'k> ShapeSearch<'k, '_> {
                 // A name has two of these signs.
                 let signs = [is_named, style == WordStyle::Upper, nearest == Some(style)];
                 let is_name = signs.into_iter().filter(|is_present| *is_present).count() >= 2;
-                is_usual || (is_alone && is_name)
+                group.different.contains(segment) || (is_alone && is_name)
             }
             SegmentPlace::AfterVariable(nearest) => {
                 nearest.unwrap_or(style) == style && (is_kind || is_alone || is_usual)
@@ -349,6 +362,8 @@ struct SegmentGroup<'k> {
     all: usize,
     /// Words whose items are another kind than those of the other words.
     kinds: BTreeSet<&'k str>,
+    /// Usual words whose items differ from all others of the place.
+    different: BTreeSet<&'k str>,
 }
 
 /// The features of the items that have a word in one place.

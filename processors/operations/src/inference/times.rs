@@ -7,21 +7,38 @@ const EARLIEST: i64 = 1_199_145_600;
 const LATEST: i64 = 2_524_608_000;
 
 /// Parts of names that times have, in lower case.
-const TIME_NAMES: [&str; 13] = [
+const TIME_NAMES: [&str; 27] = [
     "time",
     "date",
+    "day",
     "created",
     "updated",
     "modified",
+    "changed",
+    "added",
     "started",
     "ended",
     "completed",
-    "timestamp",
+    "finished",
+    "published",
+    "joined",
+    "placed",
+    "ordered",
+    "paid",
+    "sent",
+    "received",
+    "shipped",
+    "delivered",
     "expires",
+    "expiry",
     "ttl",
     "deleted",
+    "login",
     "seen",
 ];
+
+/// Whole names that times have, in lower case.
+const WHOLE_TIME_NAMES: [&str; 5] = ["at", "on", "ts", "when", "epoch"];
 
 /// The digits of a ULID.
 const ULID_DIGITS: &str = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -94,15 +111,11 @@ impl TimeForm {
 
 /// The form of the times that an attribute holds; `None` if its values are not times.
 pub(super) fn time_form(name: &str, values: &[&AttributeValue<'_>]) -> Option<TimeForm> {
-    let lower = name.to_lowercase();
-    let has_name = TIME_NAMES.iter().any(|part| lower.contains(part))
-        || name.ends_with("At")
-        || lower.ends_with("_at")
-        || lower.ends_with("_on");
+    let has_name = is_time_name(name);
     let forms = values.iter().map(|value| match value {
         AttributeValue::S(text) => text_form(text).filter(|form| has_name || !form.is_number()),
-        // Several numbers between 2008 and 2050 are times, whatever their name.
-        AttributeValue::N(number) => number_form(number).filter(|_| has_name || values.len() > 4),
+        // Account numbers and sizes can look like times as well.
+        AttributeValue::N(number) => number_form(number).filter(|_| has_name),
         AttributeValue::B(_)
         | AttributeValue::Bool(_)
         | AttributeValue::Null
@@ -115,9 +128,20 @@ pub(super) fn time_form(name: &str, values: &[&AttributeValue<'_>]) -> Option<Ti
     shared_form(forms)
 }
 
+fn is_time_name(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    TIME_NAMES.iter().any(|part| lower.contains(part))
+        || WHOLE_TIME_NAMES.contains(&lower.as_str())
+        || name.ends_with("At")
+        || lower.ends_with("_at")
+        || lower.ends_with("_on")
+        || lower.ends_with("_ts")
+}
+
 /// The form of these parts of keys; `None` if they are not times.
 pub(super) fn key_form<'t>(texts: impl Iterator<Item = &'t str>) -> Option<TimeForm> {
-    shared_form(texts.map(text_form))
+    // Ids with a time of another epoch look like nanoseconds.
+    shared_form(texts.map(text_form)).filter(|form| *form != TimeForm::Nanoseconds)
 }
 
 /// The form that all have. Texts with and without a zone together are of the form without.
