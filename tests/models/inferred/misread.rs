@@ -1,8 +1,9 @@
 //! Values that look like names of kinds, times or ids of the item.
 
+use afterwrite::heartbeat::HEARTBEAT_KEY;
 use serde_json::{Value, json};
 
-use super::generated::{expect_lines, model_of, sample_of, templates};
+use super::generated::{expect_lines, infer, model_of, sample_of, templates};
 
 fn rows(count: usize, row: impl Fn(usize) -> Value) -> Vec<Value> {
     (0..count).map(row).collect()
@@ -93,4 +94,29 @@ fn a_mirror_overwrites_no_attribute_of_few_items() {
     assert!(!model_of(&items).contains("order_count = \"order_count\""));
     items[407].as_object_mut().expect("an item").remove("order_count");
     assert!(model_of(&items).contains("order_count = \"order_count\""));
+}
+
+#[test]
+fn numbers_of_times_and_states_are_not_summed() {
+    let items = rows(
+        200,
+        |index| json!({ "PK": format!("ORDER#o{index}"), "SK": "ORDER", "createdAt": index * 7, "status": index % 5, "total": index % 9 }),
+    );
+    let toml = model_of(&items);
+    expect_lines(&toml, &["#total_sum = { sum = \"total\" }"]);
+    assert!(!toml.contains("createdAt_sum") && !toml.contains("status_sum"), "{toml}");
+}
+
+#[test]
+fn the_heartbeat_is_not_an_item_of_the_application() {
+    let mut items = rows(
+        200,
+        |index| json!({ "PK": format!("CUSTOMER#c{}", index % 40), "SK": format!("ORDER#o{index}"), "total": 1 }),
+    );
+    let without = infer(&sample_of(&["PK", "SK"], &items)).toml;
+    items.insert(
+        7,
+        json!({ "PK": HEARTBEAT_KEY, "SK": HEARTBEAT_KEY, "heartbeat_at": "2026-02-06T10:00:00Z" }),
+    );
+    assert_eq!(infer(&sample_of(&["PK", "SK"], &items).without_heartbeat()).toml, without);
 }

@@ -123,7 +123,8 @@ impl InitArguments {
         let key = description.key_schema().iter();
         let key = key.map(|key| key_attribute(&description, key.attribute_name())).collect();
         let indexes = indexes.collect();
-        Ok(TableSample { table: name.to_owned(), key, has_guessed_key: false, indexes, items })
+        let sample = TableSample { table: name.to_owned(), key, has_guessed_key: false, indexes, items };
+        Ok(sample.without_heartbeat())
     }
 
     async fn of_input(&self, input: &RecordInput) -> Result<TableSample> {
@@ -150,7 +151,8 @@ impl InitArguments {
         let has_guessed_key = self.key.is_empty() && !items.is_empty();
         let key = if has_guessed_key { infer_key(&items)? } else { named_key(&items, &self.key)? };
         let table = table.unwrap_or_else(|| UNNAMED_TABLE.to_owned());
-        Ok(TableSample { table, key, has_guessed_key, indexes: Vec::new(), items })
+        let sample = TableSample { table, key, has_guessed_key, indexes: Vec::new(), items };
+        Ok(sample.without_heartbeat())
     }
 }
 

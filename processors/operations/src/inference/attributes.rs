@@ -12,9 +12,33 @@ use super::texts::is_plain_name;
 use super::times::{TimeForm, time_form};
 
 /// Endings of names of numbers that cannot be added up, in lower case.
-const LABEL_NAMES: [&str; 22] = [
-    "id", "year", "month", "day", "version", "number", "code", "zip", "phone", "lat", "lon", "lng", "rank",
-    "order", "sequence", "index", "port", "ttl", "expires", "expiry", "_rev", "position",
+const LABEL_NAMES: [&str; 26] = [
+    "id",
+    "year",
+    "month",
+    "day",
+    "version",
+    "number",
+    "code",
+    "zip",
+    "phone",
+    "lat",
+    "lon",
+    "lng",
+    "rank",
+    "order",
+    "sequence",
+    "index",
+    "port",
+    "ttl",
+    "expires",
+    "expiry",
+    "_rev",
+    "position",
+    "edat",
+    "_at",
+    "date",
+    "timestamp",
 ];
 
 /// An attribute is rare if only one item has it, or fewer than one item in this many. Rare attributes are not declared.
@@ -204,7 +228,7 @@ fn status(name: &str, value: &AttributeValue<'_>, texts: &StateTexts) -> Option<
 
 fn is_amount(name: &str, values: &[&AttributeValue<'_>]) -> bool {
     let lower = name.to_lowercase();
-    let is_label = LABEL_NAMES.iter().any(|ending| lower.ends_with(ending));
+    let is_label = LABEL_NAMES.iter().any(|ending| lower.ends_with(ending)) || is_status_name(name);
     let different: BTreeSet<String> =
         values.iter().take(200).filter_map(|value| value.as_number()).map(ToString::to_string).collect();
     !is_label && different.len() > 2

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use afterwrite::entity::SourceKey;
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::table::KeyType;
 use afterwrite::{Error, ErrorKind, Result};
@@ -54,6 +55,22 @@ pub struct TableSample {
 }
 
 impl TableSample {
+    /// The sample without Afterwrite's heartbeat, which is not an item of the application.
+    #[must_use]
+    pub fn without_heartbeat(mut self) -> Self {
+        let names: Vec<String> = self.key_names().map(str::to_owned).collect();
+        self.items.retain(|item| {
+            let mut texts = names.iter().map(|name| item.get(name.as_str()).and_then(text_of));
+            let key = SourceKey {
+                table: 0,
+                partition: texts.next().flatten().unwrap_or_default(),
+                sort: texts.next().flatten(),
+            };
+            !key.is_heartbeat()
+        });
+        self
+    }
+
     /// A sentence about a key that is a guess.
     #[must_use]
     pub fn key_guess(&self) -> String {
