@@ -41,6 +41,28 @@ fn a_usual_word_whose_items_are_of_another_kind_is_constant() {
 }
 
 #[test]
+fn few_items_without_the_attribute_that_names_the_types_are_left_out() {
+    let table = |untyped: usize| {
+        let mut items = rows(400, |index| match index % 2 {
+            0 => json!({ "PK": format!("ORG#o{index}"), "SK": "INFO", "type": "Team", "seats": 5 }),
+            _ => json!({ "PK": format!("ORG#o{index}"), "SK": "INFO", "type": "Person", "email": "e" }),
+        });
+        for item in items.iter_mut().take(untyped) {
+            item.as_object_mut().expect("an object").remove("type");
+        }
+        items
+    };
+    for untyped in [0, 1, 4] {
+        let inferred = infer(&sample_of(&["PK", "SK"], &table(untyped)));
+        expect_lines(&inferred.toml, &["when.type = [\"Person\"]", "when.type = [\"Team\"]"]);
+        assert_eq!((inferred.entities, inferred.undescribed), (2, untyped), "{:?}", inferred.left_out);
+        assert!(untyped == 0 || inferred.left_out[0].contains("\"type\""), "{:?}", inferred.left_out);
+    }
+    let inferred = infer(&sample_of(&["PK", "SK"], &table(40)));
+    assert_eq!(inferred.entities, 1, "a type that many lack is a value: {}", inferred.toml);
+}
+
+#[test]
 fn an_id_of_another_item_gives_no_day() {
     for name in ["owner", "userId", "parent_id"] {
         let items = rows(200, |index| {

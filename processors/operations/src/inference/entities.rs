@@ -40,6 +40,8 @@ pub(super) struct InferredEntity {
     pub(super) lone_words: BTreeSet<String>,
     /// Whether it has so few items that variable words of their keys may name their kind.
     pub(super) is_rare: bool,
+    /// The attribute that names the type of all other items with such keys, if these lack it.
+    pub(super) untyped: Option<String>,
     /// For each variable of its key, the values in the sample.
     pub(super) values: Vec<BTreeSet<String>>,
     /// Variables of the key that are times.
@@ -107,6 +109,7 @@ impl SampledGroups<'_> {
             constants: group.shapes.iter().flat_map(KeyShape::constants).map(str::to_owned).collect(),
             lone_words: lone_words(groups, group, vocabulary),
             is_rare: is_rare_kind(sample, groups, group),
+            untyped: group.untyped.clone(),
             prefixes: different_rows(
                 columns.get(..partition_names.len().saturating_sub(1)).unwrap_or_default(),
             ),

@@ -22,6 +22,9 @@ const MOST_TYPES: usize = 20;
 /// A type that so many items have is one; a type of fewer items must be the beginning of an attribute's name that only they have.
 const LEAST_ITEMS_OF_A_TYPE: usize = 3;
 
+/// Of items whose type an attribute names, at most one in so many may lack it.
+const UNTYPED_ONE_IN: usize = 100;
+
 /// Items of one kind.
 #[derive(Clone, Debug)]
 pub(super) struct ItemGroup {
@@ -31,8 +34,17 @@ pub(super) struct ItemGroup {
     pub(super) item_type: Option<(String, String)>,
     /// Whether other groups have keys of the same shape: the type distinguishes them.
     pub(super) is_discriminated: bool,
+    /// The attribute that names the type of all other items with such keys, if these lack it.
+    pub(super) untyped: Option<String>,
     /// Indexes into the sample's items.
     pub(super) members: Vec<usize>,
+}
+
+impl ItemGroup {
+    /// The items with keys of these shapes.
+    fn of(shapes: &[KeyShape], members: Vec<usize>) -> Self {
+        Self { shapes: shapes.to_vec(), item_type: None, is_discriminated: false, untyped: None, members }
+    }
 }
 
 /// The kinds of items of a sample.
@@ -103,23 +115,35 @@ fn by_type(
     let names: BTreeSet<&str> = items.iter().flat_map(|item| item.keys()).map(|name| &**name).collect();
     let is_key = |name: &str| sample.key_names().any(|key| key == name);
     for name in names.into_iter().filter(|name| is_type_name(name) && !is_key(name)) {
-        let Some(types) = types_of(&items, name) else { continue };
+        let mut untyped = Vec::new();
         let mut by_type: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for (index, item_type) in members.iter().zip(types) {
-            by_type.entry(item_type).or_default().push(*index);
+        for (index, item) in members.iter().zip(&items) {
+            match type_of(item, name) {
+                Some(item_type) => by_type.entry(item_type).or_default().push(*index),
+                None => untyped.push(*index),
+            }
+        }
+        if untyped.len() * UNTYPED_ONE_IN > items.len() {
+            continue;
         }
         if by_type.len() <= MOST_TYPES && are_types(sample, features, &by_type) {
             let is_discriminated = by_type.len() > 1;
+            if !is_discriminated {
+                by_type.values_mut().for_each(|members| members.append(&mut untyped));
+            }
             let group = |(item_type, members): (&str, Vec<usize>)| ItemGroup {
-                shapes: shapes.clone(),
                 item_type: Some((name.to_owned(), item_type.to_owned())),
                 is_discriminated,
-                members,
+                ..ItemGroup::of(&shapes, members)
             };
-            return by_type.into_iter().map(group).collect();
+            let mut groups: Vec<ItemGroup> = by_type.into_iter().map(group).collect();
+            if !untyped.is_empty() {
+                groups.push(ItemGroup { untyped: Some(name.to_owned()), ..ItemGroup::of(&shapes, untyped) });
+            }
+            return groups;
         }
     }
-    vec![ItemGroup { shapes, item_type: None, is_discriminated: false, members }]
+    vec![ItemGroup::of(&shapes, members)]
 }
 
 /// Whether these values name types of items: all are written as names, or items of some have attributes that others lack. Otherwise
@@ -148,8 +172,7 @@ fn has_own_attribute(sample: &TableSample, by_type: &BTreeMap<&str, Vec<usize>>,
     own.difference(&others).any(|name| snake(name).is_some_and(|name| name.starts_with(&beginning)))
 }
 
-/// The type of each item; `None` if not every item has one that is a word.
-fn types_of<'i>(items: &[&'i Item], name: &str) -> Option<Vec<&'i str>> {
-    let item_type = |item: &'i Item| item.get(name)?.as_text().filter(|text| word_style(text).is_some());
-    items.iter().copied().map(item_type).collect()
+/// The type of an item, if it has one that is a word.
+fn type_of<'i>(item: &'i Item, name: &str) -> Option<&'i str> {
+    item.get(name)?.as_text().filter(|text| word_style(text).is_some())
 }

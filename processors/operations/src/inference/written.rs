@@ -196,6 +196,12 @@ impl<'e> EntitySections<'e> {
 /// # Errors
 /// Why the entity is left out.
 fn loaded(toml: &str, entity: &InferredEntity, items: usize) -> Result<String, String> {
+    if let Some(name) = &entity.untyped {
+        return Err(format!(
+            "all others with such keys have their type in {}, these do not; add it, or declare the entity yourself",
+            json!(name)
+        ));
+    }
     if entity.is_rare {
         return Err(rare_kind(entity, items));
     }
