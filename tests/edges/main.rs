@@ -20,5 +20,6 @@ mod parking;
 mod plans;
 mod regions;
 mod requests;
+mod throttled;
 mod unreadable;
 mod world;

@@ -5,31 +5,8 @@ use std::collections::BTreeMap;
 use afterwrite::table::Model;
 use serde_json::json;
 
+use crate::models::SHOP;
 use crate::world::EdgeWorld;
-
-/// The largest price of a shop's books, shown on the shop.
-const SHOP: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.shop]
-key = { PK = "SHOP#{shop_id}", SK = "SHOP" }
-[entities.book]
-key = { PK = "SHOP#{shop_id}", SK = "BOOK#{book_id}" }
-attributes = { price = "N" }
-[rollups.shop]
-key = { PK = "SHOP#{shop_id}", SK = "ROLLUP" }
-[[aggregates]]
-name = "books"
-of = "book"
-into = "shop"
-measures = { books = "count", dearest = { max = "price" } }
-[[mirrors]]
-onto = "shop"
-from = "shop"
-attributes = { "stats.books" = "books" }
-"##;
 
 /// The largest price of a book, shown on the book itself.
 fn self_feeding() -> String {

@@ -48,6 +48,30 @@ into = "admin"
 measures = { attempts = "count" }
 "##;
 
+/// The number of a shop's books and their largest price; the number is shown on the shop.
+pub(crate) const SHOP: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.shop]
+key = { PK = "SHOP#{shop_id}", SK = "SHOP" }
+[entities.book]
+key = { PK = "SHOP#{shop_id}", SK = "BOOK#{book_id}" }
+attributes = { price = "N" }
+[rollups.shop]
+key = { PK = "SHOP#{shop_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "books"
+of = "book"
+into = "shop"
+measures = { books = "count", dearest = { max = "price" } }
+[[mirrors]]
+onto = "shop"
+from = "shop"
+attributes = { "stats.books" = "books" }
+"##;
+
 /// The attributes of a reading.
 pub(crate) fn reading(value: i64) -> Value {
     json!({ "value": { "N": value.to_string() } })

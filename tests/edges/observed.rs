@@ -3,9 +3,10 @@
 use std::mem;
 use std::sync::{Arc, Mutex};
 
-use afterwrite::effect::{ItemKey, Write};
+use afterwrite::effect::{ItemKey, Write, WriteRefusal};
 use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, Unprocessed,
+    WriteError,
 };
 use afterwrite::{Error, ErrorKind};
 use afterwrite_memory::MemoryTables;
@@ -37,6 +38,7 @@ type FateOf = dyn Fn(&'static str, &Write) -> WriteFate + Send + Sync;
 pub(crate) struct ObservedTables {
     tables: Arc<MemoryTables>,
     fate: Box<FateOf>,
+    is_throttled: Box<dyn Fn(&ItemKey) -> bool + Send + Sync>,
     noted: Mutex<Vec<NotedRequest>>,
 }
 
@@ -51,7 +53,24 @@ impl ObservedTables {
         tables: &Arc<MemoryTables>,
         fate: impl Fn(&'static str, &Write) -> WriteFate + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { tables: Arc::clone(tables), fate: Box::new(fate), noted: Mutex::default() })
+        Arc::new(Self::of(tables, fate, |_| false))
+    }
+
+    /// Tables that throttle these keys: requests leave them unread and unwritten.
+    pub(crate) fn throttling(
+        tables: &Arc<MemoryTables>,
+        is_throttled: impl Fn(&ItemKey) -> bool + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self::of(tables, |_, _| WriteFate::CarriedOut, is_throttled))
+    }
+
+    fn of(
+        tables: &Arc<MemoryTables>,
+        fate: impl Fn(&'static str, &Write) -> WriteFate + Send + Sync + 'static,
+        is_throttled: impl Fn(&ItemKey) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let (fate, is_throttled) = (Box::new(fate), Box::new(is_throttled));
+        Self { tables: Arc::clone(tables), fate, is_throttled, noted: Mutex::default() }
     }
 
     /// The requests since the last call.
@@ -79,13 +98,25 @@ impl ObservedTables {
 
 impl Tables for ObservedTables {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        let PartialRead { items, server_time } = self.read_some(keys).await?;
+        Ok(ReadSnapshot { items: items.into_iter().collect::<Result<_, Unprocessed>>()?, server_time })
+    }
+
+    async fn read_some(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
         self.note("read", 0, false);
-        self.tables.read(keys).await
+        let mut read = self.tables.read_some(keys).await?;
+        for (key, item) in keys.iter().zip(&mut read.items) {
+            if (self.is_throttled)(key) {
+                *item = Err(Unprocessed);
+            }
+        }
+        Ok(read)
     }
 
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         let result = match self.failure("write", std::slice::from_ref(write)).await {
             Some(error) => Err(WriteError::Failed(error)),
+            None if (self.is_throttled)(&write.key) => Err(WriteError::Refused(WriteRefusal::Throttled)),
             None => self.tables.write(write).await,
         };
         self.note("write", 1, result.is_err());
@@ -95,6 +126,11 @@ impl Tables for ObservedTables {
     async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         let result = match self.failure("transact", writes).await {
             Some(error) => Err(TransactError::Failed(error)),
+            None if writes.iter().any(|write| (self.is_throttled)(&write.key)) => {
+                let reason =
+                    |write: &Write| (self.is_throttled)(&write.key).then_some(WriteRefusal::Throttled);
+                Err(TransactError::Cancelled(writes.iter().map(reason).collect()))
+            }
             None => self.tables.transact(writes).await,
         };
         self.note("transact", writes.len(), result.is_err());

@@ -102,7 +102,7 @@ impl FaultCoverage {
             ("call without an answer", hangs),
             ("call overtaken", slow),
             ("read at two moments", torn_reads),
-            ("read failed halfway", partial_reads),
+            ("read left items unread", partial_reads),
             ("index lagging", index_lags),
             ("index throttled", index_throttles),
             ("index answered with an earlier version", index_stale),

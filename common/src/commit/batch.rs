@@ -1,5 +1,7 @@
 //! A batch in progress.
 
+use std::collections::BTreeSet;
+
 use hashbrown::HashMap;
 
 use super::core::lookups::LookupResults;
@@ -16,6 +18,8 @@ pub(crate) struct LedgerBatch<'r> {
     pub(crate) lookups: LookupResults,
     /// The rollups with computed measures, as they are stored as far as known.
     pub(crate) computed: HashMap<TargetId, Option<Item>>,
+    /// How far the mirrors of each item are.
+    pub(crate) mirrors: Vec<MirrorProgress>,
     /// The mirrors that could not be written.
     pub(crate) unwritable_mirrors: Vec<Error>,
     /// The number of the next group of items that share transactions with no others.
@@ -24,11 +28,22 @@ pub(crate) struct LedgerBatch<'r> {
     pub(crate) rejections: usize,
 }
 
+/// How far the mirrors of a committed item are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MirrorProgress {
+    Untried,
+    /// Some may have been written. Another attempt can write the others.
+    Delayed,
+    Refreshed,
+}
+
 impl<'r> LedgerBatch<'r> {
     pub(crate) fn new(items: Vec<LedgerItem<'r>>, targets: RollupTargets) -> Self {
+        let mirrors = vec![MirrorProgress::Untried; items.len()];
         Self {
             items,
             targets,
+            mirrors,
             lookups: LookupResults::default(),
             computed: HashMap::new(),
             unwritable_mirrors: Vec::new(),
@@ -44,6 +59,23 @@ impl<'r> LedgerBatch<'r> {
     /// The items in progress, with their indexes.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = (usize, &LedgerItem<'r>)> {
         self.items.iter().enumerate().filter(|(_, item)| !item.is_finished())
+    }
+
+    /// The committed items whose mirrors are not refreshed yet, with their indexes.
+    pub(crate) fn unrefreshed(&self) -> impl Iterator<Item = (usize, &LedgerItem<'r>)> {
+        let items = self.items.iter().enumerate().zip(&self.mirrors);
+        let is_open =
+            |item: &LedgerItem<'r>, progress| item.is_committed() && progress != MirrorProgress::Refreshed;
+        items.filter(move |((_, item), progress)| is_open(item, **progress)).map(|(item, _)| item)
+    }
+
+    /// Notes how far the mirrors of these items are.
+    pub(crate) fn note_mirrors(&mut self, indexes: &BTreeSet<usize>, progress: MirrorProgress) {
+        for index in indexes {
+            if let Some(noted) = self.mirrors.get_mut(*index) {
+                *noted = progress;
+            }
+        }
     }
 
     /// The item with this index.
@@ -72,6 +104,24 @@ impl<'r> LedgerBatch<'r> {
         }
     }
 
+    /// Gives throttled items transactions of their own, so that no others wait for them. Parked records that are delivered again share
+    /// theirs with none of the others anyway.
+    pub(crate) fn separate(&mut self, throttled: &BTreeSet<usize>) {
+        let first_tries = throttled.iter().filter(|index| !self.item(**index).is_retried);
+        let first_tries: Vec<usize> = first_tries.copied().collect();
+        self.start_group(&first_tries);
+    }
+
+    /// Gives these items transactions that they share with no others.
+    fn start_group<'i>(&mut self, indexes: impl IntoIterator<Item = &'i usize>) {
+        for index in indexes {
+            if let Some(item) = self.items.get_mut(*index) {
+                item.group = Some(self.next_group);
+            }
+        }
+        self.next_group += 1;
+    }
+
     /// One of these items, which shared a transaction, cannot be written. Alone, it is rejected; otherwise each half of
     /// them gets transactions of its own.
     pub(crate) fn bisect(&mut self, indexes: &[usize], error: &Error, context: StepContext<'_>) {
@@ -80,12 +130,7 @@ impl<'r> LedgerBatch<'r> {
             return self.step(*index, ItemInput::Rejected(error.restated()), context);
         }
         for half in indexes.chunks(indexes.len().div_ceil(2).max(1)) {
-            for index in half {
-                if let Some(item) = self.items.get_mut(*index) {
-                    item.group = Some(self.next_group);
-                }
-            }
-            self.next_group += 1;
+            self.start_group(half);
         }
     }
 }

@@ -1,4 +1,8 @@
-//! The driver of a batch: reads and writes what its items wait for, until they wait for nothing.
+//! The driver of a batch: reads and writes what its items wait for, until they wait for nothing. Mirrors follow, and the outputs of
+//! lookups that could not be remembered with the items.
+//!
+//! Every request is sent once a round. A request that was refused, throttled or lost is sent again in the next round, so that it holds
+//! up only the items that need it.
 //!
 //! It makes no decision about an item: it gives the item what was read or refused, and the item's next state names what
 //! it needs.
@@ -10,13 +14,18 @@ use super::core::marker::{MarkerState, StoredMarker};
 use super::core::rollup::changes_rollup;
 use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};
 use super::lookup::LookupStore;
+use super::mirror::MirrorRefresher;
 use super::requests::Requests;
 use crate::clock::Clock;
 use crate::projection::{LookupKey, RollupTargets, TargetId, lookup_keys, offered_outputs};
 use crate::record::{AttributeValue, Image};
-use crate::sink::Tables;
+use crate::sink::{ReadItem, Tables, Unprocessed};
 use crate::table::Rollup;
 use crate::{Error, ErrorKind, Result};
+
+/// After so many waits, an item holds the batch up: a partition is throttled, or other writers are busy with the item. Then the
+/// mirrors of the finished items are refreshed before the next wait.
+const MANY_WAITS: u32 = 4;
 
 /// Drives the items of one invocation.
 #[derive(Debug)]
@@ -27,27 +36,64 @@ pub(crate) struct LedgerDriver<'l, T, C> {
 }
 
 impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
-    /// Drives every item to its end, before the deadline.
+    /// Drives every item to its end, then refreshes mirrors and remembers offered outputs, all before the deadline.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] only. Other errors end the items that they concern.
     pub(crate) async fn run(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+        self.count(batch).await?;
+        batch.lookups.drop_needed();
+        self.follow_up(batch).await
+    }
+
+    /// Drives every item to its end.
+    async fn count(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
         let mut attempt = 0;
-        while !batch.is_finished() || batch.lookups.has_offers() {
-            match Box::pin(self.round(batch)).await {
-                Ok(false) => {}
+        while !batch.is_finished() {
+            let reason = match Box::pin(self.round(batch)).await {
+                Ok(false) => continue,
                 Ok(true) => {
-                    attempt += 1;
-                    if !self.lookups.wait(&batch.lookups, attempt).await {
-                        let message = "the deadline passed before the item could be committed";
-                        self.give_up(batch, &Error::new(ErrorKind::Conflict, message));
-                    }
+                    Error::new(ErrorKind::Conflict, "the deadline passed before the item could be committed")
                 }
+                Err(error) if error.is_retryable() => error,
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
-                Err(error) => self.give_up(batch, &error),
+                Err(error) => {
+                    self.give_up(batch, &error);
+                    continue;
+                }
+            };
+            attempt += 1;
+            if attempt % MANY_WAITS == 0 {
+                Box::pin(self.mirrors().refresh(batch)).await?;
+            }
+            if !self.lookups.wait(&batch.lookups, attempt).await {
+                self.give_up(batch, &reason);
             }
         }
         Ok(())
+    }
+
+    /// Refreshes mirrors, and remembers the offered outputs that are not remembered yet. No item waits for another one's.
+    async fn follow_up(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+        let mut attempt = 0;
+        loop {
+            let delayed = Box::pin(self.mirrors().refresh(batch)).await?;
+            let is_done = delayed.is_none() && !batch.lookups.has_open();
+            attempt += 1;
+            if is_done || !self.lookups.wait(&batch.lookups, attempt).await {
+                let message = "the deadline passed before the lookups of the item were resolved";
+                let error = delayed.unwrap_or_else(|| Error::new(ErrorKind::Conflict, message));
+                self.give_up_offers(batch, &error);
+                self.mirrors().give_up(batch, &error);
+                return Ok(());
+            }
+            self.lookups.resolve(&mut batch.lookups).await?;
+        }
+    }
+
+    fn mirrors(&self) -> MirrorRefresher<'_, T, C> {
+        let Self { core, requests, lookups } = self;
+        MirrorRefresher { core, requests, lookups, context: self.context() }
     }
 
     /// Ends every item in progress, and those whose offered outputs are not remembered yet.
@@ -58,14 +104,14 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         batch.give_up(error, self.context());
     }
 
-    /// Visits each stage once. Returns whether the next round must wait: a write was refused, or a lookup found nothing.
+    /// Visits each stage once. Returns whether the next round must wait: a read or write was refused, or a lookup found nothing.
     async fn round(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
-        self.read_entries(batch).await?;
-        self.read_items(batch).await?;
-        let is_open = self.resolve_lookups(batch).await?;
+        let mut must_wait = self.read_entries(batch).await?;
+        must_wait |= self.read_items(batch).await?;
+        must_wait |= self.resolve_lookups(batch).await?;
         self.read_computed_rollups(batch).await?;
-        let is_refused = self.write(batch).await?;
-        Ok(is_refused || is_open)
+        must_wait |= self.write(batch).await?;
+        Ok(must_wait)
     }
 
     /// The context of the steps at this moment.
@@ -74,8 +120,8 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     }
 
     /// Reads the entries of items, and the markers of their expiries. The same requests read the remembered lookups that the items
-    /// need if their records turn out to be uncounted.
-    async fn read_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+    /// need if their records turn out to be uncounted. Returns whether an item is still unread.
+    async fn read_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
         let capacity = batch.items.len();
         let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
         for (index, item) in batch.unfinished() {
@@ -96,9 +142,17 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let stored = self.requests.read(&keys).await?.items;
         let mut stored = keys.into_iter().zip(stored);
         let context = self.context();
+        let mut is_incomplete = false;
         for (index, expiries) in owners {
             let Some((key, entry)) = stored.next() else { return Err(misaligned()) };
-            let markers = expiries.into_iter().zip(&mut stored).filter_map(|(position, (_, marker))| {
+            let markers: Vec<ReadItem> =
+                stored.by_ref().take(expiries.len()).map(|(_, marker)| marker).collect();
+            let markers: Result<Vec<_>, Unprocessed> = markers.into_iter().collect();
+            let (Ok(entry), Ok(markers)) = (entry, markers) else {
+                is_incomplete = true;
+                continue;
+            };
+            let markers = expiries.into_iter().zip(markers).filter_map(|(position, marker)| {
                 let state = MarkerState::of(&marker?, &position);
                 Some(StoredMarker { position, state })
             });
@@ -109,9 +163,11 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             batch.step(index, ItemInput::EntryRead { entry, markers }, context);
         }
         for (lookup, (_, remembered)) in lookups.into_iter().zip(stored) {
-            self.lookups.note_read(lookup, remembered, &mut batch.lookups);
+            if let Ok(remembered) = remembered {
+                self.lookups.note_read(lookup, remembered, &mut batch.lookups);
+            }
         }
-        Ok(())
+        Ok(is_incomplete)
     }
 
     /// Notes what this process remembers of the lookups of unread items. Returns the others.
@@ -130,8 +186,8 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         unknown
     }
 
-    /// Reads the items whose stored state is needed.
-    async fn read_items(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+    /// Reads the items whose stored state is needed. Returns whether one is still unread.
+    async fn read_items(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
         let (mut keys, mut owners, mut keyless) = (Vec::new(), Vec::new(), Vec::new());
         for (index, item) in batch.unfinished() {
             if !matches!(item.state, ItemState::NeedsItem) {
@@ -151,12 +207,17 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             let message = "the record's key does not match the key schema of its table";
             batch.step(index, ItemInput::GivenUp(Error::new(ErrorKind::Record, message)), context);
         }
-        let snapshot = self.requests.read(&keys).await?;
-        for (index, stored) in owners.into_iter().zip(snapshot.items) {
+        let read = self.requests.read(&keys).await?;
+        let mut is_incomplete = false;
+        for (index, stored) in owners.into_iter().zip(read.items) {
+            let Ok(stored) = stored else {
+                is_incomplete = true;
+                continue;
+            };
             let image = stored.map(|stored| Image::from_item(&stored, &self.core.model.attributes));
-            batch.step(index, ItemInput::ItemRead { image, at: snapshot.server_time }, context);
+            batch.step(index, ItemInput::ItemRead { image, at: read.server_time }, context);
         }
-        Ok(())
+        Ok(is_incomplete)
     }
 
     /// Resolves the lookups that items wait for. Returns whether items still wait.
@@ -241,12 +302,27 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         computed.extend(keyless.into_iter().map(|(id, _)| (id, None)));
         let (ids, keys): (Vec<_>, Vec<_>) =
             keyed.into_iter().filter_map(|(id, key)| Some((id, key?))).unzip();
-        computed.extend(ids.into_iter().zip(self.requests.read(&keys).await?.items));
+        // The transactions of a rollup that was not read wait for the next round.
+        let mut unread = BTreeSet::new();
+        for (id, stored) in ids.into_iter().zip(self.requests.read(&keys).await?.items) {
+            match stored {
+                Ok(stored) => drop(computed.insert(id, stored)),
+                Err(Unprocessed) => drop(unread.insert(id)),
+            }
+        }
         for plan in items.iter_mut().filter_map(LedgerItem::planned_mut) {
             plan.extremes.retain(|extreme| match computed.get(&extreme.target) {
                 Some(stored) => changes_rollup(extreme, stored.as_ref()),
                 None => true,
             });
+        }
+        if !unread.is_empty() {
+            let uses = |item: &LedgerItem<'_>| {
+                item.planned().is_some_and(|plan| plan.targets().any(|target| unread.contains(&target)))
+            };
+            let throttled =
+                batch.unfinished().filter(|(_, item)| uses(item)).map(|(index, _)| index).collect();
+            batch.separate(&throttled);
         }
         Ok(())
     }

@@ -29,12 +29,13 @@ pub(crate) struct RefusedRollup {
 
 impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     /// Rejects every item of the batch whose additions these rollups refuse as they are stored: a measure is not a number,
-    /// or the sum exceeds DynamoDB's limits. If that does not explain a refusal, its items are isolated by halves.
+    /// or the sum exceeds DynamoDB's limits. If that does not explain a refusal, its items are isolated by halves. Returns whether a
+    /// rollup could not be read: its items are written again in the next round, which must wait.
     pub(crate) async fn isolate(
         &self,
         batch: &mut LedgerBatch<'_>,
         refused: Vec<RefusedRollup>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let keys =
             refused.iter().filter_map(|rollup| self.core.keys.rollup(batch.targets.get(rollup.target)));
         let keys: Vec<_> = keys.collect();
@@ -44,8 +45,13 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         }
         let stored = self.requests.read(&keys).await?.items;
         let context = self.context();
+        let mut must_wait = false;
         for (RefusedRollup { target, items, reason }, stored) in refused.into_iter().zip(stored) {
             let error = rejected_write(&reason).with("rollup", batch.targets.get(target).name.as_ref());
+            let Ok(stored) = stored else {
+                must_wait = true;
+                continue;
+            };
             let stored = stored.unwrap_or_default();
             if !items.iter().any(|index| is_refused(batch, *index, target, &stored)) {
                 batch.bisect(&users(batch, &items, target), &error, context);
@@ -58,7 +64,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 }
             }
         }
-        Ok(())
+        Ok(must_wait)
     }
 }
 

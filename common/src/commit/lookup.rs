@@ -25,7 +25,7 @@ use crate::effect::{
 use crate::entity::SourceKey;
 use crate::projection::{LookupKey, LookupOutputs, offered_outputs};
 use crate::record::{AttributePath, AttributeValue, Image, Item};
-use crate::sink::{IndexQuery, Tables, WriteError};
+use crate::sink::{IndexQuery, ReadItem, Tables, Unprocessed, WriteError};
 use crate::table::{LookupSource, Model, Template};
 use crate::{Error, ErrorKind, Result};
 
@@ -124,6 +124,15 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         self.note_attempts(attempts, results)
     }
 
+    /// Tries every open lookup once that has not been tried yet; as [`Self::resolve`].
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub(crate) async fn resolve_untried(&self, results: &mut LookupResults) -> Result<()> {
+        let attempts = self.attempt_all(results.take_untried()).await;
+        self.note_attempts(attempts, results)
+    }
+
     /// Tries every open lookup once that items wait for; as [`Self::resolve`].
     ///
     /// # Errors
@@ -145,19 +154,31 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
                 return open.into_iter().map(failed).collect();
             }
         };
-        let mut read =
-            move |lookup: &OpenLookup| if lookup.is_unremembered { None } else { remembered.next()? };
-        let open: Vec<_> = open.into_iter().map(|(key, lookup)| (read(&lookup), key, lookup)).collect();
-        let looked_up = self.read_by_key(&open).await;
-        let attempts = open.into_iter().zip(looked_up).map(|((remembered, key, lookup), found)| async move {
+        let mut read = move |lookup: &OpenLookup| {
+            if lookup.is_unremembered { Ok(None) } else { remembered.next().unwrap_or(Err(Unprocessed)) }
+        };
+        let mut unread = Vec::new();
+        let mut searched = Vec::with_capacity(open.len());
+        for (key, lookup) in open {
+            match read(&lookup) {
+                Ok(remembered) => searched.push((remembered, key, lookup)),
+                Err(unprocessed) => {
+                    unread.push(LookupAttempt { key, lookup, result: Err(unprocessed.into()) });
+                }
+            }
+        }
+        let looked_up = self.read_by_key(&searched).await;
+        let attempts = searched.into_iter().zip(looked_up);
+        let attempts = attempts.map(|((remembered, key, lookup), found)| async move {
             let result = self.attempt(&key, &lookup, remembered, found).await;
             LookupAttempt { key, lookup, result }
         });
-        iter(attempts).buffered(CONCURRENCY).collect().await
+        let searched: Vec<_> = iter(attempts).buffered(CONCURRENCY).collect().await;
+        unread.into_iter().chain(searched).collect()
     }
 
     /// The remembered items of those open lookups that may be remembered.
-    async fn read_remembered(&self, open: &[(LookupKey<'static>, OpenLookup)]) -> Result<Vec<Option<Item>>> {
+    async fn read_remembered(&self, open: &[(LookupKey<'static>, OpenLookup)]) -> Result<Vec<ReadItem>> {
         let unread = open.iter().filter(|(_, lookup)| !lookup.is_unremembered);
         let keys: Vec<_> =
             unread.map(|(key, _)| self.core.keys.lookup(&self.core.model, key)).collect::<Result<_>>()?;
@@ -210,7 +231,7 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         };
         let item = |key: Option<ItemKey>| match (key, &mut items) {
             (None, _) => Ok(None),
-            (Some(_), Ok(items)) => Ok(items.next().flatten()),
+            (Some(_), Ok(items)) => Ok(items.next().unwrap_or(Err(Unprocessed))?),
             (Some(_), Err(error)) => Err(error.restated()),
         };
         keys.into_iter().map(item).collect()
@@ -308,12 +329,12 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
             condition: WriteCondition::ItemAbsent,
             action: WriteAction::Put(item),
         };
-        match self.requests.write_retrying(&write).await {
+        match self.requests.write(&write).await {
             Ok(()) => Ok(outputs.into()),
             Err(WriteError::Refused(WriteRefusal::Condition(Some(winner)))) => {
                 self.required_outputs(key, &winner)
             }
-            Err(error) => Err(write_error(&write, error)),
+            Err(error) => Err(self.requests.write_error(&write, error)),
         }
     }
 

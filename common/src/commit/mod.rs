@@ -94,7 +94,6 @@ use self::core::lookups::LookupResults;
 use self::core::{LedgerCore, LedgerItem};
 use self::driver::LedgerDriver;
 use self::lookup::{LookupCache, LookupStore};
-use self::mirror::MirrorRefresher;
 use self::requests::Requests;
 use self::tally::CommitTally;
 use crate::clock::Clock;
@@ -282,9 +281,6 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let targets = RollupTargets::with_capacity(&core.model, items.len());
         let mut batch = LedgerBatch::new(items, targets);
         Box::pin(driver.run(&mut batch)).await?;
-        let mirrors =
-            MirrorRefresher { core, requests: &requests, lookups: &lookups, context: driver.context() };
-        Box::pin(mirrors.refresh(&mut batch)).await?;
         let mut outcome =
             CommitOutcome { unwritable_mirrors: batch.unwritable_mirrors, ..CommitOutcome::default() };
         for item in batch.items {

@@ -7,7 +7,10 @@ use crate::clock::{Clock, within};
 use crate::effect::{ItemKey, Write, WriteRefusal};
 use crate::record::{Item, Timestamp};
 use crate::retry::RetryPolicy;
-use crate::sink::{ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
+use crate::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadItem, Tables, TransactError, Unprocessed,
+    WriteError,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// Concurrent requests of one kind: transactions, or single writes, or writes of mirrors.
@@ -24,27 +27,21 @@ pub(crate) struct Requests<'l, T, C> {
 }
 
 impl<T: Tables, C: Clock> Requests<'_, T, C> {
-    /// Reads items, strongly consistent, until it succeeds or the deadline is reached.
-    pub(crate) async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot> {
+    /// Reads items once, strongly consistent.
+    pub(crate) async fn read(&self, keys: &[ItemKey]) -> Result<PartialRead> {
         if keys.is_empty() {
-            return Ok(ReadSnapshot { items: Vec::new(), server_time: self.clock.now() });
+            return Ok(PartialRead { items: Vec::new(), server_time: self.clock.now() });
         }
-        let mut attempt = 0;
-        loop {
-            match self.bounded(self.tables.read(keys)).await.and_then(|read| read) {
-                Err(error) if error.is_retryable() => {
-                    attempt += 1;
-                    if !self.wait(attempt).await {
-                        return Err(error);
-                    }
-                }
-                result => return result,
-            }
-        }
+        self.bounded(self.tables.read_some(keys)).await?
+    }
+
+    /// Reads an item once, strongly consistent.
+    pub(crate) async fn read_one(&self, key: &ItemKey) -> Result<Option<Item>> {
+        Ok(self.read(std::slice::from_ref(key)).await?.items.pop().unwrap_or(Err(Unprocessed))?)
     }
 
     /// Reads the items that lookups find by their primary keys, once.
-    pub(crate) async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<Vec<Option<Item>>> {
+    pub(crate) async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<Vec<ReadItem>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -74,30 +71,16 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
         self.tally.write_units.add(consumed.write_units);
     }
 
-    /// Sends a write that its own condition makes idempotent, until its result is known or the deadline is reached.
-    pub(crate) async fn write_retrying(&self, write: &Write) -> Result<(), WriteError> {
-        let mut attempt = 0;
-        loop {
-            let Err(error) = self.write(write).await else { return Ok(()) };
-            let can_retry = match &error {
-                WriteError::Refused(WriteRefusal::Conflict) => {
-                    self.tally.conflicts.add(1);
-                    true
-                }
-                WriteError::Refused(WriteRefusal::Throttled) => true,
-                WriteError::Refused(WriteRefusal::Condition(_) | WriteRefusal::Invalid(_)) => false,
-                WriteError::Failed(error) => error.is_retryable(),
-            };
-            attempt += 1;
-            if !can_retry || !self.wait(attempt).await {
-                return Err(error);
-            }
-        }
+    /// The error of a write whose refusal its author does not expect.
+    pub(crate) fn write_error(&self, write: &Write, error: WriteError) -> Error {
+        let is_conflict = matches!(error, WriteError::Refused(WriteRefusal::Conflict));
+        self.tally.conflicts.add(u64::from(is_conflict));
+        write_error(write, error)
     }
 
     /// The result of a request, unless the deadline passes first. A write that is cut off may still take effect.
     async fn bounded<F: Future>(&self, request: F) -> Result<F::Output> {
-        let passed = || Error::new(ErrorKind::Unavailable, "the deadline passed before the item was done");
+        let passed = || Error::new(ErrorKind::Unavailable, "the deadline passed before the request was done");
         within(self.clock, self.deadline, request).await.ok_or_else(passed)
     }
 
@@ -123,23 +106,17 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
     }
 }
 
-/// The error of a write that is not retried any more.
+/// The error of a write that was refused, or failed.
 pub(crate) fn write_error(write: &Write, error: WriteError) -> Error {
     let refusal = match error {
         WriteError::Refused(refusal) => refusal,
         WriteError::Failed(error) => return error,
     };
     match refusal {
-        WriteRefusal::Conflict => {
-            Error::new(ErrorKind::Conflict, "another writer was writing the item until the deadline")
-        }
-        WriteRefusal::Condition(_) => {
-            Error::new(ErrorKind::Conflict, "the item kept changing until the deadline")
-        }
-        WriteRefusal::Throttled => {
-            Error::new(ErrorKind::Unavailable, "DynamoDB throttled the write until the deadline")
-                .hint("Give the table more capacity, or its hot rollup `shards`")
-        }
+        WriteRefusal::Conflict => Error::new(ErrorKind::Conflict, "another writer is writing the item"),
+        WriteRefusal::Condition(_) => Error::new(ErrorKind::Conflict, "the item keeps changing"),
+        WriteRefusal::Throttled => Error::new(ErrorKind::Unavailable, "DynamoDB throttles the write")
+            .hint("Give the table more capacity, or its hot rollup `shards`"),
         WriteRefusal::Invalid(reason) => {
             Error::new(ErrorKind::Rejected, format!("DynamoDB rejected the write: {reason}"))
         }

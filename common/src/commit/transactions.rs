@@ -1,6 +1,7 @@
 //! Writes the plans of a round: entries without additions as single writes, all others in transactions.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use futures::future::join3;
 use futures::stream::{StreamExt as _, iter};
@@ -62,7 +63,8 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     pub(crate) async fn write(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
         let entries = self.render_entries(batch)?;
         let transactions = pack(packable_items(batch), &batch.targets);
-        let offers = batch.lookups.take_offers();
+        // Offers that were tried and are not remembered wait until all items are finished.
+        let offers = batch.lookups.take_untried();
         let (waves, results, offers) = join3(
             self.write_waves(batch, transactions),
             self.send_entries(&entries),
@@ -71,7 +73,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         .await;
         self.lookups.note_attempts(offers, &mut batch.lookups)?;
         let is_refused = self.apply_entries(batch, entries, results)?;
-        Ok(waves? | is_refused | batch.lookups.has_offers())
+        Ok(waves? | is_refused)
     }
 
     /// Sends transactions. Those that share a rollup follow one another; all others overlap. Returns whether the next round must
@@ -122,7 +124,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             must_wait |= self.apply(batch, transaction, result, &mut refused)?;
         }
         if !refused.is_empty() {
-            self.isolate(batch, refused).await?;
+            must_wait |= self.isolate(batch, refused).await?;
         }
         Ok(must_wait)
     }
@@ -355,10 +357,17 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     ) {
         let context = self.context();
         let mut refusals: HashMap<usize, ItemRefusal<'r>> = HashMap::new();
+        let mut throttled = BTreeSet::new();
         for (purpose, refusal) in purposes.into_iter().zip(reasons) {
             let Some(refusal) = refusal else { continue };
             forget_rollup(batch, &purpose);
             match (purpose, refusal) {
+                (WritePurpose::Entry(index) | WritePurpose::Marker(index, _), WriteRefusal::Throttled) => {
+                    throttled.insert(index);
+                }
+                (WritePurpose::Rollup(target), WriteRefusal::Throttled) => {
+                    throttled.extend(users(batch, items, target));
+                }
                 (WritePurpose::Entry(index), refusal) => match self.entry_refusal(refusal) {
                     Some(Ok(entry)) => refusals.entry(index).or_default().entry = Some(entry),
                     Some(Err(error)) => refusals.entry(index).or_default().rejection = Some(error),
@@ -379,7 +388,6 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 (_, WriteRefusal::Conflict | WriteRefusal::Condition(_)) => {
                     self.requests.tally.conflicts.add(1);
                 }
-                (_, WriteRefusal::Throttled) => {}
                 (WritePurpose::Marker(index, _), WriteRefusal::Invalid(reason)) => {
                     refusals.entry(index).or_default().rejection = Some(rejected_write(&reason));
                 }
@@ -387,6 +395,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                     refused.push(RefusedRollup { target, items: items.to_vec(), reason });
                 }
             }
+        }
+        if throttled.len() < items.len() {
+            batch.separate(&throttled);
         }
         for index in items {
             let Some(refusal) = refusals.remove(index) else { continue };

@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::Error;
 use crate::effect::{ItemKey, KeyAttribute, Write, WriteRefusal};
 use crate::record::{Item, Timestamp};
+use crate::{Error, ErrorKind};
 
 /// DynamoDB's limit on the actions of one transaction.
 pub const MAX_TRANSACTION_ACTIONS: usize = 100;
@@ -26,13 +26,21 @@ pub trait Tables: Send + Sync {
     /// permission.
     fn read(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send;
 
-    /// Reads the items that lookups find by their primary key, as [`Tables::read`] does. Tables that stand for others may know items here
+    /// As [`Tables::read`], but a throttled partition leaves only its own keys unread. Tables without throttles read all keys or fail.
+    ///
+    /// # Errors
+    /// As [`Tables::read`]; `Unavailable` only if no key was read.
+    fn read_some(&self, keys: &[ItemKey]) -> impl Future<Output = Result<PartialRead, Error>> + Send {
+        async { self.read(keys).await.map(PartialRead::from) }
+    }
+
+    /// Reads the items that lookups find by their primary key, as [`Tables::read_some`] does. Tables that stand for others may know items here
     /// that they do not show there.
     ///
     /// # Errors
-    /// As [`Tables::read`].
-    fn read_looked_up(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send {
-        self.read(keys)
+    /// As [`Tables::read_some`].
+    fn read_looked_up(&self, keys: &[ItemKey]) -> impl Future<Output = Result<PartialRead, Error>> + Send {
+        self.read_some(keys)
     }
 
     /// Carries out one write.
@@ -61,7 +69,11 @@ impl<T: Tables> Tables for Arc<T> {
         (**self).read(keys)
     }
 
-    fn read_looked_up(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send {
+    fn read_some(&self, keys: &[ItemKey]) -> impl Future<Output = Result<PartialRead, Error>> + Send {
+        (**self).read_some(keys)
+    }
+
+    fn read_looked_up(&self, keys: &[ItemKey]) -> impl Future<Output = Result<PartialRead, Error>> + Send {
         (**self).read_looked_up(keys)
     }
 
@@ -88,6 +100,38 @@ pub struct ReadSnapshot {
     pub items: Vec<Option<Item>>,
     /// The server's time of the response (HTTP `Date`, whole seconds); of several responses, the earliest.
     pub server_time: Timestamp,
+}
+
+/// The result of [`Tables::read_some`].
+#[derive(Clone, Debug)]
+pub struct PartialRead {
+    /// The items, aligned with the requested keys.
+    pub items: Vec<ReadItem>,
+    /// As [`ReadSnapshot::server_time`].
+    pub server_time: Timestamp,
+}
+
+/// The item with a key, or `None` if it does not exist.
+pub type ReadItem = Result<Option<Item>, Unprocessed>;
+
+/// The service did not process a key: its partition is throttled. The key can be requested again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unprocessed;
+
+impl From<ReadSnapshot> for PartialRead {
+    fn from(read: ReadSnapshot) -> Self {
+        Self { items: read.items.into_iter().map(Ok).collect(), server_time: read.server_time }
+    }
+}
+
+impl From<Unprocessed> for Error {
+    fn from(Unprocessed: Unprocessed) -> Self {
+        Self::new(
+            ErrorKind::Unavailable,
+            "DynamoDB did not process the read of an item: its partition is throttled",
+        )
+        .hint("Give the table more capacity, or its hot rollup `shards`")
+    }
 }
 
 /// A query of an index by exact key values.

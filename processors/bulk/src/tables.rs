@@ -18,7 +18,7 @@ use afterwrite::effect::update::{normalized, updated};
 use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
 use afterwrite::{Error, Result};
 use hashbrown::HashMap;
@@ -192,7 +192,7 @@ impl<T: Tables, C: Clock> Tables for CountingTables<T, C> {
         Ok(ReadSnapshot { items: items.collect(), server_time: self.clock.now() })
     }
 
-    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
         self.wait_for_lookups(keys.len()).await;
         self.deployed.read_looked_up(keys).await
     }

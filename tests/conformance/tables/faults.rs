@@ -3,7 +3,7 @@
 use afterwrite::ErrorKind;
 use afterwrite::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
 use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{IndexQuery, Tables, TransactError, WriteError};
+use afterwrite::sink::{IndexQuery, Tables, TransactError, Unprocessed, WriteError};
 
 use super::outcome::{RefusalReason, WriteOutcome, always, item, keyed, set, text};
 use super::scripted_service::{ScriptedResponse, ScriptedService, configuration, tables};
@@ -286,6 +286,36 @@ async fn a_response_that_processes_no_key_counts_as_throttled() {
     let error = service.tables().read(&[pair("1", "1"), pair("2", "2")]).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
     assert_eq!(service.requests().len(), 2, "the first response processed a key");
+}
+
+#[tokio::test]
+async fn a_throttled_key_leaves_the_others_read() {
+    let throttle = ScriptedResponse::error(400, "ThrottlingException", "slow down");
+    for last in [ScriptedResponse::ok(UNPROCESSED), throttle] {
+        let service = ScriptedService::start(vec![ScriptedResponse::ok(UNPROCESSED), last]).await;
+        let keys = [pair("1", "1"), pair("2", "2"), pair("1", "1")];
+        let items = service.tables().read_some(&keys).await.unwrap().items;
+        assert_eq!(items, [Err(Unprocessed), Ok(None), Err(Unprocessed)]);
+        assert_eq!(service.requests().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_failed_batch_of_keys_leaves_the_others_read() {
+    let throttle = || ScriptedResponse::error(400, "ThrottlingException", "slow down");
+    let keys: Vec<_> = (0..250).map(|number| pair("p", &number.to_string())).collect();
+    let responses = vec![throttle(), ScriptedResponse::ok(NOTHING), throttle()];
+    let service = ScriptedService::start(responses).await;
+    let items = service.tables().read_some(&keys).await.unwrap().items;
+    let read = items.iter().filter(|item| item.is_ok()).count();
+    assert!(read == 50 || read == 100, "the size of one batch: {read}");
+
+    let service = ScriptedService::start(vec![throttle()]).await;
+    assert!(service.tables().read_some(&keys).await.unwrap_err().is_retryable());
+    let denied = ScriptedResponse::error(400, "AccessDeniedException", "no");
+    let service = ScriptedService::start(vec![denied, throttle()]).await;
+    let error = service.tables().read_some(&keys).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
 }
 
 #[tokio::test]

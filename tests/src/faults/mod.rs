@@ -27,7 +27,8 @@ use std::task::{Context, Poll};
 use afterwrite::effect::{ItemKey, Write, WriteAction, WriteRefusal};
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, Unprocessed,
+    WriteError,
 };
 use afterwrite::{Error, ErrorKind};
 
@@ -235,24 +236,30 @@ fn invalid() -> WriteRefusal {
 
 impl<T: Tables> Tables for FaultyTables<T> {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        let PartialRead { items, server_time } = self.read_some(keys).await?;
+        Ok(ReadSnapshot { items: items.into_iter().collect::<Result<_, Unprocessed>>()?, server_time })
+    }
+
+    async fn read_some(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
         self.yield_to_others().await;
         if self.read_fails() {
             return Err(unavailable());
         }
         self.hang().await;
-        let Some(at) = self.torn_at(keys.len()) else { return self.tables.read(keys).await };
+        let Some(at) = self.torn_at(keys.len()) else { return self.tables.read_some(keys).await };
         let (first, rest) = keys.split_at(at);
-        let mut snapshot = self.tables.read(first).await?;
+        let mut read = self.tables.read_some(first).await?;
         let turns = 1 + self.lock().below(8);
         for _ in 0..turns {
             yield_once().await;
         }
         if self.lock().occurs(|rates| rates.partial_read, |injected| &mut injected.partial_reads) {
-            return Err(unavailable());
+            read.items.extend(rest.iter().map(|_| Err(Unprocessed)));
+            return Ok(read);
         }
-        let later = self.tables.read(rest).await?;
-        snapshot.items.extend(later.items);
-        Ok(ReadSnapshot { server_time: snapshot.server_time.min(later.server_time), ..snapshot })
+        let later = self.tables.read_some(rest).await?;
+        read.items.extend(later.items);
+        Ok(PartialRead { server_time: read.server_time.min(later.server_time), ..read })
     }
 
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {

@@ -24,7 +24,7 @@ pub struct FaultRates {
     pub slow: u64,
     /// A read of several items reads some of them later than others.
     pub torn_read: u64,
-    /// A read of several items fails after some of them have been read.
+    /// A read of several items leaves some of them unread.
     pub partial_read: u64,
     /// An index query finds nothing, because the index lags behind the table.
     pub index_lag: u64,
@@ -89,7 +89,7 @@ pub struct InjectedFaults {
     pub slow: u64,
     /// Reads at more than one moment.
     pub torn_reads: u64,
-    /// Reads that failed halfway.
+    /// Reads that left items unread.
     pub partial_reads: u64,
     /// Index queries that found nothing because of the lag.
     pub index_lags: u64,

@@ -124,7 +124,7 @@ pub(crate) struct LedgerItem<'r> {
     exported: Option<ExportedImage>,
     /// The label of the table's stream, for an item without records.
     stream: &'r str,
-    /// The items that its transaction may have, because a transaction of others was rejected and the cause is unknown.
+    /// The items that its transaction may have, because one of others was rejected for an unknown cause, or throttled because of them.
     pub(crate) group: Option<u32>,
     /// Whether its plan has a record that an earlier delivery has parked. DynamoDB may reject it again, so it shares
     /// transactions with others of that kind only, and they follow all others.

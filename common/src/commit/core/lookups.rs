@@ -38,6 +38,17 @@ enum LookupState {
     Failed(Error),
 }
 
+impl LookupState {
+    /// Whether another attempt can have a result.
+    fn is_unresolved(&self) -> bool {
+        match self {
+            Self::Open(_) => true,
+            Self::Failed(error) => error.is_retryable(),
+            Self::Unremembered | Self::Found(_) | Self::NotFound => false,
+        }
+    }
+}
+
 /// A lookup without a result.
 #[derive(Debug, Default)]
 pub(crate) struct OpenLookup {
@@ -95,6 +106,17 @@ impl LookupResults {
         self.0.entry(key).or_insert(LookupState::Unremembered);
     }
 
+    /// Drops the open lookups without offers: the items that waited for them are finished.
+    pub(crate) fn drop_needed(&mut self) {
+        self.0.retain(|_, state| match state {
+            LookupState::Open(open) => open.offer.is_some(),
+            LookupState::Unremembered
+            | LookupState::Found(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => true,
+        });
+    }
+
     /// Takes all open lookups, in the order of their keys. Each must be returned with its result.
     pub(crate) fn take_open(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
         self.take(|_| true)
@@ -105,9 +127,9 @@ impl LookupResults {
         self.take(|open| open.is_needed)
     }
 
-    /// Takes the open lookups that no item waits for; as [`Self::take_open`].
-    pub(crate) fn take_offers(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
-        self.take(|open| !open.is_needed)
+    /// Takes the open lookups that have not been tried yet; as [`Self::take_open`].
+    pub(crate) fn take_untried(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        self.take(|open| open.queries == 0 && open.delay.is_none())
     }
 
     fn take(&mut self, is_taken: impl Fn(&OpenLookup) -> bool) -> Vec<(LookupKey<'static>, OpenLookup)> {
@@ -139,11 +161,6 @@ impl LookupResults {
         self.open().any(|open| open.is_needed)
     }
 
-    /// Whether offered outputs are not remembered yet.
-    pub(crate) fn has_offers(&self) -> bool {
-        self.open().any(|open| open.offer.is_some())
-    }
-
     fn open(&self) -> impl Iterator<Item = &OpenLookup> {
         self.0.values().filter_map(|state| match state {
             LookupState::Open(open) => Some(open),
@@ -156,6 +173,16 @@ impl LookupResults {
 
     pub(crate) fn is_open(&self, key: &LookupKey<'_>) -> bool {
         matches!(self.0.get(&LookupKeyRef(key)), Some(LookupState::Open(_)))
+    }
+
+    /// Whether a lookup is open, or ended without a result because there was no time for it.
+    pub(crate) fn is_unresolved(&self, key: &LookupKey<'_>) -> bool {
+        self.0.get(&LookupKeyRef(key)).is_some_and(LookupState::is_unresolved)
+    }
+
+    /// Whether a lookup is open, or ended without a result.
+    pub(crate) fn has_unresolved(&self) -> bool {
+        self.0.values().any(LookupState::is_unresolved)
     }
 
     pub(crate) fn find(&mut self, key: LookupKey<'static>, outputs: SharedOutputs) {

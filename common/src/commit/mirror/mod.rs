@@ -32,27 +32,23 @@
 
 mod guard;
 mod places;
+mod refreshes;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use futures::future::join;
 use futures::stream::{StreamExt as _, iter};
 
 use self::places::{PlacedCopies, rollup_revision};
-use super::batch::LedgerBatch;
-use super::core::lookups::LookupResults;
-use super::core::{ItemInput, LedgerCore, LedgerItem, StepContext, keys};
+use self::refreshes::MirrorRefreshes;
+use super::batch::{LedgerBatch, MirrorProgress};
+use super::core::{ItemInput, LedgerCore, StepContext, keys};
 use super::lookup::LookupStore;
 use super::requests::{CONCURRENCY, Requests};
 use crate::clock::Clock;
-use crate::entity::ItemIdentity;
-use crate::projection::{
-    ImageScope, KnownLookups as _, RollupTargets, TargetId, TargetKey, attribute, lookup_keys,
-    offered_outputs,
-};
-use crate::record::{AttributeValue, Decimal, Image, Item};
-use crate::sink::Tables;
+use crate::record::{AttributeValue, Decimal, Item};
+use crate::sink::{Tables, Unprocessed};
 use crate::table::{Mirror, MirroredAttribute};
 use crate::{Error, ErrorKind, Result};
 
@@ -62,17 +58,6 @@ const ITEMS_AT_ONCE: usize = 100;
 /// The values of a mirror's attributes; `None` for an absent attribute.
 type MirrorValues = Vec<Option<AttributeValue<'static>>>;
 
-/// A rollup whose copies by one mirror must be refreshed.
-#[derive(Debug, Default)]
-struct MirrorRefresh {
-    /// The items of the batch that require the refresh.
-    items: BTreeSet<usize>,
-    /// The values in the item's own record, if that record is the only reason: equal values need no write.
-    shown: Option<MirrorValues>,
-    /// Whether the batch changed the rollup, so that the copies are certainly stale.
-    is_changed: bool,
-}
-
 /// The copies that a batch may have made stale.
 #[derive(Debug, Default)]
 struct StaleCopies<'m> {
@@ -80,10 +65,17 @@ struct StaleCopies<'m> {
     certain: Vec<PlacedCopies<'m>>,
     /// Their items must be read first, to know.
     doubtful: Vec<PlacedCopies<'m>>,
+    /// Their rollups could not be read.
+    unset: Vec<UnsetCopies>,
 }
 
-/// The refreshes of a batch, by mirror and rollup.
-type MirrorRefreshes = BTreeMap<(usize, TargetId), MirrorRefresh>;
+/// Copies that could not be set.
+#[derive(Debug)]
+struct UnsetCopies {
+    /// The items of the batch that require them.
+    items: BTreeSet<usize>,
+    error: Error,
+}
 
 /// Refreshes the copies that a batch made stale.
 #[derive(Debug)]
@@ -95,40 +87,42 @@ pub(crate) struct MirrorRefresher<'l, T, C> {
 }
 
 impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
-    /// Refreshes the copies that the batch may have made stale. An item whose copies cannot be refreshed before the
-    /// deadline fails: its records are redelivered, found counted, and refreshed again.
+    /// Refreshes the copies that committed items may have made stale, each once. Items that wait for a lookup are left out. Returns the
+    /// error of copies that another attempt can set.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] only.
-    pub(crate) async fn refresh(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+    pub(crate) async fn refresh(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Error>> {
         if self.core.model.mirrors.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let mut refreshes = MirrorRefreshes::new();
-        let outcome = async {
-            self.look_up_counted_items(batch).await?;
-            self.collect_refreshes(batch, &mut refreshes).await?;
-            self.write_copies(batch, &refreshes).await
+        self.require_lookups(batch);
+        self.lookups.resolve_untried(&mut batch.lookups).await?;
+        let ready = self.ready_items(batch);
+        let unset = match self.refresh_items(batch, &ready).await {
+            Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
+            Err(error) => vec![UnsetCopies { items: self.with_mirrors(batch, &ready), error }],
+            Ok(unset) => unset,
         };
-        match outcome.await {
-            Err(error) if error.kind() == ErrorKind::Configuration => Err(error),
-            Err(error) => {
-                // Mirrors that have not been collected have not been refreshed, so every item with mirrors fails.
-                let has_mirrors = |item: &LedgerItem<'_>| {
-                    item.is_committed() && (item.has_mirrors() || self.feeds_mirrors(item))
-                };
-                let items = batch.items.iter().enumerate().filter(|(_, item)| has_mirrors(item));
-                let indexes: BTreeSet<usize> = items.map(|(index, _)| index).collect();
-                self.fail_items(batch, &indexes, &error);
-                Ok(())
-            }
-            Ok(failed) => {
-                for (indexes, error) in failed {
-                    self.fail_items(batch, &indexes, &error);
-                }
-                Ok(())
+        batch.note_mirrors(&ready, MirrorProgress::Refreshed);
+        let mut delayed = None;
+        for UnsetCopies { items, error } in unset {
+            if error.is_retryable() {
+                batch.note_mirrors(&items, MirrorProgress::Delayed);
+                delayed = Some(error);
+            } else {
+                self.fail_items(batch, &items, &error);
             }
         }
+        Ok(delayed)
+    }
+
+    /// Fails the items whose copies could not be refreshed before the deadline: their records are redelivered, found counted, and
+    /// their copies refreshed again.
+    pub(crate) fn give_up(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
+        let unrefreshed = batch.unrefreshed().map(|(index, _)| index).collect();
+        let items = self.with_mirrors(batch, &unrefreshed);
+        self.fail_items(batch, &items, error);
     }
 
     fn fail_items(&self, batch: &mut LedgerBatch<'_>, indexes: &BTreeSet<usize>, error: &Error) {
@@ -137,162 +131,55 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         }
     }
 
-    /// Resolves the lookups of items that were counted elsewhere: their contributions name the rollups whose mirrors
-    /// the other writer may have left stale.
-    async fn look_up_counted_items(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
-        self.require_counted_items(batch);
-        let mut attempt = 0;
-        while batch.lookups.has_open() {
-            self.lookups.resolve(&mut batch.lookups).await?;
-            attempt += 1;
-            if batch.lookups.has_open() && !self.lookups.wait(&batch.lookups, attempt).await {
-                batch.lookups.close();
-                let message = "the deadline passed before the lookups of the item's mirrors were resolved";
-                return Err(Error::new(ErrorKind::Conflict, message));
-            }
-        }
-        Ok(())
+    /// Those of these items that have to do with mirrors.
+    fn with_mirrors(&self, batch: &LedgerBatch<'_>, indexes: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let has_mirrors = |index: &&usize| {
+            let item = batch.item(**index);
+            item.has_mirrors() || self.feeds_mirrors(item) || !item.left_targets.is_empty()
+        };
+        indexes.iter().filter(has_mirrors).copied().collect()
     }
 
-    fn require_counted_items(&self, batch: &mut LedgerBatch<'_>) {
-        let model = &self.core.model;
-        let LedgerBatch { items, lookups, .. } = batch;
-        // A mirroring item may depend on a lookup that it offers outputs for itself. Usually the result is known by
-        // now, except if the lookup failed in a round that had nothing left to commit.
-        for item in items.iter().filter(|item| item.is_committed() && item.has_mirrors()) {
-            let images = item.newest_image().into_iter();
-            for (key, outputs) in images.flat_map(|image| offered_outputs(model, item.candidates, image)) {
-                self.lookups.require(key, Some(outputs), lookups);
-            }
-        }
-        for item in items.iter_mut().filter(|item| item.is_counted_elsewhere() && self.feeds_mirrors(item)) {
-            item.records.decode_old_images(&model.attributes, |_| true);
-            for image in item.images() {
-                for key in lookup_keys(model, item.candidates, image).into_iter().flatten() {
-                    self.lookups.require(key, None, lookups);
-                }
-            }
-        }
-    }
-
-    fn feeds_mirrors(&self, item: &LedgerItem<'_>) -> bool {
-        let mut destinations = self.core.aggregates(item).flat_map(|aggregate| &aggregate.into);
-        destinations.any(|destination| {
-            let rollup = self.core.model.rollups.get(destination.rollup);
-            rollup.is_some_and(|rollup| !rollup.mirrors.is_empty())
-        })
-    }
-
-    async fn collect_refreshes(
+    async fn refresh_items(
         &self,
         batch: &mut LedgerBatch<'_>,
-        refreshes: &mut MirrorRefreshes,
-    ) -> Result<()> {
-        let LedgerBatch { items, targets, lookups, .. } = batch;
-        let committed = |(_, item): &(usize, &LedgerItem<'_>)| item.is_committed();
-        for (index, item) in items.iter().enumerate().filter(committed) {
-            for (target, is_changed) in self.stale_targets(item, targets, lookups) {
-                for mirror in targets.rollups(target).flat_map(|rollup| &rollup.mirrors) {
-                    let refresh = refreshes.entry((*mirror, target)).or_default();
-                    refresh.items.insert(index);
-                    refresh.shown = None;
-                    refresh.is_changed |= is_changed;
-                }
-            }
-        }
-        for (index, item) in items.iter().enumerate().filter(committed) {
-            let Some(image) = item.newest_image() else { continue };
-            let Some(identity) = item.candidates.in_state(image) else { continue };
-            for mirror_index in &identity.entity.mirrors {
-                let Some(mirror) = self.core.model.mirrors.get(*mirror_index) else { continue };
-                let Some(target) = self.mirrored_target(mirror, identity, image, targets, lookups) else {
-                    continue;
-                };
-                self.note_place(mirror, targets.get(target), item, (identity, image), lookups).await?;
-                let shown = mirror.attributes.iter().map(|shown| attribute(image, &shown.image).cloned());
-                let shown: MirrorValues = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
-                let refresh = refreshes.entry((*mirror_index, target)).or_insert_with(|| MirrorRefresh {
-                    shown: Some(shown.clone()),
-                    ..MirrorRefresh::default()
-                });
-                // Several items may show one rollup after a move, and not all of them the same values.
-                if refresh.shown.as_ref().is_some_and(|other| *other != shown) {
-                    refresh.shown = None;
-                }
-                refresh.items.insert(index);
-            }
-        }
-        Ok(())
-    }
-
-    /// The rollups whose copies may be stale because of this item, each with whether they certainly are: those that its
-    /// commit changed. In doubt are those that it left before, and, if it was counted elsewhere, all that its records and its
-    /// entry name.
-    fn stale_targets(
-        &self,
-        item: &LedgerItem<'_>,
-        targets: &mut RollupTargets,
-        lookups: &LookupResults,
-    ) -> Vec<(TargetId, bool)> {
-        let mut doubtful = item.left_targets.clone();
-        if item.is_counted_elsewhere() && self.feeds_mirrors(item) {
-            for image in item.images() {
-                let Ok(projection) = item.project(image, lookups, self.context, targets) else { continue };
-                doubtful.extend(projection.extremes.iter().map(|extreme| extreme.target));
-                doubtful.extend(targets.mirrored(&projection.contributions));
-            }
-            doubtful.extend(targets.mirrored(item.current()));
-            doubtful.extend(item.entry.iter().flat_map(|entry| &entry.left));
-        }
-        let certain = item.changed_targets.iter().map(|target| (*target, true));
-        certain.chain(doubtful.into_iter().map(|target| (target, false))).collect()
-    }
-
-    /// The rollup that an item of the mirroring entity shows.
-    fn mirrored_target(
-        &self,
-        mirror: &Mirror,
-        identity: &ItemIdentity<'_, '_>,
-        image: &Image<'_>,
-        targets: &mut RollupTargets,
-        lookups: &LookupResults,
-    ) -> Option<TargetId> {
-        let rollup = self.core.model.rollups.get(mirror.from)?;
-        let without_outputs = ImageScope::of(&self.core.model, identity, image);
-        let outputs: Vec<_> = match &mirror.lookup {
-            Some(lookup) => vec![lookups.outputs(&without_outputs.lookup_key(lookup).ok()?)?],
-            None => Vec::new(),
-        };
-        let scope = ImageScope { outputs: &outputs, ..without_outputs };
-        let (partition, sort) = scope.mirrored_key(mirror, rollup).ok()?;
-        let key = TargetKey { partition: &partition, sort: &sort, shard: None };
-        Some(targets.intern(mirror.from, key, None))
+        ready: &BTreeSet<usize>,
+    ) -> Result<Vec<UnsetCopies>> {
+        let mut refreshes = MirrorRefreshes::new();
+        let mut unset = self.collect_refreshes(batch, ready, &mut refreshes).await?;
+        unset.extend(self.write_copies(batch, &refreshes).await?);
+        Ok(unset)
     }
 
     /// Reads the rollups, then sets every copy that is stale: those that the batch certainly made stale while the others are read.
-    /// Returns the items whose copies could not be set before the deadline, with the errors.
+    /// Returns those that could not be set.
     async fn write_copies(
         &self,
         batch: &mut LedgerBatch<'_>,
         refreshes: &MirrorRefreshes,
-    ) -> Result<Vec<(BTreeSet<usize>, Error)>> {
-        let StaleCopies { certain, doubtful } = self.place_copies(batch, refreshes).await?;
-        let check = async { Ok(self.set_all(self.stale_copies(doubtful).await?).await) };
+    ) -> Result<Vec<UnsetCopies>> {
+        let StaleCopies { certain, doubtful, mut unset } = self.place_copies(batch, refreshes).await?;
+        let check = async {
+            let (stale, unread) = self.stale_copies(doubtful).await?;
+            Ok::<_, Error>((self.set_all(stale).await, unread))
+        };
         let (certain, checked) = join(self.set_all(certain), check).await;
-        let checked: Vec<_> = checked?;
-        let mut failed = Vec::new();
+        let (checked, unread) = checked?;
+        unset.extend(unread);
         for (copies, result) in certain.into_iter().chain(checked) {
             match result {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
                 Err(error) if error.kind().is_poison() => {
-                    self.requests.tally.unwritable_mirrors.add(1);
-                    batch.unwritable_mirrors.push(self.unwritable(&copies, error));
+                    let key = std::iter::once(&copies.key.partition).chain(&copies.key.sort);
+                    let key = key.filter_map(|attribute| attribute.value.as_text());
+                    let unwritable = self.unwritable(copies.mirror, key, error);
+                    batch.unwritable_mirrors.push(unwritable);
                 }
-                Err(error) => failed.push((copies.items, error)),
+                Err(error) => unset.push(UnsetCopies { items: copies.items, error }),
             }
         }
-        Ok(failed)
+        Ok(unset)
     }
 
     async fn set_all<'m>(&self, copies: Vec<PlacedCopies<'m>>) -> Vec<(PlacedCopies<'m>, Result<()>)> {
@@ -325,8 +212,17 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         let mut stored = self.requests.read(&keys).await?.items.into_iter();
         let mut copies = StaleCopies::default();
         for (mirror, target, key, refresh, has_notes) in sources {
-            let rollup = stored.next().flatten();
-            let notes = if has_notes { stored.next().flatten() } else { None };
+            let mut next = || stored.next().unwrap_or(Err(Unprocessed));
+            let (rollup, notes) = (next(), if has_notes { next() } else { Ok(None) });
+            let (rollup, notes) = match rollup.and_then(|rollup| Ok((rollup, notes?))) {
+                Ok(read) => read,
+                Err(unprocessed) => {
+                    copies
+                        .unset
+                        .push(UnsetCopies { items: refresh.items.clone(), error: unprocessed.into() });
+                    continue;
+                }
+            };
             let values = self.mirror_values(mirror, rollup.as_ref());
             if refresh.shown.as_ref().is_some_and(|shown| *shown == values) {
                 continue;
@@ -350,33 +246,42 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         Ok(copies)
     }
 
-    /// The copies that their items do not show. Only a few items are held at once, because items may be large.
-    async fn stale_copies<'m>(&self, placed: Vec<PlacedCopies<'m>>) -> Result<Vec<PlacedCopies<'m>>> {
-        let mut stale = Vec::new();
+    /// The copies that their items do not show, and those whose items could not be read. Only a few items are held at once, because
+    /// items may be large.
+    async fn stale_copies<'m>(
+        &self,
+        placed: Vec<PlacedCopies<'m>>,
+    ) -> Result<(Vec<PlacedCopies<'m>>, Vec<UnsetCopies>)> {
+        let (mut stale, mut unread) = (Vec::new(), Vec::new());
         let mut placed = placed.into_iter().peekable();
         while placed.peek().is_some() {
             let together: Vec<_> = placed.by_ref().take(ITEMS_AT_ONCE).collect();
             let keys: Vec<_> = together.iter().map(|copies| copies.key.clone()).collect();
-            let shown = self.requests.read(&keys).await?.items;
-            // An item that does not exist, or is of another entity, shows nothing.
-            stale.extend(together.into_iter().zip(shown).filter_map(|(copies, item)| {
-                let item = item.filter(|item| !self.is_right(&copies, item))?;
-                self.guarded(copies, &item)
-            }));
+            for (copies, item) in together.into_iter().zip(self.requests.read(&keys).await?.items) {
+                match item {
+                    // An item that does not exist, or is of another entity, shows nothing.
+                    Ok(item) => {
+                        let item = item.filter(|item| !self.is_right(&copies, item));
+                        stale.extend(item.and_then(|item| self.guarded(copies, &item)));
+                    }
+                    Err(unprocessed) => {
+                        unread.push(UnsetCopies { items: copies.items, error: unprocessed.into() });
+                    }
+                }
+            }
         }
-        Ok(stale)
+        Ok((stale, unread))
     }
 
-    /// The report about copies that an item cannot take.
-    fn unwritable(&self, copies: &PlacedCopies<'_>, cause: Error) -> Error {
+    /// The report about a mirror that an item cannot take. `key` has the texts of a key that names it.
+    fn unwritable<'k>(&self, mirror: &Mirror, key: impl Iterator<Item = &'k str>, cause: Error) -> Error {
+        self.requests.tally.unwritable_mirrors.add(1);
         let message = "a mirror cannot be written: its item is counted, but does not show it";
         let mut error = Error::new(ErrorKind::Rejected, message)
-            .with("entity", self.core.model.entity_name(copies.mirror.onto))
+            .with("entity", self.core.model.entity_name(mirror.onto))
             .hint("Make the attribute's place a map, or the item smaller. The next change of the rollup tries again");
         if self.core.names_keys {
-            let attributes = std::iter::once(&copies.key.partition).chain(&copies.key.sort);
-            let texts: Vec<_> = attributes.filter_map(|key| key.value.as_text()).collect();
-            error = error.with("key", texts.join(", "));
+            error = error.with("key", key.collect::<Vec<_>>().join(", "));
         }
         error.caused_by(cause)
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use super::super::core::lookups::LookupResults;
 use super::super::core::{LedgerItem, keys};
-use super::super::requests::write_error;
 use super::{MirrorRefresher, MirrorValues};
 use crate::Result;
 use crate::clock::Clock;
@@ -94,7 +93,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             condition: WriteCondition::ItemExists,
             action: WriteAction::Update(vec![note]),
         };
-        self.requests.write_retrying(&write).await.map_err(|error| write_error(&write, error))
+        self.requests.write(&write).await.map_err(|error| self.requests.write_error(&write, error))
     }
 
     /// The key of the remembered lookup that may note other keys of the item.

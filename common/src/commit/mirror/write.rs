@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::super::requests::write_error;
 use super::MirrorRefresher;
 use super::places::PlacedCopies;
 use crate::clock::Clock;
@@ -50,35 +49,29 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         is_nested: bool,
     ) -> Result<()> {
         let map = together.first().filter(|_| is_nested).map(|copy| &copy.attribute.path);
-        let mut attempt = 0;
-        loop {
-            let Some(item) = self.set_unless(copies_write(placed, together), placed, map).await? else {
-                return Ok(());
-            };
-            // The item has newer copies, unless their revisions are of another rollup of this key: a table that was restored next
-            // to a new state table, or a rollup that expired. A revision that the rollup has not reached when it is read
-            // after the copy is not its own.
-            let is_foreign = together.iter().any(|copy| is_ahead(copy, &placed.revision, &item));
-            if !is_foreign || !placed.guards_hold(&item) {
-                return Ok(());
-            }
-            let rollup =
-                self.requests.read(std::slice::from_ref(&placed.rollup)).await?.items.pop().flatten();
-            let current =
-                placed.read_again(self.mirror_values(placed.mirror, rollup.as_ref()), rollup.as_ref());
-            if !together.iter().any(|copy| is_ahead(copy, &current.revision, &item)) {
-                return Ok(());
-            }
-            let paths: Vec<_> = together.iter().map(|copy| &copy.attribute.path).collect();
-            let all: Vec<_> =
-                self.copies(&current).filter(|copy| paths.contains(&&copy.attribute.path)).collect();
-            if self.set_unless(foreign_copies_write(&current, &all, &item), placed, map).await?.is_none() {
-                return Ok(());
-            }
-            attempt += 1;
-            if !self.requests.wait(attempt).await {
-                let message = "the item kept changing until the deadline";
-                return Err(Error::new(ErrorKind::Conflict, message).with("table", placed.key.table.as_ref()));
+        let Some(item) = self.set_unless(copies_write(placed, together), placed, map).await? else {
+            return Ok(());
+        };
+        // The item has newer copies, unless their revisions are of another rollup of this key: a table that was restored next
+        // to a new state table, or a rollup that expired. A revision that the rollup has not reached when it is read
+        // after the copy is not its own.
+        let is_foreign = together.iter().any(|copy| is_ahead(copy, &placed.revision, &item));
+        if !is_foreign || !placed.guards_hold(&item) {
+            return Ok(());
+        }
+        let rollup = self.requests.read_one(&placed.rollup).await?;
+        let current = placed.read_again(self.mirror_values(placed.mirror, rollup.as_ref()), rollup.as_ref());
+        if !together.iter().any(|copy| is_ahead(copy, &current.revision, &item)) {
+            return Ok(());
+        }
+        let paths: Vec<_> = together.iter().map(|copy| &copy.attribute.path).collect();
+        let all: Vec<_> =
+            self.copies(&current).filter(|copy| paths.contains(&&copy.attribute.path)).collect();
+        match self.set_unless(foreign_copies_write(&current, &all, &item), placed, map).await? {
+            None => Ok(()),
+            Some(_) => {
+                let message = "the item keeps changing while its mirrors are set";
+                Err(Error::new(ErrorKind::Conflict, message).with("table", placed.key.table.as_ref()))
             }
         }
     }
@@ -90,10 +83,10 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         placed: &PlacedCopies<'_>,
         map: Option<&AttributePath>,
     ) -> Result<Option<Item>> {
-        let mut result = self.requests.write_retrying(&write).await;
+        let mut result = self.requests.write(&write).await;
         if let (Err(WriteError::Refused(WriteRefusal::Invalid(_))), Some(path)) = (&result, map) {
             self.create_maps(placed, path).await?;
-            result = self.requests.write_retrying(&write).await;
+            result = self.requests.write(&write).await;
         }
         match result {
             Ok(()) => {
@@ -101,7 +94,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
                 Ok(None)
             }
             Err(WriteError::Refused(WriteRefusal::Condition(item))) => Ok(item),
-            Err(error) => Err(write_error(&write, error)),
+            Err(error) => Err(self.requests.write_error(&write, error)),
         }
     }
 
@@ -136,11 +129,11 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             let change = AttributeChange::Set(path, AttributeValue::M(BTreeMap::new()));
             let action = WriteAction::Update(vec![change]);
             let write = Write { key: placed.key.clone(), condition: is_missing, action };
-            match self.requests.write_retrying(&write).await {
+            match self.requests.write(&write).await {
                 // An attribute that exists and is not a map is rejected again when the copies are set; that error is
                 // returned.
                 Ok(()) | Err(WriteError::Refused(WriteRefusal::Condition(_) | WriteRefusal::Invalid(_))) => {}
-                Err(error) => return Err(write_error(&write, error)),
+                Err(error) => return Err(self.requests.write_error(&write, error)),
             }
         }
         Ok(())

@@ -23,8 +23,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
 use super::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
-    Tables, TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, ScanPage, ScanRequest, TableScan,
+    TableSummary, Tables, TransactError, WriteError,
 };
 use crate::Error;
 use crate::effect::{ItemKey, Write};
@@ -76,6 +76,10 @@ impl DynamoDb {
 impl Tables for DynamoDb {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         read::read(self, keys).await
+    }
+
+    async fn read_some(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
+        read::read_some(self, keys).await
     }
 
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {

@@ -1,6 +1,6 @@
 //! Strongly consistent reads of any number of items.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_sdk_dynamodb::config::interceptors::BeforeDeserializationInterceptorContextRef;
@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use aws_sdk_dynamodb::types::{AttributeValue as Sdk, KeysAndAttributes};
-use futures::future::try_join_all;
+use futures::future::join_all;
 
 use super::fault::TableRequest;
 use super::value::{item_from_sdk, key_to_sdk};
@@ -16,20 +16,51 @@ use super::{DynamoDb, table_names};
 use crate::clock::{Clock as _, SystemClock};
 use crate::effect::ItemKey;
 use crate::record::{Item, Timestamp};
-use crate::sink::ReadSnapshot;
+use crate::sink::{PartialRead, ReadItem, ReadSnapshot, Unprocessed};
 use crate::{Error, ErrorKind};
 
 /// BatchGetItem's limit.
 const MAX_BATCH_KEYS: usize = 100;
+/// Where BatchGetItem reports that it throttled keys.
+const UNPROCESSED: &str = "UnprocessedKeys";
 
 /// The items with these keys, aligned with them.
 pub(super) async fn read(tables: &DynamoDb, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+    let PartialRead { items, server_time } = read_some(tables, keys).await?;
+    let items = items.into_iter().collect::<Result<_, Unprocessed>>();
+    let names = table_names(keys.iter());
+    let unprocessed = |Unprocessed| request(&names, keys.first()).throttled(UNPROCESSED);
+    Ok(ReadSnapshot { items: items.map_err(unprocessed)?, server_time })
+}
+
+/// As [`read`], except that keys may be unprocessed.
+pub(super) async fn read_some(tables: &DynamoDb, keys: &[ItemKey]) -> Result<PartialRead, Error> {
     let clock = ServerClock::default();
     let distinct = DistinctKeys::of(keys);
-    let batches = distinct.keys.chunks(MAX_BATCH_KEYS).map(|batch| read_batch(tables, batch, &clock));
-    let read: Vec<Option<Item>> = try_join_all(batches).await?.into_iter().flatten().collect();
-    let items = distinct.positions.iter().map(|position| read.get(*position).cloned().flatten()).collect();
-    Ok(ReadSnapshot { items, server_time: clock.time() })
+    let batches = distinct.keys.chunks(MAX_BATCH_KEYS);
+    let results = join_all(batches.clone().map(|batch| read_batch(tables, batch, &clock))).await;
+    let mut read = Vec::with_capacity(distinct.keys.len());
+    let mut failure = None;
+    for (batch, result) in batches.zip(results) {
+        match result {
+            Ok(items) => read.extend(items),
+            Err(error) if error.is_retryable() => {
+                read.extend(batch.iter().map(|_| Err(Unprocessed)));
+                failure = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(error) = failure.filter(|_| read.iter().all(Result::is_err)) {
+        return Err(error);
+    }
+    let item = |position: &usize| read.get(*position).cloned().unwrap_or(Err(Unprocessed));
+    Ok(PartialRead { items: distinct.positions.iter().map(item).collect(), server_time: clock.time() })
+}
+
+/// A BatchGetItem request, as its errors describe it.
+fn request<'r>(names: &'r str, key: Option<&'r ItemKey>) -> TableRequest<'r> {
+    TableRequest { action: "BatchGetItem", permission: "dynamodb:BatchGetItem", key, tables: names }
 }
 
 /// The keys without duplicates, which BatchGetItem refuses.
@@ -75,28 +106,31 @@ impl KeyText {
 
 /// The items with these keys, at most 100 and all different, aligned with them.
 ///
-/// A response may leave keys unprocessed, because it has at most 16 MB, or because a table is throttled. They are requested again as
+/// A response may leave keys unprocessed, because it has at most 16 MB, or because a partition is throttled. They are requested again as
 /// long as responses process some of the keys.
+///
+/// # Errors
+/// As [`read_some`]: the request failed before any key was processed.
 async fn read_batch(
     tables: &DynamoDb,
     keys: &[&ItemKey],
     clock: &ServerClock,
-) -> Result<Vec<Option<Item>>, Error> {
+) -> Result<Vec<ReadItem>, Error> {
     let names = table_names(keys.iter().copied());
-    let request = TableRequest {
-        action: "BatchGetItem",
-        permission: "dynamodb:BatchGetItem",
-        key: keys.first().copied(),
-        tables: &names,
-    };
+    let request = request(&names, keys.first().copied());
     let mut items = HashMap::with_capacity(keys.len());
-    let (mut pending, mut pending_count) = (keys_by_table(keys, request)?, keys.len());
-    while pending_count > 0 {
+    let mut pending = keys_by_table(keys, request)?;
+    let mut unprocessed = HashSet::new();
+    loop {
         let call = tables.client.batch_get_item().set_request_items(Some(pending));
         let slot = tables.slot().await;
         let response = Box::pin(call.customize().interceptor(clock.clone()).send()).await;
         drop(slot);
-        let response = response.map_err(|error| request.fault(&error).into_error(request))?;
+        let response = match response.map_err(|error| request.fault(&error).into_error(request)) {
+            Ok(response) => response,
+            Err(error) if error.is_retryable() && !unprocessed.is_empty() => break,
+            Err(error) => return Err(error),
+        };
         for (table, found) in response.responses.unwrap_or_default() {
             let Some(template) = keys.iter().find(|key| *key.table == *table) else { continue };
             for item in found.into_iter().map(item_from_sdk) {
@@ -105,13 +139,35 @@ async fn read_batch(
             }
         }
         pending = response.unprocessed_keys.unwrap_or_default();
-        let unprocessed = pending.values().map(|table| table.keys.len()).sum();
-        if unprocessed >= pending_count {
-            return Err(request.throttled("UnprocessedKeys"));
+        let before = std::mem::replace(&mut unprocessed, key_texts(&pending, keys)?);
+        if unprocessed.len() >= keys.len() {
+            return Err(request.throttled(UNPROCESSED));
         }
-        pending_count = unprocessed;
+        let has_stalled = !before.is_empty() && unprocessed.len() >= before.len();
+        if unprocessed.is_empty() || has_stalled {
+            break;
+        }
     }
-    Ok(keys.iter().map(|key| items.remove(&KeyText::of(key))).collect())
+    let item = |key: &&ItemKey| {
+        let text = KeyText::of(key);
+        if unprocessed.contains(&text) { Err(Unprocessed) } else { Ok(items.remove(&text)) }
+    };
+    Ok(keys.iter().map(item).collect())
+}
+
+/// The texts of the keys that a response left unprocessed.
+fn key_texts(
+    unprocessed: &HashMap<String, KeysAndAttributes>,
+    keys: &[&ItemKey],
+) -> Result<HashSet<KeyText>, Error> {
+    let mut texts = HashSet::new();
+    for (table, unprocessed) in unprocessed {
+        let Some(template) = keys.iter().find(|key| *key.table == **table) else { continue };
+        for key in &unprocessed.keys {
+            texts.insert(KeyText::of_item(&item_from_sdk(key.clone())?, template));
+        }
+    }
+    Ok(texts)
 }
 
 fn keys_by_table(

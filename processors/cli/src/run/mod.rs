@@ -106,7 +106,7 @@ impl RunArguments {
             stop_signal().await?;
             eprintln!("afterwrite: stopping after the batches under way");
             control.stop();
-            Ok(())
+            Ok::<_, Error>(())
         };
         let consumed = tokio::select! {
             consumed = try_join_all(consume) => consumed?,

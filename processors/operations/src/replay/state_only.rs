@@ -3,7 +3,7 @@
 use afterwrite::Error;
 use afterwrite::effect::{ItemKey, Write};
 use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
 
 /// Passes every request on, but for writes to other tables than one: these succeed without effect. A state table that is being
@@ -26,7 +26,7 @@ impl<T: Tables> Tables for StateOnlyTables<T> {
         self.tables.read(keys).await
     }
 
-    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
         self.tables.read_looked_up(keys).await
     }
 

@@ -8,8 +8,8 @@ use afterwrite::effect::update::{check_paths, normalized, updated, values};
 use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
 use afterwrite::record::Item;
 use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableIndex, TableScan,
-    TableSummary, Tables, TransactError, WriteError, item_bytes, write_units,
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, ScanPage, ScanRequest, TableIndex,
+    TableScan, TableSummary, Tables, TransactError, WriteError, item_bytes, write_units,
 };
 
 use super::difference::ItemDifference;
@@ -251,14 +251,14 @@ impl<T: Tables> Tables for OverlayTables<T> {
     }
 
     /// Lookups read nothing that is written here: mirrors write no attribute that contributions depend on.
-    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
-        let snapshot = self.base.read_looked_up(keys).await?;
-        let units = snapshot.items.iter().map(|item| {
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
+        let read = self.base.read_looked_up(keys).await?;
+        let units = read.items.iter().flatten().map(|item| {
             let bytes = item.as_ref().map_or(0, item_bytes);
             u64::try_from(bytes.div_ceil(READ_UNIT_BYTES)).unwrap_or(0).max(1)
         });
         self.lock().units.reads += units.sum::<u64>();
-        Ok(snapshot)
+        Ok(read)
     }
 
     async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {

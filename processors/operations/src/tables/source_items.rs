@@ -9,7 +9,7 @@ use afterwrite::entity::SourceKey;
 use afterwrite::record::{Item, RecordDecoder, Timestamp};
 use afterwrite::sink::dynamodb::missing_table;
 use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
 use afterwrite::table::{KeySchema, Model};
 use afterwrite::{Error, ErrorKind, Result};
@@ -204,8 +204,8 @@ impl Tables for SourceItems {
         self.read_where(keys, |item| !item.is_deleted)
     }
 
-    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot> {
-        self.read_where(keys, |_| true)
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<PartialRead> {
+        self.read_where(keys, |_| true).map(PartialRead::from)
     }
 
     async fn write(&self, _write: &Write) -> Result<ConsumedUnits, WriteError> {

@@ -7,7 +7,7 @@ use afterwrite::Error;
 use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::Item;
 use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
 
 use super::difference::ItemDifference;
@@ -69,7 +69,7 @@ impl<T: Tables> Tables for WatchedTables<T> {
         self.base.read(keys).await
     }
 
-    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
         self.base.read_looked_up(keys).await
     }
 

@@ -1,0 +1,116 @@
+//! Throttled partitions: each holds up the items that need it, and no others.
+
+use afterwrite::effect::ItemKey;
+use afterwrite::record::Timestamp;
+use afterwrite_tests::deployment::event;
+use serde_json::{Value, json};
+
+use crate::models::{ATTEMPTS, SHOP, put_project};
+use crate::observed::ObservedTables;
+use crate::world::{EdgeWorld, NOW, STATE, TABLE, aggregator_over};
+
+/// A deadline of 3 s.
+const DEADLINE: Timestamp = Timestamp::from_epoch_seconds(NOW + 3);
+/// More items than requests are sent at once.
+const MANY: usize = 30;
+
+/// Whether a key's partition begins with one of these.
+fn begins(key: &ItemKey, beginnings: &[&str]) -> bool {
+    let partition = key.partition.value.as_text().expect("a text");
+    beginnings.iter().any(|beginning| partition.starts_with(beginning))
+}
+
+/// Delivers records while keys are throttled. Returns the items whose records failed, by their sort keys.
+async fn failures(
+    world: &EdgeWorld,
+    model: &str,
+    records: &[Value],
+    is_throttled: impl Fn(&ItemKey) -> bool + Send + Sync + 'static,
+) -> Vec<String> {
+    let aggregator = aggregator_over(model, ObservedTables::throttling(&world.tables, is_throttled));
+    let handled = aggregator.handle(event(records).as_bytes(), DEADLINE).await.expect("an event");
+    let sort_key = |number: Option<String>| {
+        let record =
+            records.iter().find(|record| record["dynamodb"]["SequenceNumber"].as_str() == number.as_deref());
+        record.expect("a record")["dynamodb"]["Keys"]["SK"]["S"].as_str().expect("a sort key").to_owned()
+    };
+    handled.failures.into_iter().map(|failure| sort_key(failure.sequence_number)).collect()
+}
+
+/// A world with two projects, of which the first is remembered, and an attempt at each that is not delivered yet.
+async fn world_of_attempts() -> EdgeWorld {
+    let mut world = EdgeWorld::new(ATTEMPTS);
+    put_project(&mut world, "p1");
+    world.put("CANDIDATE#c1", "ATTEMPT#t0", json!({ "project_id": { "S": "p1" } }));
+    world.settle().await;
+    // The first delivery of this project is lost; only the index has it.
+    put_project(&mut world, "p2");
+    world.stream();
+    world.records.clear();
+    world.put("CANDIDATE#c1", "ATTEMPT#t1", json!({ "project_id": { "S": "p1" } }));
+    world.put("CANDIDATE#c2", "ATTEMPT#t2", json!({ "project_id": { "S": "p2" } }));
+    world.stream();
+    world
+}
+
+#[tokio::test]
+async fn outputs_that_cannot_be_remembered_hold_up_the_items_that_need_them() {
+    let world = world_of_attempts().await;
+    let failed = failures(&world, ATTEMPTS, &world.records, |key| begins(key, &["LOOKUP#owner#p2"])).await;
+    assert_eq!(failed, ["ATTEMPT#t2"]);
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(2));
+    world.deliver_these(&world.records).await;
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(3));
+}
+
+#[tokio::test]
+async fn an_entry_that_cannot_be_read_holds_up_its_item() {
+    let world = world_of_attempts().await;
+    let failed =
+        failures(&world, ATTEMPTS, &world.records, |key| begins(key, &["LEDGER#app#CANDIDATE#c1"])).await;
+    assert_eq!(failed, ["ATTEMPT#t1"]);
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(2));
+    world.deliver_these(&world.records).await;
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(3));
+}
+
+/// A world with shops, each with a book; nothing is delivered yet.
+fn world_of_shops() -> EdgeWorld {
+    let mut world = EdgeWorld::new(SHOP);
+    for shop in 0..=MANY {
+        world.put(&format!("SHOP#s{shop:02}"), "SHOP", json!({ "stats": { "M": {} } }));
+        world.put(&format!("SHOP#s{shop:02}"), &format!("BOOK#b{shop:02}"), json!({ "price": { "N": "5" } }));
+    }
+    world.stream();
+    world
+}
+
+fn shown(world: &EdgeWorld) -> Vec<Option<i64>> {
+    (0..=MANY).map(|shop| world.shown(&format!("SHOP#s{shop:02}"), "SHOP", "stats.books")).collect()
+}
+
+/// Throttles keys that the first shops need. The others show their books nevertheless.
+async fn mirrors_are_set(throttled: usize, is_throttled: impl Fn(&ItemKey) -> bool + Send + Sync + 'static) {
+    let world = world_of_shops();
+    let failed = failures(&world, SHOP, &world.records, is_throttled).await;
+    let books: Vec<String> = (0..throttled).map(|shop| format!("BOOK#b{shop:02}")).collect();
+    assert!(books.iter().all(|book| failed.contains(book)), "{failed:?}");
+    assert_eq!(shown(&world)[throttled..], vec![Some(1); MANY + 1 - throttled]);
+    world.deliver_these(&world.records).await;
+    assert_eq!(shown(&world), vec![Some(1); MANY + 1]);
+}
+
+#[tokio::test]
+async fn mirrors_wait_for_no_other_rollup() {
+    mirrors_are_set(10, |key| begins(key, &["SHOP#s0"]) && *key.table == *STATE).await;
+}
+
+#[tokio::test]
+async fn mirrors_wait_for_no_other_mirrors() {
+    mirrors_are_set(20, |key| begins(key, &["SHOP#s0", "SHOP#s1"]) && *key.table == *TABLE).await;
+}
+
+#[tokio::test]
+async fn mirrors_wait_for_no_other_entry() {
+    mirrors_are_set(10, |key| begins(key, &["LEDGER#app#SHOP#s0"])).await;
+}
