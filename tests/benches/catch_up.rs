@@ -4,6 +4,9 @@
 //! late as a region does: reads after 6 ms, transactions after 15 ms, other writes after 5 ms. A batch begins when the batch before
 //! it has ended, as in Lambda.
 //!
+//! The embedded DynamoDB shares the processors with the aggregator and is slower than a region if many requests are open. So the same
+//! is measured with tables in memory that answer after the same times and need next to no processor time.
+//!
 //! A larger batch counts more records per call, and a batching window fills it. The price is latency: a record waits for the
 //! window, unless the batch is full before, and for its whole batch.
 
@@ -17,15 +20,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use afterwrite::Error;
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::Tables as _;
 use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+};
 use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_memory::{IndexDefinition, MemoryTables};
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::latency_proxy::{CallLatencies, LatencyProxy};
 use afterwrite_tests::recording::StreamRecording;
@@ -55,13 +62,14 @@ struct CatchUpRun {
 async fn main() {
     let recording = StreamRecording::load(RECORDING);
     let records = recording.records_ending(SystemClock.now().epoch_seconds());
-    println!("{RECORDING}: {} records of one shard, {:?}\n", records.len(), CallLatencies::REGION);
-    println!(
-        "{:>10} {:>10} {:>9} {:>13} {:>11} {:>11} {:>12} {:>11}",
-        "batch of", "records/s", "units", "transactions", "median", "slowest", "full above", "counted in"
-    );
+    println!("{RECORDING}: {} records of one shard, {:?}", records.len(), CallLatencies::REGION);
+    println!("\nan embedded DynamoDB behind a proxy\n{}", CatchUpRun::header());
     for batch_size in BATCH_SIZES {
-        println!("{}", catch_up(&recording, &records, batch_size).await.row());
+        println!("{}", over_http(&recording, &records, batch_size).await.row());
+    }
+    println!("\ntables in memory\n{}", CatchUpRun::header());
+    for batch_size in BATCH_SIZES {
+        println!("{}", in_memory(&recording, &records, batch_size).await.row());
     }
     println!(
         "\nunits: write units a record. full above: the records a second of a shard from which a batch is full before a window of\n\
@@ -70,15 +78,36 @@ async fn main() {
     );
 }
 
-/// Delivers all records to a new aggregator with new tables.
-async fn catch_up(recording: &StreamRecording, records: &[Value], batch_size: usize) -> CatchUpRun {
-    let model = Arc::new(Model::load(Model::DEFAULT_NAME).unwrap());
-    let names: Vec<Arc<str>> = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+/// Delivers all records to a new aggregator whose tables are an embedded DynamoDB.
+async fn over_http(recording: &StreamRecording, records: &[Value], batch_size: usize) -> CatchUpRun {
+    let names = table_names();
     let server = filled_server(recording, &names).await;
     let proxy = LatencyProxy::start(&server.endpoint(), CallLatencies::REGION).await.unwrap();
     let client = server.client().config().to_builder().endpoint_url(proxy.endpoint()).build();
-    let tables = DynamoDb::new(aws_sdk_dynamodb::Client::from_conf(client));
-    let ledger = Ledger::new(model, names, Arc::from(STATE), tables, SystemClock);
+    catch_up(DynamoDb::new(aws_sdk_dynamodb::Client::from_conf(client)), records, batch_size).await
+}
+
+/// Delivers all records to a new aggregator whose tables are in memory.
+async fn in_memory(recording: &StreamRecording, records: &[Value], batch_size: usize) -> CatchUpRun {
+    let tables = MemoryTables::new();
+    tables.create_table(afterwrite_memory::TableDefinition::new(STATE, "PK").sort("SK"));
+    for name in table_names() {
+        let index =
+            |name: &str| IndexDefinition::new(name, &*format!("{name}PK")).sort(&*format!("{name}SK"));
+        let indexes = ["GSI1", "GSI2", "GSI3"].map(index);
+        let table = afterwrite_memory::TableDefinition::new(&*name, "PK").sort("SK");
+        tables.create_table(indexes.into_iter().fold(table, |table, index| table.index(index)));
+        for item in source_items(recording) {
+            tables.put(&name, item).unwrap();
+        }
+    }
+    catch_up(DelayedTables { tables, latencies: CallLatencies::REGION }, records, batch_size).await
+}
+
+/// Delivers all records to a new aggregator.
+async fn catch_up<T: Tables>(tables: T, records: &[Value], batch_size: usize) -> CatchUpRun {
+    let model = Arc::new(Model::load(Model::DEFAULT_NAME).unwrap());
+    let ledger = Ledger::new(model, table_names(), Arc::from(STATE), tables, SystemClock);
     let aggregator = StreamAggregator::new(ledger);
     let mut run = CatchUpRun {
         batch_size,
@@ -97,8 +126,24 @@ async fn catch_up(recording: &StreamRecording, records: &[Value], batch_size: us
     run
 }
 
-/// An embedded DynamoDB whose source tables hold every item of the recording, those that it deletes included: an index has the item
-/// that a lookup needs.
+fn table_names() -> Vec<Arc<str>> {
+    let model = Model::load(Model::DEFAULT_NAME).unwrap();
+    model.tables.iter().map(|table| Arc::clone(&table.name)).collect()
+}
+
+/// Every item of the recording, those that it deletes included: an index has the item that a lookup needs.
+fn source_items(recording: &StreamRecording) -> impl Iterator<Item = Item> {
+    let images = recording.last_images();
+    let items: BTreeMap<[String; 2], Item> = images
+        .iter()
+        .chain(&recording.items)
+        .map(item_of_json)
+        .map(|item| (["PK", "SK"].map(|name| text(&item, name)), item))
+        .collect();
+    items.into_values()
+}
+
+/// An embedded DynamoDB whose source tables hold the items of the recording.
 async fn filled_server(recording: &StreamRecording, names: &[Arc<str>]) -> EmbeddedDynamoDb {
     let server = EmbeddedDynamoDb::start().await.unwrap();
     let key = KeyDefinition::new("PK", "SK");
@@ -115,11 +160,7 @@ async fn filled_server(recording: &StreamRecording, names: &[Arc<str>]) -> Embed
             ..TableDefinition::default()
         };
         server.create_table(&source).await.unwrap();
-        let images = recording.last_images();
-        let items = images.iter().chain(&recording.items).map(item_of_json);
-        let items: BTreeMap<[String; 2], Item> =
-            items.map(|item| (["PK", "SK"].map(|name| text(&item, name)), item)).collect();
-        iter(items.into_values()).for_each_concurrent(CONCURRENCY, |item| put(&tables, name, item)).await;
+        iter(source_items(recording)).for_each_concurrent(CONCURRENCY, |item| put(&tables, name, item)).await;
     }
     server
 }
@@ -135,7 +176,47 @@ fn text(item: &Item, name: &str) -> String {
     item.get(name).and_then(AttributeValue::as_text).unwrap().to_owned()
 }
 
+/// Tables that answer after a time. What they need themselves is part of it.
+struct DelayedTables<T> {
+    tables: T,
+    latencies: CallLatencies,
+}
+
+impl<T> DelayedTables<T> {
+    async fn after<R>(&self, latency: Duration, request: impl Future<Output = R>) -> R {
+        let due = tokio::time::Instant::now() + latency;
+        let response = request.await;
+        tokio::time::sleep_until(due).await;
+        response
+    }
+}
+
+impl<T: Tables> Tables for DelayedTables<T> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        self.after(self.latencies.read, self.tables.read(keys)).await
+    }
+
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        self.after(self.latencies.write, self.tables.write(write)).await
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
+        self.after(self.latencies.transaction, self.tables.transact(writes)).await
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        self.after(self.latencies.read, self.tables.query_index(query)).await
+    }
+}
+
 impl CatchUpRun {
+    fn header() -> String {
+        format!(
+            "{:>10} {:>10} {:>9} {:>13} {:>11} {:>11} {:>12} {:>11}",
+            "batch of", "records/s", "units", "transactions", "median", "slowest", "full above", "counted in"
+        )
+    }
+
     /// The line of the report.
     fn row(mut self) -> String {
         self.batches.sort_unstable();

@@ -9,7 +9,7 @@ use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
-use crate::models::{ATTEMPTS, put_project};
+use crate::models::{ATTEMPTS, SHOP, put_project};
 use crate::observed::{ObservedTables, WriteFate};
 use crate::world::{EdgeWorld, NOW, STATE, aggregator_over, key};
 
@@ -18,8 +18,12 @@ const DEADLINE: Timestamp = Timestamp::from_epoch_seconds(NOW + 3);
 
 /// The requests of a new process for these records, in order.
 async fn requests_of(world: &EdgeWorld, records: &[Value]) -> Vec<&'static str> {
+    requests_with(ATTEMPTS, world, records).await
+}
+
+async fn requests_with(model: &str, world: &EdgeWorld, records: &[Value]) -> Vec<&'static str> {
     let tables = ObservedTables::new(&world.tables);
-    let aggregator = aggregator_over(ATTEMPTS, Arc::clone(&tables));
+    let aggregator = aggregator_over(model, Arc::clone(&tables));
     let handled = aggregator.handle(event(records).as_bytes(), DEADLINE).await.expect("an event");
     assert!(handled.failures.is_empty(), "{:?}", handled.failures);
     tables.take().into_iter().map(|request| request.kind).collect()
@@ -111,4 +115,23 @@ async fn a_record_whose_outputs_cannot_be_remembered_is_delivered_again() {
     assert_eq!(remembered(&world).len(), 1);
     world.settle().await;
     assert_eq!(remembered(&world).len(), 2);
+}
+
+#[tokio::test]
+async fn the_first_items_of_a_large_batch_are_finished_first() {
+    let mut world = EdgeWorld::new(SHOP);
+    for shop in 0..1100 {
+        let shop = format!("SHOP#s{shop}");
+        world.put(&shop, "SHOP", json!({ "stats": { "M": {} } }));
+        world.put(&shop, "BOOK#b", json!({ "price": { "N": "5" } }));
+    }
+    world.stream();
+    let mut requests = requests_with(SHOP, &world, &world.records).await;
+    let committed = requests.iter().rposition(|kind| *kind == "transact").expect("a transaction");
+    // The last of the entries that are written while transactions are.
+    let entries = requests[committed + 1..].iter().take_while(|kind| **kind == "write").count();
+    let mut copies = requests.split_off(committed + 1 + entries);
+    copies.dedup();
+    // If the deadline came after the first thousand items, their records would not be delivered again.
+    assert_eq!(copies, ["read", "write", "read", "write", "read", "write"]);
 }

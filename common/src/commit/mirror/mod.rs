@@ -55,6 +55,10 @@ use crate::{Error, ErrorKind, Result};
 /// The most mirroring items that are read at once: DynamoDB returns up to 16 MB at a time.
 const ITEMS_AT_ONCE: usize = 100;
 
+/// The most items of a batch whose copies are refreshed at once. The first items of a larger batch are finished first: if the deadline
+/// comes before the last, the next delivery begins after them.
+const REFRESHED_AT_ONCE: usize = 1000;
+
 /// The values of a mirror's attributes; `None` for an absent attribute.
 type MirrorValues = Vec<Option<AttributeValue<'static>>>;
 
@@ -98,13 +102,27 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         }
         self.require_lookups(batch);
         self.lookups.resolve_untried(&mut batch.lookups).await?;
-        let ready = self.ready_items(batch);
-        let unset = match self.refresh_items(batch, &ready).await {
+        let mut delayed = None;
+        let ready: Vec<usize> = self.ready_items(batch).into_iter().collect();
+        for together in ready.chunks(REFRESHED_AT_ONCE) {
+            let together = together.iter().copied().collect();
+            delayed = self.refresh_together(batch, &together).await?.or(delayed);
+        }
+        Ok(delayed)
+    }
+
+    /// Refreshes the copies that these items may have made stale, each once.
+    async fn refresh_together(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        together: &BTreeSet<usize>,
+    ) -> Result<Option<Error>> {
+        let unset = match self.refresh_items(batch, together).await {
             Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
-            Err(error) => vec![UnsetCopies { items: self.with_mirrors(batch, &ready), error }],
+            Err(error) => vec![UnsetCopies { items: self.with_mirrors(batch, together), error }],
             Ok(unset) => unset,
         };
-        batch.note_mirrors(&ready, MirrorProgress::Refreshed);
+        batch.note_mirrors(together, MirrorProgress::Refreshed);
         let mut delayed = None;
         for UnsetCopies { items, error } in unset {
             if error.is_retryable() {
