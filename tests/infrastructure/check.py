@@ -2,11 +2,11 @@
 
     python check.py sources     format, references and types of the module and its examples
     python check.py cases       the module's own tests, on a simulated provider
-    python check.py new-table   the example, applied to moto: limits, drift of a second plan, nothing left when destroyed
+    python check.py new-table   the example, applied to moto: limits, the same as the SAM template, drift of a second plan, nothing left when destroyed
     python check.py existing-table
     python check.py global-table
     python check.py new-table STATE   the same, and writes the applied state into the file STATE
-    python check.py template    cfn-lint: the SAM templates of all built-in models
+    python check.py template    cfn-lint: the SAM templates of all built-in models; their policies are within the limits of IAM
     python check.py release     the files of a release: reproducible, complete, with checksums and a signature
     python check.py scan        checkov: no findings but those that the sources waive, with a reason
 
@@ -25,8 +25,10 @@ from deployment import FUNCTIONS, Deployment
 from doctor import Doctor
 from limits import Limits, unknown_actions
 from moto_process import Moto
+from parity import compare
 from release import check_release
-from terraform import Terraform, differences, resources_of
+from sam_template import check_policies
+from terraform import Terraform, differences, resources_of, resources_of_state
 
 # The attributes that moto does not store as they were sent, by the kind of the resource. A second plan differs in them.
 LOST_BY_MOTO = {
@@ -80,8 +82,9 @@ def check_example(name, state_file=None):
         terraform.run("apply", "-auto-approve", folder=root)
         assert moto.inventory() != before, "nothing was created"
         deployment.check(terraform.outputs(root), planned)
+        state = terraform.run("show", "-json", folder=root)
+        compare(deployment, terraform.outputs(root), planned, resources_of_state(json.loads(state)))
         if state_file:
-            state = terraform.run("show", "-json", folder=root)
             assert "correct-horse" not in state, "the state has the text of a secret"
             Path(state_file).write_text(state)
 
@@ -124,6 +127,7 @@ def check_template():
                 file = Path(folder) / f"{model}{len(options)}.yaml"
                 command = [Path(binaries) / "afterwrite", "template", "sam", model, "--code", folder, "--out", file, *options]
                 subprocess.run(command, check=True)
+                check_policies(file.read_text())
         for function in FUNCTIONS:
             (Path(folder) / f"{function}.zip").write_bytes(b"")
         lint = [sys.executable, "-c", "from cfnlint.runner import main; main()", "--regions", "eu-west-1", "--template", *sorted(Path(folder).glob("*.yaml"))]

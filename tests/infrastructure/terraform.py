@@ -114,12 +114,17 @@ def differences(plan):
 
 def resources_of(plan):
     """The planned resources of all modules: pairs of a kind and its values."""
+    return list(managed(plan["planned_values"]["root_module"]))
 
-    def of(module):
-        for resource in module.get("resources", []):
-            if resource["mode"] == "managed":
-                yield resource["type"], resource.get("values", {})
-        for child in module.get("child_modules", []):
-            yield from of(child)
 
-    return list(of(plan["planned_values"]["root_module"]))
+def resources_of_state(state):
+    """The applied resources of all modules: pairs of a kind and its values."""
+    return list(managed(state["values"]["root_module"]))
+
+
+def managed(module):
+    for resource in module.get("resources", []):
+        if resource["mode"] == "managed":
+            yield resource["type"], resource.get("values", {})
+    for child in module.get("child_modules", []):
+        yield from managed(child)

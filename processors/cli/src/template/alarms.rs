@@ -2,40 +2,64 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{DeployedShape, logical, reference, substituted};
+use super::conditions::Condition;
+use super::functions::{COMPACTOR, EXPORTER, INVALIDATOR, VERIFIER};
+use super::intrinsics::{reference, resource, substituted, when};
+use super::mappings::stream_mapping_id;
+use super::storage::BUFFERING_SECONDS;
+use super::{DeployedShape, logical, schedules};
+
+const LAMBDA: &str = "AWS/Lambda";
+const QUEUES: &str = "AWS/SQS";
+/// The namespace of the functions' own metrics.
+pub(super) const OWN: &str = "Afterwrite";
 
 /// An alarm: above a threshold.
-struct AlarmRule {
+pub(super) struct AlarmRule {
     name: String,
     kind: &'static str,
+    summary: String,
     namespace: &'static str,
     metric: &'static str,
+    /// The threshold is a percentage of what this metric counts.
+    share_of: Option<&'static str>,
     dimensions: Vec<(&'static str, Value)>,
     statistic: &'static str,
     threshold: u64,
     period: u32,
+    /// So many of the newest `periods` must be above the threshold.
+    datapoints: u32,
     periods: u32,
     /// Whether a metric that nothing reports is an alarm, too.
     is_missing_breaching: bool,
-    condition: Option<&'static str>,
+    pub(super) condition: Option<Condition>,
 }
 
 impl AlarmRule {
     /// Any occurrence within five minutes.
-    fn any(name: String, kind: &'static str, namespace: &'static str, metric: &'static str) -> Self {
+    fn any(kind: &'static str, namespace: &'static str, metric: &'static str, summary: &str) -> Self {
         Self {
-            name,
+            name: kind.to_owned(),
             kind,
+            summary: summary.to_owned(),
             namespace,
             metric,
+            share_of: None,
             dimensions: Vec::new(),
             statistic: "Sum",
             threshold: 0,
             period: 300,
+            datapoints: 1,
             periods: 1,
             is_missing_breaching: false,
             condition: None,
         }
+    }
+
+    /// One of several alarms of its kind.
+    fn named(mut self, subject: &str) -> Self {
+        self.name = format!("{}-{subject}", self.kind);
+        self
     }
 
     fn of(mut self, dimension: &'static str, value: Value) -> Self {
@@ -43,68 +67,146 @@ impl AlarmRule {
         self
     }
 
-    fn above(mut self, statistic: &'static str, threshold: u64, period: u32, periods: u32) -> Self {
-        (self.statistic, self.threshold, self.period, self.periods) = (statistic, threshold, period, periods);
+    fn above(mut self, threshold: u64) -> Self {
+        self.threshold = threshold;
         self
     }
 
+    /// The largest value of a period counts, not the sum.
+    fn maximum_above(mut self, threshold: u64) -> Self {
+        self.statistic = "Maximum";
+        self.above(threshold)
+    }
+
+    fn percent_of(mut self, metric: &'static str, threshold: u64) -> Self {
+        self.share_of = Some(metric);
+        self.above(threshold)
+    }
+
+    fn lasting(mut self, datapoints: u32, periods: u32, period: u32) -> Self {
+        (self.datapoints, self.periods, self.period) = (datapoints, periods, period);
+        self
+    }
+
+    fn only(mut self, condition: Option<Condition>) -> Self {
+        self.condition = condition;
+        self
+    }
+
+    pub(super) fn id(&self) -> String {
+        format!("{}Alarm", logical(&self.name))
+    }
+
     fn resource(&self) -> Value {
-        let dimensions = self.dimensions.iter();
-        let dimensions: Vec<Value> =
-            dimensions.map(|(name, value)| json!({ "Name": name, "Value": value })).collect();
-        let topic =
-            json!({ "Fn::If": ["HasAlarmTopic", [reference("AlarmTopicArn")], reference("AWS::NoValue")] });
-        let properties = json!({
+        let mut properties = match self.share_of {
+            None => self.metric_properties(),
+            Some(whole) => json!({ "Metrics": self.share_queries(whole) }),
+        };
+        let topic = when(Condition::HasAlarmTopic, vec![reference("AlarmTopicArn")]);
+        let common = json!({
             "AlarmName": substituted(format!("${{Name}}-{}", self.name)),
-            "AlarmDescription": format!("See docs/RUNBOOK.md#{}", self.kind),
-            "ComparisonOperator": "GreaterThanThreshold",
-            "Namespace": self.namespace, "MetricName": self.metric, "Dimensions": dimensions,
-            "Statistic": self.statistic, "Threshold": self.threshold, "Period": self.period,
-            "EvaluationPeriods": self.periods, "DatapointsToAlarm": self.periods,
+            "AlarmDescription": format!("{}. See docs/RUNBOOK.md#{}", self.summary, self.kind),
+            "ComparisonOperator": "GreaterThanThreshold", "Threshold": self.threshold,
+            "EvaluationPeriods": self.periods, "DatapointsToAlarm": self.datapoints,
             "TreatMissingData": if self.is_missing_breaching { "breaching" } else { "notBreaching" },
             "AlarmActions": topic, "OKActions": topic,
         });
-        super::queues::with_condition("AWS::CloudWatch::Alarm", properties, self.condition)
+        if let (Some(properties), Value::Object(common)) = (properties.as_object_mut(), common) {
+            properties.extend(common);
+        }
+        resource("AWS::CloudWatch::Alarm", properties, self.condition)
+    }
+
+    fn metric_properties(&self) -> Value {
+        json!({
+            "Namespace": self.namespace, "MetricName": self.metric, "Dimensions": self.dimension_list(),
+            "Statistic": self.statistic, "Period": self.period,
+        })
+    }
+
+    /// A percentage. If nothing is counted, as when every transaction conflicts, one is too many.
+    fn share_queries(&self, whole: &str) -> Value {
+        let query = |id: &str, metric: &str| {
+            json!({
+                "Id": id, "ReturnData": false,
+                "MetricStat": {
+                    "Metric": { "Namespace": self.namespace, "MetricName": metric, "Dimensions": self.dimension_list() },
+                    "Stat": self.statistic, "Period": self.period,
+                },
+            })
+        };
+        let share = json!({
+            "Id": "share", "ReturnData": true, "Label": format!("{} in % of {whole}", self.metric),
+            "Expression": "IF(whole > 0, 100 * part / whole, 100 * part)",
+        });
+        json!([query("part", self.metric), query("whole", whole), share])
+    }
+
+    fn dimension_list(&self) -> Vec<Value> {
+        let dimensions = self.dimensions.iter();
+        dimensions.map(|(name, value)| json!({ "Name": name, "Value": value })).collect()
     }
 }
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
-    let mut rules = function_rules(shape);
+    rules(shape).iter().map(|rule| (rule.id(), rule.resource())).collect()
+}
+
+pub(super) fn rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
+    let mut rules = reader_rules(shape);
     rules.extend(mapping_rules(shape));
-    rules.extend(own_rules(shape));
-    rules.extend(queue_rules(shape));
+    rules.extend(function_rules(shape));
+    if shape.has_aggregate() {
+        rules.extend(counting_rules(shape));
+    }
+    rules.extend(relaying_rules(shape));
+    if shape.has_datasets() {
+        rules.extend(exporting_rules(shape));
+    }
+    rules.extend(dead_letter_rules(shape));
     rules.extend(freshness_rules(shape));
-    rules.iter().map(|rule| (format!("{}Alarm", logical(&rule.name)), rule.resource())).collect()
+    rules
 }
 
-fn function_name(function: &str) -> Value {
-    substituted(format!("${{Name}}-{function}"))
+fn named(name: &str) -> Value {
+    substituted(format!("${{Name}}-{name}"))
 }
 
-fn function_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
-    const LAMBDA: &str = "AWS/Lambda";
+/// A metric that Lambda counts for a function.
+fn of_lambda(kind: &'static str, metric: &'static str, function: &str, summary: &str) -> AlarmRule {
+    AlarmRule::any(kind, LAMBDA, metric, summary).named(function).of("FunctionName", named(function))
+}
+
+/// A metric that a function counts itself.
+fn of_own(
+    shape: &DeployedShape<'_>,
+    kind: &'static str,
+    metric: &'static str,
+    function: &str,
+    summary: &str,
+) -> AlarmRule {
+    AlarmRule::any(kind, OWN, metric, summary)
+        .of("service", reference("Name"))
+        .of("Function", json!(function))
+        .of("Model", json!(&*shape.model.name))
+}
+
+fn of_queue(kind: &'static str, metric: &'static str, queue: &str, summary: &str) -> AlarmRule {
+    AlarmRule::any(kind, QUEUES, metric, summary).of("QueueName", named(queue))
+}
+
+fn reader_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
     let mut rules = Vec::new();
     for reader in shape.readers() {
-        let rule = |kind, metric| {
-            AlarmRule::any(format!("{kind}-{reader}"), kind, LAMBDA, metric)
-                .of("FunctionName", function_name(reader))
-        };
-        rules.push(rule("iterator-age", "IteratorAge").above("Maximum", 300_000, 60, 5));
-        rules.push(rule("delivery-failures", "DestinationDeliveryFailures"));
-    }
-    let mut deployed: Vec<(&str, u64)> = shape.readers().into_iter().map(|reader| (reader, 60)).collect();
-    if shape.has_datasets() {
-        deployed.extend([("exporter", 300), ("compactor", 900)]);
-    }
-    for (function, timeout) in deployed {
-        let rule = |kind, metric| {
-            AlarmRule::any(format!("{kind}-{function}"), kind, LAMBDA, metric)
-                .of("FunctionName", function_name(function))
-        };
-        let periods = if function == "compactor" { 1 } else { 2 };
-        rules.push(rule("errors", "Errors").above("Sum", 0, 300, periods));
-        rules.push(rule("throttles", "Throttles").above("Sum", 0, 300, 3));
-        rules.push(rule("duration", "Duration").above("Maximum", 800 * timeout, 300, periods));
+        let behind = format!("{reader} is behind its stream");
+        let lost =
+            format!("Failed records of {reader} could not be written to the on-failure bucket, and are lost");
+        rules.extend([
+            of_lambda("iterator-age", "IteratorAge", reader, &behind)
+                .maximum_above(300_000)
+                .lasting(5, 5, 60),
+            of_lambda("delivery-failures", "DestinationDeliveryFailures", reader, &lost),
+        ]);
     }
     rules
 }
@@ -113,102 +215,160 @@ fn mapping_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
     let mut rules = Vec::new();
     for reader in shape.readers() {
         for table in &shape.model.tables {
-            let mapping = format!("{}{}Mapping", logical(reader), logical(&table.name));
-            let rule = |kind, metric| {
-                AlarmRule::any(format!("{kind}-{reader}-{}", table.name), kind, "AWS/Lambda", metric)
-                    .of("EventSourceMappingUUID", reference(&mapping))
+            let rule = |kind, metric, summary: String| {
+                AlarmRule::any(kind, LAMBDA, metric, &summary)
+                    .named(&format!("{reader}-{}", table.name))
+                    .of("EventSourceMappingUUID", reference(&stream_mapping_id(reader, &table.name)))
             };
-            rules.push(rule("on-failure", "OnFailureDestinationDeliveredEventCount"));
-            rules.push(rule("dropped", "DroppedEventCount"));
+            let failed = format!(
+                "Records of {} were given up by {reader} and are in the on-failure bucket",
+                table.name
+            );
+            let dropped =
+                format!("Records of {} were dropped by the event source mapping of {reader}", table.name);
+            rules.push(rule("on-failure", "OnFailureDestinationDeliveredEventCount", failed));
+            rules.push(rule("dropped", "DroppedEventCount", dropped));
         }
     }
     rules
 }
 
-/// The metrics of the functions.
-fn own_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
-    let own = |kind: &'static str, metric, function: &'static str| {
-        AlarmRule::any(kind.to_owned(), kind, "Afterwrite", metric)
-            .of("service", reference("Name"))
-            .of("Function", json!(function))
-            .of("Model", json!(&*shape.model.name))
-    };
+/// A run of the compactor or the verifier is rare and long; other functions may fail now and then, and are invoked again.
+fn function_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
     let mut rules = Vec::new();
-    if shape.has_aggregate() {
-        rules.extend([
-            own("parked", "Parked", "aggregator"),
-            own("failed-records", "Failed", "aggregator").above("Sum", 0, 300, 3),
-            own("unwritable-mirrors", "UnwritableMirrors", "aggregator"),
-            own("other-models", "OtherModels", "aggregator"),
-            own("expiries-too-old", "ExpiriesTooOld", "aggregator"),
-        ]);
-    }
-    rules.push(own("relay-failed", "RelayFailed", shape.relaying()).above("Sum", 0, 300, 3));
-    if shape.has_datasets() {
-        rules.push(own("rejected-lines", "RejectedLines", "exporter"));
-    }
-    let refused = own("paths-refused", "PathsRefused", "invalidator");
-    rules.push(AlarmRule { condition: Some("HasDistribution"), ..refused });
-    rules
-}
-
-fn queue_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
-    let queue = |name: &str, kind, metric, queue: &str| {
-        AlarmRule::any(name.to_owned(), kind, "AWS/SQS", metric)
-            .of("QueueName", substituted(format!("${{Name}}-{queue}")))
-    };
-    let oldest = "ApproximateAgeOfOldestMessage";
-    let letters = "ApproximateNumberOfMessagesVisible";
-    let condition = Some("HasDistribution");
-    let mut rules = vec![
-        AlarmRule {
-            condition,
-            ..queue("cdn-backlog", "cdn-backlog", oldest, "cdn").above("Maximum", 900, 300, 2)
-        },
-        AlarmRule {
-            condition,
-            ..queue("dead-letters-cdn", "dead-letters", letters, "cdn-dead-letters")
-                .above("Maximum", 0, 300, 1)
-        },
-        queue("dead-letters-schedules", "dead-letters", letters, "schedules-dead-letters")
-            .above("Maximum", 0, 300, 1),
-    ];
-    if shape.has_datasets() {
-        rules.push(
-            queue("exporter-backlog", "exporter-backlog", oldest, "export").above("Maximum", 3600, 300, 2),
-        );
-        rules.push(
-            queue("dead-letters-export", "dead-letters", letters, "export-dead-letters")
-                .above("Maximum", 0, 300, 1),
-        );
-    }
-    let delivery = AlarmRule::any(
-        "archive-delivery".to_owned(),
-        "archive-delivery",
-        "AWS/Firehose",
-        "DeliveryToS3.DataFreshness",
-    );
-    let stream = substituted("${Name}-archive");
-    rules.push(delivery.of("DeliveryStreamName", stream).above("Maximum", 2100, 300, 2));
-    rules
-}
-
-/// A stage that reports nothing is dead.
-fn freshness_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
-    let mut stages = Vec::new();
-    if shape.has_aggregate() {
-        stages.extend([("counted", 300, 300, 2), ("archived", 300, 300, 2)]);
-        if shape.has_datasets() {
-            stages.extend([("exported", 2700, 900, 3), ("queryable", 10_800, 3600, 3)]);
+    for function in shape.deployed() {
+        let name = function.name;
+        let is_rare = [COMPACTOR.name, VERIFIER.name].contains(&name);
+        let (datapoints, periods) = if is_rare { (1, 1) } else { (2, 3) };
+        let errors = of_lambda("errors", "Errors", name, &format!("Invocations of {name} fail"));
+        rules.push(errors.lasting(datapoints, periods, 300).only(function.condition));
+        // The verifier uses the time that it has.
+        if name != VERIFIER.name {
+            let long = format!("{name} runs for nearly as long as it may");
+            let duration = of_lambda("duration", "Duration", name, &long);
+            // 80 % of the timeout, in milliseconds.
+            let duration = duration.maximum_above(800 * u64::from(function.timeout));
+            rules.push(duration.lasting(datapoints, periods, 300).only(function.condition));
+        }
+        // The pollers of the CDN queue always find the one invalidator busy: its backlog counts, not its throttles.
+        if name != INVALIDATOR.name {
+            let throttled = format!("Invocations of {name} are throttled");
+            rules.push(of_lambda("throttles", "Throttles", name, &throttled).lasting(3, 3, 300));
         }
     }
-    let rule = |(stage, threshold, period, periods): (&'static str, u64, u32, u32)| AlarmRule {
-        is_missing_breaching: true,
-        ..AlarmRule::any(format!("freshness-{stage}"), "freshness", "Afterwrite", "FreshnessSeconds")
+    rules
+}
+
+fn counting_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
+    let own = |kind, metric, summary| of_own(shape, kind, metric, "aggregator", summary);
+    let drifted = "What is derived differs from the items";
+    vec![
+        own("unmatched", "Unmatched", "Many records match no entity of the model")
+            .percent_of("Records", 50)
+            .lasting(2, 2, 900),
+        own("parked", "Parked", "Items are parked: their newest records cannot be counted"),
+        own(
+            "failed-records",
+            "Failed",
+            "Records could not be counted for a quarter of an hour, and are redelivered",
+        )
+        .lasting(3, 3, 300),
+        own("conflicts", "Conflicts", "Transactions conflict with each other")
+            .percent_of("Transactions", 50)
+            .lasting(3, 3, 300),
+        own("unwritable-mirrors", "UnwritableMirrors", "Counts cannot be shown on the application's items"),
+        own(
+            "other-models",
+            "OtherModels",
+            "Ledger entries were written by another model of the same generation",
+        ),
+        own("expiries-too-old", "ExpiriesTooOld", "Expiries of more than 35 days ago were not applied"),
+        of_own(shape, "drift", "DriftedTargets", VERIFIER.name, drifted),
+    ]
+}
+
+const OLDEST_MESSAGE: &str = "ApproximateAgeOfOldestMessage";
+
+/// Alarms on caches and the archive.
+fn relaying_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
+    let failed = "Cache keys or archive lines could not be sent for a quarter of an hour";
+    let refused = "CloudFront refuses paths, which stay stale";
+    let undelivered = "The delivery stream does not deliver to the bucket";
+    let delivery =
+        AlarmRule::any("archive-delivery", "AWS/Firehose", "DeliveryToS3.DataFreshness", undelivered);
+    vec![
+        of_own(shape, "relay-failed", "RelayFailed", shape.relaying(), failed).lasting(3, 3, 300),
+        of_own(shape, "paths-refused", "PathsRefused", INVALIDATOR.name, refused).only(INVALIDATOR.condition),
+        of_queue("cdn-backlog", OLDEST_MESSAGE, "cdn", "Stale paths wait for CloudFront")
+            .maximum_above(900)
+            .lasting(2, 2, 300)
+            .only(INVALIDATOR.condition),
+        delivery
+            .of("DeliveryStreamName", named("archive"))
+            .maximum_above(2 * BUFFERING_SECONDS + 300)
+            .lasting(2, 2, 300),
+    ]
+}
+
+fn exporting_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
+    vec![
+        of_own(shape, "rejected-lines", "RejectedLines", EXPORTER.name, "Archived lines cannot be exported"),
+        of_queue("exporter-backlog", OLDEST_MESSAGE, "export", "Archived objects wait for the exporter")
+            .maximum_above(3600)
+            .lasting(2, 2, 300),
+    ]
+}
+
+/// What has a dead-letter queue.
+pub(super) fn dead_letters(shape: &DeployedShape<'_>) -> Vec<(&'static str, Option<Condition>)> {
+    let mut names = vec![("cdn", INVALIDATOR.condition)];
+    if shape.has_datasets() {
+        names.push(("export", EXPORTER.condition));
+    }
+    if !schedules::schedules(shape).is_empty() {
+        names.push(("schedules", None));
+    }
+    names
+}
+
+fn dead_letter_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
+    let visible = "ApproximateNumberOfMessagesVisible";
+    let rule = |(name, condition): (&'static str, Option<Condition>)| {
+        let given_up = format!("Messages of {name} were given up");
+        of_queue("dead-letters", visible, &format!("{name}-dead-letters"), &given_up)
+            .named(name)
+            .maximum_above(0)
+            .only(condition)
+    };
+    dead_letters(shape).into_iter().map(rule).collect()
+}
+
+/// The stages that a heartbeat passes.
+pub(super) fn heartbeat_stages(shape: &DeployedShape<'_>) -> Vec<&'static str> {
+    match (shape.has_aggregate(), shape.has_datasets()) {
+        (false, _) => Vec::new(),
+        (true, false) => vec!["counted", "archived"],
+        (true, true) => vec!["counted", "archived", "exported", "queryable"],
+    }
+}
+
+/// A stage that reports nothing is dead. Exports follow the delivery stream's buffering, compactions their schedule.
+fn freshness_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
+    let rule = |stage: &'static str| {
+        let (threshold, periods, period) = match stage {
+            "exported" => (2700, 3, 900),
+            "queryable" => (10_800, 3, 3600),
+            _ => (300, 2, 300),
+        };
+        let old = format!("The newest heartbeat that is {stage} is old, or there is none");
+        let rule = AlarmRule::any("freshness", OWN, "FreshnessSeconds", &old)
+            .named(stage)
             .of("service", reference("Name"))
             .of("Model", json!(&*shape.model.name))
             .of("stage", json!(stage))
-            .above("Maximum", threshold, period, periods)
+            .maximum_above(threshold)
+            .lasting(periods, periods, period);
+        AlarmRule { is_missing_breaching: true, ..rule }
     };
-    stages.into_iter().map(rule).collect()
+    heartbeat_stages(shape).into_iter().map(rule).collect()
 }

@@ -1,113 +1,116 @@
-//! The functions, their event source mappings and schedules.
+//! The functions and their environments.
 
 use std::collections::BTreeSet;
 
 use afterwrite::config::ProjectionKind;
-use afterwrite_operations::stream_filters::{MAX_PATTERNS, StreamFilter};
 use serde_json::{Map, Value, json};
 
-use super::permissions::role_id;
-use super::queues::with_condition;
-use super::{DeployedShape, attribute, logical, reference, stream_parameter, substituted, table_name};
+use super::conditions::Condition;
+use super::intrinsics::{attribute, either, key_if_given, reference, resource, substituted, when};
+use super::roles::role_id;
+use super::{DeployedShape, logical, schedules, table_name};
 
-/// A function's memory, temporary storage and time limit.
-struct FunctionSize {
+/// A function's memory and temporary storage in MB, its time limit in seconds, and how many run at once.
+#[derive(Clone, Copy)]
+pub(super) struct DeployedFunction {
+    pub(super) name: &'static str,
     memory: u32,
     storage: u32,
-    timeout: u32,
+    pub(super) timeout: u32,
+    concurrency: Option<u32>,
+    pub(super) condition: Option<Condition>,
 }
 
-const READER: FunctionSize = FunctionSize { memory: 256, storage: 512, timeout: 60 };
-const EXPORTER: FunctionSize = FunctionSize { memory: 512, storage: 512, timeout: 300 };
-const COMPACTOR: FunctionSize = FunctionSize { memory: 1024, storage: 10240, timeout: 900 };
+pub(super) const AGGREGATOR: DeployedFunction = DeployedFunction {
+    name: "aggregator",
+    memory: 256,
+    storage: 512,
+    timeout: 60,
+    concurrency: None,
+    condition: None,
+};
+pub(super) const RELAY: DeployedFunction = DeployedFunction { name: "relay", ..AGGREGATOR };
+/// One at a time keeps CloudFront's limits.
+pub(super) const INVALIDATOR: DeployedFunction = DeployedFunction {
+    name: "invalidator",
+    concurrency: Some(1),
+    condition: Some(Condition::HasDistribution),
+    ..AGGREGATOR
+};
+pub(super) const EXPORTER: DeployedFunction =
+    DeployedFunction { name: "exporter", memory: 512, timeout: 300, ..AGGREGATOR };
+pub(super) const COMPACTOR: DeployedFunction =
+    DeployedFunction { name: "compactor", memory: 1024, storage: 10240, timeout: 900, ..AGGREGATOR };
+pub(super) const VERIFIER: DeployedFunction =
+    DeployedFunction { name: "verifier", concurrency: Some(1), ..COMPACTOR };
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
-    for reader in shape.readers() {
-        add_function(&mut resources, shape, reader, &READER, None);
-        for (index, table) in shape.model.tables.iter().enumerate() {
-            let id = format!("{}{}Mapping", logical(reader), logical(&table.name));
-            resources.insert(id, stream_mapping(shape, reader, index, &table.name));
-        }
-    }
-    let condition = Some("HasDistribution");
-    add_function(&mut resources, shape, "invalidator", &READER, condition);
-    let draining = json!({
-        "EventSourceArn": attribute("CdnQueue", "Arn"),
-        "FunctionName": alias("invalidator"),
-        "BatchSize": 1000, "MaximumBatchingWindowInSeconds": 20,
-        "FunctionResponseTypes": ["ReportBatchItemFailures"],
-    });
-    resources.insert("CdnMapping".to_owned(), with_condition(MAPPING, draining, condition));
-    if shape.has_datasets() {
-        add_function(&mut resources, shape, "exporter", &EXPORTER, None);
-        add_function(&mut resources, shape, "compactor", &COMPACTOR, None);
-        let exporting = json!({
-            "EventSourceArn": attribute("ExportQueue", "Arn"),
-            "FunctionName": alias("exporter"),
-            "BatchSize": 10,
-            "FunctionResponseTypes": ["ReportBatchItemFailures"],
-            "ScalingConfig": { "MaximumConcurrency": 4 },
-        });
-        resources.insert("ExportMapping".to_owned(), with_condition(MAPPING, exporting, None));
-        resources.insert(
-            "CompactionSchedule".to_owned(),
-            schedule("compaction", "compactor", "rate(1 hour)", "{}"),
-        );
-    }
-    if shape.has_aggregate() {
-        let input = r#"{"afterwrite":"heartbeat"}"#;
-        resources.insert(
-            "HeartbeatSchedule".to_owned(),
-            schedule("heartbeat", "aggregator", "rate(1 minute)", input),
-        );
+    for function in shape.deployed() {
+        resources.insert(log_group_id(function.name), log_group(&function));
+        resources.insert(function_id(function.name), function_resource(shape, &function));
     }
     resources
 }
 
-const MAPPING: &str = "AWS::Lambda::EventSourceMapping";
-
-/// The alias that everything invokes: a deployment is undone by pointing it to the previous version.
-fn alias(function: &str) -> Value {
-    reference(&format!("{}Function.Alias", logical(function)))
+fn function_id(function: &str) -> String {
+    format!("{}Function", logical(function))
 }
 
-fn add_function(
-    resources: &mut Map<String, Value>,
-    shape: &DeployedShape<'_>,
-    function: &str,
-    size: &FunctionSize,
-    condition: Option<&str>,
-) {
-    let log_group = format!("{}LogGroup", logical(function));
-    let logs = json!({
-        "LogGroupName": substituted(format!("/aws/lambda/${{Name}}-{function}")),
+fn log_group_id(function: &str) -> String {
+    format!("{}LogGroup", logical(function))
+}
+
+/// The alias that everything invokes: a deployment is undone by pointing it to the previous version.
+pub(super) fn alias(function: &str) -> Value {
+    reference(&format!("{}.Alias", function_id(function)))
+}
+
+fn log_group(function: &DeployedFunction) -> Value {
+    let properties = json!({
+        "LogGroupName": substituted(format!("/aws/lambda/${{Name}}-{}", function.name)),
         "RetentionInDays": reference("LogRetentionDays"),
+        "KmsKeyId": key_if_given(),
     });
-    let mut group = with_condition("AWS::Logs::LogGroup", logs, condition);
-    if let Some(group) = group.as_object_mut() {
-        group.insert("DeletionPolicy".to_owned(), json!("Delete"));
-        group.insert("UpdateReplacePolicy".to_owned(), json!("Delete"));
-    }
-    let model = shape.model;
+    resource("AWS::Logs::LogGroup", properties, function.condition)
+}
+
+fn function_resource(shape: &DeployedShape<'_>, function: &DeployedFunction) -> Value {
+    let (name, model) = (function.name, shape.model);
     let mut properties = json!({
-        "FunctionName": substituted(format!("${{Name}}-{function}")),
-        "Description": format!("Afterwrite {function}, model {}, generation {}", model.name, model.generation),
-        "CodeUri": format!("{}/{function}.zip", shape.code),
-        "Handler": "bootstrap", "Runtime": "provided.al2023", "Architectures": ["arm64"],
-        "MemorySize": size.memory, "Timeout": size.timeout, "EphemeralStorage": { "Size": size.storage },
-        "Role": attribute(&role_id(function), "Arn"),
+        "FunctionName": substituted(format!("${{Name}}-{name}")),
+        "Description": format!("Afterwrite {name}, model {}, generation {}", model.name, model.generation),
+        "CodeUri": format!("{}/{name}.zip", shape.code),
+        "Handler": "bootstrap", "Runtime": "provided.al2023", "Architectures": [reference("Architecture")],
+        "MemorySize": function.memory, "Timeout": function.timeout, "EphemeralStorage": { "Size": function.storage },
+        "Role": attribute(&role_id(name), "Arn"),
         "AutoPublishAlias": "live", "Tracing": "Active",
-        "LoggingConfig": { "LogFormat": "JSON", "LogGroup": reference(&log_group) },
-        "Environment": { "Variables": environment(shape, function) },
+        "LoggingConfig": {
+            "LogFormat": "JSON", "LogGroup": reference(&log_group_id(name)),
+            "ApplicationLogLevel": "INFO", "SystemLogLevel": "INFO",
+        },
+        "KmsKeyArn": key_if_given(),
+        "Environment": { "Variables": environment(shape, name) },
     });
-    if let Some(properties) = properties.as_object_mut().filter(|_| function == "invalidator") {
-        // One at a time keeps CloudFront's limits.
-        properties.insert("ReservedConcurrentExecutions".to_owned(), json!(1));
+    let mut set = |property: &str, value: Value| {
+        if let Some(properties) = properties.as_object_mut() {
+            properties.insert(property.to_owned(), value);
+        }
+    };
+    if let Some(concurrency) = function.concurrency {
+        set("ReservedConcurrentExecutions", json!(concurrency));
     }
-    resources.insert(log_group, group);
-    let id = format!("{}Function", logical(function));
-    resources.insert(id, with_condition("AWS::Serverless::Function", properties, condition));
+    if name == shape.relaying() {
+        let network = json!({
+            "SubnetIds": reference("VpcSubnetIds"), "SecurityGroupIds": reference("VpcSecurityGroupIds"),
+        });
+        set("VpcConfig", when(Condition::HasNetwork, network));
+    }
+    if schedules::schedules(shape).iter().any(|schedule| schedule.function == name) {
+        // A schedule invokes asynchronously. A later run does what a failed one did not.
+        set("EventInvokeConfig", json!({ "MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 3600 }));
+    }
+    resource("AWS::Serverless::Function", properties, function.condition)
 }
 
 fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> {
@@ -122,9 +125,8 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
     let renames: Vec<Value> =
         renames.map(|table| json!({ "Fn::Join": ["=", [&*table.name, table_name(&table.name)]] })).collect();
     set("AFTERWRITE_TABLES", json!({ "Fn::Join": [",", renames] }));
-    let when =
-        |condition: &str, value: Value| json!({ "Fn::If": [condition, value, reference("AWS::NoValue")] });
-    if function == "aggregator" || (function == "exporter" && shape.has_aggregate()) {
+    let reads_state = ["aggregator", "verifier"].contains(&function);
+    if reads_state || (function == "exporter" && shape.has_aggregate()) {
         set("AFTERWRITE_STATE_TABLE", reference("StateTable"));
     }
     if function == "aggregator" {
@@ -135,11 +137,12 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
     }
     if function == shape.relaying() {
         set("AFTERWRITE_FIREHOSE_STREAM", reference("DeliveryStream"));
-        set("AFTERWRITE_CACHE_URL", when("HasCacheUrl", reference("CacheUrl")));
-        set("AFTERWRITE_CACHE_SECRET", when("HasCacheSecret", reference("CacheSecretArn")));
-        set("AFTERWRITE_CDN_QUEUE", when("HasDistribution", reference("CdnQueue")));
+        set("AFTERWRITE_CACHE_URL", when(Condition::HasCacheUrl, reference("CacheUrl")));
+        set("AFTERWRITE_CACHE_SECRET", when(Condition::HasCacheSecret, reference("CacheSecretArn")));
+        set("AFTERWRITE_CACHE_CLUSTER", when(Condition::HasCacheCluster, "true"));
+        set("AFTERWRITE_CDN_QUEUE", when(Condition::HasDistribution, reference("CdnQueue")));
     }
-    if function == shape.relaying() || ["exporter", "compactor"].contains(&function) {
+    if function == shape.relaying() || ["exporter", "compactor", "verifier"].contains(&function) {
         set("AFTERWRITE_BUCKET", reference("ArchiveBucket"));
     }
     if function == "invalidator" {
@@ -149,7 +152,11 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
 }
 
 /// The projections that a function hosts: with those of caches, and without.
-fn hosted(shape: &DeployedShape<'_>, function: &str, invalidates: bool) -> BTreeSet<ProjectionKind> {
+pub(super) fn hosted(
+    shape: &DeployedShape<'_>,
+    function: &str,
+    invalidates: bool,
+) -> BTreeSet<ProjectionKind> {
     let mut hosted = BTreeSet::new();
     if function == "aggregator" && shape.has_aggregate() {
         hosted.insert(ProjectionKind::Aggregate);
@@ -170,42 +177,5 @@ fn projections(shape: &DeployedShape<'_>, function: &str) -> Value {
         hosted.into_iter().map(ProjectionKind::name).collect::<Vec<_>>().join(",")
     };
     let (with, without) = (names(true), names(false));
-    if with == without { json!(with) } else { json!({ "Fn::If": ["Invalidates", with, without] }) }
-}
-
-fn stream_mapping(shape: &DeployedShape<'_>, reader: &str, index: usize, table: &str) -> Value {
-    let mut properties = json!({
-        "EventSourceArn": reference(&stream_parameter(table)),
-        "FunctionName": alias(reader),
-        // LATEST can lose records while the mapping starts.
-        "StartingPosition": "TRIM_HORIZON",
-        "BatchSize": 1000, "MaximumBatchingWindowInSeconds": 5,
-        "FunctionResponseTypes": ["ReportBatchItemFailures"], "BisectBatchOnFunctionError": true,
-        "MaximumRetryAttempts": 20, "MaximumRecordAgeInSeconds": 21600,
-        "DestinationConfig": { "OnFailure": { "Destination": attribute("FailuresBucket", "Arn") } },
-        "MetricsConfig": { "Metrics": ["EventCount"] },
-    });
-    // An archive hosts every entity that caches use, so the patterns do not depend on the caches.
-    let filter = StreamFilter::new(shape.model, index, &hosted(shape, reader, true), MAX_PATTERNS);
-    let filters: Vec<Value> = filter.patterns.iter().map(|pattern| json!({ "Pattern": pattern })).collect();
-    if let Some(properties) = properties.as_object_mut().filter(|_| !filters.is_empty()) {
-        properties.insert("FilterCriteria".to_owned(), json!({ "Filters": filters }));
-    }
-    with_condition(MAPPING, properties, None)
-}
-
-fn schedule(name: &str, function: &str, when: &str, input: &str) -> Value {
-    let properties = json!({
-        "Name": substituted(format!("${{Name}}-{name}")),
-        "ScheduleExpression": when,
-        "FlexibleTimeWindow": { "Mode": "OFF" },
-        "Target": {
-            "Arn": alias(function),
-            "RoleArn": attribute("SchedulerRole", "Arn"),
-            "Input": input,
-            "RetryPolicy": { "MaximumEventAgeInSeconds": 300, "MaximumRetryAttempts": 3 },
-            "DeadLetterConfig": { "Arn": attribute("ScheduleDeadLetters", "Arn") },
-        },
-    });
-    with_condition("AWS::Scheduler::Schedule", properties, None)
+    if with == without { json!(with) } else { either(Condition::Invalidates, with, without) }
 }

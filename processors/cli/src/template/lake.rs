@@ -3,11 +3,13 @@
 use afterwrite_datasets::catalogue::{self, BUCKET as PLACEHOLDER};
 use serde_json::{Map, Value, json};
 
+use super::conditions::Condition;
+use super::intrinsics::{either, key_if_given, reference, substituted};
 use super::storage::BUCKET;
-use super::{DeployedShape, logical, reference, substituted};
+use super::{DeployedShape, logical};
 
-/// Bytes that a query may read.
-const SCAN_LIMIT: u64 = 1 << 40;
+/// Bytes that a query may read: 100 GiB.
+const SCAN_LIMIT: u64 = 100 << 30;
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
@@ -106,7 +108,9 @@ fn work_group() -> Value {
                 "ResultConfiguration": {
                     "OutputLocation": substituted("s3://${ArchiveBucket}/athena-results/"),
                     "ExpectedBucketOwner": reference("AWS::AccountId"),
-                    "EncryptionConfiguration": { "EncryptionOption": "SSE_S3" },
+                    "EncryptionConfiguration": {
+                        "EncryptionOption": either(Condition::HasKey, "SSE_KMS", "SSE_S3"), "KmsKey": key_if_given(),
+                    },
                 },
             },
         },

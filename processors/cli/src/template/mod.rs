@@ -1,14 +1,25 @@
 //! `afterwrite template`: a deployment as a template of another tool than Terraform.
 //!
 //! ```text
-//! model ─▶ parameters │ functions │ mappings │ storage │ queues │ lake │ alarms ─▶ one JSON object ─▶ YAML
+//! model ─▶ parameters, conditions
+//!       └▶ storage │ queues │ roles │ functions │ mappings │ schedules │ lake │ alarms │ dashboard ─▶ one JSON object ─▶ YAML
 //! ```
+//!
+//! A deployment by the template has the same defaults as one by the Terraform module in `infra/`. `tests/infrastructure/template.py` compares
+//! both, resource by resource: a value that changes in one place must change in the other.
 
 mod alarms;
+mod conditions;
+mod dashboard;
 mod functions;
+mod intrinsics;
 mod lake;
+mod mappings;
+mod parameters;
 mod permissions;
 mod queues;
+mod roles;
+mod schedules;
 mod storage;
 mod yaml;
 
@@ -20,6 +31,9 @@ use afterwrite::{Error, ErrorKind, Result};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
+use self::conditions::Condition;
+use self::functions::{AGGREGATOR, COMPACTOR, DeployedFunction, EXPORTER, INVALIDATOR, RELAY, VERIFIER};
+use self::intrinsics::reference;
 use crate::print::print;
 
 /// The tools that templates are for.
@@ -103,6 +117,20 @@ impl DeployedShape<'_> {
         }
     }
 
+    /// All functions.
+    fn deployed(&self) -> Vec<DeployedFunction> {
+        let is_reader = |function: &DeployedFunction| self.readers().contains(&function.name);
+        let mut deployed: Vec<_> = [AGGREGATOR, RELAY].into_iter().filter(is_reader).collect();
+        deployed.push(INVALIDATOR);
+        if self.has_datasets() {
+            deployed.extend([EXPORTER, COMPACTOR]);
+        }
+        if self.has_aggregate() {
+            deployed.push(VERIFIER);
+        }
+        deployed
+    }
+
     /// The function that invalidates and archives.
     fn relaying(&self) -> &'static str {
         if self.is_single { "aggregator" } else { "relay" }
@@ -125,10 +153,13 @@ impl DeployedShape<'_> {
         for part in [
             storage::resources(self),
             queues::resources(self),
-            permissions::resources(self),
+            roles::resources(self),
             functions::resources(self),
+            mappings::resources(self),
+            schedules::resources(self),
             lake::resources(self),
             alarms::resources(self),
+            dashboard::resources(self),
         ] {
             resources.extend(part);
         }
@@ -136,80 +167,18 @@ impl DeployedShape<'_> {
             "AWSTemplateFormatVersion": "2010-09-09",
             "Transform": "AWS::Serverless-2016-10-31",
             "Description": format!("Afterwrite, model {}", self.model.name),
-            "Parameters": self.parameters(),
-            "Conditions": {
-                "HasCacheSecret": not_empty("CacheSecretArn"),
-                "HasCacheUrl": not_empty("CacheUrl"),
-                "HasCache": { "Fn::Or": [{ "Condition": "HasCacheUrl" }, { "Condition": "HasCacheSecret" }] },
-                "HasDistribution": not_empty("DistributionId"),
-                "HasAlarmTopic": not_empty("AlarmTopicArn"),
-                "HasRedrive": not_empty("RedrivePrincipalArn"),
-                "Invalidates": { "Fn::Or": [{ "Condition": "HasCache" }, { "Condition": "HasDistribution" }] },
-            },
+            "Parameters": parameters::parameters(self),
+            "Rules": parameters::rules(),
+            "Conditions": Condition::section(),
             "Resources": resources,
             "Outputs": {
                 "StateTableName": { "Value": reference("StateTable") },
                 "BucketName": { "Value": reference("ArchiveBucket") },
                 "FailuresBucketName": { "Value": reference("FailuresBucket") },
+                "RedrivePolicyArn": { "Value": reference("RedrivePolicy") },
+                "DashboardName": { "Value": reference("Dashboard") },
             },
         })
-    }
-
-    fn parameters(&self) -> Value {
-        let mut parameters = Map::new();
-        let mut add = |name: &str, parameter: Value| {
-            parameters.insert(name.to_owned(), parameter);
-        };
-        add(
-            "Name",
-            json!({
-                "Type": "String", "Default": "afterwrite", "AllowedPattern": "^[a-z][a-z0-9-]{1,29}$",
-                "Description": "The prefix of all names, and the dimension `service` of all metrics",
-            }),
-        );
-        for table in &self.model.tables {
-            add(
-                &stream_parameter(&table.name),
-                json!({
-                    "Type": "String", "AllowedPattern": "^arn:[a-z-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/[^/]+/stream/[^/]+$",
-                    "Description": format!("The stream of {}, with the view type NEW_AND_OLD_IMAGES", table.name),
-                }),
-            );
-        }
-        add(
-            "CacheUrl",
-            json!({
-                "Type": "String", "Default": "", "NoEcho": true,
-                "Description": "redis:// or rediss://; empty: no cache keys are removed",
-            }),
-        );
-        add(
-            "CacheSecretArn",
-            json!({
-                "Type": "String", "Default": "",
-                "Description": "A secret whose text is the cache's address, in place of CacheUrl: for an address with a password",
-            }),
-        );
-        add(
-            "DistributionId",
-            json!({
-                "Type": "String", "Default": "", "Description": "A CloudFront distribution; empty: no paths are invalidated",
-            }),
-        );
-        add(
-            "AlarmTopicArn",
-            json!({
-                "Type": "String", "Default": "", "Description": "An SNS topic that alarms notify; empty: none",
-            }),
-        );
-        add(
-            "RedrivePrincipalArn",
-            json!({
-                "Type": "String", "Default": "", "Description": "The role that may read failed records; empty: none",
-            }),
-        );
-        add("LogRetentionDays", json!({ "Type": "Number", "Default": 30 }));
-        Value::Object(parameters)
     }
 }
 
@@ -227,22 +196,6 @@ fn logical(name: &str) -> String {
         first.into_iter().chain(characters).collect::<String>()
     };
     words.map(capital).collect()
-}
-
-fn not_empty(parameter: &str) -> Value {
-    json!({ "Fn::Not": [{ "Fn::Equals": [reference(parameter), ""] }] })
-}
-
-fn reference(id: &str) -> Value {
-    json!({ "Ref": id })
-}
-
-fn attribute(id: &str, name: &str) -> Value {
-    json!({ "Fn::GetAtt": [id, name] })
-}
-
-fn substituted(text: impl Into<String>) -> Value {
-    json!({ "Fn::Sub": text.into() })
 }
 
 /// The ARN of the table to which a stream belongs.
@@ -275,7 +228,7 @@ mod tests {
             let model = Model::load(name).unwrap();
             let template = template(name, false);
             let count = |kind: &str| kinds(&template).iter().filter(|known| *known == kind).count();
-            assert_eq!(count("AWS::Serverless::Function"), 5, "{name}");
+            assert_eq!(count("AWS::Serverless::Function"), 6, "{name}");
             assert_eq!(count("AWS::Glue::Table"), 2 * model.datasets.len(), "{name}");
             let streams = 2 * model.tables.len();
             assert_eq!(count("AWS::Lambda::EventSourceMapping"), streams + 2, "{name}");
@@ -290,6 +243,23 @@ mod tests {
             &template["Resources"]["AggregatorFunction"]["Properties"]["Environment"]["Variables"];
         let hosted = variables["AFTERWRITE_PROJECTIONS"].to_string();
         assert!(hosted.contains("aggregate,invalidate,archive"), "{hosted}");
+    }
+
+    #[test]
+    fn a_template_is_within_the_limits_of_cloudformation() {
+        for (name, is_single) in Model::built_in_names().flat_map(|name| [(name, false), (name, true)]) {
+            let model = Model::load(name).unwrap();
+            let shape = DeployedShape { model: &model, code: "dist", is_single };
+            assert!(shape.text().len() < 1_000_000, "{name}: {} bytes", shape.text().len());
+            let template = shape.template();
+            let kinds = kinds(&template);
+            // SAM makes a version, an alias and a setting of asynchronous invocations of a function.
+            let functions = kinds.iter().filter(|kind| *kind == "AWS::Serverless::Function").count();
+            let resources = kinds.len() + 3 * functions;
+            assert!(resources <= 500, "{name}: {resources} resources");
+            let parameters = template["Parameters"].as_object().unwrap().len();
+            assert!(parameters <= 200, "{name}: {parameters} parameters");
+        }
     }
 
     #[test]

@@ -1,37 +1,16 @@
-//! A role for each function: exact actions on exact resources; and the roles of the delivery stream and the schedules.
+//! What each function may do: exact actions on exact resources, narrowed to the items that the model names.
 
 use std::collections::BTreeSet;
 
 use afterwrite::entity::HEARTBEAT_KEY;
 use afterwrite::table::{KeyType, Template, TemplatePiece};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::queues::with_condition;
-use super::{DeployedShape, attribute, logical, reference, substituted, table_arn};
+use super::conditions::Condition;
+use super::intrinsics::{attribute, reference, substituted, when};
+use super::{DeployedShape, stream_parameter, table_arn};
 
-pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
-    let mut resources = Map::new();
-    let mut add = |name: &str, resource: Value| {
-        resources.insert(name.to_owned(), resource);
-    };
-    for reader in shape.readers() {
-        add(&role_id(reader), role(reader, reader_statements(shape, reader), None));
-    }
-    add("InvalidatorRole", role("invalidator", invalidator_statements(), Some("HasDistribution")));
-    if shape.has_datasets() {
-        add("ExporterRole", role("exporter", exporter_statements(shape), None));
-        add("CompactorRole", role("compactor", compactor_statements(), None));
-    }
-    add("DeliveryRole", service_role("firehose.amazonaws.com", "delivery", &delivery_statements()));
-    add("SchedulerRole", service_role("scheduler.amazonaws.com", "schedules", &schedule_statements(shape)));
-    resources
-}
-
-pub(super) fn role_id(function: &str) -> String {
-    format!("{}Role", logical(function))
-}
-
-fn allow(sid: &str, actions: &[&str], resources: Vec<Value>) -> Value {
+pub(super) fn allow(sid: &str, actions: &[&str], resources: Vec<Value>) -> Value {
     json!({ "Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources })
 }
 
@@ -45,17 +24,29 @@ fn on_keys(mut statement: Value, patterns: &BTreeSet<String>) -> Value {
     statement
 }
 
-/// The texts that a template can write, as a pattern of IAM.
+/// The texts that a template can write, as a pattern of IAM. An asterisk of a text is any character.
 fn pattern(template: &Template) -> String {
+    let literal = |text: &str| text.replace('*', "?");
     match template.pieces.as_slice() {
-        [TemplatePiece::Literal(text)] => text.to_string(),
-        [TemplatePiece::Literal(text), ..] => format!("{text}*"),
+        [TemplatePiece::Literal(text)] => literal(text),
+        [TemplatePiece::Literal(text), ..] => format!("{}*", literal(text)),
         _ => "*".to_owned(),
     }
 }
 
+/// The statements of a function of a shape.
+pub(super) fn statements(shape: &DeployedShape<'_>, function: &str) -> Vec<Value> {
+    match function {
+        "invalidator" => invalidator_statements(),
+        "exporter" => exporter_statements(shape),
+        "compactor" => compactor_statements(),
+        "verifier" => verifier_statements(shape),
+        reader => reader_statements(shape, reader),
+    }
+}
+
 fn reader_statements(shape: &DeployedShape<'_>, reader: &str) -> Vec<Value> {
-    let streams = shape.model.tables.iter().map(|table| reference(&super::stream_parameter(&table.name)));
+    let streams = shape.model.tables.iter().map(|table| reference(&stream_parameter(&table.name)));
     let stream = [
         "dynamodb:DescribeStream",
         "dynamodb:GetRecords",
@@ -64,57 +55,58 @@ fn reader_statements(shape: &DeployedShape<'_>, reader: &str) -> Vec<Value> {
     ];
     let mut statements = vec![
         allow("Stream", &stream, streams.collect()),
-        allow("FailedRecords", &["s3:PutObject"], vec![substituted("${FailuresBucket.Arn}/aws/lambda/*")]),
+        allow("FailedRecords", &["s3:PutObject"], in_failures("aws/lambda/*")),
         allow("FailedRecordsBucket", &["s3:ListBucket"], vec![attribute("FailuresBucket", "Arn")]),
     ];
     if reader == "aggregator" && shape.has_aggregate() {
+        statements.push(ledger_statement(shape));
         statements.extend(counting_statements(shape));
     }
     if reader == shape.relaying() {
-        statements.push(allow(
-            "Archive",
-            &["firehose:PutRecordBatch"],
-            vec![attribute("DeliveryStream", "Arn")],
-        ));
-        statements.push(allow(
-            "LongLines",
-            &["s3:PutObject"],
-            vec![substituted("${ArchiveBucket.Arn}/archive/*")],
-        ));
-        let address =
-            allow("CacheAddress", &["secretsmanager:GetSecretValue"], vec![reference("CacheSecretArn")]);
-        statements.push(json!({ "Fn::If": ["HasCacheSecret", address, reference("AWS::NoValue")] }));
-        let paths = allow("StalePaths", &["sqs:SendMessage"], vec![attribute("CdnQueue", "Arn")]);
-        statements.push(json!({ "Fn::If": ["HasDistribution", paths, reference("AWS::NoValue")] }));
+        statements.extend(relaying_statements());
     }
     statements
 }
 
-fn counting_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
-    let model = shape.model;
+fn relaying_statements() -> Vec<Value> {
+    let address =
+        allow("CacheAddress", &["secretsmanager:GetSecretValue"], vec![reference("CacheSecretArn")]);
+    let paths = allow("StalePaths", &["sqs:SendMessage"], vec![attribute("CdnQueue", "Arn")]);
+    vec![
+        allow("Archive", &["firehose:PutRecordBatch"], vec![attribute("DeliveryStream", "Arn")]),
+        // Lines that are too long for the delivery stream.
+        allow("LongLines", &["s3:PutObject"], in_bucket(&["archive"])),
+        when(Condition::HasCacheSecret, address),
+        when(Condition::HasDistribution, paths),
+    ]
+}
+
+fn ledger_statement(shape: &DeployedShape<'_>) -> Value {
     let mut counted = BTreeSet::from(["LEDGER#*", "LOOKUP#*"].map(str::to_owned));
-    for rollup in &model.rollups {
+    for rollup in &shape.model.rollups {
         let partition = pattern(&rollup.partition);
         let is_sharded = rollup.shards > 1 && !partition.ends_with('*');
         counted.insert(if is_sharded { format!("{partition}#SHARD#*") } else { partition });
     }
     let ledger = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
-    let sources = model.tables.iter().map(|table| table_arn(&table.name)).collect();
-    let mut statements = vec![
-        on_keys(allow("LedgerAndRollups", &ledger, vec![attribute("StateTable", "Arn")]), &counted),
-        allow("SourceItems", &["dynamodb:BatchGetItem"], sources),
-    ];
-    let lookups: Vec<Value> = model
+    on_keys(allow("LedgerAndRollups", &ledger, vec![attribute("StateTable", "Arn")]), &counted)
+}
+
+/// Counting reads and writes the application's tables, too.
+fn counting_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
+    let model = shape.model;
+    let mut statements = vec![allow("SourceItems", &["dynamodb:BatchGetItem"], source_tables(shape))];
+    let lookups: BTreeSet<(&str, &str)> = model
         .lookups
         .iter()
         .filter_map(|lookup| {
             let table = model.tables.get(model.entities.get(lookup.of)?.table)?;
-            let index = lookup.index()?;
-            Some(json!({ "Fn::Join": ["", [table_arn(&table.name), format!("/index/{index}")]] }))
+            Some((&*table.name, &**lookup.index()?))
         })
         .collect();
     if !lookups.is_empty() {
-        statements.push(allow("Lookups", &["dynamodb:Query"], lookups));
+        let index = |(table, index): (&str, &str)| json!({ "Fn::Join": ["", [table_arn(table), format!("/index/{index}")]] });
+        statements.push(allow("Lookups", &["dynamodb:Query"], lookups.into_iter().map(index).collect()));
     }
     for (index, table) in model.tables.iter().enumerate() {
         let mirrored =
@@ -131,6 +123,14 @@ fn counting_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     statements
 }
 
+fn source_tables(shape: &DeployedShape<'_>) -> Vec<Value> {
+    shape.model.tables.iter().map(|table| table_arn(&table.name)).collect()
+}
+
+fn state_and_source_tables(shape: &DeployedShape<'_>) -> Vec<Value> {
+    std::iter::once(attribute("StateTable", "Arn")).chain(source_tables(shape)).collect()
+}
+
 fn queue_statement(queue: &str) -> Value {
     let receiving = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"];
     allow("Queue", &receiving, vec![attribute(queue, "Arn")])
@@ -144,15 +144,24 @@ fn invalidator_statements() -> Vec<Value> {
     ]
 }
 
-fn in_bucket(prefixes: &[&str]) -> Vec<Value> {
+pub(super) fn in_bucket(prefixes: &[&str]) -> Vec<Value> {
     prefixes.iter().map(|prefix| substituted(format!("${{ArchiveBucket.Arn}}/{prefix}/*"))).collect()
+}
+
+fn in_failures(keys: &str) -> Vec<Value> {
+    vec![substituted(format!("${{FailuresBucket.Arn}}/{keys}"))]
+}
+
+/// To distinguish an object that does not exist yet from a forbidden one.
+fn bucket_statement() -> Value {
+    allow("Bucket", &["s3:ListBucket"], vec![attribute("ArchiveBucket", "Arn")])
 }
 
 fn exporter_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     let mut statements = vec![
         allow("Archive", &["s3:GetObject"], in_bucket(&["archive", "datasets"])),
         allow("Datasets", &["s3:PutObject"], in_bucket(&["datasets", "exported", "heartbeat", "rejected"])),
-        allow("Bucket", &["s3:ListBucket"], vec![attribute("ArchiveBucket", "Arn")]),
+        bucket_statement(),
         queue_statement("ExportQueue"),
     ];
     if shape.has_aggregate() {
@@ -167,11 +176,48 @@ fn compactor_statements() -> Vec<Value> {
     vec![
         allow("Datasets", &["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], in_bucket(&["datasets"])),
         allow("Heartbeat", &["s3:GetObject"], in_bucket(&["heartbeat"])),
-        allow("Bucket", &["s3:ListBucket"], vec![attribute("ArchiveBucket", "Arn")]),
+        bucket_statement(),
     ]
 }
 
-fn delivery_statements() -> Vec<Value> {
+/// It reads everything, and writes nothing but its reports.
+fn verifier_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
+    let reading = [
+        "dynamodb:BatchGetItem",
+        "dynamodb:DescribeContinuousBackups",
+        "dynamodb:DescribeTable",
+        "dynamodb:Scan",
+    ];
+    vec![
+        allow("Tables", &reading, state_and_source_tables(shape)),
+        allow("Datasets", &["s3:GetObject"], in_bucket(&["datasets", "heartbeat"])),
+        allow("Reports", &["s3:PutObject"], in_bucket(&["reports"])),
+        bucket_statement(),
+    ]
+}
+
+/// `afterwrite redrive` processes records with the caller's permissions: those of the functions, and those of a job in the state table.
+pub(super) fn redrive_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
+    let mut statements = vec![
+        allow("FailedRecords", &["s3:GetObject", "s3:DeleteObject"], in_failures("*")),
+        allow("RedrivenRecords", &["s3:PutObject"], in_failures("redriven/*")),
+        allow("FailedRecordsBucket", &["s3:ListBucket"], vec![attribute("FailuresBucket", "Arn")]),
+    ];
+    if shape.has_aggregate() {
+        let jobs = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
+        // The label of a stream, and whether a table can be restored.
+        let tables = ["dynamodb:DescribeTable", "dynamodb:DescribeContinuousBackups"];
+        let parked = vec![substituted("${StateTable.Arn}/index/parked")];
+        statements.push(allow("Jobs", &jobs, vec![attribute("StateTable", "Arn")]));
+        statements.push(allow("Tables", &tables, state_and_source_tables(shape)));
+        statements.push(allow("ParkedItems", &["dynamodb:Scan"], parked));
+        statements.extend(counting_statements(shape));
+    }
+    statements.extend(relaying_statements());
+    statements
+}
+
+pub(super) fn delivery_statements() -> Vec<Value> {
     let objects = ["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"];
     let bucket = ["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"];
     vec![
@@ -179,59 +225,4 @@ fn delivery_statements() -> Vec<Value> {
         allow("Bucket", &bucket, vec![attribute("ArchiveBucket", "Arn")]),
         allow("Logs", &["logs:PutLogEvents"], vec![attribute("DeliveryLogGroup", "Arn")]),
     ]
-}
-
-fn schedule_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
-    let mut scheduled: Vec<Value> = Vec::new();
-    if shape.has_aggregate() {
-        scheduled.push(reference("AggregatorFunction.Alias"));
-    }
-    if shape.has_datasets() {
-        scheduled.push(reference("CompactorFunction.Alias"));
-    }
-    let mut statements =
-        vec![allow("DeadLetters", &["sqs:SendMessage"], vec![attribute("ScheduleDeadLetters", "Arn")])];
-    if !scheduled.is_empty() {
-        statements.push(allow("Functions", &["lambda:InvokeFunction"], scheduled));
-    }
-    statements
-}
-
-/// The role of a function, with its logs and traces.
-fn role(function: &str, mut statements: Vec<Value>, condition: Option<&str>) -> Value {
-    let logs = substituted(format!(
-        "arn:${{AWS::Partition}}:logs:${{AWS::Region}}:${{AWS::AccountId}}:log-group:/aws/lambda/${{Name}}-{function}:*"
-    ));
-    statements.push(allow("Logs", &["logs:CreateLogStream", "logs:PutLogEvents"], vec![logs]));
-    // X-Ray has no resources.
-    statements.push(allow(
-        "Tracing",
-        &["xray:PutTraceSegments", "xray:PutTelemetryRecords"],
-        vec![json!("*")],
-    ));
-    with_condition(
-        "AWS::IAM::Role",
-        role_properties("lambda.amazonaws.com", function, &statements, false),
-        condition,
-    )
-}
-
-fn service_role(service: &str, name: &str, statements: &[Value]) -> Value {
-    with_condition("AWS::IAM::Role", role_properties(service, name, statements, true), None)
-}
-
-fn role_properties(service: &str, name: &str, statements: &[Value], is_of_account: bool) -> Value {
-    let mut trust =
-        json!({ "Effect": "Allow", "Action": "sts:AssumeRole", "Principal": { "Service": service } });
-    if let Some(trust) = trust.as_object_mut().filter(|_| is_of_account) {
-        let account = json!({ "StringEquals": { "aws:SourceAccount": reference("AWS::AccountId") } });
-        trust.insert("Condition".to_owned(), account);
-    }
-    json!({
-        "AssumeRolePolicyDocument": { "Version": "2012-10-17", "Statement": [trust] },
-        "Policies": [{
-            "PolicyName": name,
-            "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
-        }],
-    })
 }

@@ -1,57 +1,100 @@
-//! The queues of objects to export and of stale paths, with their dead-letter queues.
+//! The queues of objects to export and of stale paths, and the dead-letter queues of queues and schedules.
 
 use serde_json::{Map, Value, json};
 
+use super::conditions::Condition;
+use super::functions::{EXPORTER, INVALIDATOR};
+use super::intrinsics::{attribute, either, key_if_given, reference, resource, substituted, when};
 use super::storage::BUCKET;
-use super::{DeployedShape, attribute, reference, substituted};
+use super::{DeployedShape, schedules};
 
-pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
-    let mut resources = Map::new();
-    let mut add = |name: &str, resource: Value| {
-        resources.insert(name.to_owned(), resource);
-    };
-    if shape.has_datasets() {
-        add("ExportDeadLetters", dead_letters("export", None));
-        add("ExportQueue", queue("export", "ExportDeadLetters", 1800, 10, 1_209_600, None));
-        add("ExportQueuePolicy", policy("ExportQueue", vec![notifications()], None));
-    }
-    let condition = Some("HasDistribution");
-    add("CdnDeadLetters", dead_letters("cdn", condition));
-    add("CdnQueue", queue("cdn", "CdnDeadLetters", 90, 1000, 345_600, condition));
-    add("CdnQueuePolicy", policy("CdnQueue", Vec::new(), condition));
-    add("ScheduleDeadLetters", dead_letters("schedules", None));
-    resources
-}
+const FOUR_DAYS: u32 = 345_600;
+const TWO_WEEKS: u32 = 1_209_600;
 
-fn queue(
-    name: &str,
-    dead_letters: &str,
+/// A queue whose messages are given up after some receptions.
+struct WorkQueue {
+    id: &'static str,
+    name: &'static str,
+    dead_letters: &'static str,
     visibility: u32,
     receives: u32,
     retention: u32,
-    condition: Option<&str>,
-) -> Value {
-    let properties = json!({
-        "QueueName": substituted(format!("${{Name}}-{name}")),
-        "VisibilityTimeout": visibility,
-        "MessageRetentionPeriod": retention,
-        "SqsManagedSseEnabled": true,
-        "RedrivePolicy": { "deadLetterTargetArn": attribute(dead_letters, "Arn"), "maxReceiveCount": receives },
-    });
-    with_condition("AWS::SQS::Queue", properties, condition)
+    condition: Option<Condition>,
 }
 
-fn dead_letters(name: &str, condition: Option<&str>) -> Value {
-    let properties = json!({
-        "QueueName": substituted(format!("${{Name}}-{name}-dead-letters")),
-        "MessageRetentionPeriod": 1_209_600,
-        "SqsManagedSseEnabled": true,
+const EXPORT: WorkQueue = WorkQueue {
+    id: "ExportQueue",
+    name: "export",
+    dead_letters: "ExportDeadLetters",
+    visibility: 6 * EXPORTER.timeout,
+    receives: 10,
+    retention: TWO_WEEKS,
+    condition: EXPORTER.condition,
+};
+/// While CloudFront is busy, a message is received about every 90 s.
+const CDN: WorkQueue = WorkQueue {
+    id: "CdnQueue",
+    name: "cdn",
+    dead_letters: "CdnDeadLetters",
+    // More than the function's timeout: a message that the function returned reappears after it.
+    visibility: INVALIDATOR.timeout + 30,
+    receives: 1000,
+    retention: FOUR_DAYS,
+    condition: INVALIDATOR.condition,
+};
+
+pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
+    let mut resources = Map::new();
+    if shape.has_datasets() {
+        add_work(&mut resources, &EXPORT, vec![notifications()]);
+    }
+    add_work(&mut resources, &CDN, Vec::new());
+    if !schedules::schedules(shape).is_empty() {
+        add_dead_letters(&mut resources, "ScheduleDeadLetters", "schedules", None);
+    }
+    resources
+}
+
+fn add_work(resources: &mut Map<String, Value>, queue: &WorkQueue, statements: Vec<Value>) {
+    let redrive = json!({
+        "deadLetterTargetArn": attribute(queue.dead_letters, "Arn"), "maxReceiveCount": queue.receives,
     });
-    with_condition("AWS::SQS::Queue", properties, condition)
+    let mut properties = encrypted(queue.name, queue.retention);
+    properties.insert("VisibilityTimeout".to_owned(), json!(queue.visibility));
+    properties.insert("RedrivePolicy".to_owned(), redrive);
+    add_queue(resources, queue.id, properties, statements, queue.condition);
+    add_dead_letters(resources, queue.dead_letters, queue.name, queue.condition);
+}
+
+fn add_dead_letters(resources: &mut Map<String, Value>, id: &str, of: &str, condition: Option<Condition>) {
+    let properties = encrypted(&format!("{of}-dead-letters"), TWO_WEEKS);
+    add_queue(resources, id, properties, Vec::new(), condition);
+}
+
+fn add_queue(
+    resources: &mut Map<String, Value>,
+    id: &str,
+    properties: Map<String, Value>,
+    statements: Vec<Value>,
+    condition: Option<Condition>,
+) {
+    resources.insert(id.to_owned(), resource("AWS::SQS::Queue", properties.into(), condition));
+    resources.insert(format!("{id}Policy"), policy(id, statements, condition));
+}
+
+/// The properties that all queues share.
+fn encrypted(name: &str, retention: u32) -> Map<String, Value> {
+    Map::from_iter([
+        ("QueueName".to_owned(), substituted(format!("${{Name}}-{name}"))),
+        ("MessageRetentionPeriod".to_owned(), json!(retention)),
+        ("KmsMasterKeyId".to_owned(), key_if_given()),
+        ("KmsDataKeyReusePeriodSeconds".to_owned(), when(Condition::HasKey, 3600)),
+        ("SqsManagedSseEnabled".to_owned(), either(Condition::HasKey, reference("AWS::NoValue"), true)),
+    ])
 }
 
 /// A queue that is only used over TLS.
-fn policy(queue: &str, mut statements: Vec<Value>, condition: Option<&str>) -> Value {
+fn policy(queue: &str, mut statements: Vec<Value>, condition: Option<Condition>) -> Value {
     statements.push(json!({
         "Sid": "TlsOnly", "Effect": "Deny", "Principal": "*", "Action": "sqs:*",
         "Resource": attribute(queue, "Arn"),
@@ -61,7 +104,7 @@ fn policy(queue: &str, mut statements: Vec<Value>, condition: Option<&str>) -> V
         "Queues": [reference(queue)],
         "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
     });
-    with_condition("AWS::SQS::QueuePolicy", properties, condition)
+    resource("AWS::SQS::QueuePolicy", properties, condition)
 }
 
 /// The bucket may send. It is named by its name: it is created after this policy.
@@ -74,19 +117,4 @@ fn notifications() -> Value {
             "StringEquals": { "aws:SourceAccount": reference("AWS::AccountId") },
         },
     })
-}
-
-/// A resource of a kind, with a condition if there is one.
-pub(super) fn with_condition(kind: &str, properties: Value, condition: Option<&str>) -> Value {
-    let mut resource = Map::from_iter([("Type".to_owned(), json!(kind))]);
-    if let Some(condition) = condition {
-        resource.insert("Condition".to_owned(), json!(condition));
-    }
-    // Queues are not data: a deleted stack leaves none.
-    if kind == "AWS::SQS::Queue" {
-        resource.insert("DeletionPolicy".to_owned(), json!("Delete"));
-        resource.insert("UpdateReplacePolicy".to_owned(), json!("Delete"));
-    }
-    resource.insert("Properties".to_owned(), properties);
-    Value::Object(resource)
 }

@@ -2,12 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{DeployedShape, attribute, reference, substituted};
+use super::DeployedShape;
+use super::conditions::Condition;
+use super::intrinsics::{attribute, either, key_if_given, reference, resource, substituted, when};
 
 /// The name of the archive's bucket, which roles and settings need before it exists.
 pub(super) const BUCKET: &str = "${Name}-${AWS::AccountId}-${AWS::Region}";
 /// The name of the on-failure bucket.
 const FAILURES: &str = "${Name}-failures-${AWS::AccountId}-${AWS::Region}";
+/// How long the delivery stream collects for an object.
+pub(super) const BUFFERING_SECONDS: u64 = 900;
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
@@ -16,17 +20,12 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     resources.insert("ArchiveBucketPolicy".to_owned(), bucket_policy("ArchiveBucket", &[]));
     resources.insert("FailuresBucket".to_owned(), failures_bucket());
     resources.insert("FailuresBucketPolicy".to_owned(), bucket_policy("FailuresBucket", &[redrive_alone()]));
-    resources.insert(
-        "DeliveryLogGroup".to_owned(),
-        json!({
-            "Type": "AWS::Logs::LogGroup",
-            "Properties": {
-                "LogGroupName": substituted("/aws/kinesisfirehose/${Name}-archive"),
-                "RetentionInDays": reference("LogRetentionDays"),
-            },
-            "DeletionPolicy": "Delete", "UpdateReplacePolicy": "Delete",
-        }),
-    );
+    let logs = json!({
+        "LogGroupName": substituted("/aws/kinesisfirehose/${Name}-archive"),
+        "RetentionInDays": reference("LogRetentionDays"),
+        "KmsKeyId": key_if_given(),
+    });
+    resources.insert("DeliveryLogGroup".to_owned(), resource("AWS::Logs::LogGroup", logs, None));
     resources.insert(
         "DeliveryLogStream".to_owned(),
         json!({
@@ -44,45 +43,46 @@ fn state_table() -> Value {
         .iter()
         .map(|name| json!({ "AttributeName": name, "AttributeType": "S" }))
         .collect();
-    json!({
-        "Type": "AWS::DynamoDB::Table",
-        "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain",
-        "Properties": {
-            "TableName": substituted("${Name}-state"),
-            "BillingMode": "PAY_PER_REQUEST",
-            "DeletionProtectionEnabled": true,
-            "AttributeDefinitions": attributes,
-            "KeySchema": [
-                { "AttributeName": "PK", "KeyType": "HASH" }, { "AttributeName": "SK", "KeyType": "RANGE" },
-            ],
-            "GlobalSecondaryIndexes": [{
-                "IndexName": "parked",
-                "KeySchema": [{ "AttributeName": "behind", "KeyType": "HASH" }],
-                "Projection": { "ProjectionType": "KEYS_ONLY" },
-            }],
-            "TimeToLiveSpecification": { "AttributeName": "expires_at", "Enabled": true },
-            "PointInTimeRecoverySpecification": { "PointInTimeRecoveryEnabled": true },
-        },
-    })
+    let encryption =
+        json!({ "SSEEnabled": true, "SSEType": "KMS", "KMSMasterKeyId": reference("KmsKeyArn") });
+    let properties = json!({
+        "TableName": substituted("${Name}-state"),
+        "BillingMode": "PAY_PER_REQUEST",
+        "DeletionProtectionEnabled": true,
+        "AttributeDefinitions": attributes,
+        "KeySchema": [
+            { "AttributeName": "PK", "KeyType": "HASH" }, { "AttributeName": "SK", "KeyType": "RANGE" },
+        ],
+        "GlobalSecondaryIndexes": [{
+            "IndexName": "parked",
+            "KeySchema": [{ "AttributeName": "behind", "KeyType": "HASH" }],
+            "Projection": { "ProjectionType": "KEYS_ONLY" },
+        }],
+        "TimeToLiveSpecification": { "AttributeName": "expires_at", "Enabled": true },
+        "PointInTimeRecoverySpecification": { "PointInTimeRecoveryEnabled": true },
+        "SSESpecification": when(Condition::HasKey, encryption),
+    });
+    resource("AWS::DynamoDB::Table", properties, None)
 }
 
 /// The properties that both buckets share.
 fn private_bucket(name: &str, rules: &Value) -> Map<String, Value> {
-    let properties = json!({
-        "BucketName": substituted(name),
-        "BucketEncryption": {
-            "ServerSideEncryptionConfiguration": [{ "ServerSideEncryptionByDefault": { "SSEAlgorithm": "AES256" } }],
+    let encryption = json!({
+        "BucketKeyEnabled": either(Condition::HasKey, true, false),
+        "ServerSideEncryptionByDefault": {
+            "SSEAlgorithm": either(Condition::HasKey, "aws:kms", "AES256"), "KMSMasterKeyID": key_if_given(),
         },
-        "PublicAccessBlockConfiguration": {
-            "BlockPublicAcls": true, "BlockPublicPolicy": true, "IgnorePublicAcls": true, "RestrictPublicBuckets": true,
-        },
-        "OwnershipControls": { "Rules": [{ "ObjectOwnership": "BucketOwnerEnforced" }] },
-        "LifecycleConfiguration": { "Rules": rules },
     });
-    match properties {
-        Value::Object(properties) => properties,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
-    }
+    let private = json!({
+        "BlockPublicAcls": true, "BlockPublicPolicy": true, "IgnorePublicAcls": true, "RestrictPublicBuckets": true,
+    });
+    Map::from_iter([
+        ("BucketName".to_owned(), substituted(name)),
+        ("BucketEncryption".to_owned(), json!({ "ServerSideEncryptionConfiguration": [encryption] })),
+        ("PublicAccessBlockConfiguration".to_owned(), private),
+        ("OwnershipControls".to_owned(), json!({ "Rules": [{ "ObjectOwnership": "BucketOwnerEnforced" }] })),
+        ("LifecycleConfiguration".to_owned(), json!({ "Rules": rules })),
+    ])
 }
 
 fn archive_bucket(shape: &DeployedShape<'_>) -> Value {
@@ -94,7 +94,7 @@ fn archive_bucket(shape: &DeployedShape<'_>) -> Value {
         },
         {
             "Id": "archive", "Status": "Enabled", "Prefix": "archive/",
-            "Transitions": [{ "StorageClass": "STANDARD_IA", "TransitionInDays": 30 }],
+            "Transitions": [{ "StorageClass": "GLACIER_IR", "TransitionInDays": 90 }],
         },
         { "Id": "query-results", "Status": "Enabled", "Prefix": "athena-results/", "ExpirationInDays": 30 },
     ]);
@@ -106,9 +106,7 @@ fn archive_bucket(shape: &DeployedShape<'_>) -> Value {
         });
         properties.insert("NotificationConfiguration".to_owned(), json!({ "QueueConfigurations": [queue] }));
     }
-    let mut bucket = json!({
-        "Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": properties,
-    });
+    let mut bucket = resource("AWS::S3::Bucket", properties.into(), None);
     // S3 checks that it may send to the queue.
     if let Some(bucket) = bucket.as_object_mut().filter(|_| shape.has_datasets()) {
         bucket.insert("DependsOn".to_owned(), json!("ExportQueuePolicy"));
@@ -122,20 +120,19 @@ fn failures_bucket() -> Value {
         "Id": "short-lived", "Status": "Enabled", "ExpirationInDays": 14,
         "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": 1 },
     }]);
-    json!({
-        "Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain",
-        "Properties": private_bucket(FAILURES, &rules),
-    })
+    resource("AWS::S3::Bucket", private_bucket(FAILURES, &rules).into(), None)
 }
 
 fn redrive_alone() -> Value {
+    let nobody = substituted("arn:${AWS::Partition}:iam::${AWS::AccountId}:role/nobody");
+    let reader = either(Condition::HasRedrive, reference("RedrivePrincipalArn"), nobody);
     json!({
         "Sid": "ReadableByRedriveAlone",
         "Effect": "Deny",
         "Principal": "*",
         "Action": ["s3:GetObject", "s3:GetObjectVersion"],
         "Resource": substituted("${FailuresBucket.Arn}/*"),
-        "Condition": { "ArnNotLike": { "aws:PrincipalArn": { "Fn::If": ["HasRedrive", reference("RedrivePrincipalArn"), substituted("arn:${AWS::Partition}:iam::${AWS::AccountId}:role/nobody")] } } },
+        "Condition": { "ArnNotLike": { "aws:PrincipalArn": reader } },
     })
 }
 
@@ -156,19 +153,22 @@ fn bucket_policy(bucket: &str, more: &[Value]) -> Value {
 }
 
 fn delivery_stream() -> Value {
+    let key_type = either(Condition::HasKey, "CUSTOMER_MANAGED_CMK", "AWS_OWNED_CMK");
+    let encryption = json!({ "KMSEncryptionConfig": { "AWSKMSKeyARN": reference("KmsKeyArn") } });
     json!({
         "Type": "AWS::KinesisFirehose::DeliveryStream",
         "Properties": {
             "DeliveryStreamName": substituted("${Name}-archive"),
             "DeliveryStreamType": "DirectPut",
-            "DeliveryStreamEncryptionConfigurationInput": { "KeyType": "AWS_OWNED_CMK" },
+            "DeliveryStreamEncryptionConfigurationInput": { "KeyType": key_type, "KeyARN": key_if_given() },
             "ExtendedS3DestinationConfiguration": {
                 "BucketARN": attribute("ArchiveBucket", "Arn"),
                 "RoleARN": attribute("DeliveryRole", "Arn"),
                 "Prefix": "archive/dt=!{timestamp:yyyy-MM-dd}/hh=!{timestamp:HH}/",
                 "ErrorOutputPrefix": "archive-errors/!{firehose:error-output-type}/",
                 "CompressionFormat": "GZIP",
-                "BufferingHints": { "SizeInMBs": 128, "IntervalInSeconds": 900 },
+                "BufferingHints": { "SizeInMBs": 128, "IntervalInSeconds": BUFFERING_SECONDS },
+                "EncryptionConfiguration": when(Condition::HasKey, encryption),
                 "CloudWatchLoggingOptions": {
                     "Enabled": true,
                     "LogGroupName": reference("DeliveryLogGroup"),

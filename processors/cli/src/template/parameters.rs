@@ -1,0 +1,122 @@
+//! The parameters of a template: what differs between deployments of one model.
+
+use serde_json::{Map, Value, json};
+
+use super::intrinsics::reference;
+use super::{DeployedShape, stream_parameter};
+
+/// The days for which CloudWatch Logs can keep logs.
+const RETENTION_DAYS: [u32; 22] =
+    [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653];
+
+pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
+    let mut parameters = Map::new();
+    let mut add = |name: &str, parameter: Value| {
+        parameters.insert(name.to_owned(), parameter);
+    };
+    add(
+        "Name",
+        json!({
+            "Type": "String", "Default": "afterwrite", "AllowedPattern": "^[a-z][a-z0-9-]{1,29}$",
+            "Description": "The prefix of all names, and the dimension `service` of all metrics",
+        }),
+    );
+    for table in &shape.model.tables {
+        add(
+            &stream_parameter(&table.name),
+            json!({
+                "Type": "String", "AllowedPattern": "^arn:[a-z-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/[^/]+/stream/[^/]+$",
+                "Description": format!("The stream of {}, with the view type NEW_AND_OLD_IMAGES", table.name),
+            }),
+        );
+    }
+    add(
+        "Architecture",
+        json!({
+            "Type": "String", "Default": "arm64", "AllowedValues": ["arm64", "x86_64"],
+            "Description": "The instruction set for which the zips are built",
+        }),
+    );
+    add("CacheUrl", cache_url());
+    add(
+        "CacheSecretArn",
+        optional(
+            "arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:.+",
+            "A secret whose text is the cache's address, in place of CacheUrl: for an address with a password",
+        ),
+    );
+    add(
+        "CacheCluster",
+        json!({
+            "Type": "String", "Default": "false", "AllowedValues": ["true", "false"],
+            "Description": "Whether the cache is in cluster mode. ElastiCache Serverless is",
+        }),
+    );
+    add(
+        "VpcSubnetIds",
+        json!({
+            "Type": "CommaDelimitedList", "Default": "",
+            "Description": "The subnets of the function that removes cache keys, with routes to Firehose, S3, SQS, DynamoDB and Secrets Manager; empty: no VPC",
+        }),
+    );
+    add(
+        "VpcSecurityGroupIds",
+        json!({
+            "Type": "CommaDelimitedList", "Default": "",
+            "Description": "The security groups of that function, which the cache's group admits",
+        }),
+    );
+    add(
+        "DistributionId",
+        optional("[A-Z0-9]+", "A CloudFront distribution; empty: no paths are invalidated"),
+    );
+    add(
+        "KmsKeyArn",
+        optional(
+            "arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+",
+            "The key that encrypts table, buckets, queues, logs, filters and environments. Its policy must admit CloudWatch Logs and S3; empty: keys that AWS owns",
+        ),
+    );
+    add("AlarmTopicArn", optional("arn:.+", "An SNS topic that alarms notify; empty: none"));
+    add(
+        "RedrivePrincipalArn",
+        optional(
+            "arn:.+",
+            "The role that may read failed records: attach the policy of the output RedrivePolicyArn to it; empty: none",
+        ),
+    );
+    add(
+        "LogRetentionDays",
+        json!({
+            "Type": "Number", "Default": 90, "AllowedValues": RETENTION_DAYS, "Description": "How long logs are kept",
+        }),
+    );
+    parameters
+}
+
+/// A text that may be empty.
+fn optional(pattern: &str, description: &str) -> Value {
+    json!({
+        "Type": "String", "Default": "", "AllowedPattern": format!("^({pattern})?$"), "Description": description,
+    })
+}
+
+fn cache_url() -> Value {
+    json!({
+        "Type": "String", "Default": "", "NoEcho": true, "AllowedPattern": "^(rediss?://[^@]+)?$",
+        "Description": "redis:// or rediss://, without a password; empty: no cache keys are removed",
+    })
+}
+
+/// What CloudFormation refuses before it changes anything.
+pub(super) fn rules() -> Value {
+    let is_empty = |parameter: &str| json!({ "Fn::Equals": [reference(parameter), ""] });
+    json!({
+        "OneCacheAddress": {
+            "Assertions": [{
+                "Assert": { "Fn::Or": [is_empty("CacheUrl"), is_empty("CacheSecretArn")] },
+                "AssertDescription": "Set CacheUrl or CacheSecretArn, not both",
+            }],
+        },
+    })
+}

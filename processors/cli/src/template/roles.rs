@@ -1,0 +1,124 @@
+//! A role for each function, the roles of the delivery stream and of the schedules, and the policy of those who redrive.
+
+use serde_json::{Map, Value, json};
+
+use super::conditions::Condition;
+use super::functions::{DeployedFunction, alias};
+use super::intrinsics::{attribute, reference, resource, substituted, when};
+use super::permissions::{self, allow};
+use super::schedules::{self, FunctionSchedule};
+use super::{DeployedShape, logical};
+
+pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
+    let mut resources = Map::new();
+    for function in shape.deployed() {
+        resources.insert(role_id(function.name), function_role(shape, &function));
+    }
+    resources.insert("RedrivePolicy".to_owned(), redrive_policy(shape));
+    let delivery = service_role("firehose.amazonaws.com", "firehose", permissions::delivery_statements());
+    resources.insert("DeliveryRole".to_owned(), delivery);
+    let schedules = schedules::schedules(shape);
+    if !schedules.is_empty() {
+        let role = service_role("scheduler.amazonaws.com", "scheduler", schedule_statements(&schedules));
+        resources.insert("SchedulerRole".to_owned(), role);
+    }
+    resources
+}
+
+pub(super) fn role_id(function: &str) -> String {
+    format!("{}Role", logical(function))
+}
+
+fn schedule_statements(schedules: &[FunctionSchedule]) -> Vec<Value> {
+    let functions = schedules.iter().map(|schedule| alias(schedule.function)).collect();
+    vec![
+        allow("Functions", &["lambda:InvokeFunction"], functions),
+        allow("DeadLetters", &["sqs:SendMessage"], vec![attribute("ScheduleDeadLetters", "Arn")]),
+    ]
+}
+
+/// The role of a function: what it does, its logs, its traces, its network, and what decrypts for it.
+fn function_role(shape: &DeployedShape<'_>, function: &DeployedFunction) -> Value {
+    let name = function.name;
+    let logs = substituted(format!(
+        "arn:${{AWS::Partition}}:logs:${{AWS::Region}}:${{AWS::AccountId}}:log-group:/aws/lambda/${{Name}}-{name}:*"
+    ));
+    let mut statements = permissions::statements(shape, name);
+    statements.push(allow("Logs", &["logs:CreateLogStream", "logs:PutLogEvents"], vec![logs]));
+    // X-Ray has no resources.
+    statements.push(allow(
+        "Tracing",
+        &["xray:PutTraceSegments", "xray:PutTelemetryRecords"],
+        vec![json!("*")],
+    ));
+    if name == shape.relaying() {
+        statements.push(network_statement());
+    }
+    statements.push(when(Condition::HasKey, with_services(encryption())));
+    let trust = trust("lambda.amazonaws.com");
+    resource("AWS::IAM::Role", role(trust, name, statements), function.condition)
+}
+
+/// Lambda calls these, and they have no resources that are known beforehand.
+fn network_statement() -> Value {
+    let interfaces = [
+        "ec2:CreateNetworkInterface",
+        "ec2:DescribeNetworkInterfaces",
+        "ec2:DescribeSubnets",
+        "ec2:DeleteNetworkInterface",
+        "ec2:AssignPrivateIpAddresses",
+        "ec2:UnassignPrivateIpAddresses",
+    ];
+    when(Condition::HasNetwork, allow("Network", &interfaces, vec![json!("*")]))
+}
+
+fn encryption() -> Value {
+    allow("Encryption", &["kms:Decrypt", "kms:GenerateDataKey"], vec![reference("KmsKeyArn")])
+}
+
+/// A function uses the key only through the services that it calls.
+fn with_services(mut statement: Value) -> Value {
+    let services = ["dynamodb", "firehose", "lambda", "s3", "secretsmanager", "sqs"];
+    let services =
+        services.map(|service| substituted(format!("{service}.${{AWS::Region}}.${{AWS::URLSuffix}}")));
+    if let Some(statement) = statement.as_object_mut() {
+        let condition = json!({ "StringEquals": { "kms:ViaService": services } });
+        statement.insert("Condition".to_owned(), condition);
+    }
+    statement
+}
+
+/// The policy for the role that `RedrivePrincipalArn` names.
+fn redrive_policy(shape: &DeployedShape<'_>) -> Value {
+    let mut statements = permissions::redrive_statements(shape);
+    statements.push(when(Condition::HasKey, encryption()));
+    let properties = json!({
+        "Description": "Processes what the functions could not process",
+        "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
+    });
+    resource("AWS::IAM::ManagedPolicy", properties, None)
+}
+
+fn service_role(service: &str, name: &str, mut statements: Vec<Value>) -> Value {
+    statements.push(when(Condition::HasKey, encryption()));
+    let mut trust = trust(service);
+    if let Some(trust) = trust.as_object_mut() {
+        let account = json!({ "StringEquals": { "aws:SourceAccount": reference("AWS::AccountId") } });
+        trust.insert("Condition".to_owned(), account);
+    }
+    resource("AWS::IAM::Role", role(trust, name, statements), None)
+}
+
+fn trust(service: &str) -> Value {
+    json!({ "Effect": "Allow", "Action": "sts:AssumeRole", "Principal": { "Service": service } })
+}
+
+fn role(trust: Value, name: &str, statements: Vec<Value>) -> Value {
+    json!({
+        "AssumeRolePolicyDocument": { "Version": "2012-10-17", "Statement": [trust] },
+        "Policies": [{
+            "PolicyName": name,
+            "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
+        }],
+    })
+}

@@ -1,0 +1,142 @@
+"""Evaluates a template of AWS SAM as CloudFormation does: parameters, conditions and functions, for one region and account."""
+
+import json
+import re
+
+import yaml
+
+PSEUDO_PARAMETERS = {
+    "AWS::AccountId": "123456789012",
+    "AWS::Partition": "aws",
+    "AWS::Region": "eu-west-1",
+    "AWS::URLSuffix": "amazonaws.com",
+}
+# What `Ref` and `Arn` of a resource give. Names in braces are properties; mappings and roles are named by their logical ids.
+NAMES = {
+    "AWS::Athena::WorkGroup": "{Name}",
+    "AWS::CloudWatch::Dashboard": "{DashboardName}",
+    "AWS::DynamoDB::Table": "{TableName}",
+    "AWS::Glue::Database": "{DatabaseInput[Name]}",
+    "AWS::KinesisFirehose::DeliveryStream": "{DeliveryStreamName}",
+    "AWS::Lambda::EventSourceMapping": "mapping of {FunctionName} from {EventSourceArn}",
+    "AWS::Logs::LogGroup": "{LogGroupName}",
+    "AWS::Logs::LogStream": "{LogStreamName}",
+    "AWS::S3::Bucket": "{BucketName}",
+    "AWS::SQS::Queue": "queue {QueueName}",
+}
+PLACE = "eu-west-1:123456789012"
+ARNS = {
+    "AWS::CloudWatch::Alarm": f"arn:aws:cloudwatch:{PLACE}:alarm:{{AlarmName}}",
+    "AWS::DynamoDB::Table": f"arn:aws:dynamodb:{PLACE}:table/{{TableName}}",
+    "AWS::IAM::Role": "role {Policies[0][PolicyName]}",
+    "AWS::KinesisFirehose::DeliveryStream": f"arn:aws:firehose:{PLACE}:deliverystream/{{DeliveryStreamName}}",
+    "AWS::Logs::LogGroup": f"arn:aws:logs:{PLACE}:log-group:{{LogGroupName}}:*",
+    "AWS::S3::Bucket": "arn:aws:s3:::{BucketName}",
+    "AWS::SQS::Queue": f"arn:aws:sqs:{PLACE}:{{QueueName}}",
+}
+ABSENT = object()
+
+
+class SamTemplate:
+    def __init__(self, text, parameters):
+        self.source = yaml.safe_load(text)
+        declared = {name: parameter.get("Default") for name, parameter in self.source["Parameters"].items()}
+        unknown = parameters.keys() - declared.keys()
+        assert not unknown, f"the template has no parameters {sorted(unknown)}"
+        self.parameters = {**PSEUDO_PARAMETERS, **declared, **parameters}
+        missing = [name for name, value in self.parameters.items() if value is None]
+        assert not missing, f"parameters without a value: {missing}"
+
+    def resources(self):
+        """The resources whose conditions hold: pairs of a kind and its properties."""
+        existing = [resource for resource in self.source["Resources"].values() if self.exists(resource)]
+        return [(resource["Type"], self.value(resource["Properties"])) for resource in existing]
+
+    def exists(self, resource):
+        return "Condition" not in resource or self.holds({"Condition": resource["Condition"]})
+
+    def holds(self, condition):
+        match condition:
+            case {"Condition": name}:
+                return self.holds(self.source["Conditions"][name])
+            case {"Fn::Not": [inner]}:
+                return not self.holds(inner)
+            case {"Fn::And": inner}:
+                return all(map(self.holds, inner))
+            case {"Fn::Or": inner}:
+                return any(map(self.holds, inner))
+            case {"Fn::Equals": [left, right]}:
+                return self.value(left) == self.value(right)
+        raise AssertionError(f"unknown condition: {condition}")
+
+    def value(self, node):
+        match node:
+            case {"Ref": "AWS::NoValue"}:
+                return ABSENT
+            case {"Ref": name}:
+                return self.reference(name)
+            case {"Fn::GetAtt": [name, "Arn"]}:
+                return self.described(name, ARNS)
+            case {"Fn::Sub": text}:
+                return re.sub(r"\$\{([^}]+)\}", lambda found: self.substituted(found[1]), text)
+            case {"Fn::If": [name, value, otherwise]}:
+                return self.value(value if self.holds({"Condition": name}) else otherwise)
+            case {"Fn::Join": [separator, parts]}:
+                return separator.join(self.value(parts))
+            case {"Fn::Split": [separator, text]}:
+                return self.value(text).split(separator)
+            case {"Fn::Select": [index, parts]}:
+                return self.value(parts)[index]
+            case dict():
+                values = {name: self.value(member) for name, member in node.items()}
+                return {name: value for name, value in values.items() if value is not ABSENT}
+            case list():
+                return [value for value in map(self.value, node) if value is not ABSENT]
+        return node
+
+    def substituted(self, name):
+        resource, _, attribute = name.partition(".")
+        return self.described(resource, ARNS) if attribute == "Arn" else str(self.reference(name))
+
+    def reference(self, name):
+        if name in self.parameters:
+            value = self.parameters[name]
+            is_list = self.source["Parameters"].get(name, {}).get("Type") == "CommaDelimitedList"
+            return value.split(",") if is_list else value
+        resource, _, alias = name.partition(".")
+        if alias == "Alias":
+            function = self.value(self.source["Resources"][resource]["Properties"]["FunctionName"])
+            return f"arn:aws:lambda:{PLACE}:function:{function}:live"
+        return self.described(name, NAMES)
+
+    def described(self, name, forms):
+        resource = self.source["Resources"][name]
+        assert self.exists(resource), f"{name} is used, but its condition does not hold"
+        return forms[resource["Type"]].format(**self.value(resource["Properties"]))
+
+
+# The longest policies of IAM, in characters without spaces: those of a role, and one that is managed.
+MAXIMUM_SIZES = {"AWS::IAM::Role": 10_240, "AWS::IAM::ManagedPolicy": 6_144}
+
+
+def check_policies(text):
+    """Fails if a policy of the template is too long when every option is used, with long names."""
+    streams = [name for name in yaml.safe_load(text)["Parameters"] if name.endswith("StreamArn")]
+    table = f"arn:aws:dynamodb:{PLACE}:table/{'t' * 40}"
+    given = {
+        "Name": "n" * 30,
+        "CacheSecretArn": f"arn:aws:secretsmanager:{PLACE}:secret:{'s' * 60}",
+        "DistributionId": "E" * 14,
+        "VpcSubnetIds": "subnet-1",
+        "VpcSecurityGroupIds": "sg-1",
+        "KmsKeyArn": f"arn:aws:kms:{PLACE}:key/{'k' * 36}",
+        **{name: f"{table}/stream/2026-02-06T00:00:00.000" for name in streams},
+    }
+    largest = 0
+    for kind, properties in SamTemplate(text, given).resources():
+        documents = [properties.get("PolicyDocument"), *(policy["PolicyDocument"] for policy in properties.get("Policies", []))]
+        for document in documents if kind in MAXIMUM_SIZES else []:
+            size = len(json.dumps(document, separators=(",", ":")))
+            assert document is None or size <= MAXIMUM_SIZES[kind], f"a policy has {size} characters: {document}"
+            largest = max(largest, size)
+    assert largest > 1000, largest
