@@ -15,7 +15,6 @@ comes from where Terraform finds it: the network, or a folder (TF_CLI_ARGS_init=
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from limits import Limits, unknown_actions
 from moto_process import Moto
 from parity import compare
 from release import check_release
-from sam_template import check_policies
+from sam_template import check_policies, write_template
 from terraform import Terraform, differences, resources_of, resources_of_state
 
 # The attributes that moto does not store as they were sent, by the kind of the resource. A second plan differs in them.
@@ -119,14 +118,11 @@ def check_scan():
 
 
 def check_template():
-    binaries = os.environ.get("AFTERWRITE_TEST_BIN_DIR")
-    assert binaries, "AFTERWRITE_TEST_BIN_DIR is not set: run tests/run"
     with tempfile.TemporaryDirectory(prefix="afterwrite-templates-") as folder:
         for model in MODELS:
             for options in [[], ["--single-reader"]]:
                 file = Path(folder) / f"{model}{len(options)}.yaml"
-                command = [Path(binaries) / "afterwrite", "template", "sam", model, "--code", folder, "--out", file, *options]
-                subprocess.run(command, check=True)
+                write_template(model, "--code", folder, "--out", file, *options)
                 check_policies(file.read_text())
         for function in FUNCTIONS:
             (Path(folder) / f"{function}.zip").write_bytes(b"")

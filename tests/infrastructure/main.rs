@@ -1,6 +1,8 @@
 //! The Terraform module in `infra/`: checked, tested and applied without AWS by `check.py`, and compared with the product here: the
 //! descriptions of models, the alarms' paragraphs in the runbook, and the metrics that alarms and dashboard name.
 //!
+//! Each applied example is compared with the SAM template for the same model and parameters, so that both deploy the same.
+//!
 //! The state that an example's check applies is used: the functions run under event source mappings, queues and schedules with its settings.
 
 #![expect(
@@ -111,7 +113,7 @@ async fn use_and_judge(example: &str, state: &AppliedState, cache: Option<&Redis
 }
 
 #[test]
-#[ignore = "needs terraform, moto and checkov: run tests/run"]
+#[ignore = "needs terraform, moto and the release binaries: run tests/run"]
 fn a_global_table_is_deployed_with_one_reader() {
     assert_check("global-table");
 }

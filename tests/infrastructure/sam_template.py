@@ -1,7 +1,10 @@
 """Evaluates a template of AWS SAM as CloudFormation does: parameters, conditions and functions, for one region and account."""
 
 import json
+import os
 import re
+import subprocess
+from pathlib import Path
 
 import yaml
 
@@ -35,6 +38,14 @@ ARNS = {
     "AWS::SQS::Queue": f"arn:aws:sqs:{PLACE}:{{QueueName}}",
 }
 ABSENT = object()
+
+
+def write_template(model, *options):
+    """The template of a built-in model, as the command line writes it."""
+    binaries = os.environ.get("AFTERWRITE_TEST_BIN_DIR")
+    assert binaries, "AFTERWRITE_TEST_BIN_DIR is not set: run tests/run"
+    command = [Path(binaries) / "afterwrite", "template", "sam", model, *options]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 class SamTemplate:

@@ -84,7 +84,10 @@ fn function_resource(shape: &DeployedShape<'_>, function: &DeployedFunction) -> 
         "Handler": "bootstrap", "Runtime": "provided.al2023", "Architectures": [reference("Architecture")],
         "MemorySize": function.memory, "Timeout": function.timeout, "EphemeralStorage": { "Size": function.storage },
         "Role": attribute(&role_id(name), "Arn"),
-        "AutoPublishAlias": "live", "Tracing": "Active",
+        // SAM publishes a version if the template or the zip changes; if only a parameter does, `Revision` has to change, too.
+        "AutoPublishAlias": "live", "AutoPublishAliasAllProperties": true,
+        "VersionDescription": substituted("Revision ${Revision}"),
+        "Tracing": "Active",
         "LoggingConfig": {
             "LogFormat": "JSON", "LogGroup": reference(&log_group_id(name)),
             "ApplicationLogLevel": "INFO", "SystemLogLevel": "INFO",
@@ -121,6 +124,8 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
     set("AFTERWRITE_MODEL", json!("/var/task/model.toml"));
     set("POWERTOOLS_METRICS_NAMESPACE", json!("Afterwrite"));
     set("POWERTOOLS_SERVICE_NAME", reference("Name"));
+    // Nothing reads it: Lambda publishes a version of a function that has changed.
+    set("REVISION", reference("Revision"));
     let renames = shape.model.tables.iter();
     let renames: Vec<Value> =
         renames.map(|table| json!({ "Fn::Join": ["=", [&*table.name, table_name(&table.name)]] })).collect();

@@ -86,6 +86,13 @@ pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
         ),
     );
     add(
+        "Revision",
+        json!({
+            "Type": "String", "Default": "1", "AllowedPattern": "^[A-Za-z0-9._-]{1,64}$",
+            "Description": "Change it together with other parameters: without a new zip, SAM publishes a version of the functions only then",
+        }),
+    );
+    add(
         "LogRetentionDays",
         json!({
             "Type": "Number", "Default": 90, "AllowedValues": RETENTION_DAYS, "Description": "How long logs are kept",
