@@ -38,6 +38,7 @@ def compare(deployment, outputs, planned, state):
     """Fails with all differences between the applied module and the template for the same model and parameters."""
     template = template_of(deployment, outputs)
     module = of_module(deployment, planned, state)
+    assert len(template) > 80, f"the template has {len(template)} resources"
     unknown = {kind for kind, _ in module} - {same.module for same in SAME} - OTHERS
     assert not unknown, f"kinds that are not compared with the SAM template: {sorted(unknown)}"
     problems = [problem for same in SAME for problem in differences(same, module, template)]

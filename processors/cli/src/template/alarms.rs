@@ -7,7 +7,7 @@ use super::functions::{COMPACTOR, EXPORTER, INVALIDATOR, VERIFIER};
 use super::intrinsics::{reference, resource, substituted, when};
 use super::mappings::stream_mapping_id;
 use super::storage::BUFFERING_SECONDS;
-use super::{DeployedShape, logical, schedules};
+use super::{DeployedShape, logical, queues};
 
 const LAMBDA: &str = "AWS/Lambda";
 const QUEUES: &str = "AWS/SQS";
@@ -319,18 +319,6 @@ fn exporting_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
     ]
 }
 
-/// What has a dead-letter queue.
-pub(super) fn dead_letters(shape: &DeployedShape<'_>) -> Vec<(&'static str, Option<Condition>)> {
-    let mut names = vec![("cdn", INVALIDATOR.condition)];
-    if shape.has_datasets() {
-        names.push(("export", EXPORTER.condition));
-    }
-    if !schedules::schedules(shape).is_empty() {
-        names.push(("schedules", None));
-    }
-    names
-}
-
 fn dead_letter_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
     let visible = "ApproximateNumberOfMessagesVisible";
     let rule = |(name, condition): (&'static str, Option<Condition>)| {
@@ -340,7 +328,7 @@ fn dead_letter_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
             .maximum_above(0)
             .only(condition)
     };
-    dead_letters(shape).into_iter().map(rule).collect()
+    queues::dead_letters(shape).into_iter().map(rule).collect()
 }
 
 /// The stages that a heartbeat passes.

@@ -8,6 +8,7 @@ use super::conditions::Condition;
 use super::functions::{AGGREGATOR, COMPACTOR, EXPORTER, INVALIDATOR, VERIFIER};
 use super::intrinsics::{either, reference, resource, substituted};
 use super::mappings::stream_mapping_id;
+use super::queues::{self, NamedQueue};
 
 /// A diagram of metrics.
 struct Panel {
@@ -92,7 +93,7 @@ impl DashboardView {
             Panel {
                 title: "Age of the oldest message (s)",
                 statistic: "Maximum",
-                metrics: self.of_queues("ApproximateAgeOfOldestMessage", "", work_queues(shape)),
+                metrics: self.of_queues("ApproximateAgeOfOldestMessage", "", queues::work(shape)),
             },
             Panel {
                 title: "Dead letters",
@@ -100,18 +101,13 @@ impl DashboardView {
                 metrics: self.of_queues(
                     "ApproximateNumberOfMessagesVisible",
                     "-dead-letters",
-                    alarms::dead_letters(shape),
+                    queues::dead_letters(shape),
                 ),
             },
         ]
     }
 
-    fn of_queues(
-        self,
-        metric: &str,
-        suffix: &str,
-        queues: Vec<(&'static str, Option<Condition>)>,
-    ) -> Vec<Value> {
+    fn of_queues(self, metric: &str, suffix: &str, queues: Vec<NamedQueue>) -> Vec<Value> {
         let shown = queues.into_iter().filter(|(_, condition)| self.shows(*condition));
         shown
             .map(|(name, _)| json!(["AWS/SQS", metric, "QueueName", format!("${{Name}}-{name}{suffix}")]))
@@ -244,12 +240,4 @@ fn given_up_records(shape: &DeployedShape<'_>) -> Vec<Value> {
         }
     }
     metrics
-}
-
-fn work_queues(shape: &DeployedShape<'_>) -> Vec<(&'static str, Option<Condition>)> {
-    let mut queues = vec![("cdn", INVALIDATOR.condition)];
-    if shape.has_datasets() {
-        queues.push(("export", None));
-    }
-    queues
 }

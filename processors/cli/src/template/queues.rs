@@ -8,6 +8,8 @@ use super::intrinsics::{attribute, either, key_if_given, reference, resource, su
 use super::storage::BUCKET;
 use super::{DeployedShape, schedules};
 
+/// The name of what the schedules could not deliver.
+const SCHEDULES: &str = "schedules";
 const FOUR_DAYS: u32 = 345_600;
 const TWO_WEEKS: u32 = 1_209_600;
 
@@ -43,14 +45,34 @@ const CDN: WorkQueue = WorkQueue {
     condition: INVALIDATOR.condition,
 };
 
+/// A queue's name, and the condition under which it exists.
+pub(super) type NamedQueue = (&'static str, Option<Condition>);
+
+fn work_queues(shape: &DeployedShape<'_>) -> Vec<WorkQueue> {
+    if shape.has_datasets() { vec![CDN, EXPORT] } else { vec![CDN] }
+}
+
+pub(super) fn work(shape: &DeployedShape<'_>) -> Vec<NamedQueue> {
+    work_queues(shape).into_iter().map(|queue| (queue.name, queue.condition)).collect()
+}
+
+/// What has a dead-letter queue: `<name>-dead-letters`.
+pub(super) fn dead_letters(shape: &DeployedShape<'_>) -> Vec<NamedQueue> {
+    let mut names = work(shape);
+    if !schedules::schedules(shape).is_empty() {
+        names.push((SCHEDULES, None));
+    }
+    names
+}
+
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
-    if shape.has_datasets() {
-        add_work(&mut resources, &EXPORT, vec![notifications()]);
+    for queue in work_queues(shape) {
+        let statements = if queue.name == EXPORT.name { vec![notifications()] } else { Vec::new() };
+        add_work(&mut resources, &queue, statements);
     }
-    add_work(&mut resources, &CDN, Vec::new());
     if !schedules::schedules(shape).is_empty() {
-        add_dead_letters(&mut resources, "ScheduleDeadLetters", "schedules", None);
+        add_dead_letters(&mut resources, "ScheduleDeadLetters", SCHEDULES, None);
     }
     resources
 }
