@@ -17,8 +17,6 @@ PARAMETERS = {
     "redrive_role_arn": "RedrivePrincipalArn",
     "kms_key_arn": "KmsKeyArn",
 }
-
-
 # What a queue has without these settings. Terraform's state names them.
 QUEUE_DEFAULTS = {"VisibilityTimeout": 30, "KmsDataKeyReusePeriodSeconds": 300}
 # Kinds whose settings are policies, the dashboard, or part of another resource of the template.
