@@ -12,10 +12,17 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from deployment import FUNCTIONS
+from deployment import FUNCTIONS, INFRA
+from release_image import BUNDLE, HttpsEndpoint, ImageRoot, ReleaseImage, self_signed_certificate
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(INFRA))
+from image import image_of, layer_of
+
+ROOT = INFRA.parent
 PROGRAMS = ["afterwrite", *FUNCTIONS]
+# A program without a C library. The note is that of glibc's start-up code.
+STATIC_PROGRAM = "void _start(void) {}"
+GLIBC_NOTE = 'asm(".section .note.ABI-tag,\\"a\\",@note\\n.long 4, 16, 1, 0x00554e47, 0, 3, 2, 0");'
 
 
 class Release:
@@ -39,6 +46,8 @@ class Release:
         self.check_command_line(out)
         self.check_repackaging(out)
         self.check_refusal()
+        self.check_target()
+        self.check_image()
         print(f"release: {len(listed)} files for {self.architecture}, twice the same")
 
     def prepare(self):
@@ -55,13 +64,18 @@ class Release:
 
     def make(self, name):
         """Makes the release; returns the digests of its files, apart from the signature, which is random."""
-        command = [sys.executable, ROOT / "infra/release", "--only", "cli", "functions", "sbom", "--key", self.key]
-        command += ["--architecture", self.architecture, "--prebuilt", f"{self.architecture}={self.binaries}"]
         out = self.folder / name
-        done = subprocess.run([*command, "--out", out], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        self.release(0, self.binaries, "--only", "cli", "functions", "sbom", "--key", self.key, "--out", out)
         files = [file for file in out.rglob("*") if file.is_file() and file.suffix != ".sig"]
         return {str(file.relative_to(out)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+    def release(self, code, binaries, *options):
+        """Runs infra/release with binaries that are built already; returns its output."""
+        command = [sys.executable, "-B", ROOT / "infra/release", "--architecture", self.architecture]
+        command += ["--prebuilt", f"{self.architecture}={binaries}", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == code, f"exit code {done.returncode}: {done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
 
     def check_signature(self, out):
         public = self.folder / "public.pem"
@@ -107,12 +121,85 @@ class Release:
     def check_refusal(self):
         """What this machine lacks is named before anything is built, with the way to get it."""
         refused = self.run_without_rust([ROOT / "infra/release", "--out", self.folder / "refused"], 3)
-        for needed in ["rustup target add aarch64-unknown-linux-musl", "rustup target add x86_64-unknown-linux-musl", "rustup.rs", "cargo-zigbuild", "docker"]:
+        for needed in ["rustup target add aarch64-unknown-linux-musl", "rustup target add x86_64-unknown-linux-musl", "rustup.rs", "cargo-zigbuild"]:
             assert needed in refused, refused
         assert not (self.folder / "refused").exists()
         refused = self.run_without_rust([ROOT / "infra/build", "--model", "glad", "--out", self.folder / "refused"], 3)
         assert "cargo is missing" in refused and "--release DIR" in refused, refused
         assert not (self.folder / "refused").exists()
+
+    def check_target(self):
+        """An archive is named by the C library of its binary, also where that is a part of it."""
+        for note, c_library in [("", "musl"), (GLIBC_NOTE, "gnu")]:
+            programs = self.static_programs(f"{c_library}-programs", note)
+            self.release(0, programs, "--only", "cli", "--out", self.folder / c_library)
+            [archive] = (self.folder / c_library).glob("*.tar.gz")
+            assert archive.name.endswith(f"-unknown-linux-{c_library}.tar.gz"), archive.name
+
+    def static_programs(self, name, note=""):
+        """A folder with a static program in the place of the command line; it is not run."""
+        folder = self.folder / name
+        folder.mkdir()
+        compiler = ["cc", "-nostdlib", "-static", "-x", "c", "-", "-o", folder / "afterwrite"]
+        subprocess.run(compiler, input=f"{note}{STATIC_PROGRAM}\n", text=True, check=True)
+        return folder
+
+    def check_image(self):
+        """The image of a release, and the command line in an image."""
+        certificate, key = self_signed_certificate(self.folder)
+        trusted = ["--certificates", certificate]
+        programs, images = self.static_programs("image-programs"), []
+        for out in [self.folder / "image-1", self.folder / "image-2"]:
+            self.release(0, programs, "--only", "image", *trusted, "--out", out)
+            [made] = out.glob("*.tar")
+            images.append(made.read_bytes())
+        assert images[0] == images[1], "the same inputs give other bytes"
+        image = self.checked_image(images[0], f"afterwrite:{made.name.removeprefix('afterwrite-').partition('-image-')[0]}-{self.architecture}")
+        assert image.file("afterwrite") == (programs / "afterwrite").read_bytes()
+        assert image.file(BUNDLE) == certificate.read_bytes()
+        self.check_image_refusals(trusted)
+        with HttpsEndpoint(certificate, key) as endpoint:
+            self.check_image_runs(certificate, endpoint)
+
+    def check_image_refusals(self, trusted):
+        """No image is made that could not start, or that would trust nobody."""
+        refused = self.folder / "refused"
+        shown = self.release(3, ROOT / "tests", "--only", "image", *trusted, "--out", refused)
+        assert f"{ROOT / 'tests/afterwrite'}, which --prebuilt" in shown, shown
+        dynamic = self.folder / "dynamic"
+        dynamic.mkdir()
+        subprocess.run(["cc", "-x", "c", "-", "-o", dynamic / "afterwrite"], input="int main(void) { return 0; }\n", text=True, check=True)
+        shown = self.release(3, dynamic, "--only", "image", "--certificates", self.key, "--out", refused)
+        assert f"a static {dynamic / 'afterwrite'}" in shown and "the certificates of the image" in shown, shown
+        assert not refused.exists()
+
+    def check_image_runs(self, certificate, endpoint):
+        """The tests' own command line in an image: it starts, trusts the image's certificates alone, and has a temporary folder."""
+        layer = layer_of((self.binaries / "afterwrite").read_bytes(), b"licence", certificate.read_bytes())
+        image = self.checked_image(image_of(layer, "afterwrite:test", self.docker_architecture), "afterwrite:test")
+        root = ImageRoot(image, self.folder / "root")
+        code, shown = root.run("--version")
+        assert code == 0 and shown.startswith("afterwrite "), shown
+        code, shown = root.run("demo", "--attempts", "20")
+        assert code == 0 and (root.folder / "tmp/afterwrite-demo").is_dir(), shown
+        settings = {"AWS_ENDPOINT_URL_DYNAMODB": endpoint.url, "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+        code, shown = root.run("model", "init", "--table", "Orders", **settings)
+        assert code == 2 and "no such table" in shown, shown
+        with tempfile.TemporaryDirectory() as folder:
+            another, _ = self_signed_certificate(folder)
+            (root.folder / BUNDLE).write_bytes(another.read_bytes())
+        code, shown = root.run("model", "init", "--table", "Orders", **settings)
+        assert code == 3 and "invalid peer certificate" in shown, shown
+        assert endpoint.requests == ["DynamoDB_20120810.DescribeTable"], endpoint.requests
+
+    @property
+    def docker_architecture(self):
+        return {"arm64": "arm64", "x86-64": "amd64"}[self.architecture]
+
+    def checked_image(self, data, name):
+        image = ReleaseImage(data)
+        image.check(name, self.docker_architecture)
+        return image
 
     def run_without_rust(self, command, code):
         """Runs a command on a machine with Python and the usual tools alone."""
