@@ -62,14 +62,16 @@ locals {
       Resource = [for table in local.tables_read_by_key : local.table_arns[table]]
     }]
   )
-  bulk_key_statements = var.kms_key_arn == null ? [] : [{
-    Sid      = "Encryption"
-    Effect   = "Allow"
-    Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
-    Resource = [var.kms_key_arn]
-    Condition = {
-      StringEquals = { "kms:ViaService" = [for service in ["lambda", "s3", "dynamodb"] : "${service}.${local.region}.${data.aws_partition.current.dns_suffix}"] }
-    }
+  bulk_key_statements = [
+    for statement in local.key_statements.bulk : merge({ Effect = "Allow" }, { for name, value in statement : name => value if name != "when" }) if statement.when
+  ]
+  # What the machine reads and writes itself; ImportTable reads the objects with its permissions.
+  bulk_machine_key_statements = var.kms_key_arn == null ? [] : [{
+    Sid       = "Encryption"
+    Effect    = "Allow"
+    Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
+    Resource  = [var.kms_key_arn]
+    Condition = { StringEquals = { "kms:ViaService" = [for service in ["s3", "dynamodb"] : "${service}.${local.service_suffix}"] } }
   }]
 
   # --- The state machine ---
@@ -350,5 +352,5 @@ resource "aws_iam_role_policy" "bulk_machine" {
 
   name   = "machine"
   role   = aws_iam_role.bulk_machine[each.key].name
-  policy = jsonencode({ Version = "2012-10-17", Statement = concat(local.bulk_machine_statements, local.bulk_key_statements) })
+  policy = jsonencode({ Version = "2012-10-17", Statement = concat(local.bulk_machine_statements, local.bulk_machine_key_statements) })
 }

@@ -117,9 +117,5 @@ resource "terraform_data" "model" {
       condition     = length(local.readers) > 0
       error_message = "The model ${local.model.name} has no rollups, and neither archive, cache nor distribution is configured: there is nothing to derive."
     }
-    precondition {
-      condition     = local.functions.exporter.timeout * 6 <= 43200 && local.functions.invalidator.timeout <= 900
-      error_message = "A queue's visibility timeout exceeds 12 hours."
-    }
   }
 }

@@ -82,12 +82,12 @@ output "dashboard_name" {
 }
 
 output "cli_environment" {
-  description = "The environment of the command line `afterwrite` for this deployment, apart from AFTERWRITE_MODEL and AWS_REGION."
-  value = { for name, value in {
+  description = "The environment of the command line `afterwrite` for this deployment, apart from AFTERWRITE_MODEL, AWS_REGION and AFTERWRITE_CACHE_URL."
+  value = { for name, value in merge(local.relaying_env, {
+    AFTERWRITE_CACHE_URL   = null
     AFTERWRITE_STATE_TABLE = local.state_table_name
     AFTERWRITE_TABLES      = length(local.renames) == 0 ? null : join(",", local.renames)
-    AFTERWRITE_BUCKET      = local.has_archive ? local.bucket_name : null
-  } : name => value if value != null }
+  }) : name => value if value != null }
 }
 
 output "bulk_state_machine_arn" {

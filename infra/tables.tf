@@ -178,5 +178,12 @@ data "aws_dynamodb_table" "source" {
       ])
       error_message = "The table ${each.value} lacks an index that lookups of the model ${local.model.name} query, or the index has another key: ${join("; ", [for index, key in local.index_keys[each.key] : "${index} (${join(", ", key)})"])}."
     }
+    postcondition {
+      # As `afterwrite doctor` judges it: a later generation of the model may look up any attribute, and DynamoDB cannot change a projection.
+      condition = alltrue([
+        for existing in self.global_secondary_index : existing.projection_type == "ALL" if contains(keys(local.index_keys[each.key]), existing.name)
+      ])
+      error_message = "An index of the table ${each.value} that lookups of the model ${local.model.name} query does not copy all attributes: lookups could miss their outputs, or the attributes that tell entities apart. Create another index with the projection ALL, and name it in the model."
+    }
   }
 }

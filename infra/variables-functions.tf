@@ -86,7 +86,7 @@ variable "cloudwatch_logs_retention_in_days" {
 }
 
 variable "kms_key_arn" {
-  description = "The key that encrypts tables, buckets, queues, logs, filters and environments. Its policy must admit CloudWatch Logs and S3. Default: keys that AWS owns."
+  description = "The key that encrypts tables, buckets, queues, logs, filters and environments. Its policy must let the account's policies decide, and admit CloudWatch Logs (`logs.<region>.amazonaws.com`), S3 (`s3.amazonaws.com`, for notifications) and Lambda (`lambda.<region>.amazonaws.com`, for filters): see \"Key\" in infra/README.md. Default: keys that AWS owns."
   type        = string
   default     = null
 

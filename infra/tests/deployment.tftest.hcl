@@ -327,6 +327,39 @@ run "filters_are_encrypted_if_there_is_a_key" {
   }
 }
 
+run "the_key_is_used_through_the_services_that_a_role_calls" {
+  variables {
+    kms_key_arn                = "arn:aws:kms:eu-west-1:123456789012:key/1"
+    cache_url_secret_arn       = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:cache-a1b2c3"
+    cloudfront_distribution_id = "E2QWRUHAPOMQZL"
+  }
+  assert {
+    condition = jsonencode({
+      for function, policy in aws_iam_role_policy.function : function => sort([
+        for statement in jsondecode(policy.policy).Statement : "${statement.Sid} ${join(" ", sort([for service in statement.Condition.StringEquals["kms:ViaService"] : split(".", service)[0]]))}"
+        if startswith(statement.Action[0], "kms:")
+      ])
+      }) == jsonencode({
+      aggregator  = ["Decrypt dynamodb lambda", "GenerateDataKey dynamodb s3"]
+      relay       = ["Decrypt dynamodb lambda secretsmanager sqs", "GenerateDataKey firehose s3 sqs"]
+      invalidator = ["Decrypt lambda sqs"]
+      exporter    = ["Decrypt dynamodb lambda s3 sqs", "GenerateDataKey s3"]
+      compactor   = ["Decrypt lambda s3", "GenerateDataKey s3"]
+      verifier    = ["Decrypt dynamodb lambda s3", "GenerateDataKey s3"]
+    })
+    error_message = "Each function uses the key through the services that it reads and writes."
+  }
+  assert {
+    condition = alltrue([
+      for policy in concat(values(aws_iam_role_policy.function)[*].policy, [aws_iam_policy.redrive.policy, aws_iam_role_policy.firehose[0].policy]) : alltrue([
+        for statement in jsondecode(policy).Statement : statement.Resource == ["arn:aws:kms:eu-west-1:123456789012:key/1"] && alltrue([for service in statement.Condition.StringEquals["kms:ViaService"] : endswith(service, ".eu-west-1.amazonaws.com")])
+        if startswith(statement.Action[0], "kms:")
+      ])
+    ])
+    error_message = "It is this key, and never without a service in between."
+  }
+}
+
 run "every_record_is_delivered_if_the_filters_are_empty" {
   variables {
     stream_filters = { ExamBuddyTable = [] }

@@ -386,3 +386,139 @@ run "a_namespace_of_aws" {
   }
   expect_failures = [var.metrics_namespace]
 }
+
+run "a_name_that_begins_with_a_digit" {
+  command = plan
+  variables {
+    name = "1exams"
+  }
+  expect_failures = [var.name]
+}
+
+run "a_name_of_one_letter" {
+  command = plan
+  variables {
+    name = "e"
+  }
+  expect_failures = [var.name]
+}
+
+run "a_negative_window" {
+  command = plan
+  variables {
+    stream_mapping = { maximum_batching_window_in_seconds = -1 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "records_that_are_younger_than_a_minute" {
+  command = plan
+  variables {
+    stream_mapping = { maximum_record_age_in_seconds = 59 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "a_part_of_another_reader" {
+  command = plan
+  variables {
+    other_stream_readers = 0.5
+  }
+  expect_failures = [var.other_stream_readers]
+}
+
+run "a_buffer_of_less_than_no_time" {
+  command = plan
+  variables {
+    firehose_buffering_interval = -1
+  }
+  expect_failures = [var.firehose_buffering_interval]
+}
+
+run "a_sample_of_nothing" {
+  command = plan
+  variables {
+    verify_sample = 0
+  }
+  expect_failures = [var.verify_sample]
+}
+
+run "failed_records_that_are_not_kept" {
+  command = plan
+  variables {
+    on_failure_expiration_days = 0
+  }
+  expect_failures = [var.on_failure_expiration_days]
+}
+
+run "too_much_temporary_storage" {
+  command = plan
+  variables {
+    functions = { compactor = { ephemeral_storage_size = 10241 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "a_weight_of_nothing" {
+  command = plan
+  variables {
+    canary = { aggregator = { version = "1", weight = 0 } }
+  }
+  expect_failures = [var.canary]
+}
+
+run "a_namespace_with_other_characters" {
+  command = plan
+  variables {
+    metrics_namespace = "After write"
+  }
+  expect_failures = [var.metrics_namespace]
+}
+
+run "no_data_file_at_once" {
+  command = plan
+  variables {
+    bulk_concurrency = 0
+  }
+  expect_failures = [var.bulk_concurrency]
+}
+
+run "more_than_ten_thousand_data_files_at_once" {
+  command = plan
+  variables {
+    bulk_concurrency = 10001
+  }
+  expect_failures = [var.bulk_concurrency]
+}
+
+run "rollups_in_no_part" {
+  command = plan
+  variables {
+    bulk_partitions = 0
+  }
+  expect_failures = [var.bulk_partitions]
+}
+
+run "rollups_in_more_than_256_parts" {
+  command = plan
+  variables {
+    bulk_partitions = 257
+  }
+  expect_failures = [var.bulk_partitions]
+}
+
+run "exports_without_a_prefix" {
+  command = plan
+  variables {
+    bulk_export_prefix = ""
+  }
+  expect_failures = [var.bulk_export_prefix]
+}
+
+run "a_prefix_of_exports_that_ends_with_a_slash" {
+  command = plan
+  variables {
+    bulk_export_prefix = "AWSDynamoDB/"
+  }
+  expect_failures = [var.bulk_export_prefix]
+}

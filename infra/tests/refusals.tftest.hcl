@@ -296,6 +296,81 @@ run "an_index_with_another_key" {
   expect_failures = [data.aws_dynamodb_table.source]
 }
 
+run "an_index_that_copies_keys_alone" {
+  command = plan
+  override_data {
+    target = data.aws_dynamodb_table.source
+    values = {
+      arn              = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable"
+      stream_arn       = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000"
+      stream_enabled   = true
+      stream_view_type = "NEW_AND_OLD_IMAGES"
+      hash_key         = "PK"
+      range_key        = "SK"
+      attribute        = [{ name = "PK", type = "S" }, { name = "SK", type = "S" }]
+      replica          = []
+      global_secondary_index = [{
+        name               = "GSI1", hash_key = "GSI1PK", range_key = "GSI1SK", projection_type = "KEYS_ONLY"
+        non_key_attributes = [], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
+      }]
+    }
+  }
+  expect_failures = [data.aws_dynamodb_table.source]
+}
+
+run "an_index_that_copies_some_attributes" {
+  command = plan
+  override_data {
+    target = data.aws_dynamodb_table.source
+    values = {
+      arn              = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable"
+      stream_arn       = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000"
+      stream_enabled   = true
+      stream_view_type = "NEW_AND_OLD_IMAGES"
+      hash_key         = "PK"
+      range_key        = "SK"
+      attribute        = [{ name = "PK", type = "S" }, { name = "SK", type = "S" }]
+      replica          = []
+      global_secondary_index = [{
+        name               = "GSI1", hash_key = "GSI1PK", range_key = "GSI1SK", projection_type = "INCLUDE"
+        non_key_attributes = ["title"], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
+      }]
+    }
+  }
+  expect_failures = [data.aws_dynamodb_table.source]
+}
+
+run "another_index_may_copy_what_it_likes" {
+  command = plan
+  override_data {
+    target = data.aws_dynamodb_table.source
+    values = {
+      arn              = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable"
+      stream_arn       = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000"
+      stream_enabled   = true
+      stream_view_type = "NEW_AND_OLD_IMAGES"
+      hash_key         = "PK"
+      range_key        = "SK"
+      attribute        = [{ name = "PK", type = "S" }, { name = "SK", type = "S" }]
+      replica          = []
+      global_secondary_index = [
+        {
+          name               = "GSI1", hash_key = "GSI1PK", range_key = "GSI1SK", projection_type = "ALL"
+          non_key_attributes = [], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
+        },
+        {
+          name               = "GSI2", hash_key = "SK", range_key = "PK", projection_type = "KEYS_ONLY"
+          non_key_attributes = [], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
+        },
+      ]
+    }
+  }
+  assert {
+    condition     = length(aws_lambda_event_source_mapping.stream) == 2
+    error_message = "No lookup queries GSI2."
+  }
+}
+
 run "two_readers_of_an_existing_global_table" {
   command = plan
   override_data {

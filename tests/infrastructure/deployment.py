@@ -43,12 +43,14 @@ class Deployment:
                 }
             ],
             StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+            # It has another key than the deployment.
+            SSESpecification={"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": self.new_key()},
         )
-        key = self.moto.client("kms").create_key()["KeyMetadata"]["Arn"]
+        key = self.new_key()
         network = self.moto.client("ec2").describe_subnets()["Subnets"][0]
         groups = self.moto.client("ec2").describe_security_groups()["SecurityGroups"]
         group = next(group for group in groups if group["VpcId"] == network["VpcId"])
-        secret = self.moto.client("secretsmanager").create_secret(Name="cache", SecretString="rediss://exams:correct-horse@exams.cache:6379")
+        secret = self.moto.client("secretsmanager").create_secret(Name="cache", SecretString="rediss://exams:correct-horse@exams.cache:6379", KmsKeyId=key)
         return {
             "table_name": "exams-table",
             "cache_url_secret_arn": secret["ARN"],
@@ -58,6 +60,9 @@ class Deployment:
             "redrive_role_arn": "arn:aws:iam::123456789012:role/redrive",
             "kms_key_arn": key,
         }
+
+    def new_key(self):
+        return self.moto.client("kms").create_key()["KeyMetadata"]["Arn"]
 
     def variables(self):
         return {"package_dir": self.folder.name, "disposable": True, **self.given}

@@ -17,6 +17,7 @@ mod cloud;
 mod delivery;
 mod exam;
 mod faults;
+mod key_usage;
 mod lambda;
 mod metrics;
 mod metrics_store;

@@ -1,11 +1,13 @@
-//! Least privilege, measured: every call of a run is allowed by the applied policies, and every permission that no call needed is listed in
-//! a file with its reason.
+//! Least privilege, measured: every call of a run is allowed by the applied policies, with the calls that services make for it with the key
+//! of the resource, and every permission that no call needed is listed in a file with its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use afterwrite_tests::aws_call::AwsCall;
 
 use super::applied::{AppliedState, text};
+use super::key_usage::{EncryptedResources, KeyCall};
 use super::policies::{
     GrantedPermission, JudgedCall, PolicyDecision, PolicyDocument, RequestContext, decide, policy_of,
 };
@@ -44,10 +46,12 @@ impl AppliedRoles {
         }
     }
 
+    fn role(&self, principal: &str) -> &PolicyDocument {
+        self.roles.get(principal).unwrap_or_else(|| panic!("{principal} has no role"))
+    }
+
     /// Judges a call by the policy of its caller and the policy of the bucket, if it concerns one.
     fn decide(&self, call: &AwsCall) -> PolicyDecision {
-        let role =
-            self.roles.get(&call.principal).unwrap_or_else(|| panic!("{} has no role", call.principal));
         let bucket = call.resource.split('/').next().and_then(|bucket| self.buckets.get(bucket));
         let one = |value: String| BTreeSet::from([value]);
         let mut context: RequestContext = BTreeMap::from([
@@ -58,7 +62,14 @@ impl AppliedRoles {
             context.insert("dynamodb:LeadingKeys", call.leading_keys.clone());
         }
         let judged = JudgedCall { action: &call.action, resource: &call.resource, context };
-        decide(&judged, role, bucket)
+        decide(&judged, self.role(&call.principal), bucket)
+    }
+
+    /// Judges the use of a key by the policy of the caller: the key's policy leaves it to that.
+    fn decide_key(&self, call: &KeyCall) -> PolicyDecision {
+        let context = BTreeMap::from([("kms:ViaService", BTreeSet::from([call.via.clone()]))]);
+        let judged = JudgedCall { action: call.action, resource: &call.key, context };
+        decide(&judged, self.role(&call.principal), None)
     }
 }
 
@@ -66,16 +77,19 @@ impl AppliedRoles {
 pub(crate) fn problems(example: &str, state: &AppliedState, calls: &BTreeSet<AwsCall>) -> Vec<String> {
     let roles = AppliedRoles::of(state);
     let (mut problems, mut needed) = (Vec::new(), BTreeSet::<RolePermission>::new());
-    for call in calls {
-        match roles.decide(call) {
-            PolicyDecision::Allowed(permissions) => {
-                let of_caller = |permission| (call.principal.clone(), permission);
-                needed.extend(permissions.into_iter().map(of_caller));
-            }
-            decision @ (PolicyDecision::Denied(_) | PolicyDecision::NotAllowed) => {
-                problems.push(format!("the applied policies refuse {call:?}: {decision:?}"));
-            }
+    let mut take = |principal: &str, decision: PolicyDecision, call: &dyn Debug| match decision {
+        PolicyDecision::Allowed(permissions) => {
+            needed.extend(permissions.into_iter().map(|permission| (principal.to_owned(), permission)));
         }
+        PolicyDecision::Denied(_) | PolicyDecision::NotAllowed => {
+            problems.push(format!("the applied policies refuse {call:?}: {decision:?}"));
+        }
+    };
+    for call in calls {
+        take(&call.principal, roles.decide(call), call);
+    }
+    for call in &EncryptedResources::of(state).calls(calls) {
+        take(&call.principal, roles.decide_key(call), call);
     }
     let callers: BTreeSet<&String> = calls.iter().map(|call| &call.principal).collect();
     assert_eq!(callers, roles.roles.keys().collect::<BTreeSet<_>>(), "each role makes calls");

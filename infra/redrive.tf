@@ -1,0 +1,77 @@
+# Redrive: attach this policy to the roles that `redrive_principal_arns` names.
+
+locals {
+  # `afterwrite redrive` processes records with the caller's permissions: those of the functions, and those of a job in the state table.
+  redrive_statements = concat(
+    [
+      {
+        Sid       = "FailedRecords"
+        Action    = ["s3:GetObject", "s3:DeleteObject"]
+        Resource  = ["${aws_s3_bucket.failures.arn}/*"]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "RedrivenRecords"
+        Action    = ["s3:PutObject"]
+        Resource  = ["${aws_s3_bucket.failures.arn}/redriven/*"]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "FailedRecordsBucket"
+        Action    = ["s3:ListBucket"]
+        Resource  = [aws_s3_bucket.failures.arn]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "Jobs"
+        Action    = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+        Resource  = [local.state_table_arn]
+        Condition = null
+        when      = local.has_aggregate
+      },
+      {
+        # The label of a stream, and whether a table can be restored.
+        Sid       = "Tables"
+        Action    = ["dynamodb:DescribeTable", "dynamodb:DescribeContinuousBackups"]
+        Resource  = concat([local.state_table_arn], values(local.table_arns))
+        Condition = null
+        when      = local.has_aggregate
+      },
+      {
+        # A state table that is older than the module may lack the index: then the whole table is read.
+        Sid       = "ParkedItems"
+        Action    = ["dynamodb:Scan"]
+        Resource  = concat(["${local.state_table_arn}/index/parked"], var.create_state_table ? [] : [local.state_table_arn])
+        Condition = null
+        when      = local.has_aggregate
+      },
+    ],
+    [for statement in local.counting_statements : merge(statement, { when = statement.when && local.has_aggregate && statement.Sid != "LedgerAndRollups" })],
+    [for statement in local.relaying_statements : merge(statement, { when = statement.when && length(local.relayed) > 0 })],
+  )
+  redrive_policy = {
+    Version = "2012-10-17"
+    Statement = [
+      for statement in concat(local.redrive_statements, local.key_statements.redrive) : {
+        for name, value in {
+          Sid       = statement.Sid
+          Effect    = "Allow"
+          Action    = statement.Action
+          Resource  = statement.Resource
+          Condition = statement.Condition
+        } : name => value if value != null
+      } if statement.when
+    ]
+  }
+}
+
+resource "aws_iam_policy" "redrive" {
+  name        = "${var.name}-redrive"
+  path        = var.role_path
+  description = "Processes what the functions could not process"
+  policy      = jsonencode(local.redrive_policy)
+  tags        = var.tags
+}
