@@ -4,7 +4,8 @@ locals {
   bucket_name   = coalesce(var.bucket_name, "${var.name}-${local.account}-${local.region}")
   firehose_name = "${var.name}-archive"
   # By name: roles and environments are then known before the bucket is.
-  bucket_arn = "arn:${local.partition}:s3:::${local.bucket_name}"
+  bucket_arn       = "arn:${local.partition}:s3:::${local.bucket_name}"
+  export_queue_arn = "arn:${local.partition}:sqs:${local.region}:${local.account}:${var.name}-export"
 }
 
 resource "aws_s3_bucket" "archive" {
@@ -18,7 +19,7 @@ resource "aws_s3_bucket" "archive" {
 
   lifecycle {
     precondition {
-      condition     = length(local.bucket_name) <= 63 && length(local.failures_name) <= 63
+      condition     = length(local.bucket_name) <= 63
       error_message = "The name of a bucket has at most 63 characters: set bucket_name, or a shorter name."
     }
   }

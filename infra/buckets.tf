@@ -2,6 +2,7 @@
 
 locals {
   failures_name = "${var.name}-failures-${local.account}-${local.region}"
+  failures_arn  = "arn:${local.partition}:s3:::${local.failures_name}"
   buckets = merge(
     { failures = aws_s3_bucket.failures.id },
     local.has_archive ? { archive = one(aws_s3_bucket.archive[*].id) } : {},
@@ -78,6 +79,13 @@ resource "aws_s3_bucket" "failures" {
   bucket        = local.failures_name
   force_destroy = var.force_destroy
   tags          = var.tags
+
+  lifecycle {
+    precondition {
+      condition     = length(local.failures_name) <= 63
+      error_message = "The name of a bucket has at most 63 characters, and ${local.failures_name} has ${length(local.failures_name)}: choose a shorter name."
+    }
+  }
 }
 
 resource "aws_s3_bucket_lifecycle_configuration" "failures" {

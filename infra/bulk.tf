@@ -5,7 +5,7 @@
 locals {
   bulk        = var.bulk_backfill ? { worker = true } : {}
   bulk_name   = "${var.name}-bulk"
-  bulk_tables = "arn:${local.partition}:dynamodb:${local.region}:${local.account}:table/${local.state_table_name}-*"
+  bulk_tables = "${local.state_table_arn}-*"
 
   bulk_worker_statements = [
     {

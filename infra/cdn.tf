@@ -1,6 +1,7 @@
 # The queue of stale paths, and the dead-letter queues of all queues and schedules.
 
 locals {
+  cdn_queue_arn = "arn:${local.partition}:sqs:${local.region}:${local.account}:${var.name}-cdn"
   dead_letters = toset(compact([
     local.has_cdn ? "cdn" : "",
     local.enabled.exporter ? "export" : "",

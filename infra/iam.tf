@@ -1,5 +1,6 @@
 # One role for each function: exact actions on exact resources. `dynamodb:LeadingKeys` narrows access to the items that the model
-# names; a model whose keys begin with a variable cannot be narrowed (its pattern is `*`).
+# names; a model whose keys begin with a variable cannot be narrowed (its pattern is `*`). Resources are named by their names, not by
+# attributes of what is created: so a plan shows the policies, and refuses one that is too long.
 
 locals {
   # The beginnings of the partition keys of ledger entries, remembered lookups and rollups.
@@ -28,20 +29,26 @@ locals {
     }
   ]
 
-  counting_statements = concat(local.writing_statements, [
+  # An item whose ledger entry may be gone; copies before they are written; items that lookups read by their primary keys. All are items
+  # of the model's entities.
+  reading_statements = [
+    for table in keys(local.model.tables) : {
+      Sid      = "SourceItems${index(keys(local.model.tables), table)}"
+      Action   = ["dynamodb:BatchGetItem"]
+      Resource = [local.table_arns[table]]
+      Condition = contains(local.read_partitions[table], "*") ? null : {
+        "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = local.read_partitions[table] }
+      }
+      when = length(local.read_partitions[table]) > 0
+    }
+  ]
+
+  counting_statements = concat(local.writing_statements, local.reading_statements, [
     {
       Sid       = "LedgerAndRollups"
       Action    = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
       Resource  = [local.state_table_arn]
       Condition = local.state_condition.counting
-      when      = true
-    },
-    {
-      # An item whose ledger entry may be gone; copies before they are written; items that lookups read by their primary keys.
-      Sid       = "SourceItems"
-      Action    = ["dynamodb:BatchGetItem"]
-      Resource  = values(local.table_arns)
-      Condition = null
       when      = true
     },
     {
@@ -79,7 +86,7 @@ locals {
     {
       Sid       = "StalePaths"
       Action    = ["sqs:SendMessage"]
-      Resource  = aws_sqs_queue.cdn[*].arn
+      Resource  = [local.cdn_queue_arn]
       Condition = null
       when      = local.has_cdn
     },
@@ -97,14 +104,14 @@ locals {
     {
       Sid       = "FailedRecords"
       Action    = ["s3:PutObject"]
-      Resource  = ["${aws_s3_bucket.failures.arn}/aws/lambda/*"]
+      Resource  = ["${local.failures_arn}/aws/lambda/*"]
       Condition = null
       when      = true
     },
     {
       Sid       = "FailedRecordsBucket"
       Action    = ["s3:ListBucket"]
-      Resource  = [aws_s3_bucket.failures.arn]
+      Resource  = [local.failures_arn]
       Condition = null
       when      = true
     },
@@ -128,7 +135,7 @@ locals {
       {
         Sid       = "Queue"
         Action    = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
-        Resource  = aws_sqs_queue.cdn[*].arn
+        Resource  = [local.cdn_queue_arn]
         Condition = null
         when      = true
       },
@@ -166,7 +173,7 @@ locals {
       {
         Sid       = "Queue"
         Action    = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
-        Resource  = aws_sqs_queue.export[*].arn
+        Resource  = [local.export_queue_arn]
         Condition = null
         when      = true
       },

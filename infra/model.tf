@@ -51,17 +51,20 @@ locals {
   # The beginning of each entity's and rollup's partition key, up to the first variable, as a pattern of IAM. A table whose partition
   # keys are not text, or begin with a variable, cannot be narrowed: its patterns contain `*`.
   entity_partitions = {
-    for name, entity in local.model.entities : name => "${replace(split("{", entity.key)[0], "*", "?")}*"
+    for name, entity in local.model.entities : name => local.keys[entity.table][0].type == "S" ? "${replace(split("{", split(" / ", entity.key)[0])[0], "*", "?")}*" : "*"
+  }
+  read_partitions = {
+    for table in keys(local.model.tables) : table => distinct([
+      for name, entity in local.model.entities : local.entity_partitions[name] if entity.table == table
+    ])
   }
   mirrored_partitions = {
     for table in keys(local.model.tables) : table => distinct([
-      for entity in local.mirrored_entities :
-      local.keys[table][0].type == "S" ? local.entity_partitions[entity] : "*"
-      if local.model.entities[entity].table == table
+      for entity in local.mirrored_entities : local.entity_partitions[entity] if local.model.entities[entity].table == table
     ])
   }
   rollup_partitions = distinct([
-    for rollup in values(local.model.rollups) : "${replace(split("{", rollup.key)[0], "*", "?")}*"
+    for rollup in values(local.model.rollups) : "${replace(split("{", split(" / ", rollup.key)[0])[0], "*", "?")}*"
   ])
 
   has_paths    = length(flatten([for cache in local.model.caches : cache.paths])) > 0

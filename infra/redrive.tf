@@ -2,33 +2,42 @@
 
 locals {
   # `afterwrite redrive` processes records with the caller's permissions: those of the functions, and those of a job in the state table.
+  redriven_partitions = concat(["AFTERWRITE#JOB#*"], local.counted_partitions)
   redrive_statements = concat(
     [
       {
         Sid       = "FailedRecords"
         Action    = ["s3:GetObject", "s3:DeleteObject"]
-        Resource  = ["${aws_s3_bucket.failures.arn}/*"]
+        Resource  = ["${local.failures_arn}/*"]
         Condition = null
         when      = true
       },
       {
         Sid       = "RedrivenRecords"
         Action    = ["s3:PutObject"]
-        Resource  = ["${aws_s3_bucket.failures.arn}/redriven/*"]
+        Resource  = ["${local.failures_arn}/redriven/*"]
         Condition = null
         when      = true
       },
       {
         Sid       = "FailedRecordsBucket"
         Action    = ["s3:ListBucket"]
-        Resource  = [aws_s3_bucket.failures.arn]
+        Resource  = [local.failures_arn]
         Condition = null
         when      = true
       },
       {
-        Sid       = "Jobs"
+        Sid       = "JobsLedgerAndRollups"
         Action    = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
         Resource  = [local.state_table_arn]
+        Condition = contains(local.redriven_partitions, "*") ? null : { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = local.redriven_partitions } }
+        when      = local.has_aggregate
+      },
+      {
+        # Not narrowed: a parked item may be of an entity that the model has no longer.
+        Sid       = "ParkedSourceItems"
+        Action    = ["dynamodb:BatchGetItem"]
+        Resource  = values(local.table_arns)
         Condition = null
         when      = local.has_aggregate
       },
@@ -49,7 +58,10 @@ locals {
         when      = local.has_aggregate
       },
     ],
-    [for statement in local.counting_statements : merge(statement, { when = statement.when && local.has_aggregate && statement.Sid != "LedgerAndRollups" })],
+    [
+      for statement in local.counting_statements : merge(statement, { when = statement.when && local.has_aggregate })
+      if statement.Sid != "LedgerAndRollups" && !startswith(statement.Sid, "SourceItems")
+    ],
     [for statement in local.relaying_statements : merge(statement, { when = statement.when && length(local.relayed) > 0 })],
   )
   redrive_policy = {

@@ -14,9 +14,10 @@ locals {
     { for table, created in aws_dynamodb_table.source : table => created.stream_arn },
     { for table, existing in data.aws_dynamodb_table.source : table => existing.stream_arn },
   )
+  tables_arn = "arn:${local.partition}:dynamodb:${local.region}:${local.account}:table"
   table_arns = merge(
     { for table, arn in local.named_streams : table => split("/stream/", arn)[0] },
-    { for table, created in aws_dynamodb_table.source : table => created.arn },
+    { for table, name in local.created_tables : table => "${local.tables_arn}/${name}" },
     { for table, existing in data.aws_dynamodb_table.source : table => existing.arn },
   )
   is_global = anytrue(concat(
@@ -40,7 +41,7 @@ locals {
   }
 
   state_table_name = coalesce(var.state_table_name, "${var.name}-state")
-  state_table_arn  = var.create_state_table ? aws_dynamodb_table.state[0].arn : "arn:${local.partition}:dynamodb:${local.region}:${local.account}:table/${local.state_table_name}"
+  state_table_arn  = "${local.tables_arn}/${local.state_table_name}"
 }
 
 # Rollups, ledger, remembered lookups. Without a stream: the aggregator must not read its own writes.

@@ -193,6 +193,18 @@ run "permissions_are_exact" {
     error_message = "In the state table, aggregator reaches the ledger, lookups and rollups of the model."
   }
   assert {
+    condition = [
+      for statement in jsondecode(aws_iam_role_policy.function["aggregator"].policy).Statement : sort(statement.Condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]) if statement.Sid == "SourceItems0"
+    ][0] == tolist(["ADMIN#*", "ATTEMPT#*", "CANDIDATE#*", "PROJECT#*", "USER#*"])
+    error_message = "In the source table, aggregator reads items of the model's entities."
+  }
+  assert {
+    condition = [
+      for statement in jsondecode(aws_iam_policy.redrive.policy).Statement : statement.Condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] if contains(statement.Action, "dynamodb:PutItem")
+    ] == [["AFTERWRITE#JOB#*", "LEDGER#*", "LOOKUP#*", "ADMIN#*", "PROJECT#*"]]
+    error_message = "Redrive writes its jobs, and what aggregator writes."
+  }
+  assert {
     condition     = [for statement in jsondecode(aws_iam_role_policy.function["aggregator"].policy).Statement : statement.Resource if statement.Sid == "Lookups"] == [["arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/index/GSI1"]]
     error_message = "aggregator queries the indexes of the lookups."
   }
@@ -295,6 +307,12 @@ run "a_model_of_several_tables" {
   assert {
     condition     = length(aws_dynamodb_table.source) == 5 && length(aws_lambda_event_source_mapping.stream) == 10
     error_message = "Each of five tables has two readers."
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.function["aggregator"].policy).Statement : !contains(keys(statement), "Condition") && length(statement.Resource) == 1 if startswith(statement.Sid, "SourceItems")
+    ])
+    error_message = "Keys that begin with a variable cannot be narrowed."
   }
   assert {
     condition     = aws_dynamodb_table.source["quiz-users"].range_key == null

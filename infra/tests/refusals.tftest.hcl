@@ -151,6 +151,24 @@ run "subnets_without_security_groups" {
   expect_failures = [terraform_data.model]
 }
 
+# A model without rollups.
+run "nothing_to_derive" {
+  command = plan
+  variables {
+    model_description = "tests/no-rollups.json"
+    create_archive    = false
+  }
+  expect_failures = [terraform_data.model]
+}
+
+run "a_policy_of_more_than_10240_characters" {
+  command = plan
+  variables {
+    cache_url_secret_arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:${join("-", [for number in range(1000) : "cache-and-path"])}"
+  }
+  expect_failures = [aws_iam_role_policy.function]
+}
+
 run "records_that_are_dropped_before_their_first_retry" {
   command = plan
   variables {
@@ -165,6 +183,19 @@ run "a_bucket_name_that_is_too_long" {
     bucket_name = "a-bucket-with-a-name-of-more-than-the-sixty-three-characters-of-s3"
   }
   expect_failures = [aws_s3_bucket.archive]
+}
+
+run "a_name_that_is_too_long_for_the_bucket_of_failed_records" {
+  command = plan
+  variables {
+    name        = "a-name-of-the-thirty-letters-x"
+    bucket_name = "exams"
+  }
+  override_data {
+    target = data.aws_region.current
+    values = { id = "ap-southeast-1" }
+  }
+  expect_failures = [aws_s3_bucket.failures]
 }
 
 run "a_table_without_a_stream" {
@@ -233,6 +264,28 @@ run "a_table_with_another_key" {
   expect_failures = [data.aws_dynamodb_table.source]
 }
 
+run "a_table_with_another_sort_key" {
+  command = plan
+  override_data {
+    target = data.aws_dynamodb_table.source
+    values = {
+      arn              = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable"
+      stream_arn       = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000"
+      stream_enabled   = true
+      stream_view_type = "NEW_AND_OLD_IMAGES"
+      hash_key         = "PK"
+      range_key        = "sk"
+      attribute        = [{ name = "PK", type = "S" }, { name = "sk", type = "S" }]
+      replica          = []
+      global_secondary_index = [{
+        name               = "GSI1", hash_key = "GSI1PK", range_key = "GSI1SK", projection_type = "ALL"
+        non_key_attributes = [], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
+      }]
+    }
+  }
+  expect_failures = [data.aws_dynamodb_table.source]
+}
+
 run "a_table_with_another_type_of_key" {
   command = plan
   override_data {
@@ -289,6 +342,28 @@ run "an_index_with_another_key" {
       replica          = []
       global_secondary_index = [{
         name               = "GSI1", hash_key = "GSI1PK", range_key = "GSI2SK", projection_type = "ALL"
+        non_key_attributes = [], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
+      }]
+    }
+  }
+  expect_failures = [data.aws_dynamodb_table.source]
+}
+
+run "an_index_with_another_partition_key" {
+  command = plan
+  override_data {
+    target = data.aws_dynamodb_table.source
+    values = {
+      arn              = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable"
+      stream_arn       = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000"
+      stream_enabled   = true
+      stream_view_type = "NEW_AND_OLD_IMAGES"
+      hash_key         = "PK"
+      range_key        = "SK"
+      attribute        = [{ name = "PK", type = "S" }, { name = "SK", type = "S" }]
+      replica          = []
+      global_secondary_index = [{
+        name               = "GSI1", hash_key = "GSI2PK", range_key = "GSI1SK", projection_type = "ALL"
         non_key_attributes = [], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
       }]
     }
@@ -426,6 +501,15 @@ run "a_bulk_backfill_without_an_archive" {
     bulk_backfill  = true
     create_archive = false
     cache_url      = "redis://cache:6379"
+  }
+  expect_failures = [aws_lambda_function.bulk]
+}
+
+run "a_bulk_backfill_without_rollups" {
+  command = plan
+  variables {
+    model_description = "tests/no-rollups.json"
+    bulk_backfill     = true
   }
   expect_failures = [aws_lambda_function.bulk]
 }

@@ -95,6 +95,16 @@ impl AlarmRule {
         self.measured.value(run).map_or(self.missing_is_breaching, |value| value > self.threshold)
     }
 
+    /// Whether a run has a value.
+    pub(crate) fn is_measured(&self, run: &MetricStore) -> bool {
+        self.measured.value(run).is_some()
+    }
+
+    /// The value above which it fires.
+    pub(crate) fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
     /// The value of a run, for messages.
     pub(crate) fn value(&self, run: &MetricStore) -> String {
         format!("{:?} against {}", self.measured.value(run), self.threshold)

@@ -4,39 +4,45 @@ use std::collections::BTreeSet;
 
 use super::alarm_rules::{AlarmRule, shown_metrics};
 use super::applied::AppliedState;
-use super::faults::{ProvokedFaults, fault_of};
+use super::faults::{NOTHING_REPORTS, ProvokedFaults, faults_of};
 use super::metrics_store::{MetricName, MetricStore};
 use super::read;
 
-/// Words of the runbook in the form of a metric that are something else, or that AWS counts for resources that are not emulated.
-const OTHER_WORDS: [&str; 6] = [
-    "ConcurrentExecutions",
-    "ConfigurationError",
-    "RecordAgeExceeded",
-    "RetryAttemptsExhausted",
-    "StreamError",
-    "ThrottledRequests",
-];
+/// Words of the runbook in the form of a metric that are something else.
+const OTHER_WORDS: [&str; 4] =
+    ["ConfigurationError", "RecordAgeExceeded", "RetryAttemptsExhausted", "StreamError"];
 
 /// The alarms that stay silent in their fault, or fire without one, and the metrics that no run emitted.
 pub(crate) fn problems(state: &AppliedState, healthy: &MetricStore, faults: &ProvokedFaults) -> Vec<String> {
     let mut problems = Vec::new();
     for rule in AlarmRule::all(state) {
-        let fault = fault_of(&rule.kind);
-        let run = faults
-            .get(fault)
-            .unwrap_or_else(|| panic!("{}: the fault `{fault}` was not injected", rule.name));
-        if !rule.fires(&[run]) {
-            problems.push(format!("{} is silent although {fault}: {}", rule.name, rule.value(run)));
-        }
         if rule.fires(&[healthy]) {
             problems.push(format!("{} fires in a healthy run: {}", rule.name, rule.value(healthy)));
         }
-        if rule.waits() && rule.fires(&[healthy, run]) {
-            problems.push(format!("{} fires after one period of several", rule.name));
+        for fault in faults_of(&rule.kind) {
+            let run = faults
+                .get(fault)
+                .unwrap_or_else(|| panic!("{}: the fault `{fault}` was not injected", rule.name));
+            problems.extend(problems_of(&rule, healthy, (fault, run)));
         }
     }
     problems.extend(unknown_metrics(state, healthy, faults));
+    problems
+}
+
+/// What an alarm does wrong in a fault that it is for.
+fn problems_of(rule: &AlarmRule, healthy: &MetricStore, (fault, run): (&str, &MetricStore)) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !rule.fires(&[run]) {
+        problems.push(format!("{} is silent although {fault}: {}", rule.name, rule.value(run)));
+    }
+    // An alarm on missing data must not stand for the alarm on a value.
+    if fault != NOTHING_REPORTS && !rule.is_measured(run) {
+        problems.push(format!("{}: there is no value although {fault}", rule.name));
+    }
+    if rule.waits() && rule.fires(&[healthy, run]) {
+        problems.push(format!("{} fires after one period of several", rule.name));
+    }
     problems
 }
 
@@ -62,10 +68,17 @@ fn unknown_metrics(state: &AppliedState, healthy: &MetricStore, faults: &Provoke
     missing.chain(unknown).collect()
 }
 
-/// `UndecidedTargets`: words that begin with capital letters, without anything between them.
+/// `UndecidedTargets` or `Errors`: words that begin with capital letters, without anything between them.
 fn is_like_a_metric(span: &str) -> bool {
-    let has_two_words = span.chars().skip(1).any(|letter| letter.is_ascii_uppercase());
     let is_word = span.chars().all(|letter| letter.is_ascii_alphabetic())
         && span.chars().any(|letter| letter.is_ascii_lowercase());
-    has_two_words && is_word && span.starts_with(|letter: char| letter.is_ascii_uppercase())
+    is_word && span.starts_with(|letter: char| letter.is_ascii_uppercase())
+}
+
+#[test]
+fn metrics_of_one_word_are_recognized_and_placeholders_are_not() {
+    assert!(["Errors", "UndecidedTargets"].into_iter().all(is_like_a_metric));
+    assert!(
+        !["NAME", "relay", "afterwrite redrive", "stream_mapping", "S3"].into_iter().any(is_like_a_metric)
+    );
 }

@@ -22,12 +22,13 @@ from pathlib import Path
 
 from deployment import FUNCTIONS, Deployment
 from doctor import Doctor
+from limit_cases import check_limit_cases
 from limits import Limits, unknown_actions
 from moto_process import Moto
 from parity import compare
 from release import check_release
 from sam_template import check_policies, write_template
-from terraform import Terraform, differences, resources_of, resources_of_state
+from terraform import INFRA, Terraform, differences, resources_of, resources_of_state
 
 # The attributes that moto does not store as they were sent, by the kind of the resource. A second plan differs in them.
 LOST_BY_MOTO = {
@@ -56,6 +57,7 @@ def check_sources():
 
 
 def check_cases():
+    check_limit_cases(INFRA)
     with Terraform() as terraform:
         terraform.run("init", "-backend=false")
         output = terraform.run("test")

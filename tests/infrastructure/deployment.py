@@ -59,7 +59,13 @@ class Deployment:
             "vpc_security_group_ids": [group["GroupId"]],
             "redrive_role_arn": "arn:aws:iam::123456789012:role/redrive",
             "kms_key_arn": key,
+            # With the archive, the model's own would be none: it has every change.
+            "stream_filters": self.patterns_of_entities(),
         }
+
+    def patterns_of_entities(self):
+        description = json.loads((INFRA / "tests/exambuddy.json").read_text())
+        return description["filters"]["ExamBuddyTable"]["aggregate,invalidate"]
 
     def new_key(self):
         return self.moto.client("kms").create_key()["KeyMetadata"]["Arn"]
@@ -95,6 +101,10 @@ class Deployment:
             failures = mapping["DestinationConfig"]["OnFailure"]["Destination"]
             assert failures == f"arn:aws:s3:::{outputs['failures_bucket_name']}", mapping
             assert f":function:{name}-" in mapping["FunctionArn"], mapping
+            if self.example == "existing-table":
+                patterns = [pattern["Pattern"] for pattern in mapping["FilterCriteria"]["Filters"]]
+                assert sorted(patterns) == sorted(self.patterns_of_entities()), mapping
+                assert mapping["KMSKeyArn"] == self.given["kms_key_arn"], mapping
 
     def check_environment(self, deployed, name, readers):
         environments = {function["FunctionName"]: function["Environment"]["Variables"] for function in deployed}

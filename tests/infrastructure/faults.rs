@@ -11,6 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
+use super::alarm_rules::AlarmRule;
 use super::delivery::{depth, drain_queue, forward_notifications, run_schedule, sent_event};
 use super::metrics_store::MetricStore;
 use super::usage::UsedDeployment;
@@ -22,8 +23,19 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// The metrics of each fault.
 pub(crate) type ProvokedFaults = BTreeMap<&'static str, MetricStore>;
 
-/// The fault that provokes the alarms of a kind.
-pub(crate) fn fault_of(kind: &str) -> &'static str {
+/// The fault without any metric.
+pub(crate) const NOTHING_REPORTS: &str = "nothing reports";
+const OLD_HEARTBEAT: &str = "the newest heartbeat is older than every threshold";
+
+/// The faults that provoke the alarms of a kind, each alone.
+pub(crate) fn faults_of(kind: &str) -> Vec<&'static str> {
+    match kind {
+        "freshness" => vec![NOTHING_REPORTS, OLD_HEARTBEAT],
+        other => vec![fault_of(other)],
+    }
+}
+
+fn fault_of(kind: &str) -> &'static str {
     match kind {
         "iterator-age" => "the mapping stopped for two hours",
         "on-failure" => "the mapping stopped for seven hours",
@@ -42,7 +54,6 @@ pub(crate) fn fault_of(kind: &str) -> &'static str {
         "rejected-lines" => "a malformed line in the archive",
         "drift" => "a rollup that was changed by hand",
         "archive-delivery" => "the delivery stream may not write",
-        "freshness" => "nothing reports",
         "dead-letters" => "messages that nothing understands",
         other => panic!("no fault provokes alarms of the kind {other}"),
     }
@@ -50,7 +61,8 @@ pub(crate) fn fault_of(kind: &str) -> &'static str {
 
 /// Injects all faults, one after the other.
 pub(crate) async fn provoke(used: &mut UsedDeployment<'_>) -> ProvokedFaults {
-    let mut faults = ProvokedFaults::from([("nothing reports", MetricStore::default())]);
+    let mut faults = ProvokedFaults::from([(NOTHING_REPORTS, MetricStore::default())]);
+    Box::pin(old_heartbeat(used, &mut faults)).await;
     Box::pin(stopped_mappings(used, &mut faults)).await;
     failed_invocations(used, &mut faults).await;
     Box::pin(uncountable_items(used, &mut faults)).await;
@@ -100,6 +112,28 @@ impl UsedDeployment<'_> {
     async fn invoke(&self, function: &str, event: &Value) {
         let _outcome = self.functions[function].handle(event.to_string().into_bytes(), HOUR).await;
     }
+}
+
+/// A heartbeat of hours ago passes every stage, as if nothing had written one since.
+async fn old_heartbeat(used: &mut UsedDeployment<'_>, faults: &mut ProvokedFaults) {
+    used.begin(OLD_HEARTBEAT, None);
+    let rules = AlarmRule::all(used.state).into_iter().filter(|rule| rule.kind == "freshness");
+    let thresholds: Vec<f64> = rules.map(|rule| rule.threshold()).collect();
+    assert_eq!(thresholds.len(), 4, "an alarm for each stage");
+    let oldest = thresholds.into_iter().fold(0.0, f64::max);
+    let age = Duration::from_secs_f64(oldest) + Duration::from_secs(60);
+    let age = jiff::SignedDuration::try_from(age).expect("a duration");
+    let written = jiff::Timestamp::now().checked_sub(age).expect("a time").as_millisecond();
+    let put = used.cloud.dynamodb.client().put_item().table_name(used.state.source_table());
+    let put = ["PK", "SK"]
+        .into_iter()
+        .fold(put, |put, key| put.item(key, AttributeValue::S("AFTERWRITE#HEARTBEAT".to_owned())));
+    let put = put.item("heartbeat_at", AttributeValue::N(written.to_string()));
+    let write = async { drop(put.send().await.expect("a write")) };
+    Box::pin(used.deliver_during(write)).await;
+    used.drain_queues().await;
+    used.run_schedule("compaction").await;
+    faults.insert(OLD_HEARTBEAT, used.end().await);
 }
 
 async fn stopped_mappings(used: &mut UsedDeployment<'_>, faults: &mut ProvokedFaults) {

@@ -56,6 +56,12 @@ variable "kms_key_arn" {
   default     = null
 }
 
+variable "stream_filters" {
+  description = "Filter patterns of the stream in place of the model's, for a table with items that are neither derived from nor archived."
+  type        = list(string)
+  default     = null
+}
+
 variable "disposable" {
   description = "Whether `terraform destroy` may remove tables and buckets with their contents. For trying it out."
   type        = bool
@@ -71,6 +77,7 @@ module "afterwrite" {
 
   single_reader        = true
   other_stream_readers = 1
+  stream_filters       = var.stream_filters == null ? {} : { ExamBuddyTable = var.stream_filters }
 
   cache_url_secret_arn       = var.cache_url_secret_arn
   cache_cluster              = true
