@@ -434,6 +434,13 @@ run "alarms_name_the_runbook" {
   }
 }
 
+run "queries_of_the_logs_are_saved" {
+  assert {
+    condition     = keys(aws_cloudwatch_query_definition.saved) == ["errors", "runs"] && alltrue([for query in values(aws_cloudwatch_query_definition.saved) : length(query.log_group_names) == 5])
+    error_message = "Two queries, each of all functions' logs."
+  }
+}
+
 run "a_heartbeat_shows_that_every_stage_lives" {
   assert {
     condition     = aws_scheduler_schedule.schedule["heartbeat"].schedule_expression == "rate(1 minute)" && aws_scheduler_schedule.schedule["heartbeat"].target[0].input == "{\"afterwrite\":\"heartbeat\"}"

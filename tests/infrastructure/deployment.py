@@ -5,6 +5,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from moto_process import REPLICA_REGION
+
 INFRA = Path(__file__).resolve().parents[2] / "infra"
 FUNCTIONS = ["aggregator", "relay", "invalidator", "exporter", "compactor", "verifier"]
 
@@ -27,7 +29,7 @@ class Deployment:
         if self.example == "existing-table":
             self.given = self.existing_resources()
         if self.example == "global-table":
-            self.given = {"replicas": ["eu-central-1"]}
+            self.given = {"replicas": [REPLICA_REGION]}
 
     def existing_resources(self):
         self.moto.client("dynamodb").create_table(

@@ -2,18 +2,22 @@
 
     python moto_server.py PORT
 
-Without Athena's DeleteNamedQuery the provider repeats its request for minutes; without replicas of tables it waits for them.
+Without Athena's DeleteNamedQuery and the query definitions of CloudWatch Logs the provider repeats its requests for minutes; without replicas
+of tables it waits for them.
 """
 
 import copy
+import json
 import logging
 import sys
+import uuid
 
 from moto.athena.models import athena_backends
 from moto.athena.responses import AthenaResponse
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
+from moto.logs.responses import LogsResponse
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
@@ -25,6 +29,29 @@ def delete_named_query(self):
     backend = athena_backends[self.current_account][self.region]
     backend.named_queries.pop(self._get_param("NamedQueryId"), None)
     return "{}"
+
+
+def query_definitions(self):
+    """The saved queries of an account and a region, by their ids."""
+    return self.logs_backend.__dict__.setdefault("query_definitions", {})
+
+
+def put_query_definition(self):
+    identifier = self._get_param("queryDefinitionId") or str(uuid.uuid4())
+    names = ["name", "queryString", "logGroupNames"]
+    query_definitions(self)[identifier] = {name: self._get_param(name) for name in names} | {"queryDefinitionId": identifier}
+    return json.dumps({"queryDefinitionId": identifier})
+
+
+def describe_query_definitions(self):
+    prefix = self._get_param("queryDefinitionNamePrefix") or ""
+    found = [query for query in query_definitions(self).values() if query["name"].startswith(prefix)]
+    return json.dumps({"queryDefinitions": found})
+
+
+def delete_query_definition(self):
+    deleted = query_definitions(self).pop(self._get_param("queryDefinitionId"), None)
+    return json.dumps({"success": deleted is not None})
 
 
 def update_table(self):
@@ -59,6 +86,8 @@ def describe(self, *arguments, **named):
 
 def main():
     AthenaResponse.delete_named_query = delete_named_query
+    for operation in (put_query_definition, describe_query_definitions, delete_query_definition):
+        setattr(LogsResponse, operation.__name__, operation)
     DynamoHandler.update_table = update_table
     Table.describe = describe
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
