@@ -245,6 +245,8 @@ mod tests {
         assert_eq!(decision(&call("kms:Decrypt", "arn:key", &[])), "not allowed");
         let via = call("kms:Decrypt", "arn:key", &[("kms:ViaService", &["s3.amazonaws.com"])]);
         assert_eq!(decision(&via), "Key");
+        let other = call("kms:Decrypt", "arn:key", &[("kms:ViaService", &["dynamodb.amazonaws.com"])]);
+        assert_eq!(decision(&other), "not allowed");
     }
 
     #[test]
