@@ -188,6 +188,7 @@ SAME = [
     Same("aws_kinesis_firehose_delivery_stream", "AWS::KinesisFirehose::DeliveryStream", ("name", "DeliveryStreamName"), DELIVERY),
     Same("aws_cloudwatch_log_group", "AWS::Logs::LogGroup", ("name", "LogGroupName"), {"retention_in_days": "RetentionInDays", "kms_key_id": "KmsKeyId"}),
     Same("aws_cloudwatch_log_stream", "AWS::Logs::LogStream", ("name", "LogStreamName"), {"log_group_name": "LogGroupName"}),
+    Same("aws_cloudwatch_query_definition", "AWS::Logs::QueryDefinition", ("name", "Name"), {"log_group_names": "LogGroupNames", "query_string": "QueryString"}),
     Same("aws_dynamodb_table", "AWS::DynamoDB::Table", ("name", "TableName"), STATE_TABLE),
     Same("aws_athena_workgroup", "AWS::Athena::WorkGroup", ("name", "Name"), WORK_GROUP),
     Same("aws_athena_named_query", "AWS::Athena::NamedQuery", ("name", "Name"), {"query": "QueryString", "database": "Database", "workgroup": "WorkGroup"}),

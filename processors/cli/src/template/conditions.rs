@@ -17,12 +17,14 @@ pub(super) enum Condition {
     /// Cache keys or paths are invalidated.
     Invalidates,
     HasKey,
+    /// The source tables are encrypted with another key.
+    HasSourceTableKey,
     HasAlarmTopic,
     HasRedrive,
 }
 
 impl Condition {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::HasCacheUrl,
         Self::HasCacheSecret,
         Self::HasCache,
@@ -31,6 +33,7 @@ impl Condition {
         Self::HasDistribution,
         Self::Invalidates,
         Self::HasKey,
+        Self::HasSourceTableKey,
         Self::HasAlarmTopic,
         Self::HasRedrive,
     ];
@@ -50,6 +53,7 @@ impl Condition {
             Self::HasDistribution => "HasDistribution",
             Self::Invalidates => "Invalidates",
             Self::HasKey => "HasKey",
+            Self::HasSourceTableKey => "HasSourceTableKey",
             Self::HasAlarmTopic => "HasAlarmTopic",
             Self::HasRedrive => "HasRedrive",
         }
@@ -72,6 +76,7 @@ impl Condition {
                 json!({ "Fn::Or": [Self::HasCache.used(), Self::HasDistribution.used()] })
             }
             Self::HasKey => is_set(reference("KmsKeyArn")),
+            Self::HasSourceTableKey => is_set(reference("SourceTableKeyArn")),
             Self::HasAlarmTopic => is_set(reference("AlarmTopicArn")),
             Self::HasRedrive => is_set(reference("RedrivePrincipalArn")),
         }

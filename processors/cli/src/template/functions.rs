@@ -57,7 +57,7 @@ fn function_id(function: &str) -> String {
     format!("{}Function", logical(function))
 }
 
-fn log_group_id(function: &str) -> String {
+pub(super) fn log_group_id(function: &str) -> String {
     format!("{}LogGroup", logical(function))
 }
 

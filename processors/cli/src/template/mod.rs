@@ -5,15 +5,17 @@
 //!       └▶ storage │ queues │ roles │ functions │ mappings │ schedules │ lake │ alarms │ dashboard ─▶ one JSON object ─▶ YAML
 //! ```
 //!
-//! A deployment by the template has the same defaults as one by the Terraform module in `infra/`. `tests/infrastructure/template.py` compares
+//! A deployment by the template has the same defaults as one by the Terraform module in `infra/`. `tests/infrastructure/parity.py` compares
 //! both, resource by resource: a value that changes in one place must change in the other.
 
 mod alarms;
 mod conditions;
 mod dashboard;
+mod encryption;
 mod functions;
 mod intrinsics;
 mod lake;
+mod log_queries;
 mod mappings;
 mod parameters;
 mod permissions;
@@ -158,6 +160,7 @@ impl DeployedShape<'_> {
             mappings::resources(self),
             schedules::resources(self),
             lake::resources(self),
+            log_queries::resources(self),
             alarms::resources(self),
             dashboard::resources(self),
         ] {

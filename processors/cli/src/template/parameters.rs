@@ -77,6 +77,13 @@ pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
             "The key that encrypts table, buckets, queues, logs, filters and environments. Its policy must admit CloudWatch Logs and S3; empty: keys that AWS owns",
         ),
     );
+    add(
+        "SourceTableKeyArn",
+        optional(
+            "arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+",
+            "The key of encrypted source tables, if it is not KmsKeyArn; empty: keys that AWS owns",
+        ),
+    );
     add("AlarmTopicArn", optional("arn:.+", "An SNS topic that alarms notify; empty: none"));
     add(
         "RedrivePrincipalArn",

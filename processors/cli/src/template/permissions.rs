@@ -60,6 +60,7 @@ fn reader_statements(shape: &DeployedShape<'_>, reader: &str) -> Vec<Value> {
     ];
     if reader == "aggregator" && shape.has_aggregate() {
         statements.push(ledger_statement(shape));
+        statements.extend(reading_statements(shape));
         statements.extend(counting_statements(shape));
     }
     if reader == shape.relaying() {
@@ -82,20 +83,47 @@ fn relaying_statements() -> Vec<Value> {
 }
 
 fn ledger_statement(shape: &DeployedShape<'_>) -> Value {
+    on_keys(ledger("LedgerAndRollups"), &counted_partitions(shape))
+}
+
+fn ledger(sid: &str) -> Value {
+    let actions = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
+    allow(sid, &actions, vec![attribute("StateTable", "Arn")])
+}
+
+/// The partition keys of ledger entries, remembered lookups and rollups.
+fn counted_partitions(shape: &DeployedShape<'_>) -> BTreeSet<String> {
     let mut counted = BTreeSet::from(["LEDGER#*", "LOOKUP#*"].map(str::to_owned));
     for rollup in &shape.model.rollups {
         let partition = pattern(&rollup.partition);
         let is_sharded = rollup.shards > 1 && !partition.ends_with('*');
         counted.insert(if is_sharded { format!("{partition}#SHARD#*") } else { partition });
     }
-    let ledger = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
-    on_keys(allow("LedgerAndRollups", &ledger, vec![attribute("StateTable", "Arn")]), &counted)
+    counted
 }
 
-/// Counting reads and writes the application's tables, too.
+/// An item whose ledger entry may be gone; copies before they are written; items that lookups read by their primary keys. All are items
+/// of the model's entities.
+fn reading_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
+    let model = shape.model;
+    let tables = model.tables.iter().enumerate();
+    let statements = tables.filter_map(|(index, table)| {
+        let entities = model.entities.iter().filter(|entity| entity.table == index);
+        let read: BTreeSet<String> = match table.partition_key.key_type {
+            KeyType::Text => entities.map(|entity| pattern(&entity.key.partition)).collect(),
+            KeyType::Number | KeyType::Binary => entities.map(|_| "*".to_owned()).collect(),
+        };
+        let sid = format!("SourceItems{index}");
+        let statement = allow(&sid, &["dynamodb:BatchGetItem"], vec![table_arn(&table.name)]);
+        (!read.is_empty()).then(|| on_keys(statement, &read))
+    });
+    statements.collect()
+}
+
+/// Counting searches the indexes of the application's tables, and writes copies onto their items.
 fn counting_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     let model = shape.model;
-    let mut statements = vec![allow("SourceItems", &["dynamodb:BatchGetItem"], source_tables(shape))];
+    let mut statements = Vec::new();
     let lookups: BTreeSet<(&str, &str)> = model
         .lookups
         .iter()
@@ -204,11 +232,14 @@ pub(super) fn redrive_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
         allow("FailedRecordsBucket", &["s3:ListBucket"], vec![attribute("FailuresBucket", "Arn")]),
     ];
     if shape.has_aggregate() {
-        let jobs = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
+        let mut written = counted_partitions(shape);
+        written.insert("AFTERWRITE#JOB#*".to_owned());
         // The label of a stream, and whether a table can be restored.
         let tables = ["dynamodb:DescribeTable", "dynamodb:DescribeContinuousBackups"];
         let parked = vec![substituted("${StateTable.Arn}/index/parked")];
-        statements.push(allow("Jobs", &jobs, vec![attribute("StateTable", "Arn")]));
+        statements.push(on_keys(ledger("JobsLedgerAndRollups"), &written));
+        // Not narrowed: a parked item may be of an entity that the model has no longer.
+        statements.push(allow("ParkedSourceItems", &["dynamodb:BatchGetItem"], source_tables(shape)));
         statements.push(allow("Tables", &tables, state_and_source_tables(shape)));
         statements.push(allow("ParkedItems", &["dynamodb:Scan"], parked));
         statements.extend(counting_statements(shape));

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
+use super::encryption::{self, KeyUser};
 use super::functions::{DeployedFunction, alias};
 use super::intrinsics::{attribute, reference, resource, substituted, when};
 use super::permissions::{self, allow};
@@ -15,7 +16,10 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
         resources.insert(role_id(function.name), function_role(shape, &function));
     }
     resources.insert("RedrivePolicy".to_owned(), redrive_policy(shape));
-    let delivery = service_role("firehose.amazonaws.com", "firehose", permissions::delivery_statements());
+    // Firehose encrypts the objects that it writes.
+    let mut delivering = permissions::delivery_statements();
+    delivering.push(encryption::of_service(["s3"]));
+    let delivery = service_role("firehose.amazonaws.com", "firehose", delivering);
     resources.insert("DeliveryRole".to_owned(), delivery);
     let schedules = schedules::schedules(shape);
     if !schedules.is_empty() {
@@ -34,6 +38,7 @@ fn schedule_statements(schedules: &[FunctionSchedule]) -> Vec<Value> {
     vec![
         allow("Functions", &["lambda:InvokeFunction"], functions),
         allow("DeadLetters", &["sqs:SendMessage"], vec![attribute("ScheduleDeadLetters", "Arn")]),
+        encryption::of_service([]),
     ]
 }
 
@@ -54,7 +59,7 @@ fn function_role(shape: &DeployedShape<'_>, function: &DeployedFunction) -> Valu
     if name == shape.relaying() {
         statements.push(network_statement());
     }
-    statements.push(when(Condition::HasKey, with_services(encryption())));
+    statements.extend(encryption::statements(&statements, KeyUser::Function));
     let trust = trust("lambda.amazonaws.com");
     resource("AWS::IAM::Role", role(trust, name, statements), function.condition)
 }
@@ -72,26 +77,10 @@ fn network_statement() -> Value {
     when(Condition::HasNetwork, allow("Network", &interfaces, vec![json!("*")]))
 }
 
-fn encryption() -> Value {
-    allow("Encryption", &["kms:Decrypt", "kms:GenerateDataKey"], vec![reference("KmsKeyArn")])
-}
-
-/// A function uses the key only through the services that it calls.
-fn with_services(mut statement: Value) -> Value {
-    let services = ["dynamodb", "firehose", "lambda", "s3", "secretsmanager", "sqs"];
-    let services =
-        services.map(|service| substituted(format!("{service}.${{AWS::Region}}.${{AWS::URLSuffix}}")));
-    if let Some(statement) = statement.as_object_mut() {
-        let condition = json!({ "StringEquals": { "kms:ViaService": services } });
-        statement.insert("Condition".to_owned(), condition);
-    }
-    statement
-}
-
 /// The policy for the role that `RedrivePrincipalArn` names.
 fn redrive_policy(shape: &DeployedShape<'_>) -> Value {
     let mut statements = permissions::redrive_statements(shape);
-    statements.push(when(Condition::HasKey, encryption()));
+    statements.extend(encryption::statements(&statements, KeyUser::Operator));
     let properties = json!({
         "Description": "Processes what the functions could not process",
         "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
@@ -99,8 +88,7 @@ fn redrive_policy(shape: &DeployedShape<'_>) -> Value {
     resource("AWS::IAM::ManagedPolicy", properties, None)
 }
 
-fn service_role(service: &str, name: &str, mut statements: Vec<Value>) -> Value {
-    statements.push(when(Condition::HasKey, encryption()));
+fn service_role(service: &str, name: &str, statements: Vec<Value>) -> Value {
     let mut trust = trust(service);
     if let Some(trust) = trust.as_object_mut() {
         let account = json!({ "StringEquals": { "aws:SourceAccount": reference("AWS::AccountId") } });
