@@ -2,7 +2,7 @@
 
 locals {
   # The actions for which a service uses the key of an encrypted table (and its stream), object, queue, delivery stream or secret with the
-  # permissions of the caller. Whoever sends a message also decrypts: SQS reuses a data key.
+  # permissions of the caller. A sender of messages also decrypts: SQS reuses a data key.
   key_uses = {
     "kms:Decrypt" = [
       "dynamodb:BatchGetItem", "dynamodb:GetRecords", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:Scan", "dynamodb:UpdateItem",

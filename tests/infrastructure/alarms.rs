@@ -30,7 +30,7 @@ pub(crate) fn problems(state: &AppliedState, healthy: &MetricStore, faults: &Pro
     problems
 }
 
-/// What an alarm does wrong in a fault that it is for.
+/// The mistakes of an alarm in a fault that it is for.
 fn problems_of(rule: &AlarmRule, healthy: &MetricStore, (fault, run): (&str, &MetricStore)) -> Vec<String> {
     let mut problems = Vec::new();
     if !rule.fires(&[run]) {

@@ -61,7 +61,7 @@ class Deployment:
             "vpc_security_group_ids": [group["GroupId"]],
             "redrive_role_arn": "arn:aws:iam::123456789012:role/redrive",
             "kms_key_arn": key,
-            # With the archive, the model's own would be none: it has every change.
+            # The model has no patterns for a reader that archives: the archive has every change.
             "stream_filters": self.patterns_of_entities(),
         }
 

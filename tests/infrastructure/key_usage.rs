@@ -93,7 +93,7 @@ impl EncryptedResources {
     }
 }
 
-/// What a service does with the key of the resource for an action: it decrypts what is read, and generates data keys for what is written.
+/// The calls of a service with the key of the resource: it decrypts what is read, and generates data keys for what is written.
 fn key_actions(action: &str) -> &'static [&'static str] {
     match action {
         "dynamodb:BatchGetItem"
