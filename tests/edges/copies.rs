@@ -1,8 +1,15 @@
 //! Copied items: a copy shows its own count, not the original's.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use afterwrite::effect::Write;
+use afterwrite::record::{Decimal, Timestamp};
+use afterwrite_tests::deployment::event;
 use serde_json::json;
 
-use crate::world::EdgeWorld;
+use crate::observed::{ObservedTables, WriteFate};
+use crate::world::{EdgeWorld, STATE, TABLE, aggregator_over, key};
 
 const PROJECTS: &str = r##"
 name = "edge"
@@ -67,4 +74,39 @@ async fn a_restored_item_shows_the_count_of_the_new_state_table() {
         world.settle().await;
         assert_eq!(world.shown("PROJECT#p1", "PROJECT", "question_count"), Some(2), "{revision}");
     }
+}
+
+/// The rollup reaches the revision and the value of the restored copy while a function replaces that copy. So the function that
+/// counted the change found the copy right and did not write it.
+#[tokio::test]
+async fn a_restored_item_shows_a_count_that_changes_while_its_copy_is_replaced() {
+    let mut world = EdgeWorld::new(PROJECTS);
+    world.put("PROJECT#p1", "PROJECT", json!({}));
+    world.put("PROJECT#p1", "QUESTION#q1", json!({}));
+    world.settle().await;
+    let shown = world.item("PROJECT#p1", "PROJECT").expect("a project");
+    let of = shown["question_count_of"].as_text().expect("a name");
+    let restored = json!({
+        "question_count": { "N": "2" }, "question_count_rev": { "N": "2" }, "question_count_of": { "S": of },
+    });
+    world.put("PROJECT#p1", "PROJECT", restored);
+    world.stream();
+    let (tables, writes) = (Arc::clone(&world.tables), AtomicU32::new(0));
+    let tables_observed = ObservedTables::with_fate(&world.tables, move |_, write: &Write| {
+        // The first write of the copy is refused; the second one follows the decision to replace it.
+        if *write.key.table == *TABLE && writes.fetch_add(1, Ordering::Relaxed) == 1 {
+            let mut rollup = tables.get(&key(STATE, "PROJECT#p1", "ROLLUP")).expect("a rollup");
+            for name in ["questions", "rev"] {
+                rollup.insert(name.into(), Decimal::from(2_i64).into());
+            }
+            tables.put(STATE, rollup).expect("a rollup");
+        }
+        WriteFate::CarriedOut
+    });
+    let restoration = world.records.last().cloned().into_iter().collect::<Vec<_>>();
+    let deadline = Timestamp::from_epoch_ms(i64::MAX);
+    let aggregator = aggregator_over(PROJECTS, tables_observed);
+    aggregator.handle(event(&restoration).as_bytes(), deadline).await.expect("an event");
+    assert_eq!(world.measure("PROJECT#p1", "ROLLUP", "questions"), Some(2));
+    assert_eq!(world.shown("PROJECT#p1", "PROJECT", "question_count"), Some(2));
 }

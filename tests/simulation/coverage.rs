@@ -6,15 +6,19 @@ use std::collections::BTreeMap;
 use afterwrite_tests::faults::InjectedFaults;
 
 /// The events that a full run of seeds must have, in addition to the counters of the injected faults.
-const EXPECTED: [&str; 49] = [
+const EXPECTED: [&str; 55] = [
     "consumer crashed",
     "consumer crashed after a crash",
+    "consumer crashed after an item left a rollup",
     "invocation overtaken by a second delivery",
     "invocation answered after its deadline passed in a call",
     "request took effect after its author stopped waiting",
     "shard delayed",
     "shard split",
     "batch delivered again",
+    "batch with an expiry delivered twice at a time",
+    "batches of all shards delivered in step",
+    "malformed record read by a corrected decoder",
     "batch of hundreds of records",
     "batch of thousands of records",
     "batch of 10,000 records",
@@ -39,6 +43,8 @@ const EXPECTED: [&str; 49] = [
     "application: scribble",
     "application: clone",
     "application: break",
+    "application: vanish",
+    "application: meet",
     "application: odd-key",
     "application: flood",
     "application: flicker",

@@ -153,22 +153,20 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
     }
 
-    /// Starts the delivery of a shard's next batch, of a random size.
-    pub(crate) fn deliver(&mut self, shard: usize) {
-        let Some(source) = self.streams.shards.get(shard) else { return };
-        let waiting = source.records.len() - source.checkpoint;
-        let size = self.batch_size(waiting);
-        let Some(source) = self.streams.shards.get(shard) else { return };
-        let from = source.checkpoint;
-        let until = source.records.len().min(from + size);
-        let is_readable = self.streams.is_readable(shard, |parent| self.streams.shards[parent].checkpoint);
-        if source.in_flight.is_some() || from == until || !is_readable {
-            return;
+    /// Starts the delivery of a shard's next batch, of a random size, if there is one; returns the task.
+    pub(crate) fn deliver(&mut self, shard: usize) -> Option<u64> {
+        let source = &self.streams.shards[shard];
+        let (from, waiting) = (source.checkpoint, source.records.len() - source.checkpoint);
+        let is_readable = || self.streams.is_readable(shard, |parent| self.streams.shards[parent].checkpoint);
+        if source.in_flight.is_some() || waiting == 0 || !is_readable() {
+            return None;
         }
-        let records = source.records[from..until].to_vec();
+        let size = self.batch_size(waiting).min(waiting);
+        let records = self.streams.shards[shard].records[from..from + size].to_vec();
         self.cover_batch(&records);
         let task = self.invoke(TaskKind::Deliver { shard }, records);
         self.streams.shards[shard].in_flight = Some(task);
+        Some(task)
     }
 
     /// A small batch, or all that wait if they are many.

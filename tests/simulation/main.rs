@@ -26,6 +26,7 @@ mod coverage;
 mod delivery;
 mod guards;
 mod http_tables;
+mod interruptions;
 mod model;
 mod options;
 mod oracle;

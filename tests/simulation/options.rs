@@ -44,6 +44,14 @@ pub(crate) struct RunOptions {
     pub(crate) odd_keys: bool,
     /// Whether measures of rollups are overwritten by text for a while.
     pub(crate) tampers: bool,
+    /// Whether batches with an expiry are delivered twice at a time.
+    pub(crate) doubles: bool,
+    /// Malformed expiries, per thousand.
+    pub(crate) malformed_expiries: u64,
+    /// Whether some invocations have a decoder that reads malformed expiries, while others do not.
+    pub(crate) mixed_decoders: bool,
+    /// Whether an item that cannot be counted is deleted, and hardly anything else changes the rollup that it left.
+    pub(crate) vanishes: bool,
 }
 
 /// Every how many seeds a run has a batch of [`LARGEST_BURST`] records.
@@ -56,8 +64,10 @@ impl RunOptions {
         let burst = draw_burst(seed, random);
         let is_large = burst.is_some_and(|records| records > 1000);
         // Without a limit, a record that cannot be counted would block its shard forever.
-        let poison = if random.chance(400) && !is_large { 120 } else { 0 };
+        let vanishes = random.chance(250) && !is_large;
+        let poison = if (random.chance(400) || vanishes) && !is_large { 120 } else { 0 };
         let malformed = if random.chance(400) && !is_large { 40 } else { 0 };
+        let mixed_decoders = malformed > 0 && random.chance(850);
         let has_limit = random.chance(600) || poison + malformed > 0;
         Self {
             writes: 25 + u32::try_from(random.below(45)).unwrap_or(0),
@@ -70,8 +80,8 @@ impl RunOptions {
             generations: random.chance(350),
             time_flies: random.chance(600),
             recreates_streams: random.chance(300),
-            crashes: random.chance(700),
-            parks: random.chance(500),
+            crashes: random.chance(700) || vanishes,
+            parks: random.chance(500) || vanishes,
             shards: if is_large || random.chance(100) { 1 } else { 3 },
             splits: random.chance(300) && !is_large,
             burst,
@@ -79,6 +89,10 @@ impl RunOptions {
             breaks_mirrors: random.chance(350),
             odd_keys: random.chance(350),
             tampers: random.chance(250) && !is_large,
+            doubles: random.chance(700),
+            malformed_expiries: if mixed_decoders { 15 * malformed } else { malformed },
+            mixed_decoders,
+            vanishes,
         }
     }
 }

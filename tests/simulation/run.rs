@@ -279,12 +279,27 @@ impl<S: Store + 'static> SimulationRun<S> {
 
     /// Starts an invocation with these records.
     pub(crate) fn invoke(&mut self, kind: TaskKind, records: Vec<usize>) -> u64 {
-        let event = self.streams.event(&records, self.options.malformed > 0);
+        let event = self.event(&records);
         self.spawn(kind, records, |process, deadline| {
             Box::pin(async move {
                 Ok(TaskResult::AggregatedBatch(Box::new(process.handle(event.as_bytes(), deadline).await?)))
             })
         })
+    }
+
+    /// The event of the next invocation. While a decoder that reads the expiries of kept items replaces the other, every second
+    /// invocation has it, so that two deliveries of one batch differ.
+    fn event(&mut self, records: &[usize]) -> String {
+        if self.options.malformed == 0 {
+            return self.streams.event(records, |_| false);
+        }
+        if !self.options.mixed_decoders || !self.next_task.is_multiple_of(2) {
+            return self.streams.event(records, |_| true);
+        }
+        if records.iter().any(|record| self.streams.records[*record].is_corrected()) {
+            self.coverage.record("malformed record read by a corrected decoder");
+        }
+        self.streams.event(records, |record| !record.is_corrected())
     }
 
     /// Allows `max` and `min` to miss images of these records' items.
@@ -307,7 +322,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         if self.may_fail {
             self.allow_unseen_images([record]);
         }
-        let event = self.streams.event(&[record], false);
+        let event = self.streams.event(&[record], |_| false);
         self.spawn(TaskKind::Reconcile, vec![record], |process, deadline| {
             Box::pin(async move {
                 let ledger = process.ledger();
@@ -347,6 +362,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
         self.note(&[3, id], || format!("task {id}"));
         self.tables.set_author(generation);
+        self.watcher.has_left_rollup = false;
         let task = &mut self.tasks[index];
         task.polls_after_deadline += u32::from(now >= task.deadline);
         if task.polls_after_deadline > POLLS_AFTER_DEADLINE {
@@ -365,6 +381,8 @@ impl<S: Store + 'static> SimulationRun<S> {
                 self.allow_unseen_images(task.records.clone());
             }
             self.complete(task, result);
+        } else {
+            self.crash_after_leaving(index);
         }
     }
 

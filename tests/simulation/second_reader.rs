@@ -294,7 +294,7 @@ impl SecondReader {
     }
 
     fn invoke(&mut self, shard: Option<usize>, records: Vec<usize>, streams: &StreamSet, may_fail: bool) {
-        let (event, process) = (streams.event(&records, false), Arc::clone(&self.process));
+        let (event, process) = (streams.event(&records, |_| false), Arc::clone(&self.process));
         let deadline = self.time.now().plus(TIMEOUT);
         let future = Box::pin(async move { process.handle(event.as_bytes(), deadline).await });
         self.tasks.push(RelayTask { id: self.next_task, shard, records, deadline, may_fail, future });

@@ -8,9 +8,6 @@ use super::state_keys::{StateKey, entry_key, marker_key};
 use super::store::{STATE, Store, key, text};
 use super::stream::StreamRecord;
 
-/// A revision that no rollup of a run reaches: that of a copy of another rollup.
-pub(crate) const RESTORED_REVISION: i64 = 1_000_000;
-
 /// The faults of a write of the product to an item of the application.
 pub(crate) fn mirror_faults(change: &ItemChange) -> Vec<String> {
     let Some(new) = &change.new else { return vec!["a mirror deleted its item".to_owned()] };
@@ -19,10 +16,13 @@ pub(crate) fn mirror_faults(change: &ItemChange) -> Vec<String> {
     let (before, after) = (revisions(old), revisions(new));
     let lost = before.iter().find(|(copy, ..)| !after.iter().any(|(name, ..)| name == copy));
     let lost = lost.map(|(copy, ..)| format!("{}: a mirror removed {copy}", name()));
+    // The copies of one rollup are written together: a higher revision next to a lower one is that of a restored item.
+    let lowest = |of: &String| {
+        before.iter().filter(|(_, origin, _)| origin == of).map(|(.., revision)| revision).min()
+    };
     let older = after.iter().filter(|(copy, origin, revision)| {
-        let replaced = before.iter().find(|(name, of, _)| name == copy && of == origin);
-        replaced
-            .is_some_and(|(.., replaced)| replaced > revision && *replaced < Decimal::from(RESTORED_REVISION))
+        let is_replaced = before.iter().any(|(name, of, _)| name == copy && of == origin);
+        is_replaced && lowest(origin).is_some_and(|replaced| replaced > revision)
     });
     let older = older.map(|(copy, ..)| format!("{}: an older copy replaced {copy}", name()));
     lost.into_iter().chain(older).collect()

@@ -11,6 +11,7 @@ use afterwrite_memory::ItemChange;
 use afterwrite_tests::random::SeededRandom;
 
 use super::options::RunOptions;
+use super::oracle::item_kind;
 use super::store::{EVENTS, MAIN, METERS, key_text};
 
 /// One change in a stream.
@@ -37,6 +38,14 @@ impl StreamRecord {
     /// The position, as in the ledger entries and markers.
     pub(crate) fn position(&self) -> String {
         format!("{}#{:0>40}", self.label, self.sequence_number)
+    }
+
+    /// Whether the record is malformed, and a corrected decoder reads it: the expiry of an item that remains counted. Such an
+    /// expiry changes no mirrored value. (If a process counts another malformed record and crashes, an earlier decoder acknowledges
+    /// it without refreshing the mirrors that it cannot name.)
+    pub(crate) fn is_corrected(&self) -> bool {
+        let kind = item_kind(self.table, &self.partition, self.sort.as_deref());
+        self.malformed.is_some() && self.is_expiry && kind.is_kept()
     }
 }
 
@@ -91,6 +100,8 @@ pub(crate) struct StreamSet {
     streams: [TableStream; TABLES.len()],
     /// Malformed records, per thousand.
     malformed: u64,
+    /// Malformed expiries, per thousand.
+    malformed_expiries: u64,
     /// The shards of a new stream.
     new_shards: u64,
 }
@@ -104,6 +115,7 @@ impl StreamSet {
             shards,
             streams,
             malformed: options.malformed,
+            malformed_expiries: options.malformed_expiries,
             new_shards: options.shards,
         }
     }
@@ -143,7 +155,8 @@ impl StreamSet {
             let stream = &mut self.streams[table_index(table)];
             stream.next += 1 + u128::from(random.below(3));
             let mut record = record(table, stream, change);
-            if random.chance(self.malformed) {
+            let malformed = if record.is_expiry { self.malformed_expiries } else { self.malformed };
+            if random.chance(malformed) {
                 let field =
                     random.pick(&["\"eventName\":\"", "\"SequenceNumber\":\""]).copied().unwrap_or("");
                 record.malformed = Some(record.json.replace(field, &format!("{field}X")));
@@ -162,11 +175,11 @@ impl StreamSet {
         self.shards.iter().all(|shard| shard.checkpoint == shard.records.len())
     }
 
-    /// The event with these records; malformed records are valid if `with_malformed` is false.
-    pub(crate) fn event(&self, records: &[usize], with_malformed: bool) -> String {
+    /// The event with these records. Of the malformed ones, those are valid that `is_malformed` does not select.
+    pub(crate) fn event(&self, records: &[usize], is_malformed: impl Fn(&StreamRecord) -> bool) -> String {
         let json = |record: &usize| {
             let record = &self.records[*record];
-            record.malformed.as_ref().filter(|_| with_malformed).unwrap_or(&record.json).as_str()
+            record.malformed.as_ref().filter(|_| is_malformed(record)).unwrap_or(&record.json).as_str()
         };
         format!("{{\"Records\":[{}]}}", records.iter().map(json).collect::<Vec<_>>().join(","))
     }

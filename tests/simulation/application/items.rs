@@ -46,6 +46,10 @@ impl SimulatedApplication {
 
     pub(super) fn visit(&mut self) -> Item {
         let (shop, visit) = (self.random.below(SHOPS), self.random.below(3));
+        self.visit_of(shop, visit)
+    }
+
+    pub(super) fn visit_of(&mut self, shop: u64, visit: u64) -> Item {
         let kind = self.random.pick(&["walk", "web"]).copied().unwrap_or("");
         let mut attributes = vec![
             ("PK", text(format!("SHOP#{shop}"))),

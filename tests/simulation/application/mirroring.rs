@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Decimal, Item};
 
-use super::super::single_changes::RESTORED_REVISION;
 use super::super::store::{MAIN, Store, key};
 use super::items::{key_of, text};
 use super::{OWNERS, PROJECTS, SHOPS, SimulatedApplication};
+
+/// A revision that no rollup of a run reaches.
+const RESTORED_REVISION: i64 = 1_000_000;
 
 impl SimulatedApplication {
     /// Writes to a mirroring item.
@@ -97,14 +99,18 @@ impl SimulatedApplication {
         fresh.insert("stats".into(), AttributeValue::M(stats));
     }
 
-    /// Gives a copy a revision that its rollup never reaches, or one that is not a number, as an item of a restored table has.
+    /// Gives a copy a revision that its rollup reaches soon or never, or one that is not a number, as an item of a restored table
+    /// has.
     fn restore_revision(&mut self, fresh: &mut Item, name: &str) {
         let revision = format!("{name}_rev");
-        if fresh.contains_key(&*revision) && self.random.chance(200) {
-            let number = || Decimal::from(RESTORED_REVISION).into();
-            let restored = if self.random.chance(800) { number() } else { AttributeValue::Null };
-            fresh.insert(revision.into(), restored);
-        }
+        let Some(kept) = fresh.get(&*revision).filter(|_| self.random.chance(200)) else { return };
+        let next = kept.as_number().and_then(Decimal::to_i64).unwrap_or(0) + 1;
+        let restored = match self.random.below(10) {
+            0..4 => Decimal::from(RESTORED_REVISION).into(),
+            4..8 => Decimal::from(next + i64::try_from(self.random.below(3)).unwrap()).into(),
+            _ => AttributeValue::Null,
+        };
+        fresh.insert(revision.into(), restored);
     }
 
     /// Copies an item with all its attributes, those that we wrote included, to the key of another.

@@ -17,8 +17,12 @@ use super::store::{EVENTS, MAIN, METERS, Store, key, key_of_item};
 const PROJECTS: u64 = 3;
 const OWNERS: [&str; 3] = ["ann", "ben", "cleo"];
 const SHOPS: u64 = 2;
+/// A shop that is only visited by [`SimulatedApplication::vanish`].
+const QUIET_SHOP: u64 = SHOPS;
 const CITIES: [&str; 3] = ["Bern", "Chur", "Genf"];
 const SENSORS: u64 = 2;
+/// Places up to this one are used apart from meetings of sensors.
+const MEETING_PLACES: u64 = 20_000;
 
 /// An application with random actions.
 #[derive(Debug)]
@@ -38,6 +42,10 @@ pub(crate) struct SimulatedApplication {
     breaks_mirrors: bool,
     /// Whether it writes keys that must be hashed.
     odd_keys: bool,
+    /// Whether it deletes items that cannot be counted.
+    vanishes: bool,
+    /// How often all sensors have been moved to one place.
+    meetings: u64,
     /// A session whose key is like that of a marker in use.
     pub(crate) marker_like: Option<String>,
 }
@@ -52,6 +60,8 @@ impl SimulatedApplication {
             clones: options.clones,
             breaks_mirrors: options.breaks_mirrors,
             odd_keys: options.odd_keys,
+            vanishes: options.vanishes,
+            meetings: 0,
             marker_like: None,
             random,
         }
@@ -67,6 +77,9 @@ impl SimulatedApplication {
         for shop in 0..SHOPS {
             let item = self.shop(shop);
             self.put_looked_up(store, item);
+        }
+        if self.vanishes {
+            store.put(MAIN, self.shop(QUIET_SHOP));
         }
     }
 
@@ -123,12 +136,44 @@ impl SimulatedApplication {
                 let item = self.odd_session(now);
                 format!("odd-key {}", self.change(store, MAIN, item))
             }
+            112..130 if self.vanishes => self.vanish(store),
+            130..136 => self.meet(store),
             _ => {
                 let (project, task) = (self.random.below(PROJECTS), self.random.below(3));
                 let item = self.task(project, task, now);
                 self.change(store, MAIN, item)
             }
         }
+    }
+
+    /// Writes the only visit of a shop, then writes it so that it cannot be counted, then deletes it: the record of the deletion does
+    /// not name the rollup that the visit leaves. Often nothing changes that rollup again.
+    fn vanish<S: Store>(&mut self, store: &S) -> String {
+        let mut visit = self.visit_of(QUIET_SHOP, 0);
+        let key = key_of_item(MAIN, &visit);
+        match store.get(&key) {
+            Some(stored) if is_poison(MAIN, &stored) => {
+                store.delete(&key);
+                self.vanishes = self.random.chance(400);
+            }
+            stored => {
+                let score = if stored.is_some() { text("many") } else { self.integer(9) };
+                visit.insert("score".into(), score);
+                store.put(MAIN, visit);
+            }
+        }
+        "vanish".to_owned()
+    }
+
+    /// Moves all sensors at once to a place that has no rollup yet.
+    fn meet<S: Store>(&mut self, store: &S) -> String {
+        self.meetings += 1;
+        let place = MEETING_PLACES + self.meetings;
+        for sensor in 0..SENSORS {
+            let reading = self.reading_at(sensor, place);
+            store.put(MAIN, reading);
+        }
+        format!("meet at {place}")
     }
 
     /// Corrects the items with a wrong type, and those that cannot take a mirror.

@@ -59,20 +59,40 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         if !is_foreign || !placed.guards_hold(&item) {
             return Ok(());
         }
-        let rollup = self.requests.read_one(&placed.rollup).await?;
-        let current = placed.read_again(self.mirror_values(placed.mirror, rollup.as_ref()), rollup.as_ref());
-        if !together.iter().any(|copy| is_ahead(copy, &current.revision, &item)) {
+        let current = self.read_again(placed).await?;
+        let foreign: Vec<_> =
+            together.iter().copied().filter(|copy| is_ahead(copy, &current.revision, &item)).collect();
+        if foreign.is_empty() {
             return Ok(());
         }
+        self.disown(&current, &foreign, &item).await?;
+        // The rollup may have reached the foreign revision meanwhile, and another writer may have found the copies right at that
+        // revision. So the rollup is read after they were disowned.
+        let current = self.read_again(placed).await?;
         let paths: Vec<_> = together.iter().map(|copy| &copy.attribute.path).collect();
         let all: Vec<_> =
             self.copies(&current).filter(|copy| paths.contains(&&copy.attribute.path)).collect();
-        match self.set_unless(foreign_copies_write(&current, &all, &item), placed, map).await? {
-            None => Ok(()),
-            Some(_) => {
+        self.set_unless(copies_write(&current, &all), placed, map).await.map(drop)
+    }
+
+    /// The same copies with the values and the revision of the rollup as it is now.
+    async fn read_again<'m>(&self, placed: &PlacedCopies<'m>) -> Result<PlacedCopies<'m>> {
+        let rollup = self.requests.read_one(&placed.rollup).await?;
+        Ok(placed.read_again(self.mirror_values(placed.mirror, rollup.as_ref()), rollup.as_ref()))
+    }
+
+    /// Makes copies those of no rollup, if they still have the revisions that this state of the item has. Every writer replaces
+    /// such copies.
+    async fn disown(&self, placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>], item: &Item) -> Result<()> {
+        let write = disowning_write(placed, copies, item);
+        match self.requests.write(&write).await {
+            Ok(()) => Ok(()),
+            Err(WriteError::Refused(WriteRefusal::Condition(None))) => Ok(()),
+            Err(WriteError::Refused(WriteRefusal::Condition(Some(_)))) => {
                 let message = "the item keeps changing while its mirrors are set";
                 Err(Error::new(ErrorKind::Conflict, message).with("table", placed.key.table.as_ref()))
             }
+            Err(error) => Err(self.requests.write_error(&write, error)),
         }
     }
 
@@ -179,13 +199,14 @@ fn copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>]) -> Write {
     Write { key: placed.key.clone(), condition, action: set_copies(placed, copies) }
 }
 
-/// Sets the copies if the item's copies still have the revisions that this state of it has.
-fn foreign_copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>], item: &Item) -> Write {
+/// Removes the name of the copies' rollup if the copies still have the revisions that this state of the item has.
+fn disowning_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>], item: &Item) -> Write {
     let revisions = copies.iter().map(|copy| &copy.attribute.revision_path);
     let unchanged = revisions.map(|path| WriteCondition::unchanged(path, item));
     let condition =
         placed.with_guards(std::iter::once(WriteCondition::ItemExists).chain(unchanged).collect());
-    Write { key: placed.key.clone(), condition, action: set_copies(placed, copies) }
+    let origins = copies.iter().map(|copy| AttributeChange::Remove(copy.attribute.of_path.clone()));
+    Write { key: placed.key.clone(), condition, action: WriteAction::Update(origins.collect()) }
 }
 
 fn set_copies(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>]) -> WriteAction {

@@ -137,12 +137,15 @@ impl MemoryTables {
     /// # Errors
     /// `Configuration` for a missing table.
     pub fn sweep(&self, table: &str, attribute: &str) -> Result<usize, Error> {
-        let now = self.time().epoch_seconds();
-        let mut expired = self.scan(table);
-        expired.retain(|item| {
-            let expires = item.get(attribute).and_then(AttributeValue::as_number);
-            expires.is_some_and(|expires| *expires < now.into())
-        });
+        let expired: Vec<Item> = {
+            let state = self.lock();
+            let now = state.now.epoch_seconds();
+            let is_expired = |item: &&Item| {
+                let expires = item.get(attribute).and_then(AttributeValue::as_number);
+                expires.is_some_and(|expires| *expires < now.into())
+            };
+            state.table(table)?.items().filter(is_expired).cloned().collect()
+        };
         for item in &expired {
             let key = self.key_of(table, item)?;
             let mut state = self.lock();
