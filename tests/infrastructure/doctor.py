@@ -1,28 +1,58 @@
-"""`afterwrite doctor` looks at a deployment that Terraform applied: what is right is healthy, and what is broken afterwards is found."""
+"""`afterwrite doctor` looks at a deployment that Terraform applied: what is right is healthy, what may not be read is not checked, and what
+is broken afterwards is found."""
 
 import json
 import os
 import subprocess
 from pathlib import Path
 
-# Nothing runs in moto: no heartbeat was written, nothing archived.
-NOTHING_RAN = {"heartbeat", "archive"}
+from refusing_proxy import DECRYPT, RefusingProxy
+
+# Nothing runs in moto: no heartbeat was written, and no dataset.
+NOTHING_RAN = {"heartbeat"}
+NOTHING_EXPORTED = {"dataset freshness"}
+
+# What is not checked if an action is refused; everything else is as before.
+NOT_CHECKED = {
+    "dynamodb:DescribeTable": {"source table", "state table", "readers"},
+    "dynamodb:DescribeTimeToLive": {"time to live"},
+    "dynamodb:DescribeContinuousBackups": {"recovery"},
+    "dynamodb:GetItem": {"permission"},
+    "dynamodb:BatchGetItem": {"permission", "heartbeat"},
+    "dynamodb:Query": {"permission"},
+    "dynamodb:TransactWriteItems": {"permission"},
+    "lambda:ListEventSourceMappings": {"readers", "queue consumer"},
+    "lambda:GetFunctionConfiguration": {"filters", "function", "projections", "queue consumer"},
+    "s3:ListBucket": {"archive", "drift"},
+    "s3:GetObject": {"permission", "drift"},
+    "s3:GetBucketNotification": {"notification", "queue"},
+    "sqs:GetQueueUrl": {"queue"},
+    "sqs:GetQueueAttributes": {"queue"},
+}
+# Of a deployment with a key of its own.
+NOT_CHECKED_WITH_KEY = {
+    "lambda:GetEventSourceMapping": {"filters"},
+    # The dead-letter queue of the queue of stale paths, whose own URL a function has.
+    "sqs:GetQueueUrl": {"queue", "dead letters"},
+    DECRYPT: {"filters", "function", "projections", "queue consumer"},
+}
 
 
 class Doctor:
-    def __init__(self, moto, outputs):
+    def __init__(self, example, moto, outputs):
         binaries = os.environ.get("AFTERWRITE_TEST_BIN_DIR")
         assert binaries, "AFTERWRITE_TEST_BIN_DIR is not set: run tests/run"
         self.program = Path(binaries) / "afterwrite"
+        self.has_key = example == "existing-table"
         self.moto = moto
         self.outputs = outputs
 
     def findings(self):
-        """The check and the subject of everything to change."""
+        """The checks and the subjects by verdict."""
         renames = ",".join(f"{model}={name}" for model, name in self.outputs["table_names"].items())
         environment = {
             "PATH": os.environ["PATH"],
-            "AWS_ENDPOINT_URL": self.moto.endpoint,
+            "AWS_ENDPOINT_URL": self.proxy.endpoint,
             "AWS_REGION": "eu-west-1",
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
@@ -32,24 +62,78 @@ class Doctor:
             "AFTERWRITE_BUCKET": self.outputs["bucket_name"],
         }
         done = subprocess.run([self.program, "doctor", "--json"], env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 1, f"doctor: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode in (0, 1), f"doctor: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
         found = json.loads(done.stdout)
-        self.healthy = {finding["check"] for finding in found if finding["verdict"] == "healthy"}
         assert all("advice" in finding for finding in found if finding["verdict"] != "healthy"), found
-        return {(finding["check"], finding["subject"]) for finding in found if finding["verdict"] == "change"}
+        verdicts = {"healthy": set(), "change": set(), "not_checked": set()}
+        for finding in found:
+            verdicts[finding["verdict"]].add((finding["check"], finding["subject"]))
+        assert done.returncode == (1 if verdicts["change"] else 0), done.returncode
+        return verdicts
+
+    def checks(self, verdict):
+        return {check for check, _ in self.findings()[verdict]}
 
     def check(self):
-        found = self.findings()
-        assert {check for check, _ in found} == NOTHING_RAN, sorted(found)
+        with RefusingProxy(self.moto.endpoint) as self.proxy:
+            self.check_unused()
+            self.use()
+            self.check_healthy()
+            self.check_refusals()
+            self.break_parts()
+            broken = self.checks("change") - NOTHING_RAN
+            expected = {"archive prefix", "bisect", "bounded retries", "drift", "filters", "notification", "queue visibility", "time to live"}
+            expected |= {"queue consumer"} if self.has_key else set()
+            assert broken == expected, sorted(broken ^ expected)
+
+    def check_unused(self):
+        verdicts = self.findings()
+        changed = {check for check, _ in verdicts["change"]}
+        assert changed == NOTHING_RAN | {"archive"}, sorted(changed)
+        unchecked = {check for check, _ in verdicts["not_checked"]}
+        assert unchecked == NOTHING_EXPORTED | {"drift"}, sorted(unchecked)
+
+    def use(self):
+        """What a used deployment has in its bucket."""
+        self.put("archive/dt=2026-02-06/hh=10/lines.gz", b"")
+        self.put_report("2026-02-05T03:00:00.000Z", 5)
+        self.put_report("2026-02-06T03:00:00.000Z", 0)
+
+    def put(self, key, body):
+        self.moto.client("s3").put_object(Bucket=self.outputs["bucket_name"], Key=key, Body=body)
+
+    def put_report(self, time, drifted):
+        numbers = {"sample": 0.01, "checked_targets": 1000, "drifted_targets": drifted, "undecided_targets": 1, "findings": None}
+        self.put(f"reports/verify/{time}.json", json.dumps(numbers).encode())
+
+    def check_healthy(self):
+        verdicts = self.findings()
+        self.changed = verdicts["change"]
+        assert {check for check, _ in self.changed} == NOTHING_RAN, sorted(self.changed)
+        assert {check for check, _ in verdicts["not_checked"]} == NOTHING_EXPORTED, sorted(verdicts["not_checked"])
         expected = {"key", "stream view type", "lookup index", "time to live", "recovery", "parked index", "readers", "projections"}
         expected |= {"filters", "bounded retries", "on-failure destination", "notification", "queue visibility", "dead-letter queue"}
-        assert expected <= self.healthy, sorted(expected - self.healthy)
-        self.break_parts()
-        broken = {check for check, _ in self.findings()} - NOTHING_RAN
-        assert broken == {"bisect", "bounded retries", "filters", "notification", "queue visibility", "time to live"}, sorted(broken)
+        expected |= {"permission", "archive", "archive prefix", "drift", "verification", "queue consumer", "dead letters"}
+        healthy = {check for check, _ in verdicts["healthy"]}
+        assert expected <= healthy, sorted(expected - healthy)
+        queues = {subject.rsplit("-", 1)[1] for check, subject in verdicts["healthy"] if check == "queue consumer"}
+        assert queues == ({"export", "cdn"} if self.has_key else {"export"}), queues
+
+    def check_refusals(self):
+        """Each kind of request is refused once. What needs it is not checked, and nothing is reported as wrong because of it."""
+        refusals = {**NOT_CHECKED, **(NOT_CHECKED_WITH_KEY if self.has_key else {})}
+        assert self.proxy.seen == refusals.keys() - {DECRYPT}, sorted(self.proxy.seen ^ (refusals.keys() - {DECRYPT}))
+        for action, expected in refusals.items():
+            self.proxy.refused = action
+            verdicts = self.findings()
+            unchecked = {check for check, _ in verdicts["not_checked"]}
+            assert unchecked == expected | NOTHING_EXPORTED, f"{action} is refused, not checked: {sorted(unchecked)}"
+            wrong = verdicts["change"] - self.changed
+            assert not wrong, f"{action} is refused, and {sorted(wrong)} would be changed"
+        self.proxy.refused = None
 
     def break_parts(self):
-        """Changes that an operator could make by hand."""
+        """Changes that an operator could make by hand, and what a deployment can suffer."""
         functions = self.moto.client("lambda")
         stream = self.outputs["stream_arns"]["ExamBuddyTable"]
         mapping = functions.list_event_source_mappings(EventSourceArn=stream)["EventSourceMappings"][0]
@@ -63,6 +147,10 @@ class Doctor:
         queue = self.outputs["queue_urls"]["export"]
         sqs, bucket = self.moto.client("sqs"), self.outputs["bucket_name"]
         sqs.set_queue_attributes(QueueUrl=queue, Attributes={"VisibilityTimeout": "30"})
+        if self.has_key:
+            mappings = functions.list_event_source_mappings()["EventSourceMappings"]
+            draining = next(mapping for mapping in mappings if mapping["EventSourceArn"].endswith("-cdn"))
+            functions.delete_event_source_mapping(UUID=draining["UUID"])
         arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
         # Without a prefix: files of datasets would be exported, too.
         everything = {"QueueConfigurations": [{"QueueArn": arn, "Events": ["s3:ObjectCreated:*"]}]}
@@ -70,3 +158,6 @@ class Doctor:
         self.moto.client("dynamodb").update_time_to_live(
             TableName=self.outputs["state_table_name"], TimeToLiveSpecification={"Enabled": False, "AttributeName": "expires_at"}
         )
+        # The prefix of a delivery stream without one of its own.
+        self.put("archive/2026/02/06/10/lines.gz", b"")
+        self.put_report("2026-02-07T03:00:00.000Z", 3)

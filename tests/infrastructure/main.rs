@@ -14,6 +14,7 @@ mod alarm_rules;
 mod alarms;
 mod applied;
 mod cloud;
+mod cost;
 mod delivery;
 mod exam;
 mod faults;
@@ -109,6 +110,7 @@ async fn use_and_judge(example: &str, state: &AppliedState, cache: Option<&Redis
     let faults = Box::pin(faults::provoke(&mut used)).await;
     used.redrive().await;
     let mut problems = alarms::problems(state, &healthy, &faults);
+    problems.extend(cost::problems(state, &healthy, &faults));
     problems.extend(permissions::problems(example, state, &used.cloud.recorder.calls()));
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

@@ -10,7 +10,8 @@ use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_demo::workload::Workload;
 use afterwrite_demo::{records, workloads};
 use afterwrite_operations::cost::{
-    CostEstimate, CostSettings, CostTrial, DeliverySettings, EntityRate, PriceList, entity_counts, estimate,
+    CostEstimate, CostSettings, CostTrial, DeliverySettings, DeployedModule, DeploymentPart, EntityRate,
+    PriceList, StreamReaders, entity_counts, estimate,
 };
 use afterwrite_operations::input::{RecordInput, TimeRange};
 use clap::Args;
@@ -66,6 +67,12 @@ pub struct CostArguments {
     /// Stale paths are invalidated in CloudFront.
     #[arg(long)]
     cloudfront: bool,
+    /// Stale keys are removed from a Redis, whose address is a secret. The Redis itself is not priced.
+    #[arg(long)]
+    cache: bool,
+    /// One function hosts everything, as for a global table.
+    #[arg(long)]
+    single_reader: bool,
     /// Print the estimate as one JSON object.
     #[arg(long)]
     json: bool,
@@ -131,7 +138,7 @@ impl CostArguments {
             delivery: self.delivery(),
         };
         let totals = Box::pin(trial.run()).await?;
-        let estimate = estimate(&totals, self.settings(), &PriceList::built_in()?);
+        let estimate = estimate(&totals, &self.settings(&model), &PriceList::built_in()?);
         print(&if self.json { json(&estimate)? } else { estimate_text(&model.name, &estimate) })?;
         Ok(true)
     }
@@ -144,10 +151,16 @@ impl CostArguments {
         }
     }
 
-    fn settings(&self) -> CostSettings {
+    fn settings(&self, model: &Model) -> CostSettings {
+        let parts = [
+            (DeploymentPart::Archive, !self.without_archive),
+            (DeploymentPart::Cache, self.cache),
+            (DeploymentPart::Distribution, self.cloudfront),
+        ];
+        let parts = parts.into_iter().filter(|(_, is_deployed)| *is_deployed).map(|(part, _)| part);
+        let readers = if self.single_reader { StreamReaders::Single } else { StreamReaders::Separate };
         CostSettings {
-            has_archive: !self.without_archive,
-            has_distribution: self.cloudfront,
+            module: DeployedModule::new(model, parts, readers),
             queries_a_day: f64::from(self.queries),
             month: f64::from(self.month),
         }

@@ -5,18 +5,21 @@ use afterwrite_operations::doctor::Looked;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 /// The codes of parts that do not exist.
-const MISSING: [&str; 6] = [
+const MISSING: [&str; 7] = [
     "ResourceNotFoundException",
     "NoSuchBucket",
+    "NoSuchKey",
     "NotFound",
     "QueueDoesNotExist",
     "AWS.SimpleQueueService.NonExistentQueue",
     "ResourceNotFound",
 ];
 /// The codes of requests that are not allowed, or that an emulator does not know.
-const NOT_ALLOWED: [&str; 7] = [
+const NOT_ALLOWED: [&str; 9] = [
     "AccessDenied",
     "AccessDeniedException",
+    "KMSAccessDeniedException",
+    "KmsAccessDenied",
     "Forbidden",
     "UnauthorizedOperation",
     "AuthorizationError",

@@ -4,28 +4,38 @@
 //! tables, mappings, functions, bucket, queue ─▶ look: requests that only read ─▶ facts ─▶ judge ─▶ a table of findings
 //! ```
 
+mod bucket;
 mod delivery;
 mod look;
-mod storage;
+mod queues;
+mod tables;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client, sdk_config};
+use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_operations::doctor::{DeploymentFacts, HealthFinding, HealthVerdict, Looked, judge};
+use afterwrite_operations::doctor::{
+    DeploymentFacts, DriftFacts, HealthFinding, HealthVerdict, Looked, judge,
+};
 use clap::Args;
 use comfy_table::ContentArrangement;
 
+use self::bucket::BucketLook;
 use self::delivery::DeliveryLook;
-use self::storage::StorageLook;
+use self::tables::TableLook;
 use crate::deployment::DeploymentArguments;
 use crate::print::{json, new_table, print};
+
+/// The variable with the queue of stale paths.
+const PATH_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
 
 /// The arguments of `afterwrite doctor`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite doctor\n  afterwrite doctor --bucket my-bucket --report drift.jsonl\n  afterwrite doctor --json | jq '.[] | select(.verdict == \"change\")'\n\nOnly reads: tables, event source mappings, functions, the bucket and its queue. A part that you may not read is reported as not checked, which is not a problem.\n\nExit codes: 0 healthy, 1 something is to be changed, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite doctor\n  afterwrite doctor --bucket my-bucket\n  afterwrite doctor --report drift.jsonl\n  afterwrite doctor --json | jq '.[] | select(.verdict == \"change\")'\n\nOnly reads: tables, event source mappings, functions, the bucket, the queues, and the newest report of the verifier. A part that you may not read is reported as not checked, which is not a problem.\n\nExit codes: 0 healthy, 1 something is to be changed, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct DoctorArguments {
     #[command(flatten)]
@@ -33,7 +43,7 @@ pub struct DoctorArguments {
     /// The bucket of archive and datasets; default: AFTERWRITE_BUCKET.
     #[arg(long, value_name = "NAME")]
     bucket: Option<String>,
-    /// A report of `afterwrite verify --report FILE`, whose differences are counted.
+    /// A report of `afterwrite verify --report FILE`, whose differences are counted. Default: the newest report of the verifier in the bucket.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Print the findings as a JSON list.
@@ -56,41 +66,77 @@ impl DoctorArguments {
     }
 
     async fn look(&self, config: &FunctionConfig, state_table: Arc<str>) -> Result<DeploymentFacts> {
-        let drift = self.report.as_ref().map(differences).transpose()?;
+        let not_named = "--report, or the bucket of the verifier's reports with --bucket";
+        let drift = match &self.report {
+            Some(report) => DriftFacts::File(differences(report)?),
+            None => DriftFacts::Bucket(Looked::NotNamed(not_named)),
+        };
         let sdk = sdk_config().await?;
-        let storage = StorageLook::new(&sdk, s3_client().await?);
-        let delivery = DeliveryLook::new(&sdk);
+        let (tables, delivery) = (TableLook::new(&sdk), DeliveryLook::new(&sdk));
         let mut facts = DeploymentFacts {
             tables: Vec::new(),
-            state_table: (state_table.to_string(), Box::pin(storage.table(&state_table)).await?),
+            state_table: (state_table.to_string(), Box::pin(tables.table(&state_table)).await?),
             mappings: Vec::new(),
-            functions: std::collections::BTreeMap::new(),
+            functions: BTreeMap::new(),
             bucket: Looked::NotNamed("AFTERWRITE_BUCKET or --bucket"),
             queue: Looked::NotNamed("AFTERWRITE_BUCKET or --bucket"),
-            dry_calls: Box::pin(storage.dry_calls(&state_table)).await?,
-            freshness: Box::pin(storage.heartbeats(&config.model, &config.table_names)).await,
+            path_queues: BTreeMap::new(),
+            dry_calls: Box::pin(tables.dry_calls(&state_table)).await?,
+            freshness: Box::pin(tables.heartbeats(&config.model, &config.table_names)).await,
             drift,
         };
+        facts.dry_calls.extend(Box::pin(tables.source_dry_calls(&config.model, &config.table_names)).await);
         for name in &config.table_names {
-            let (table, stream) = Box::pin(storage.streamed_table(name)).await?;
-            facts.mappings.push(Box::pin(delivery.mappings(stream.as_deref())).await?);
+            let (table, stream) = Box::pin(tables.streamed_table(name)).await?;
+            facts.mappings.push(match table {
+                // The stream of a table that may not be described is unknown.
+                Looked::NotAllowed(permission) => Looked::NotAllowed(permission),
+                Looked::Found(_) | Looked::Missing | Looked::NotNamed(_) => {
+                    Box::pin(delivery.mappings(stream.as_deref())).await?
+                }
+            });
             facts.tables.push((name.to_string(), table));
         }
-        let mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
-        let names: Vec<String> = mappings.map(|mapping| mapping.function.clone()).collect();
-        for name in names {
-            let function = Box::pin(delivery.function(&name)).await?;
-            facts.functions.insert(name, function);
-        }
-        if let Some(bucket) = self.bucket.clone().or_else(|| EnvironmentSettings::from_env().bucket) {
-            facts.bucket = Box::pin(storage.bucket(&bucket)).await?;
-            facts.queue = Box::pin(delivery.queue(facts.bucket.found())).await?;
-            if facts.bucket.found().is_some() {
-                facts.freshness.datasets = Box::pin(storage.dataset_ages(&config.model, &bucket)).await;
-            }
+        Box::pin(look_at_functions(&delivery, &mut facts)).await?;
+        if let Some(name) = self.bucket.clone().or_else(|| EnvironmentSettings::from_env().bucket) {
+            let bucket = BucketLook::new(s3_client().await?, name);
+            Box::pin(look_at_bucket(&bucket, &delivery, &config.model, &mut facts)).await?;
         }
         Ok(facts)
     }
+}
+
+/// Looks at the functions that read the streams, and at the queues that they name.
+async fn look_at_functions(delivery: &DeliveryLook, facts: &mut DeploymentFacts) -> Result<()> {
+    let mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
+    let names: BTreeSet<String> = mappings.map(|mapping| mapping.function.clone()).collect();
+    for name in names {
+        let function = Box::pin(delivery.function(&name)).await?;
+        if let Some(url) = function.found().and_then(|function| function.environment.get(PATH_QUEUE)) {
+            facts.path_queues.insert(url.clone(), Box::pin(delivery.queue_at(url)).await?);
+        }
+        facts.functions.insert(name, function);
+    }
+    Ok(())
+}
+
+async fn look_at_bucket(
+    bucket: &BucketLook,
+    delivery: &DeliveryLook,
+    model: &Model,
+    facts: &mut DeploymentFacts,
+) -> Result<()> {
+    facts.bucket = Box::pin(bucket.facts()).await?;
+    facts.queue = Box::pin(delivery.export_queue(facts.bucket.found())).await?;
+    let Some(found) = facts.bucket.found() else { return Ok(()) };
+    if found.archive.is_some() {
+        facts.dry_calls.extend(Box::pin(bucket.dry_calls()).await?);
+    }
+    facts.freshness.datasets = Box::pin(bucket.dataset_ages(model)).await;
+    if let DriftFacts::Bucket(report) = &mut facts.drift {
+        *report = Box::pin(bucket.drift()).await?;
+    }
+    Ok(())
 }
 
 /// The differences in a report of `verify`: its lines.

@@ -4,25 +4,15 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::deployed::{DeploymentPart, StreamReaders};
 use super::figures as f;
+use super::month::{CostSettings, MonthTotals, ratio};
 use super::prices::PriceList;
 use super::trial::TrialTotals;
+use crate::jobs::approximate;
 
 const MILLION: f64 = 1e6;
 const GIGABYTE: f64 = 1e9;
-
-/// The parts of a deployment that are priced.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CostSettings {
-    /// Whether there are archive and datasets.
-    pub has_archive: bool,
-    /// Whether there is a CloudFront distribution.
-    pub has_distribution: bool,
-    /// Queries a day.
-    pub queries_a_day: f64,
-    /// The month for which storage is priced: nothing is deleted before.
-    pub month: f64,
-}
 
 /// A part's cost in a month.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -62,17 +52,18 @@ pub struct CostEstimate {
 
 /// Prices a month in which everything goes on as in the trial.
 #[must_use]
-pub fn estimate(trial: &TrialTotals, settings: CostSettings, prices: &PriceList) -> CostEstimate {
+pub fn estimate(trial: &TrialTotals, settings: &CostSettings, prices: &PriceList) -> CostEstimate {
     let month = MonthTotals::new(trial, settings);
-    let mut parts = month.table_lines(prices);
-    parts.extend(month.function_lines(prices));
-    if settings.has_archive {
-        parts.extend(month.archive_lines(prices));
+    let module = &settings.module;
+    let mut parts = table_lines(&month, prices);
+    parts.extend(function_lines(&month, prices));
+    if module.has(DeploymentPart::Archive) {
+        parts.extend(archive_lines(&month, prices));
     }
-    if settings.has_distribution {
-        parts.extend(month.distribution_lines(prices));
+    if module.has(DeploymentPart::Distribution) {
+        parts.extend(distribution_lines(&month, prices));
     }
-    parts.extend(month.operation_lines(prices));
+    parts.extend(operation_lines(&month, prices));
     let dollars: f64 = parts.iter().map(|line| line.dollars).sum();
     CostEstimate {
         region: prices.region.clone(),
@@ -83,167 +74,159 @@ pub fn estimate(trial: &TrialTotals, settings: CostSettings, prices: &PriceList)
         parts,
         dollars,
         dollars_a_million_records: ratio(dollars * MILLION, month.records),
-        assumptions: month.assumptions(),
+        assumptions: assumptions(&month, prices),
     }
 }
 
-/// The trial's measures, as a month has them.
-struct MonthTotals {
-    trial: TrialTotals,
-    settings: CostSettings,
-    /// How often the trial's time fits into a month.
-    times: f64,
-    records: f64,
-    batches: f64,
-    objects: f64,
+fn table_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {
+    let stored = month.stored(month.trial.state_bytes) / GIGABYTE;
+    let writes = month.monthly(month.trial.write_units);
+    let reads = month.monthly(month.trial.read_units);
+    let mut lines = vec![
+        line("DynamoDB writes", "write units", writes, prices.million_write_units / MILLION),
+        line("DynamoDB reads", "read units", reads, prices.million_read_units / MILLION),
+        line("state table: storage", "GB", stored, prices.table_gigabyte_month),
+        line("state table: recovery", "GB", stored, prices.recovery_gigabyte_month),
+        line("DynamoDB stream, read by Lambda", "reads", month.batches * 2.0, 0.0),
+    ];
+    if month.settings.module.has(DeploymentPart::Rollups) {
+        let heartbeats = f::HEARTBEATS * approximate(month.settings.module.tables);
+        let verified = month.verified_units();
+        lines.push(line("heartbeat", "write units", heartbeats, prices.million_write_units / MILLION));
+        lines.push(line("verifier", "read units", verified, prices.million_read_units / MILLION));
+    }
+    lines
 }
 
-impl MonthTotals {
-    fn new(trial: &TrialTotals, settings: CostSettings) -> Self {
-        let times = ratio(f::MONTH_SECONDS, trial.seconds);
-        let bytes = approximate(trial.line_bytes) * times;
-        Self {
-            trial: trial.clone(),
-            settings,
-            times,
-            records: approximate(trial.records) * times,
-            batches: approximate(trial.batches) * times,
-            objects: (f::MONTH_SECONDS / f::BUFFER_SECONDS).max(bytes / f::BUFFER_BYTES),
-        }
-    }
+fn function_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {
+    let uses = month.function_uses();
+    let requests = uses.iter().map(|each| each.invocations).sum();
+    let seconds = uses.iter().map(|each| each.gigabyte_seconds).sum();
+    let traces: f64 = uses.iter().map(|each| traces(each.invocations)).sum();
+    let billed = (traces - prices.free_traces).max(0.0);
+    vec![
+        line("Lambda requests", "requests", requests, prices.million_function_requests / MILLION),
+        line("Lambda duration", "GB-s", seconds, prices.million_function_gigabyte_seconds / MILLION),
+        line("X-Ray", "traces", billed, prices.million_traces / MILLION),
+    ]
+}
 
-    fn monthly(&self, number: u64) -> f64 {
-        approximate(number) * self.times
-    }
+/// The traces of a function with this many invocations a month.
+fn traces(invocations: f64) -> f64 {
+    let first = invocations.min(f::TRACED_A_SECOND * f::MONTH_SECONDS);
+    first + (invocations - first) * f::TRACED_SHARE
+}
 
-    fn table_lines(&self, prices: &PriceList) -> Vec<CostLine> {
-        let stored = self.monthly(self.trial.state_bytes) * self.settings.month / GIGABYTE;
-        let writes = self.monthly(self.trial.write_units);
-        let reads = self.monthly(self.trial.read_units);
-        vec![
-            line("DynamoDB writes", "write units", writes, prices.million_write_units / MILLION),
-            line("DynamoDB reads", "read units", reads, prices.million_read_units / MILLION),
-            line("state table: storage", "GB", stored, prices.table_gigabyte_month),
-            line("state table: recovery", "GB", stored, prices.recovery_gigabyte_month),
-            line("DynamoDB stream, read by Lambda", "reads", self.batches * 2.0, 0.0),
-        ]
+fn archive_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {
+    let billed = month.monthly(month.trial.firehose_steps) * 5.0 * 1024.0 / GIGABYTE;
+    let archived = month.stored(month.trial.line_bytes) * f::GZIP_RATIO / GIGABYTE;
+    let put = prices.million_bucket_writes / MILLION;
+    let mut lines = vec![
+        line("Firehose", "GB", billed, prices.firehose_gigabyte),
+        line("S3: archive", "GB", archived, prices.bucket_gigabyte_month),
+    ];
+    if !month.settings.module.has_datasets() {
+        lines.push(line("S3 PUT and LIST", "requests", month.objects, put));
+        return lines;
     }
+    let current = month.stored(month.trial.new_rows) * f::CURRENT_ROW_BYTES;
+    let datasets = (month.stored(month.trial.rows) * f::LOG_ROW_BYTES + current) / GIGABYTE;
+    let scanned = (current * f::QUERIED_SHARE).max(f::LEAST_QUERY_BYTES);
+    let queried = scanned * month.settings.queries_a_day * f::MONTH_SECONDS / f::DAY_SECONDS;
+    let messages = queue_requests(month.objects);
+    let writes = month.objects * (1.0 + f::OBJECT_WRITES);
+    let get = prices.million_bucket_reads / MILLION;
+    lines.extend([
+        line("S3 PUT and LIST", "requests", writes, put),
+        line("S3 GET", "requests", month.objects * f::OBJECT_READS, get),
+        line("S3: datasets", "GB", datasets, prices.bucket_gigabyte_month),
+        line("SQS: exporter", "requests", messages, prices.million_queue_requests / MILLION),
+        line("Athena", "TB", queried / 1e12, prices.query_terabyte),
+    ]);
+    lines
+}
 
-    fn function_lines(&self, prices: &PriceList) -> Vec<CostLine> {
-        let counting = self.batches * f::BATCH_SECONDS + self.records * f::RECORD_SECONDS;
-        let mut requests = self.batches;
-        let mut seconds = counting * f::STREAM_FUNCTION_MEMORY;
-        if self.settings.has_archive {
-            let relaying = self.batches * f::RELAY_BATCH_SECONDS + self.records * f::RELAY_RECORD_SECONDS;
-            let rows = self.monthly(self.trial.rows);
-            let exporting = self.objects * f::EXPORT_OBJECT_SECONDS + rows * f::EXPORT_ROW_SECONDS;
-            let runs = f::MONTH_SECONDS / 3600.0;
-            let compacting = runs * f::COMPACT_RUN_SECONDS + rows * f::COMPACT_ROW_SECONDS;
-            requests += self.batches + self.objects + runs;
-            seconds += relaying * f::STREAM_FUNCTION_MEMORY
-                + exporting * f::EXPORTER_MEMORY
-                + compacting * f::COMPACTOR_MEMORY;
-        }
-        vec![
-            line("Lambda requests", "requests", requests, prices.million_function_requests / MILLION),
-            line("Lambda duration", "GB-s", seconds, prices.million_function_gigabyte_seconds / MILLION),
-        ]
-    }
+fn distribution_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {
+    let paths = month.monthly(month.trial.paths);
+    let billed = (paths - prices.free_invalidation_paths).max(0.0);
+    let messages = queue_requests(month.batches);
+    vec![
+        line("CloudFront invalidations", "paths", billed, prices.invalidation_path),
+        line("SQS: paths", "requests", messages, prices.million_queue_requests / MILLION),
+    ]
+}
 
-    fn archive_lines(&self, prices: &PriceList) -> Vec<CostLine> {
-        let billed = self.monthly(self.trial.firehose_steps) * 5.0 * 1024.0 / GIGABYTE;
-        let writes = self.objects * (1.0 + f::OBJECT_WRITES);
-        let months = self.settings.month;
-        let archived = self.monthly(self.trial.line_bytes) * f::GZIP_RATIO * months / GIGABYTE;
-        let rows = self.monthly(self.trial.rows) * f::LOG_ROW_BYTES;
-        let current = self.monthly(self.trial.new_rows) * f::CURRENT_ROW_BYTES;
-        let datasets = (rows + current) * months / GIGABYTE;
-        let scanned = (current * months * f::QUERIED_SHARE).max(f::LEAST_QUERY_BYTES);
-        let queried = scanned * self.settings.queries_a_day * f::MONTH_SECONDS / 86_400.0;
-        let polls = f::QUEUE_POLLS_A_SECOND * f::MONTH_SECONDS;
-        let messages = polls + self.objects * f::QUEUE_REQUESTS_A_MESSAGE;
-        let put = prices.million_bucket_writes / MILLION;
-        let get = prices.million_bucket_reads / MILLION;
-        vec![
-            line("Firehose", "GB", billed, prices.firehose_gigabyte),
-            line("S3 PUT and LIST", "requests", writes, put),
-            line("S3 GET", "requests", self.objects * f::OBJECT_READS, get),
-            line("S3: archive", "GB", archived, prices.bucket_gigabyte_month),
-            line("S3: datasets", "GB", datasets, prices.bucket_gigabyte_month),
-            line("SQS: exporter", "requests", messages, prices.million_queue_requests / MILLION),
-            line("Athena", "TB", queried / 1e12, prices.query_terabyte),
-        ]
-    }
+/// The requests of a queue: those of its messages, and polls.
+fn queue_requests(messages: f64) -> f64 {
+    messages * f::QUEUE_REQUESTS_A_MESSAGE + f::QUEUE_POLLS_A_SECOND * f::MONTH_SECONDS
+}
 
-    fn distribution_lines(&self, prices: &PriceList) -> Vec<CostLine> {
-        let paths = self.monthly(self.trial.paths);
-        let billed = (paths - prices.free_invalidation_paths).max(0.0);
-        let messages =
-            self.batches * f::QUEUE_REQUESTS_A_MESSAGE + f::QUEUE_POLLS_A_SECOND * f::MONTH_SECONDS;
-        vec![
-            line("CloudFront invalidations", "paths", billed, prices.invalidation_path),
-            line("SQS: paths", "requests", messages, prices.million_queue_requests / MILLION),
-        ]
+fn operation_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {
+    let module = &month.settings.module;
+    let readers = approximate(module.stream_readers());
+    let logged = month.batches * readers * f::LOG_BYTES_A_BATCH / GIGABYTE;
+    let (metrics, alarms) = (approximate(module.metrics()), approximate(module.alarms()));
+    let mut lines = vec![
+        line("schedules", "invocations", month.scheduled(), prices.million_schedules / MILLION),
+        line("CloudWatch metrics", "metrics", metrics, prices.metric_month),
+        line("CloudWatch alarms", "alarms", alarms, prices.alarm_month),
+        line("CloudWatch dashboard", "dashboards", 1.0, prices.dashboard_month),
+        line("CloudWatch logs", "GB", logged, prices.log_gigabyte),
+    ];
+    if module.has(DeploymentPart::Cache) {
+        lines.push(line("Secrets Manager", "secrets", 1.0, prices.secret_month));
     }
+    lines
+}
 
-    fn operation_lines(&self, prices: &PriceList) -> Vec<CostLine> {
-        let schedules = f::SCHEDULES_A_SECOND * f::MONTH_SECONDS;
-        let readers = if self.settings.has_archive { 2.0 } else { 1.0 };
-        let logged = self.batches * readers * f::LOG_BYTES_A_BATCH / GIGABYTE;
-        vec![
-            line("schedules", "invocations", schedules, prices.million_schedules / MILLION),
-            line("CloudWatch metrics", "metrics", f::METRICS, prices.metric_month),
-            line("CloudWatch alarms", "alarms", f::ALARMS, prices.alarm_month),
-            line("CloudWatch dashboard", "dashboards", 1.0, prices.dashboard_month),
-            line("CloudWatch logs", "GB", logged, prices.log_gigabyte),
-        ]
+fn assumptions(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<String> {
+    let TrialTotals { seconds, records, batches, line_bytes, .. } = month.trial;
+    let (records, batches) = (approximate(*records), approximate(*batches));
+    let module = &month.settings.module;
+    let mut all = vec![
+        format!("A month has 730 hours; rates hold day and night, in the rhythm of the sample. The trial is {seconds:.0} s of it, {records:.0} records."),
+        format!("A record is {:.0} bytes, a batch {:.1} records.", ratio(approximate(*line_bytes), records), ratio(records, batches)),
+        "Tables are on demand. Indexes of source tables are those that are named or that the sample's tables have, and copy all attributes.".to_owned(),
+        format!("Storage is that of month {:.0}: nothing is deleted before.", month.settings.month),
+        format!("Units of your application's own writes and reads are not included. Free tiers are not subtracted, except {:.0} invalidation paths and {:.0} traces.", prices.free_invalidation_paths, prices.free_traces),
+        "Lambda reads DynamoDB streams free of charge. Functions run on arm64, with the module's memory and the durations of docs/PERFORMANCE.md, which were measured on a whole core.".to_owned(),
+        match module.readers {
+            StreamReaders::Separate => "aggregator and relay each get every batch.".to_owned(),
+            StreamReaders::Single => "One function gets every batch and hosts everything.".to_owned(),
+        },
+        format!("Tracing is active: X-Ray's default rule records, of each function, one invocation a second and {:.0} % of the others.", f::TRACED_SHARE * 100.0),
+        format!("The functions emit {} custom metrics, and the module has {} alarms.", module.metrics(), module.alarms()),
+    ];
+    if module.has(DeploymentPart::Rollups) {
+        all.push(format!(
+            "The verifier runs every day and judges {:.0} %. Its tables hold what the sample inserts; a run reads them once or twice, at most {:.0} million items.",
+            f::VERIFY_SAMPLE * 100.0, f::VERIFY_SECONDS * f::VERIFY_ITEMS_A_SECOND / MILLION
+        ));
     }
-
-    fn assumptions(&self) -> Vec<String> {
-        let TrialTotals { seconds, records, batches, line_bytes, .. } = &self.trial;
-        let (records, batches) = (approximate(*records), approximate(*batches));
-        let mut all = vec![
-            format!("A month has 730 hours; rates hold day and night, in the rhythm of the sample. The trial is {seconds:.0} s of it, {records:.0} records."),
-            format!("A record is {:.0} bytes, a batch {:.1} records.", ratio(approximate(*line_bytes), records), ratio(records, batches)),
-            "Tables are on demand. Indexes of source tables are those that are named or that the sample's tables have, and copy all attributes.".to_owned(),
-            format!("Storage is that of month {:.0}: nothing is deleted before.", self.settings.month),
-            "Units of your application's own writes and reads are not included. Free tiers are not subtracted, except 1,000 invalidation paths.".to_owned(),
-            "Lambda reads DynamoDB streams free of charge. Functions run on arm64, with the module's memory and the durations of docs/PERFORMANCE.md.".to_owned(),
-            format!("The functions emit {:.0} custom metrics, and the module has {:.0} alarms.", f::METRICS, f::ALARMS),
-        ];
-        if self.settings.has_archive {
-            all.push(format!(
-                "Firehose writes an object at least every 15 minutes, {:.0} a month; exporter and compactor send {:.0} PUT and LIST and {:.0} GET requests for each.",
-                self.objects, f::OBJECT_WRITES, f::OBJECT_READS
-            ));
-            all.push(format!(
-                "A line shrinks to {:.0} % in gzip; a row takes {:.0} bytes in the log and {:.0} in the current rows.",
-                f::GZIP_RATIO * 100.0, f::LOG_ROW_BYTES, f::CURRENT_ROW_BYTES
-            ));
-            all.push(format!(
-                "{:.0} queries a day read a tenth of the current rows, at least 10 MB each.",
-                self.settings.queries_a_day
-            ));
-        }
-        if self.settings.has_distribution {
-            all.push("Equal paths are invalidated once in 20 s.".to_owned());
-        }
-        all
+    if module.has(DeploymentPart::Archive) {
+        all.push(format!(
+            "Firehose writes an object at least every 15 minutes, {:.0} a month; a line shrinks to {:.0} % in gzip.",
+            month.objects, f::GZIP_RATIO * 100.0
+        ));
     }
+    if module.has_datasets() {
+        all.push(format!(
+            "Exporter and compactor send {:.0} PUT and LIST and {:.0} GET requests for each object; a row takes {:.0} bytes in the log and {:.0} in the current rows.",
+            f::OBJECT_WRITES, f::OBJECT_READS, f::LOG_ROW_BYTES, f::CURRENT_ROW_BYTES
+        ));
+        all.push(format!(
+            "{:.0} queries a day read a tenth of the current rows, at least 10 MB each.",
+            month.settings.queries_a_day
+        ));
+    }
+    if module.has(DeploymentPart::Distribution) {
+        all.push(format!("Equal paths are invalidated once in {:.0} s.", f::PATH_WINDOW_SECONDS));
+    }
+    all
 }
 
 fn line(part: &'static str, unit: &'static str, quantity: f64, price: f64) -> CostLine {
     CostLine { part, unit, quantity, dollars: quantity * price }
-}
-
-/// A count as a floating-point number.
-#[expect(clippy::cast_precision_loss, reason = "prices are shown with a few digits")]
-fn approximate(number: u64) -> f64 {
-    number as f64
-}
-
-fn ratio(number: f64, of: f64) -> f64 {
-    if of > 0.0 { number / of } else { 0.0 }
 }
 
 impl fmt::Display for CostLine {
@@ -254,10 +237,21 @@ impl fmt::Display for CostLine {
 
 #[cfg(test)]
 mod tests {
+    use afterwrite::table::Model;
+
+    use super::super::deployed::DeployedModule;
     use super::*;
 
-    const SETTINGS: CostSettings =
-        CostSettings { has_archive: true, has_distribution: true, queries_a_day: 10.0, month: 1.0 };
+    const EVERYTHING: [DeploymentPart; 3] =
+        [DeploymentPart::Archive, DeploymentPart::Cache, DeploymentPart::Distribution];
+    /// How often the trial's ten seconds fit into a month.
+    const TIMES: f64 = 262_800.0;
+
+    fn settings(parts: &[DeploymentPart]) -> CostSettings {
+        let model = Model::load("exambuddy").unwrap();
+        let module = DeployedModule::new(&model, parts.iter().copied(), StreamReaders::Separate);
+        CostSettings { module, queries_a_day: 10.0, month: 1.0 }
+    }
 
     /// A trial of ten seconds with 200 records in 10 batches.
     fn trial() -> TrialTotals {
@@ -268,6 +262,9 @@ mod tests {
             write_units: 400,
             read_units: 250,
             state_bytes: 40_000,
+            state_items: 120,
+            source_bytes: 100_000,
+            source_items: 100,
             line_bytes: 300_000,
             firehose_steps: 70,
             paths: 5,
@@ -276,24 +273,31 @@ mod tests {
         }
     }
 
-    fn dollars(estimate: &CostEstimate, part: &str) -> f64 {
-        estimate.parts.iter().find(|line| line.part == part).unwrap().dollars
+    fn estimated(settings: &CostSettings) -> CostEstimate {
+        estimate(&trial(), settings, &PriceList::built_in().unwrap())
+    }
+
+    fn dollars(estimate: &CostEstimate, part: &str) -> Option<f64> {
+        estimate.parts.iter().find(|line| line.part == part).map(|line| line.dollars)
+    }
+
+    fn assert_near(estimate: &CostEstimate, part: &str, expected: f64) {
+        let found = dollars(estimate, part).unwrap_or_else(|| panic!("no part {part}"));
+        assert!((found - expected).abs() <= expected * 1e-9, "{part}: {found}, expected {expected}");
     }
 
     #[test]
     fn a_month_costs_what_the_trials_units_cost_that_often() {
-        let prices = PriceList::built_in().unwrap();
-        let estimate = estimate(&trial(), SETTINGS, &prices);
-        let times = 262_800.0;
-        let near = |part, expected: f64| {
-            let found = dollars(&estimate, part);
-            assert!((found - expected).abs() < expected * 1e-9, "{part}: {found}, expected {expected}");
-        };
-        near("DynamoDB writes", 400.0 * times * 0.625e-6);
-        near("DynamoDB reads", 250.0 * times * 0.125e-6);
-        near("state table: storage", 40_000.0 * times / 1e9 * 0.25);
-        near("Firehose", 70.0 * times * 5120.0 / 1e9 * 0.029);
-        near("CloudFront invalidations", (5.0 * times - 1000.0) * 0.005);
+        let estimate = estimated(&settings(&EVERYTHING));
+        assert_near(&estimate, "DynamoDB writes", 400.0 * TIMES * 0.625e-6);
+        assert_near(&estimate, "DynamoDB reads", 250.0 * TIMES * 0.125e-6);
+        assert_near(&estimate, "state table: storage", 40_000.0 * TIMES / 1e9 * 0.25);
+        assert_near(&estimate, "Firehose", 70.0 * TIMES * 5120.0 / 1e9 * 0.029);
+        assert_near(&estimate, "CloudFront invalidations", (5.0 * TIMES - 1000.0) * 0.005);
+        assert_near(&estimate, "heartbeat", 43_800.0 * 0.625e-6);
+        assert_near(&estimate, "Secrets Manager", 0.40);
+        // Streams are read by two functions; one more function drains the queue, three run on schedules.
+        assert_near(&estimate, "CloudWatch alarms", 0.10 * 45.0);
         assert!(
             (estimate.dollars - estimate.parts.iter().map(|line| line.dollars).sum::<f64>()).abs() < 1e-9
         );
@@ -301,22 +305,57 @@ mod tests {
     }
 
     #[test]
+    fn x_ray_records_one_invocation_a_second_of_a_function_and_a_twentieth_of_the_others() {
+        assert!((traces(1000.0) - 1000.0).abs() < 1e-9);
+        let rate = |a_second: f64| traces(a_second * f::MONTH_SECONDS) / f::MONTH_SECONDS;
+        assert!((rate(1.0) - 1.0).abs() < 1e-9);
+        assert!((rate(21.0) - 2.0).abs() < 1e-9);
+        // Aggregator and relay run once a second here, the schedules and the exporter at times.
+        let found = dollars(&estimated(&settings(&[DeploymentPart::Archive])), "X-Ray").unwrap();
+        let of_batches = (2.0 * f::MONTH_SECONDS - 100_000.0) * 5e-6;
+        assert!((of_batches..of_batches * 1.02).contains(&found), "{found}, of batches {of_batches}");
+    }
+
+    #[test]
+    fn the_verifier_reads_the_state_table_at_twice_and_the_source_tables_at_once_their_size_every_day() {
+        let of_month = |month| {
+            let settings = CostSettings { month, ..settings(&[DeploymentPart::Archive]) };
+            dollars(&estimated(&settings), "verifier").unwrap()
+        };
+        let stored = 0.1 * TIMES;
+        let pages = (2.0 * 40_000.0 + 100_000.0) * stored / 4096.0;
+        let judged = (3.0 * 100.0 + 2.0 * 120.0) * stored * 0.01;
+        let (found, expected) = (of_month(0.1), 730.0 / 24.0 * (pages + judged) * 0.125e-6);
+        assert!((found / expected - 1.0).abs() < 1e-3, "{found}, expected {expected}");
+        // A run ends in time, however large the tables are.
+        assert!((of_month(1000.0) / of_month(2000.0) - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_single_reader_is_invoked_once_for_each_batch() {
+        let parts = [DeploymentPart::Archive];
+        let model = Model::load("exambuddy").unwrap();
+        let single = DeployedModule::new(&model, parts, StreamReaders::Single);
+        let requests = |settings: &CostSettings| dollars(&estimated(settings), "Lambda requests").unwrap();
+        let separate = settings(&parts);
+        let difference = requests(&separate) - requests(&CostSettings { module: single, ..separate.clone() });
+        assert!((difference - 10.0 * TIMES * 0.2e-6).abs() < 1e-9, "{difference}");
+    }
+
+    #[test]
     fn what_is_not_deployed_costs_nothing() {
-        let prices = PriceList::built_in().unwrap();
-        let settings = CostSettings { has_archive: false, has_distribution: false, ..SETTINGS };
-        let estimate = estimate(&trial(), settings, &prices);
+        let estimate = estimated(&settings(&[]));
         let parts: Vec<_> = estimate.parts.iter().map(|line| line.part).collect();
-        assert!(
-            !parts.iter().any(|part| part.contains("Firehose") || part.contains("CloudFront")),
-            "{parts:?}"
-        );
+        let others = ["Firehose", "CloudFront", "Secrets", "Athena", "S3"];
+        assert!(!parts.iter().any(|part| others.iter().any(|other| part.contains(other))), "{parts:?}");
     }
 
     #[test]
     fn storage_grows_with_the_months() {
-        let prices = PriceList::built_in().unwrap();
-        let of_month =
-            |month| dollars(&estimate(&trial(), CostSettings { month, ..SETTINGS }, &prices), "S3: archive");
+        let of_month = |month| {
+            let settings = CostSettings { month, ..settings(&EVERYTHING) };
+            dollars(&estimated(&settings), "S3: archive").unwrap()
+        };
         assert!((of_month(12.0) - 12.0 * of_month(1.0)).abs() < 1e-9);
     }
 }

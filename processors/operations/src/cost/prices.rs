@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 const FILE: &str = include_str!("prices.json");
 
-/// On-demand prices in dollars of one region, without free tiers but for invalidation paths.
+/// On-demand prices in dollars of one region, without free tiers but for invalidation paths and traces.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceList {
@@ -55,6 +55,12 @@ pub struct PriceList {
     pub dashboard_month: f64,
     /// Of a gigabyte of logs.
     pub log_gigabyte: f64,
+    /// Of a million traces that X-Ray records.
+    pub million_traces: f64,
+    /// The traces of a month that are free.
+    pub free_traces: f64,
+    /// Of a secret in Secrets Manager, a month.
+    pub secret_month: f64,
 }
 
 impl PriceList {

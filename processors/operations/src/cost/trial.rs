@@ -14,15 +14,17 @@ use std::time::Duration;
 use afterwrite::clock::Clock;
 use afterwrite::commit::Ledger;
 use afterwrite::entity::SourceKey;
-use afterwrite::record::{RecordDecoder, Timestamp};
-use afterwrite::sink::TableIndex;
+use afterwrite::record::{Item, RecordDecoder, Timestamp};
+use afterwrite::sink::{TableIndex, item_bytes};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::StreamAggregator;
 
 use super::batches::{DeliverySettings, TimedRecord, batches};
+use super::figures::PATH_WINDOW_SECONDS;
+use crate::jobs::approximate;
 use crate::recording::RecordCutter;
-use crate::tables::{OverlayTables, SourceItems};
+use crate::tables::{OverlayTables, SourceItems, images_of};
 use crate::trace::{RecordTracer, TraceLookups};
 
 /// The state table of a trial.
@@ -30,8 +32,6 @@ const STATE_TABLE: &str = "state";
 /// Firehose bills each record up to the next 5 KB, and a record holds up to 1,000 KiB.
 const FIREHOSE_STEP: usize = 5 * 1024;
 const FIREHOSE_RECORD: usize = 1_000 * 1024;
-/// The time in which equal paths are invalidated once.
-const PATH_WINDOW_SECONDS: f64 = 20.0;
 
 /// The changes a second of one entity.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,8 +70,14 @@ pub struct TrialTotals {
     pub write_units: u64,
     /// Read units.
     pub read_units: u64,
-    /// Bytes that the state table grew by.
+    /// Bytes that the tables grew by through the functions' writes: of the state table, but for mirrors.
     pub state_bytes: u64,
+    /// Items that the functions created.
+    pub state_items: u64,
+    /// Bytes that the source tables grew by through the records.
+    pub source_bytes: u64,
+    /// Items that the records inserted, less those that they removed.
+    pub source_items: u64,
     /// Bytes of the archived lines.
     pub line_bytes: u64,
     /// Steps of 5 KB that Firehose bills.
@@ -127,6 +133,9 @@ impl CostTrial<'_> {
         let units = tables.units();
         (totals.write_units, totals.read_units) = (units.writes, units.reads);
         totals.state_bytes = tables.growth();
+        let created = tables.differences();
+        totals.state_items = count(created.iter().filter(|item| item.before.is_none()).count());
+        (totals.source_bytes, totals.source_items) = derived.source_growth();
         totals.paths = count(derived.paths.len());
         Ok(totals)
     }
@@ -200,6 +209,8 @@ struct DerivedTotals {
     cutter: RecordCutter,
     tracer: RecordTracer<SourceItems>,
     paths: BTreeSet<(u64, String)>,
+    /// What the source tables grew by: bytes and items, negative if they shrank.
+    source_growth: (i64, i64),
 }
 
 impl DerivedTotals {
@@ -209,7 +220,22 @@ impl DerivedTotals {
             cutter: RecordCutter::new(Arc::clone(model), names.to_vec()),
             tracer: RecordTracer::new(Arc::clone(model), names.to_vec(), lookups),
             paths: BTreeSet::new(),
+            source_growth: (0, 0),
         }
+    }
+
+    fn source_growth(&self) -> (u64, u64) {
+        let (bytes, items) = self.source_growth;
+        (u64::try_from(bytes).unwrap_or(0), u64::try_from(items).unwrap_or(0))
+    }
+
+    fn add_images(&mut self, json: &str) {
+        let (old, new) = images_of(json).unwrap_or_default();
+        let bytes = |image: &Option<Item>| {
+            image.as_ref().map_or(0, |item| i64::try_from(item_bytes(item)).unwrap_or(i64::MAX))
+        };
+        self.source_growth.0 += bytes(&new) - bytes(&old);
+        self.source_growth.1 += i64::from(new.is_some()) - i64::from(old.is_some());
     }
 
     /// Adds the lines of a batch, which share Firehose records.
@@ -226,6 +252,7 @@ impl DerivedTotals {
     }
 
     async fn add_effects(&mut self, record: &TimedRecord<'_>, totals: &mut TrialTotals) -> Result<()> {
+        self.add_images(record.json);
         let trace = self.tracer.trace(record.json).await?;
         totals.rows += count(trace.rows.len());
         if trace.operation == "INSERT" {
@@ -267,10 +294,4 @@ impl Clock for TrialClock {
 
 fn count(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
-}
-
-/// A count as a floating-point number.
-#[expect(clippy::cast_precision_loss, reason = "rates and prices are shown with a few digits")]
-fn approximate(number: u64) -> f64 {
-    number as f64
 }

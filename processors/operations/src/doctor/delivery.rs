@@ -24,9 +24,9 @@ pub(super) fn judge_delivery(model: &Model, facts: &DeploymentFacts) -> Vec<Heal
             findings.push(judge_projections(model, name, &own, facts));
             for mapping in own {
                 judge_mapping(mapping, findings);
-                if let Some(function) = facts.functions.get(&mapping.function).and_then(Looked::found) {
-                    findings.push(judge_filters(model, index, mapping, function));
-                }
+                let function = facts.functions.get(&mapping.function).and_then(Looked::found);
+                let wanted = function.map(|function| wanted_patterns(model, index, mapping, function));
+                findings.push(judge_filters(mapping, wanted.as_deref()));
             }
         });
     }
@@ -159,16 +159,33 @@ fn judge_mapping(mapping: &MappingFacts, findings: &mut Vec<HealthFinding>) {
     );
 }
 
-/// The mapping has the model's patterns, or none.
-fn judge_filters(
+/// The model's patterns for the projections of a function.
+fn wanted_patterns(
     model: &Model,
     table: usize,
     mapping: &MappingFacts,
     function: &FunctionFacts,
-) -> HealthFinding {
-    let wanted = StreamFilter::new(model, table, &projections(&mapping.function, function), MAX_PATTERNS);
+) -> Vec<String> {
+    StreamFilter::new(model, table, &projections(&mapping.function, function), MAX_PATTERNS).patterns
+}
+
+/// The mapping has these patterns, or none. They are unknown if the function may not be looked at.
+fn judge_filters(mapping: &MappingFacts, wanted: Option<&[String]>) -> HealthFinding {
+    let unchecked = |why: String| HealthFinding::unchecked("filters", &mapping.function, why);
+    let found = match &mapping.filters {
+        Looked::Found(patterns) => patterns,
+        Looked::NotAllowed(permission) => {
+            return unchecked(format!(
+                "a key encrypts the filters, and the permission {permission} is missing"
+            ));
+        }
+        Looked::Missing | Looked::NotNamed(_) => return unchecked("the mapping has been removed".to_owned()),
+    };
+    if wanted.is_none() && !found.is_empty() {
+        return unchecked("the function's settings may not be read".to_owned());
+    }
     let (found, wanted): (BTreeSet<&String>, BTreeSet<&String>) =
-        (mapping.filters.iter().collect(), wanted.patterns.iter().collect());
+        (found.iter().collect(), wanted.unwrap_or_default().iter().collect());
     let is_safe = found.is_empty() || found == wanted;
     let found = match (found.len(), is_safe) {
         (0, _) => "every record".to_owned(),

@@ -3,6 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use afterwrite::{Error, ErrorKind, Result};
+use serde::Deserialize;
+
+/// The prefix of the verifier's reports in the bucket.
+pub const REPORTS: &str = "reports/verify/";
+
 /// The result of a look at a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Looked<T> {
@@ -41,12 +47,61 @@ pub struct DeploymentFacts {
     pub bucket: Looked<BucketFacts>,
     /// The queue between the bucket and the exporter.
     pub queue: Looked<QueueFacts>,
+    /// The queues of stale paths that functions name, by their URLs.
+    pub path_queues: BTreeMap<String, Looked<QueueFacts>>,
     /// Requests that change nothing, sent with the caller's own permissions.
     pub dry_calls: Vec<DryCall>,
     /// Ages.
     pub freshness: FreshnessFacts,
-    /// The differences in a report of `verify`, if one is named.
-    pub drift: Option<u64>,
+    /// The newest verification.
+    pub drift: DriftFacts,
+}
+
+/// A verification, by its report.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DriftFacts {
+    /// The number of differences in a file of `afterwrite verify --report FILE`.
+    File(u64),
+    /// The newest report of the verifier in the bucket.
+    Bucket(Looked<DriftReport>),
+}
+
+/// A report of the verifier.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriftReport {
+    /// The time since it was written.
+    pub age: Duration,
+    /// Its numbers.
+    pub counts: DriftCounts,
+}
+
+/// The numbers of a report that are judged.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct DriftCounts {
+    /// The share of items, rollups and rows that was judged.
+    pub sample: f64,
+    /// Rollups, items and rows that were judged.
+    pub checked_targets: u64,
+    /// Those that are wrong.
+    pub drifted_targets: u64,
+    /// Those that could not be decided.
+    pub undecided_targets: u64,
+    /// The object with the findings.
+    pub findings: Option<String>,
+}
+
+impl DriftCounts {
+    /// The numbers of a report in the bucket, `reports/verify/<time>.json`.
+    ///
+    /// # Errors
+    /// `State` if the object is not a report.
+    pub fn parse(key: &str, json: &[u8]) -> Result<Self> {
+        serde_json::from_slice(json).map_err(|error| {
+            Error::new(ErrorKind::State, "an object is not a report of the verifier")
+                .with("object", key)
+                .caused_by(error)
+        })
+    }
 }
 
 /// A table.
@@ -78,7 +133,7 @@ pub struct IndexFacts {
 }
 
 /// An event source mapping.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappingFacts {
     /// Its id.
     pub id: String,
@@ -100,8 +155,8 @@ pub struct MappingFacts {
     pub record_age: Option<u64>,
     /// The ARN of the on-failure destination.
     pub on_failure: Option<String>,
-    /// The filter patterns.
-    pub filters: Vec<String>,
+    /// The filter patterns. If a key encrypts them, reading them needs permissions of its own.
+    pub filters: Looked<Vec<String>>,
 }
 
 /// A function.
@@ -120,8 +175,17 @@ pub struct BucketFacts {
     pub name: String,
     /// Its notifications to queues: the queue's ARN and the prefix. `None` if they may not be looked at.
     pub notifications: Option<Vec<(String, String)>>,
-    /// Whether it has an object under `archive/`; `None` if it may not be listed.
-    pub is_archived_to: Option<bool>,
+    /// What is under `archive/`; `None` if it may not be listed.
+    pub archive: Option<ArchiveFacts>,
+}
+
+/// The layout of an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveFacts {
+    /// The newest hour, such as `archive/dt=2026-02-06/hh=10/`; `None` if there is none.
+    pub newest: Option<String>,
+    /// Prefixes and objects that are not of the layout `archive/dt=<day>/hh=<hour>/`: some of them.
+    pub foreign: Vec<String>,
 }
 
 /// A queue.
@@ -131,14 +195,25 @@ pub struct QueueFacts {
     pub arn: String,
     /// The seconds for which a received message is hidden.
     pub visibility: u64,
-    /// Whether messages end in a dead-letter queue.
-    pub has_dead_letters: bool,
-    /// Messages in that queue, if it may be looked at.
-    pub dead_letters: Option<u64>,
+    /// Messages in that queue; `None` without one.
+    pub dead_letters: Option<Looked<u64>>,
     /// Messages that wait.
     pub waiting: u64,
-    /// The function that receives its messages, with its timeout in seconds; `None` without a mapping.
-    pub consumer: Option<Looked<(String, u64)>>,
+    /// The function that receives its messages; `None` without a mapping.
+    pub consumer: Option<Looked<QueueConsumer>>,
+}
+
+/// The function that receives a queue's messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueConsumer {
+    /// Its name.
+    pub function: String,
+    /// The seconds after which an invocation ends.
+    pub timeout: u64,
+    /// The state of the mapping: `Enabled`, `Disabled`, …
+    pub state: String,
+    /// Whether single messages of a batch can be returned as failed.
+    pub reports_item_failures: bool,
 }
 
 /// A request that changes nothing.
@@ -146,7 +221,7 @@ pub struct QueueFacts {
 pub struct DryCall {
     /// The permission that it needs.
     pub permission: &'static str,
-    /// The table.
+    /// The table, the index, or the prefix of the bucket.
     pub subject: String,
     /// Whether it was allowed.
     pub is_allowed: bool,

@@ -7,15 +7,18 @@
 //! Judging is pure. A part that may not be looked at is not checked; it is never a fault.
 
 mod delivery;
+mod drift;
 mod facts;
 mod operation;
+mod queues;
 mod source;
 
 use serde::Serialize;
 
 pub use self::facts::{
-    BucketFacts, DeploymentFacts, DryCall, FreshnessFacts, FunctionFacts, IndexFacts, Looked, LookedAge,
-    MappingFacts, QueueFacts, TableFacts,
+    ArchiveFacts, BucketFacts, DeploymentFacts, DriftCounts, DriftFacts, DriftReport, DryCall,
+    FreshnessFacts, FunctionFacts, IndexFacts, Looked, LookedAge, MappingFacts, QueueConsumer, QueueFacts,
+    REPORTS, TableFacts,
 };
 use afterwrite::table::Model;
 
@@ -91,6 +94,9 @@ pub fn judge(model: &Model, facts: &DeploymentFacts) -> Vec<HealthFinding> {
     let mut findings = source::judge_tables(model, facts);
     findings.extend(delivery::judge_delivery(model, facts));
     findings.extend(operation::judge_operation(facts));
+    findings.extend(queues::judge_queues(facts));
+    findings.extend(operation::judge_freshness(&facts.freshness));
+    findings.extend(drift::judge_drift(&facts.drift));
     findings
 }
 

@@ -1,12 +1,14 @@
-//! Archive, exporter, freshness and drift.
+//! The bucket with its archive, and freshness.
 
 use std::time::Duration;
 
-use super::facts::{BucketFacts, DeploymentFacts, LookedAge, QueueFacts};
+use super::facts::{ArchiveFacts, BucketFacts, DeploymentFacts, FreshnessFacts, LookedAge, QueueFacts};
 use super::{HealthFinding, on_part};
 
 /// The prefix of the archive.
 const ARCHIVE: &str = "archive/";
+const LAYOUT: &str = "archive/dt=<day>/hh=<hour>/";
+const FIREHOSE_PREFIX: &str = "archive/dt=!{timestamp:yyyy-MM-dd}/hh=!{timestamp:HH}/";
 /// A heartbeat is written every minute.
 const OLDEST_HEARTBEAT: Duration = Duration::from_secs(5 * 60);
 /// Firehose collects for 15 minutes, the compactor runs every hour.
@@ -18,10 +20,12 @@ pub(super) fn judge_operation(facts: &DeploymentFacts) -> Vec<HealthFinding> {
     on_part(&mut findings, "bucket", "bucket", &facts.bucket, advice, |bucket, findings| {
         judge_bucket(bucket, facts.queue.found(), findings);
     });
-    let advice =
-        "Create a queue that the bucket notifies of new objects, and a mapping from it to the exporter";
-    on_part(&mut findings, "queue", "queue of the exporter", &facts.queue, advice, judge_queue);
-    for (table, age) in &facts.freshness.heartbeats {
+    findings
+}
+
+pub(super) fn judge_freshness(freshness: &FreshnessFacts) -> Vec<HealthFinding> {
+    let mut findings = Vec::new();
+    for (table, age) in &freshness.heartbeats {
         findings.push(judge_age(
             "heartbeat",
             table,
@@ -30,7 +34,7 @@ pub(super) fn judge_operation(facts: &DeploymentFacts) -> Vec<HealthFinding> {
             "Schedule `afterwrite heartbeat`, or the schedule of the module, every minute: freshness is not measured without it",
         ));
     }
-    for (dataset, age) in &facts.freshness.datasets {
+    for (dataset, age) in &freshness.datasets {
         findings.push(judge_age(
             "dataset freshness",
             dataset,
@@ -39,35 +43,19 @@ pub(super) fn judge_operation(facts: &DeploymentFacts) -> Vec<HealthFinding> {
             "See the logs of exporter and compactor; `afterwrite export` and `afterwrite compact` do their work from here",
         ));
     }
-    findings.push(match facts.drift {
-        None => HealthFinding::unchecked(
-            "drift",
-            "report",
-            "name a report of `afterwrite verify --report FILE` with --report",
-        ),
-        Some(differences) => HealthFinding::new(
-            "drift",
-            "report",
-            differences == 0,
-            format!("{differences} differences"),
-            "Run `afterwrite repair` with the report, after `afterwrite repair --dry-run`",
-        ),
-    });
     findings
 }
 
 fn judge_bucket(bucket: &BucketFacts, queue: Option<&QueueFacts>, findings: &mut Vec<HealthFinding>) {
     let name = bucket.name.as_str();
-    findings.push(match bucket.is_archived_to {
-        None => HealthFinding::unchecked("archive", name, "the permission s3:ListBucket is missing"),
-        Some(is_archived) => HealthFinding::new(
+    match &bucket.archive {
+        None => findings.push(HealthFinding::unchecked(
             "archive",
             name,
-            is_archived,
-            if is_archived { "has objects under archive/" } else { "no object under archive/" },
-            "See the relay's log, and the prefix of the delivery stream: it must begin with archive/dt=",
-        ),
-    });
+            "the permission s3:ListBucket is missing",
+        )),
+        Some(archive) => judge_archive(name, archive, findings),
+    }
     let Some(notifications) = &bucket.notifications else {
         findings.push(HealthFinding::unchecked(
             "notification",
@@ -89,50 +77,28 @@ fn judge_bucket(bucket: &BucketFacts, queue: Option<&QueueFacts>, findings: &mut
     ));
 }
 
-fn judge_queue(queue: &QueueFacts, findings: &mut Vec<HealthFinding>) {
-    let name = queue.arn.rsplit(':').next().unwrap_or_default();
-    match &queue.consumer {
-        None => findings.push(HealthFinding::new(
-            "queue consumer",
-            name,
-            false,
-            "none",
-            "Create an event source mapping from the queue to the exporter, with ReportBatchItemFailures",
-        )),
-        Some(looked) => {
-            let advice = "The mapping names a function that does not exist: remove the mapping";
-            on_part(findings, "queue consumer", name, looked, advice, |(function, timeout), findings| {
-                findings.push(HealthFinding::new("queue consumer", name, true, function.as_str(), ""));
-                let seconds = queue.visibility;
-                findings.push(HealthFinding::new(
-                    "queue visibility",
-                    name,
-                    seconds >= 6 * timeout,
-                    format!("{seconds} s, the function runs up to {timeout} s"),
-                    format!(
-                        "Set the visibility timeout to {} s: six times the function's timeout",
-                        6 * timeout
-                    ),
-                ));
-            });
-        }
+/// The archive has objects, all under `archive/dt=<day>/hh=<hour>/`.
+fn judge_archive(bucket: &str, archive: &ArchiveFacts, findings: &mut Vec<HealthFinding>) {
+    let newest = archive.newest.as_deref();
+    if newest.is_some() || archive.foreign.is_empty() {
+        findings.push(HealthFinding::new(
+            "archive",
+            bucket,
+            newest.is_some(),
+            newest
+                .map_or_else(|| "no object under archive/".to_owned(), |hour| format!("newest hour {hour}")),
+            "See the relay's log, and the prefix of the delivery stream: it must begin with archive/dt=",
+        ));
     }
-    findings.push(HealthFinding::new(
-        "dead-letter queue",
-        name,
-        queue.has_dead_letters,
-        if queue.has_dead_letters { "exists" } else { "none" },
-        "Set a redrive policy: a message that cannot be processed is received again until it expires otherwise",
-    ));
-    findings.extend(queue.dead_letters.map(|letters| {
-        HealthFinding::new(
-            "dead letters",
-            name,
-            letters == 0,
-            format!("{letters} messages"),
-            "Mend the cause in the exporter's log, then `afterwrite export` exports the objects that were missed",
-        )
-    }));
+    if newest.is_some() || !archive.foreign.is_empty() {
+        findings.push(HealthFinding::new(
+            "archive prefix",
+            bucket,
+            archive.foreign.is_empty(),
+            if archive.foreign.is_empty() { LAYOUT.to_owned() } else { archive.foreign.join(", ") },
+            format!("Set the delivery stream's prefix to {FIREHOSE_PREFIX}, and move these objects: `replay --from` finds objects by the day in their keys"),
+        ));
+    }
 }
 
 fn judge_age(

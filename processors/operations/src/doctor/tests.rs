@@ -8,6 +8,7 @@ use afterwrite::config::ProjectionKind;
 
 const STATE: &str = "exams-state";
 const QUEUE: &str = "arn:aws:sqs:eu-west-1:123456789012:exams-export";
+const PATH_QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/exams-cdn";
 
 fn model() -> Model {
     Model::load("exambuddy").unwrap()
@@ -48,16 +49,20 @@ fn healthy() -> DeploymentFacts {
         bucket: Looked::Found(BucketFacts {
             name: "exams-bucket".to_owned(),
             notifications: Some(vec![(QUEUE.to_owned(), "archive/".to_owned())]),
-            is_archived_to: Some(true),
+            archive: Some(ArchiveFacts {
+                newest: Some("archive/dt=2026-02-06/hh=10/".to_owned()),
+                foreign: Vec::new(),
+            }),
         }),
-        queue: Looked::Found(QueueFacts {
-            arn: QUEUE.to_owned(),
-            visibility: 1800,
-            has_dead_letters: true,
-            dead_letters: Some(0),
-            waiting: 3,
-            consumer: Some(Looked::Found(("exams-exporter".to_owned(), 300))),
-        }),
+        queue: Looked::Found(queue_facts(QUEUE, 1800, ("exams-exporter", 300))),
+        path_queues: BTreeMap::from([(
+            PATH_QUEUE.to_owned(),
+            Looked::Found(queue_facts(
+                "arn:aws:sqs:eu-west-1:123456789012:exams-cdn",
+                90,
+                ("exams-invalidator", 60),
+            )),
+        )]),
         dry_calls: vec![DryCall {
             permission: "dynamodb:GetItem",
             subject: STATE.to_owned(),
@@ -67,7 +72,30 @@ fn healthy() -> DeploymentFacts {
             heartbeats: vec![("exams".to_owned(), LookedAge::Known(Duration::from_secs(40)))],
             datasets: vec![("attempts".to_owned(), LookedAge::Known(Duration::from_secs(4000)))],
         },
-        drift: Some(0),
+        drift: DriftFacts::Bucket(Looked::Found(DriftReport {
+            age: Duration::from_secs(40_000),
+            counts: DriftCounts {
+                sample: 0.01,
+                checked_targets: 1_000,
+                undecided_targets: 2,
+                ..DriftCounts::default()
+            },
+        })),
+    }
+}
+
+fn queue_facts(arn: &str, visibility: u64, (function, timeout): (&str, u64)) -> QueueFacts {
+    QueueFacts {
+        arn: arn.to_owned(),
+        visibility,
+        dead_letters: Some(Looked::Found(0)),
+        waiting: 3,
+        consumer: Some(Looked::Found(QueueConsumer {
+            function: function.to_owned(),
+            timeout,
+            state: "Enabled".to_owned(),
+            reports_item_failures: true,
+        })),
     }
 }
 
@@ -89,7 +117,7 @@ fn mapping(function: &str) -> MappingFacts {
         retries: Some(20),
         record_age: Some(21_600),
         on_failure: Some("arn:aws:s3:::failures".to_owned()),
-        filters: Vec::new(),
+        filters: Looked::Found(Vec::new()),
     }
 }
 
@@ -128,6 +156,23 @@ fn bucket(facts: &mut DeploymentFacts) -> &mut BucketFacts {
 
 fn queue(facts: &mut DeploymentFacts) -> &mut QueueFacts {
     part(Some(&mut facts.queue))
+}
+
+fn path_queue(facts: &mut DeploymentFacts) -> &mut QueueFacts {
+    part(facts.path_queues.get_mut(PATH_QUEUE))
+}
+
+fn consumer(queue: &mut QueueFacts) -> &mut QueueConsumer {
+    part(queue.consumer.as_mut())
+}
+
+fn archive(facts: &mut DeploymentFacts) -> &mut ArchiveFacts {
+    bucket(facts).archive.as_mut().unwrap()
+}
+
+fn report(facts: &mut DeploymentFacts) -> &mut DriftReport {
+    let DriftFacts::Bucket(report) = &mut facts.drift else { panic!("the report is in the bucket") };
+    part(Some(report))
 }
 
 fn aggregator(facts: &mut DeploymentFacts) -> &mut MappingFacts {
@@ -186,7 +231,7 @@ fn each_check_finds_its_fault_and_no_other() {
             aggregator(facts).on_failure = Some(QUEUE.to_owned());
         }),
         ("filters of exams-aggregator", |facts| {
-            aggregator(facts).filters = vec![r#"{"eventName":["INSERT"]}"#.to_owned()];
+            aggregator(facts).filters = Looked::Found(vec![r#"{"eventName":["INSERT"]}"#.to_owned()]);
         }),
         ("function of search", |facts| {
             facts.functions.insert("search".to_owned(), Looked::Missing);
@@ -196,7 +241,13 @@ fn each_check_finds_its_fault_and_no_other() {
             facts.functions.insert("exams-aggregator".to_owned(), Looked::Found(wrong));
         }),
         ("bucket of bucket", |facts| facts.bucket = Looked::Missing),
-        ("archive of exams-bucket", |facts| bucket(facts).is_archived_to = Some(false)),
+        ("archive of exams-bucket", |facts| archive(facts).newest = None),
+        ("archive prefix of exams-bucket", |facts| {
+            archive(facts).foreign.push("archive/2026/".to_owned());
+        }),
+        ("archive prefix of exams-bucket", |facts| {
+            *archive(facts) = ArchiveFacts { newest: None, foreign: vec!["archive/2026/".to_owned()] };
+        }),
         ("notification of exams-bucket", |facts| bucket(facts).notifications = Some(Vec::new())),
         ("notification of exams-bucket", |facts| {
             bucket(facts).notifications = Some(vec![(QUEUE.to_owned(), String::new())]);
@@ -204,8 +255,17 @@ fn each_check_finds_its_fault_and_no_other() {
         ("queue of queue of the exporter", |facts| facts.queue = Looked::Missing),
         ("queue consumer of exams-export", |facts| queue(facts).consumer = None),
         ("queue visibility of exams-export", |facts| queue(facts).visibility = 30),
-        ("dead-letter queue of exams-export", |facts| queue(facts).has_dead_letters = false),
-        ("dead letters of exams-export", |facts| queue(facts).dead_letters = Some(2)),
+        ("queue consumer of exams-export", |facts| consumer(queue(facts)).state = "Disabled".to_owned()),
+        ("queue consumer of exams-export", |facts| consumer(queue(facts)).reports_item_failures = false),
+        ("dead-letter queue of exams-export", |facts| queue(facts).dead_letters = None),
+        ("dead letters of exams-export", |facts| queue(facts).dead_letters = Some(Looked::Missing)),
+        ("dead letters of exams-export", |facts| queue(facts).dead_letters = Some(Looked::Found(2))),
+        ("queue of exams-cdn", |facts| {
+            facts.path_queues.insert(PATH_QUEUE.to_owned(), Looked::Missing);
+        }),
+        ("queue consumer of exams-cdn", |facts| path_queue(facts).consumer = None),
+        ("queue visibility of exams-cdn", |facts| path_queue(facts).visibility = 60),
+        ("dead-letter queue of exams-cdn", |facts| path_queue(facts).dead_letters = None),
         ("heartbeat of exams", |facts| facts.freshness.heartbeats[0].1 = LookedAge::Never),
         ("heartbeat of exams", |facts| {
             facts.freshness.heartbeats[0].1 = LookedAge::Known(Duration::from_secs(900))
@@ -213,7 +273,9 @@ fn each_check_finds_its_fault_and_no_other() {
         ("dataset freshness of attempts", |facts| {
             facts.freshness.datasets[0].1 = LookedAge::Known(Duration::from_secs(100_000));
         }),
-        ("drift of report", |facts| facts.drift = Some(7)),
+        ("drift of report", |facts| facts.drift = DriftFacts::File(7)),
+        ("drift of verifier", |facts| report(facts).counts.drifted_targets = 3),
+        ("verification of verifier", |facts| report(facts).age = Duration::from_secs(9 * 86_400)),
     ];
     for (expected, break_part) in cases {
         let mut facts = healthy();
@@ -226,8 +288,28 @@ fn each_check_finds_its_fault_and_no_other() {
 fn the_models_own_filters_are_healthy() {
     let mut facts = healthy();
     let projections = [ProjectionKind::Aggregate].into_iter().collect();
-    aggregator(&mut facts).filters = StreamFilter::new(&model(), 0, &projections, MAX_PATTERNS).patterns;
+    let patterns = StreamFilter::new(&model(), 0, &projections, MAX_PATTERNS).patterns;
+    aggregator(&mut facts).filters = Looked::Found(patterns);
     assert_eq!(faults(&facts), Vec::<String>::new());
+}
+
+#[test]
+fn a_deployment_that_was_not_verified_yet_is_not_a_fault() {
+    let facts = DeploymentFacts { drift: DriftFacts::Bucket(Looked::Missing), ..healthy() };
+    let drift = judge(&model(), &facts).into_iter().find(|finding| finding.check == "drift").unwrap();
+    assert_eq!(drift.verdict, HealthVerdict::NotChecked);
+    assert!(drift.advice.is_some_and(|advice| advice.contains("--report")));
+}
+
+#[test]
+fn encrypted_filters_that_may_not_be_read_are_not_checked() {
+    let mut facts = healthy();
+    aggregator(&mut facts).filters = Looked::NotAllowed("kms:Decrypt");
+    let findings = judge(&model(), &facts).into_iter();
+    let unchecked: Vec<_> = findings.filter(|finding| finding.verdict == HealthVerdict::NotChecked).collect();
+    assert_eq!(unchecked.len(), 1, "{unchecked:?}");
+    assert_eq!((unchecked[0].check, &*unchecked[0].subject), ("filters", "exams-aggregator"));
+    assert!(unchecked[0].advice.as_ref().is_some_and(|why| why.contains("kms:Decrypt")), "{unchecked:?}");
 }
 
 #[test]
@@ -240,6 +322,7 @@ fn a_part_that_may_not_be_looked_at_is_not_a_fault() {
         functions: BTreeMap::new(),
         bucket: Looked::NotAllowed("s3:ListBucket"),
         queue: Looked::NotNamed("AFTERWRITE_BUCKET"),
+        path_queues: BTreeMap::from([(PATH_QUEUE.to_owned(), Looked::NotAllowed("sqs:GetQueueAttributes"))]),
         dry_calls: vec![DryCall {
             permission: "dynamodb:GetItem",
             subject: STATE.to_owned(),
@@ -249,7 +332,7 @@ fn a_part_that_may_not_be_looked_at_is_not_a_fault() {
             heartbeats: vec![("exams".to_owned(), LookedAge::NotRead("access is denied".to_owned()))],
             datasets: vec![("attempts".to_owned(), LookedAge::NotRead("access is denied".to_owned()))],
         },
-        drift: None,
+        drift: DriftFacts::Bucket(Looked::NotAllowed("s3:GetObject")),
     };
     let findings = judge(&model(), &facts);
     let checks: Vec<&str> = findings.iter().map(|finding| finding.check).collect();

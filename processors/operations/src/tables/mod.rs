@@ -8,5 +8,6 @@ mod watched;
 
 pub use self::difference::{AttributeDifference, ItemDifference, plain_item, plain_value};
 pub use self::overlay::{OverlayTables, OverlayUnits};
+pub(crate) use self::source_items::images_of;
 pub use self::source_items::{PlacedItem, SourceItems};
 pub use self::watched::WatchedTables;

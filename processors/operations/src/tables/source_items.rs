@@ -85,17 +85,13 @@ impl SourceItems {
     /// # Errors
     /// As [`SourceItems::put`].
     pub fn add_images(&mut self, record: &str) -> Result<()> {
-        let images: Option<RecordImages<'_>> = serde_json::from_str(record).ok();
         let decoded = RecordDecoder::new(&self.model.attributes).record(record.as_bytes()).ok();
         let table = decoded.and_then(|record| self.names.iter().position(|name| **name == *record.table));
-        let (Some(RecordImages { dynamodb }), Some(table)) = (images, table) else { return Ok(()) };
-        let item = |image: &RawValue| ItemJson::parse(image.get()).and_then(|image| image.to_item());
-        if let Some(new) = dynamodb.new.and_then(item) {
-            return self.put(table, new);
-        }
-        match dynamodb.old.and_then(item) {
-            Some(old) => self.delete(table, old),
-            None => Ok(()),
+        let (Some(images), Some(table)) = (images_of(record), table) else { return Ok(()) };
+        match images {
+            (_, Some(new)) => self.put(table, new),
+            (Some(old), None) => self.delete(table, old),
+            (None, None) => Ok(()),
         }
     }
 
@@ -178,6 +174,13 @@ struct ItemOfTable<'f> {
     table: &'f str,
     #[serde(borrow)]
     item: &'f RawValue,
+}
+
+/// The old and the new image of a change record; `None` if the text is not one.
+pub(crate) fn images_of(record: &str) -> Option<(Option<Item>, Option<Item>)> {
+    let RecordImages { dynamodb } = serde_json::from_str(record).ok()?;
+    let item = |image: &RawValue| ItemJson::parse(image.get()).and_then(|image| image.to_item());
+    Some((dynamodb.old.and_then(item), dynamodb.new.and_then(item)))
 }
 
 /// The images of a record as JSON.
