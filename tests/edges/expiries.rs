@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::models::{READINGS, reading};
-use crate::world::{EdgeWorld, NOW};
+use crate::world::{EdgeWorld, NOW, STATE, key};
 
 /// Readings whose sort key is an identifier alone.
 fn readings() -> String {
@@ -41,6 +41,24 @@ async fn a_very_late_expiry_of_a_counted_item_is_settled() {
 }
 
 #[tokio::test]
+async fn an_expiry_whose_marker_is_gone_is_reported_and_not_settled_again() {
+    let mut world = EdgeWorld::new(&readings());
+    world.put("SENSOR#s1", "r1", reading(7));
+    world.settle().await;
+    world.expire("SENSOR#s1", "r1");
+    world.put("SENSOR#s1", "r1", reading(1));
+    world.settle().await;
+    // TTL deletes the marker after 35 days; the entry of the key's next life remains.
+    let marker = format!("r1#EXPIRED#2026-02-06T10:00:00.000#{:040}", 2);
+    world.tables.delete(&key(STATE, "LEDGER#app#SENSOR#s1", &marker)).expect("a key").expect("a marker");
+    let delivery = world.deliver_these(&[aged(&world.records[1], 60)]).await;
+    assert_eq!(delivery.failures, BTreeMap::new());
+    assert_eq!(delivery.totals.expiries_too_old, 1);
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(8));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "settled_total"), Some(7));
+}
+
+#[tokio::test]
 async fn the_expiry_of_an_item_that_was_never_counted_settles_its_extremes_too() {
     let mut world = EdgeWorld::new(&with_extremes());
     world.put("SENSOR#s1", "r1", reading(7));
@@ -51,6 +69,22 @@ async fn the_expiry_of_an_item_that_was_never_counted_settles_its_extremes_too()
     assert_eq!(delivery.failures, BTreeMap::new());
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "readings"), Some(1));
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "highest"), Some(7));
+}
+
+#[tokio::test]
+async fn a_newer_state_is_counted_although_an_expiry_before_it_cannot_be_read() {
+    let mut world = EdgeWorld::new(&with_extremes());
+    world.put("SENSOR#s1", "r1", reading(7));
+    world.settle().await;
+    world.expire("SENSOR#s1", "r1");
+    world.put("SENSOR#s1", "r1", reading(9));
+    world.stream();
+    let mut records = world.records[1..].to_vec();
+    records[0]["dynamodb"]["OldImage"]["value"] = json!({ "N": "seven" });
+    let delivery = world.deliver_these(&records).await;
+    assert_eq!((delivery.failures, delivery.parked.len()), (BTreeMap::new(), 1));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(9));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "highest"), Some(9));
 }
 
 #[tokio::test]

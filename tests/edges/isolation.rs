@@ -5,14 +5,14 @@ use std::sync::Arc;
 use afterwrite::ErrorKind;
 use afterwrite::effect::Write;
 use afterwrite::record::{AttributeValue, Decimal, Timestamp};
-use afterwrite_functions::{AggregatedBatch, StreamAggregator};
+use afterwrite_functions::{AggregatedBatch, FailedRecord, StreamAggregator};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
 use crate::models::{READINGS, reading};
 use crate::observed::{NotedRequest, ObservedTables, WriteFate};
-use crate::world::{EdgeWorld, aggregator_over};
+use crate::world::{EdgeWorld, NOW, aggregator_over};
 
 type ObservedAggregator = StreamAggregator<Arc<ObservedTables>, StillClock>;
 
@@ -121,6 +121,55 @@ async fn a_parked_record_that_is_delivered_again_shares_no_transaction_with_othe
         (2, 1, 2),
         "the cancelled transaction has the entry and the rollup of one item"
     );
+}
+
+/// The numbers of records in the stream.
+fn numbers(records: &[FailedRecord]) -> Vec<u32> {
+    let number = |record: &FailedRecord| record.sequence_number.as_deref()?.parse().ok();
+    records.iter().map(|record| number(record).expect("a number")).collect()
+}
+
+#[tokio::test]
+async fn parked_records_that_are_rejected_together_again_stay_parked_if_the_deadline_comes() {
+    let mut world = world(std::iter::repeat_n("1", 4));
+    let reject = |kind: &'static str, _: &Write| match kind {
+        "transact" => WriteFate::Failed(ErrorKind::Rejected),
+        _ => WriteFate::CarriedOut,
+    };
+    let aggregator = aggregator_over(READINGS, ObservedTables::with_fate(&world.tables, reject));
+    assert_eq!(numbers(&deliver(&aggregator, &world.records).await.parked), [1, 2, 3, 4]);
+
+    // One of them has a new record now, and for the last one there is no answer before the deadline.
+    world.put("SENSOR#s1", "READING#r1", reading(2));
+    world.stream();
+    let fate = |kind: &'static str, write: &Write| {
+        let sort = write.key.sort.as_ref().and_then(|sort| sort.value.as_text());
+        match (kind, sort) {
+            ("transact", Some("READING#r0")) => WriteFate::Failed(ErrorKind::Rejected),
+            ("transact", Some("READING#r3")) => WriteFate::Failed(ErrorKind::Unavailable),
+            _ => WriteFate::CarriedOut,
+        }
+    };
+    let aggregator = aggregator_over(READINGS, ObservedTables::with_fate(&world.tables, fate));
+    let deadline = Timestamp::from_epoch_ms(NOW * 1_000 + 1);
+    let handled = aggregator.handle(event(&world.records).as_bytes(), deadline).await.expect("an event");
+    assert_eq!(numbers(&handled.parked), [1]);
+    assert_eq!(numbers(&handled.failures), [2, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_record_fails_if_dynamodb_rejects_the_mark_that_parks_it() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", json!({ "value": { "S": "a misfit" } }));
+    world.stream();
+    let fate = |kind: &'static str, _: &Write| match kind {
+        "write" => WriteFate::Failed(ErrorKind::Rejected),
+        _ => WriteFate::CarriedOut,
+    };
+    let aggregator = aggregator_over(READINGS, ObservedTables::with_fate(&world.tables, fate));
+    let deadline = Timestamp::from_epoch_seconds(NOW + 3);
+    let handled = aggregator.handle(event(&world.records).as_bytes(), deadline).await.expect("an event");
+    assert_eq!((numbers(&handled.failures).first(), handled.parked.len()), (Some(&1), 0));
 }
 
 #[tokio::test]

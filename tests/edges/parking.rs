@@ -102,6 +102,25 @@ async fn an_expiry_that_cannot_be_settled_is_parked_in_its_marker() {
 }
 
 #[tokio::test]
+async fn a_late_expiry_that_dynamodb_rejects_is_parked_in_its_marker() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", reading(3));
+    world.settle().await;
+    world.expire("SENSOR#s1", "READING#r1");
+    world.put("SENSOR#s1", "READING#r1", reading(10));
+    world.stream();
+    let records = world.records.clone();
+    world.deliver_these(&records[2..]).await;
+    world.put_rollup("TOTAL#s1", "total", AttributeValue::text("many"));
+    let delivery = world.deliver_these(&records[1..2]).await;
+    assert_eq!((delivery.failures, delivery.parked.len()), (BTreeMap::new(), 1));
+    let marker = format!("READING#r1#EXPIRED#2026-02-06T10:00:00.000#{:040}", 2);
+    let behind = world.entry("SENSOR#s1", &marker, "behind");
+    assert!(behind.is_some_and(|behind| behind.ends_with(" RejectedError")));
+    assert_eq!(world.entry("SENSOR#s1", "READING#r1", "behind"), None, "the item is counted as it is now");
+}
+
+#[tokio::test]
 async fn items_that_dynamodb_rejects_are_found_and_parked_and_all_others_are_counted() {
     let mut world = EdgeWorld::new(READINGS);
     // Somebody wrote a text over a rollup's measure.
