@@ -2,6 +2,7 @@
 
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_operations::doctor::Looked;
+use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 /// The codes of parts that do not exist.
@@ -27,18 +28,20 @@ const NOT_ALLOWED: [&str; 9] = [
     "NotImplemented",
 ];
 
+/// The status of a refusal. Not every refusal has a code.
+const FORBIDDEN: u16 = 403;
+
 /// Sorts the outcome of a request that needs a permission.
 ///
 /// # Errors
 /// Any other failure: the service cannot be reached, or rejects the credentials.
-pub(super) fn looked<T, E, R>(
-    outcome: std::result::Result<T, SdkError<E, R>>,
+pub(super) fn looked<T, E>(
+    outcome: std::result::Result<T, SdkError<E, HttpResponse>>,
     permission: &'static str,
     subject: &str,
 ) -> Result<Looked<T>>
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
 {
     let error = match outcome {
         Ok(part) => return Ok(Looked::Found(part)),
@@ -48,7 +51,9 @@ where
     if MISSING.contains(&code) {
         return Ok(Looked::Missing);
     }
-    if NOT_ALLOWED.contains(&code) {
+    let is_forbidden =
+        || error.raw_response().is_some_and(|response| response.status().as_u16() == FORBIDDEN);
+    if NOT_ALLOWED.contains(&code) || code.is_empty() && is_forbidden() {
         return Ok(Looked::NotAllowed(permission));
     }
     Err(Error::new(ErrorKind::Unavailable, "a part of the deployment cannot be read")
