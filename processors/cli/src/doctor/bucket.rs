@@ -1,5 +1,10 @@
 //! Looks at the bucket: its notifications, the layout of the archive, the age of the datasets, the newest report of the verifier.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what was not found is judged alike, whatever the reason"
+)]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -164,7 +169,7 @@ impl BucketLook {
     }
 }
 
-/// Adds what a folder of the archive has besides folders of this form; returns the newest of these.
+/// Adds what a folder of the archive has Next to folders of this form; returns the newest of these.
 fn sort_out(facts: &mut ArchiveFacts, folder: &str, list: ObjectList, form: &str) -> Option<String> {
     let is_of_form = |path: &String| path.strip_prefix(folder).is_some_and(|name| has_form(name, form));
     let (fitting, others): (Vec<_>, Vec<_>) = list.folders.into_iter().partition(is_of_form);

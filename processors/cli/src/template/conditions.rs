@@ -2,8 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::intrinsics::reference;
-
 /// A decision that the deployment's parameters make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
@@ -90,4 +88,8 @@ impl Condition {
 
 fn is_set(text: Value) -> Value {
     json!({ "Fn::Not": [{ "Fn::Equals": [text, ""] }] })
+}
+
+fn reference(parameter: &str) -> Value {
+    json!({ "Ref": parameter })
 }

@@ -57,7 +57,7 @@ impl DashboardView {
         json!({ "widgets": widgets })
     }
 
-    /// What the services count.
+    /// Metrics that the services count.
     fn service_panels(self, shape: &DeployedShape<'_>) -> Vec<Panel> {
         let deployed = shape.deployed();
         let shown = deployed.iter().filter(|function| self.shows(function.condition));
@@ -114,7 +114,7 @@ impl DashboardView {
             .collect()
     }
 
-    /// What the functions count themselves.
+    /// Metrics that the functions count themselves.
     fn own_panels(self, shape: &DeployedShape<'_>) -> Vec<Panel> {
         let mut panels = Vec::new();
         let mut add = |function: &str, measured: &[OwnPanel]| {

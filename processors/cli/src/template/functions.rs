@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
 use super::intrinsics::{attribute, either, key_if_given, reference, resource, substituted, when};
-use super::roles::role_id;
-use super::{DeployedShape, logical, schedules, table_name};
+use super::{DeployedShape, function_id, logical, role_id, schedules, table_name};
 
 /// A function's memory and temporary storage in MB, its time limit in seconds, and how many run at once.
 #[derive(Clone, Copy)]
@@ -53,17 +52,8 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     resources
 }
 
-fn function_id(function: &str) -> String {
-    format!("{}Function", logical(function))
-}
-
 pub(super) fn log_group_id(function: &str) -> String {
     format!("{}LogGroup", logical(function))
-}
-
-/// The alias that everything invokes: a deployment is undone by pointing it to the previous version.
-pub(super) fn alias(function: &str) -> Value {
-    reference(&format!("{}.Alias", function_id(function)))
 }
 
 fn log_group(function: &DeployedFunction) -> Value {

@@ -3,8 +3,9 @@
 use afterwrite_operations::stream_filters::{MAX_PATTERNS, StreamFilter};
 use serde_json::{Map, Value, json};
 
+use super::alias;
 use super::conditions::Condition;
-use super::functions::{alias, hosted};
+use super::functions::hosted;
 use super::intrinsics::{attribute, key_if_given, reference, resource};
 use super::{DeployedShape, logical, stream_parameter};
 

@@ -211,6 +211,19 @@ fn table_name(table: &str) -> Value {
     json!({ "Fn::Select": [1, { "Fn::Split": ["/", reference(&stream_parameter(table))] }] })
 }
 
+/// The alias that everything invokes: a deployment is undone by pointing it to the previous version.
+fn alias(function: &str) -> Value {
+    reference(&format!("{}.Alias", function_id(function)))
+}
+
+fn function_id(function: &str) -> String {
+    format!("{}Function", logical(function))
+}
+
+fn role_id(function: &str) -> String {
+    format!("{}Role", logical(function))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
 use super::encryption::{self, KeyUser};
-use super::functions::{DeployedFunction, alias};
+use super::functions::DeployedFunction;
 use super::intrinsics::{attribute, reference, resource, substituted, when};
 use super::permissions::{self, allow};
 use super::schedules::{self, FunctionSchedule};
-use super::{DeployedShape, logical};
+use super::{DeployedShape, alias, role_id};
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
@@ -27,10 +27,6 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
         resources.insert("SchedulerRole".to_owned(), role);
     }
     resources
-}
-
-pub(super) fn role_id(function: &str) -> String {
-    format!("{}Role", logical(function))
 }
 
 fn schedule_statements(schedules: &[FunctionSchedule]) -> Vec<Value> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::functions::alias;
+use super::alias;
 use super::intrinsics::{attribute, key_if_given, resource, substituted};
 use super::{DeployedShape, logical};
 
