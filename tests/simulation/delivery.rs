@@ -13,7 +13,7 @@ use super::store::Store;
 impl<S: Store + 'static> SimulationRun<S> {
     /// Handles the result of a task.
     pub(crate) fn complete(&mut self, task: ConsumerTask, result: afterwrite::Result<TaskResult>) {
-        let ConsumerTask { id, kind, records, .. } = task;
+        let ConsumerTask { id, kind, records, left, .. } = task;
         let handled = match result {
             Ok(TaskResult::AggregatedBatch(handled)) => handled,
             Ok(TaskResult::Reconciled(outcome)) => {
@@ -26,6 +26,9 @@ impl<S: Store + 'static> SimulationRun<S> {
             }
         };
         let failed = self.first_failed(&records, &handled);
+        if failed.is_some() {
+            self.unrefreshed.extend(left);
+        }
         self.note(&[7, id, u64::try_from(failed.unwrap_or(9999)).unwrap()], || {
             let errors: Vec<String> =
                 handled.failures.iter().map(|failure| failure.error.to_string()).collect();

@@ -7,8 +7,6 @@ use super::store::Store;
 const NEXT_RECORDS: usize = 8;
 /// The turns that each of the invocations that run in step gets before anything else happens, at most.
 const TURNS_IN_STEP: usize = 12;
-/// How often a consumer crashes when one of its items has left a rollup, per thousand.
-const CRASHES_AFTER_LEAVING: u64 = 400;
 
 impl<S: Store + 'static> SimulationRun<S> {
     /// A consumer crashes. Sometimes the one that its batch is delivered to next crashes as well.
@@ -31,16 +29,6 @@ impl<S: Store + 'static> SimulationRun<S> {
         if let Some(index) = self.tasks.iter().position(|other| other.id == task) {
             self.coverage.record("consumer crashed after a crash");
             self.end_task(index, "crashed after a crash");
-        }
-    }
-
-    /// Sometimes crashes a consumer that has just committed that an item left a rollup: it has not refreshed any mirror of that
-    /// rollup yet.
-    pub(crate) fn crash_after_leaving(&mut self, index: usize) {
-        let may_crash = self.options.crashes && self.has_faults;
-        if self.watcher.has_left_rollup && may_crash && self.random.chance(CRASHES_AFTER_LEAVING) {
-            self.coverage.record("consumer crashed after an item left a rollup");
-            self.end_task(index, "crashed after an item left a rollup");
         }
     }
 

@@ -27,6 +27,7 @@ mod delivery;
 mod guards;
 mod http_tables;
 mod interruptions;
+mod left_rollups;
 mod model;
 mod options;
 mod oracle;

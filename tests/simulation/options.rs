@@ -81,7 +81,7 @@ impl RunOptions {
             time_flies: random.chance(600),
             recreates_streams: random.chance(300),
             crashes: random.chance(700) || vanishes,
-            parks: random.chance(500) || vanishes,
+            parks: random.chance(500) || vanishes || (mixed_decoders && random.chance(600)),
             shards: if is_large || random.chance(100) { 1 } else { 3 },
             splits: random.chance(300) && !is_large,
             burst,

@@ -74,6 +74,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             self.coverage.record("request took effect after its author stopped waiting");
             self.note(&[32], || "a late request takes effect, or is refused".to_owned());
             self.collect_changes(generation);
+            self.unrefreshed.extend(self.watcher.left.drain(..));
         }
     }
 

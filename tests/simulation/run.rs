@@ -30,7 +30,7 @@ use super::options::RunOptions;
 use super::second_reader::SecondReader;
 use super::single_changes;
 use super::state::OverwrittenMeasure;
-use super::state_keys::{entry_key, marker_key};
+use super::state_keys::{StateKey, entry_key, marker_key};
 use super::store::{STATE, Store, text};
 use super::stream::{StreamSet, TABLES};
 use super::trace::RunTrace;
@@ -66,6 +66,8 @@ pub(crate) struct ConsumerTask {
     pub(crate) id: u64,
     pub(crate) kind: TaskKind,
     pub(crate) records: Vec<usize>,
+    /// The entries that it wrote and that name a rollup that their item has left.
+    pub(crate) left: Vec<StateKey>,
     consumer: usize,
     generation: u64,
     deadline: Timestamp,
@@ -99,6 +101,8 @@ pub(crate) struct SimulationRun<S> {
     pub(crate) parked_records: BTreeSet<usize>,
     /// The records whose item must be reconciled again, because the reconciliation was not completed.
     pub(crate) reconcile_again: BTreeSet<usize>,
+    /// The entries that name a rollup that their item has left, and whose author may not have refreshed its mirrors.
+    pub(crate) unrefreshed: BTreeSet<StateKey>,
     pub(crate) application: SimulatedApplication,
     pub(crate) watcher: StateWatcher,
     pub(crate) trace: RunTrace,
@@ -142,6 +146,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             failed_batches: Vec::new(),
             parked_records: BTreeSet::new(),
             reconcile_again: BTreeSet::new(),
+            unrefreshed: BTreeSet::new(),
             application,
             watcher: StateWatcher::default(),
             trace: RunTrace::new(is_traced),
@@ -235,13 +240,18 @@ impl<S: Store + 'static> SimulationRun<S> {
     pub(crate) fn advance(&mut self, by: Duration) {
         if by > Duration::from_secs(300) {
             // No invocation takes that long.
-            while !self.tasks.is_empty() {
-                self.end_task(0, "timed out");
-            }
-            self.land_requests();
+            self.end_tasks();
         }
         self.time.advance(by);
         self.tables.inner().set_time(self.time.now());
+    }
+
+    /// Ends all tasks and the requests that they sent.
+    pub(crate) fn end_tasks(&mut self) {
+        while !self.tasks.is_empty() {
+            self.end_task(0, "timed out");
+        }
+        self.land_requests();
     }
 
     fn spawn(
@@ -266,6 +276,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             id,
             kind,
             records,
+            left: Vec::new(),
             consumer,
             generation,
             deadline,
@@ -362,7 +373,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
         self.note(&[3, id], || format!("task {id}"));
         self.tables.set_author(generation);
-        self.watcher.has_left_rollup = false;
+        self.watcher.left.clear();
         let task = &mut self.tasks[index];
         task.polls_after_deadline += u32::from(now >= task.deadline);
         if task.polls_after_deadline > POLLS_AFTER_DEADLINE {
@@ -372,7 +383,8 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.tables.inner().set_time(self.time.now());
         self.collect_changes(generation);
         if let Poll::Ready(result) = poll {
-            let task = self.tasks.swap_remove(index);
+            let mut task = self.tasks.swap_remove(index);
+            task.left.append(&mut self.watcher.left);
             if task.polls_after_deadline > 0 {
                 self.coverage.record("invocation answered after its deadline passed in a call");
             }
@@ -382,7 +394,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             }
             self.complete(task, result);
         } else {
-            self.crash_after_leaving(index);
+            self.note_left_rollups(index);
         }
     }
 
@@ -390,6 +402,7 @@ impl<S: Store + 'static> SimulationRun<S> {
     pub(crate) fn end_task(&mut self, index: usize, reason: &str) {
         let task = self.tasks.swap_remove(index);
         self.note(&[4, task.id], || format!("task {} {reason}", task.id));
+        self.unrefreshed.extend(task.left);
         self.restart(task.consumer, task.generation);
         match task.kind {
             TaskKind::Deliver { shard } => self.fail_delivery(shard, task.id, 0, &task.records),

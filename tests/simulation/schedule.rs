@@ -1,13 +1,11 @@
 //! The order of a run's steps, from the first write to the last check.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::check;
 use super::oracle::{ItemKind, item_kind};
 use super::run::{SimulationRun, TaskKind};
 use super::state::StateTable;
-use super::state_keys::{StateKey, entry_key};
 use super::store::{STATE, Store};
 use super::stream::{StreamRecord, StreamShard, TABLES};
 
@@ -211,13 +209,12 @@ impl<S: Store + 'static> SimulationRun<S> {
     /// Skips days. Before more than 30 days, most runs deliver everything.
     fn skip_days(&mut self) {
         let days = self.random.pick(&[1, 3, 10, 36, 80]).copied().unwrap_or(1);
-        // An operator repeats a reconciliation that stopped before the tombstone that names its stale mirrors expires.
-        for _ in 0..if days < 10 { 0 } else { 8 } {
-            self.reconcile_again();
-        }
         if days > 30 && self.random.chance(700) {
             self.mend_measure();
             self.drain();
+        }
+        if days >= 10 {
+            self.reconcile_before_tombstones_expire();
         }
         if days > 1 && self.options.mixed_decoders {
             // Every process has the corrected decoder by now. An earlier decoder cannot know how old a malformed expiry is, so it
@@ -342,7 +339,7 @@ impl<S: Store + 'static> SimulationRun<S> {
     }
 
     /// Repeats the reconciliations that were not completed.
-    fn reconcile_again(&mut self) {
+    pub(crate) fn reconcile_again(&mut self) {
         for record in std::mem::take(&mut self.reconcile_again) {
             self.reconcile(record);
             self.finish_tasks();
@@ -379,12 +376,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             Ok(state) => state,
             Err(problem) => return self.problems.push(problem),
         };
-        let mut newest: BTreeMap<StateKey, usize> = BTreeMap::new();
-        for (number, record) in self.streams.records.iter().enumerate() {
-            let key = entry_key(record.table, &record.partition, record.sort.as_deref());
-            newest.insert(key, number);
-        }
-        for (key, record) in newest {
+        for (key, record) in self.newest_records() {
             if state.entries.get(&key).is_some_and(|entry| entry.generation < 2) {
                 self.reconcile(record);
                 self.finish_tasks();

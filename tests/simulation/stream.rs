@@ -157,8 +157,10 @@ impl StreamSet {
             let mut record = record(table, stream, change);
             let malformed = if record.is_expiry { self.malformed_expiries } else { self.malformed };
             if random.chance(malformed) {
-                let field =
-                    random.pick(&["\"eventName\":\"", "\"SequenceNumber\":\""]).copied().unwrap_or("");
+                // Without a position, a record cannot be parked: it fails.
+                let fields = ["\"eventName\":\"", "\"SequenceNumber\":\""];
+                let is_parkable = record.is_expiry && random.chance(500);
+                let field = if is_parkable { fields[0] } else { random.pick(&fields).copied().unwrap_or("") };
                 record.malformed = Some(record.json.replace(field, &format!("{field}X")));
             }
             let hash = record.partition.bytes().chain(record.sort.iter().flat_map(|sort| sort.bytes()));

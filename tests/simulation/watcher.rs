@@ -34,8 +34,8 @@ pub(crate) struct StateWatcher {
     pub(crate) counted: BTreeSet<CountedPosition>,
     /// The entry and the position of each expiry in the streams, by its marker's key.
     pub(crate) expiries: BTreeMap<StateKey, (StateKey, String)>,
-    /// Whether an entry was written that names a rollup that its item has left.
-    pub(crate) has_left_rollup: bool,
+    /// The written entries that name a rollup that their item has left, since the last turn of a task.
+    pub(crate) left: Vec<StateKey>,
     /// The numbers of observed kinds of entries.
     pub(crate) coverage: FaultCoverage,
     pub(crate) problems: Vec<String>,
@@ -62,7 +62,9 @@ impl StateWatcher {
             }
             self.positions.insert((partition.clone(), sort.clone()), (before, position));
             // In place of an aggregate, `null` precedes the rollups that the item has left.
-            self.has_left_rollup |= text(new, "contributions").contains("[null,");
+            if text(new, "contributions").contains("[null,") {
+                self.left.push((partition.clone(), sort.clone()));
+            }
             self.cover(old, new);
         }
         let fault = match kind {
