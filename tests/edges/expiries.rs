@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use afterwrite::record::Timestamp;
+use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
 use crate::models::{READINGS, reading};
@@ -69,6 +71,34 @@ async fn the_expiry_of_an_item_that_was_never_counted_settles_its_extremes_too()
     assert_eq!(delivery.failures, BTreeMap::new());
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "readings"), Some(1));
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "highest"), Some(7));
+}
+
+#[tokio::test]
+async fn a_settled_expiry_that_cannot_be_read_any_more_is_not_parked() {
+    let mut world = EdgeWorld::new(&readings());
+    world.put("SENSOR#s1", "r1", reading(7));
+    world.settle().await;
+    world.expire("SENSOR#s1", "r1");
+    world.settle().await;
+    let mut malformed = world.records[1].clone();
+    malformed["dynamodb"]["OldImage"]["value"] = json!({ "N": "seven" });
+    let (event, deadline) = (event(&[malformed]), Timestamp::from_epoch_seconds(NOW + 3));
+    let handled = world.aggregator.handle(event.as_bytes(), deadline).await.expect("an event");
+    assert_eq!((handled.failures.len(), handled.parked.len()), (0, 0));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "settled_total"), Some(7));
+}
+
+#[tokio::test]
+async fn the_entry_of_an_item_of_which_only_an_expiry_is_known_expires_after_its_mark() {
+    let mut world = EdgeWorld::new(&readings());
+    world.put("SENSOR#s1", "r1", reading(7));
+    world.expire("SENSOR#s1", "r1");
+    world.stream();
+    let mut malformed = world.records[1].clone();
+    malformed["dynamodb"]["OldImage"]["value"] = json!({ "N": "seven" });
+    assert_eq!(world.deliver_these(&[malformed]).await.parked.len(), 1);
+    let entry = world.tables.get(&key(STATE, "LEDGER#app#SENSOR#s1", "r1")).expect("an entry");
+    assert!(entry.contains_key("expires_at"), "{entry:?}");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 )]
 
 mod conditions;
+mod configuration;
 mod copies;
 mod crashes;
 mod expiries;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use afterwrite::record::AttributeValue;
 use serde_json::json;
 
-use crate::models::{READINGS, reading};
-use crate::world::{EdgeWorld, NOW, STATE, key};
+use crate::models::{ATTEMPTS, READINGS, reading};
+use crate::world::{EdgeWorld, NOW, STATE, TABLE, key};
 
 fn misfit() -> serde_json::Value {
     json!({ "value": { "S": "secret" } })
@@ -174,6 +174,60 @@ async fn a_misfit_that_is_older_than_tombstones_is_parked() {
     assert_eq!(world.deliver_these(&newest).await.parked.len(), 0);
     assert_eq!(world.entry("SENSOR#s1", "READING#r1", "behind"), None);
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(7));
+}
+
+#[tokio::test]
+async fn a_record_older_than_tombstones_is_not_applied_to_an_item_that_is_only_marked() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", reading(1));
+    world.put("SENSOR#s1", "READING#r1", misfit());
+    world.stream();
+    assert_eq!(world.deliver_these(&world.records[1..]).await.parked.len(), 1);
+    // The record of the deletion is lost.
+    world.tables.delete(&key(TABLE, "SENSOR#s1", "READING#r1")).expect("a key").expect("an item");
+    let delivery = world.deliver_these(&[aged(&world.records[0])]).await;
+    assert_eq!((delivery.failures, delivery.parked), (BTreeMap::new(), BTreeMap::new()));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), None);
+}
+
+#[tokio::test]
+async fn an_older_record_that_must_wait_for_its_lookup_is_not_parked_with_a_newer_one() {
+    let mut world = EdgeWorld::new(ATTEMPTS);
+    for project in [json!({ "S": "unknown" }), json!({ "N": "1" })] {
+        world.put("CANDIDATE#c1", "ATTEMPT#t1", json!({ "project_id": project }));
+    }
+    world.stream();
+    assert_eq!(world.deliver_these(&world.records[1..]).await.parked.len(), 1);
+    let delivery = world.deliver_these(&world.records[..1]).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len()), (1, 0));
+}
+
+#[tokio::test]
+async fn an_old_image_that_nothing_needs_is_not_read() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", reading(1));
+    world.put("SENSOR#s1", "READING#r1", reading(2));
+    world.stream();
+    let mut records = world.records.clone();
+    records[1]["dynamodb"]["OldImage"]["value"] = json!({ "N": "one" });
+    let delivery = world.deliver_these(&records).await;
+    assert_eq!((delivery.failures, delivery.parked), (BTreeMap::new(), BTreeMap::new()));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
+}
+
+#[tokio::test]
+async fn a_record_of_an_earlier_stream_is_not_applied_to_a_reconciled_item() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", reading(1));
+    world.stream();
+    // Reconciling an over-old record counts the item as its table has it.
+    world.deliver_these(&[aged(&world.records[0])]).await;
+    let mut earlier = world.records[0].clone();
+    let stream = format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/2026-02-05T10:00:00.000");
+    earlier["eventSourceARN"] = json!(stream);
+    earlier["dynamodb"]["NewImage"]["value"] = json!({ "N": "5" });
+    assert_eq!(world.deliver_these(&[earlier]).await.totals.duplicates, 1);
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(1));
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 //! The requests of a batch that follow one another: each costs every record of the batch its latency.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use afterwrite::ErrorKind;
-use afterwrite::effect::Write;
+use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::models::{ATTEMPTS, SHOP, put_project};
 use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{EdgeWorld, NOW, STATE, aggregator_over, key};
+use crate::world::{EdgeWorld, NOW, STATE, TABLE, aggregator_over, key};
 
 /// A deadline of 3 s.
 const DEADLINE: Timestamp = Timestamp::from_epoch_seconds(NOW + 3);
@@ -115,6 +116,73 @@ async fn a_record_whose_outputs_cannot_be_remembered_is_delivered_again() {
     assert_eq!(remembered(&world).len(), 1);
     world.settle().await;
     assert_eq!(remembered(&world).len(), 2);
+}
+
+/// The tables of a world that fail the first request of this kind with a key that begins so.
+fn failing_once(world: &EdgeWorld, kind: &'static str, beginning: &'static str) -> Arc<ObservedTables> {
+    let failed = AtomicUsize::new(0);
+    ObservedTables::with_fate(&world.tables, move |sent, write: &Write| {
+        let is_such =
+            sent == kind && write.key.partition.value.as_text().expect("a text").starts_with(beginning);
+        let is_first = is_such && failed.fetch_add(1, Ordering::Relaxed) == 0;
+        if is_first { WriteFate::Failed(ErrorKind::Unavailable) } else { WriteFate::CarriedOut }
+    })
+}
+
+/// Delivers records to these tables until the deadline. No record fails.
+async fn assert_delivered(model: &str, tables: Arc<ObservedTables>, records: &[Value]) {
+    let handled = aggregator_over(model, tables).handle(event(records).as_bytes(), DEADLINE).await;
+    let handled = handled.expect("an event");
+    assert!(handled.failures.is_empty(), "{:?}", handled.failures);
+    assert_eq!((handled.parked.len(), handled.totals.retries), (0, 1));
+}
+
+#[tokio::test]
+async fn outputs_that_could_not_be_remembered_are_remembered_in_the_same_batch() {
+    let world = world_with_new_project().await;
+    assert_delivered(ATTEMPTS, failing_once(&world, "write", "LOOKUP#"), &world.records[21..]).await;
+    assert_eq!(remembered(&world).len(), 2);
+}
+
+#[tokio::test]
+async fn mirrors_that_could_not_be_written_are_written_in_the_same_batch() {
+    let mut world = EdgeWorld::new(SHOP);
+    world.put("SHOP#s1", "SHOP", json!({ "stats": { "M": {} } }));
+    world.put("SHOP#s1", "BOOK#b1", json!({ "price": { "N": "5" } }));
+    world.stream();
+    assert_delivered(SHOP, failing_once(&world, "write", "SHOP#"), &world.records).await;
+    assert_eq!(world.shown("SHOP#s1", "SHOP", "stats.books"), Some(1));
+}
+
+#[tokio::test]
+async fn an_entry_or_a_transaction_without_a_response_is_written_in_the_same_batch() {
+    for (kind, beginning) in [("write", "LEDGER#"), ("transact", "ADMIN#")] {
+        let world = world();
+        assert_delivered(ATTEMPTS, failing_once(&world, kind, beginning), &world.records).await;
+        assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(20));
+    }
+}
+
+#[tokio::test]
+async fn a_throttled_transaction_is_sent_again_after_a_wait() {
+    let world = world();
+    let asked = AtomicUsize::new(0);
+    // A transaction is asked for whether it is throttled, and then for the reason.
+    let is_throttled = move |key: &ItemKey| {
+        let is_rollup = key.partition.value.as_text() == Some("ADMIN#a1") && *key.table == *STATE;
+        is_rollup && asked.fetch_add(1, Ordering::Relaxed) < 2
+    };
+    assert_delivered(ATTEMPTS, ObservedTables::throttling(&world.tables, is_throttled), &world.records).await;
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(20));
+}
+
+#[tokio::test]
+async fn outputs_that_a_record_of_the_batch_shows_are_not_looked_up() {
+    let world = world();
+    world.tables.delete(&key(TABLE, "ADMIN#a1", "PROJECT#p1")).expect("a key").expect("a project");
+    let requests = requests_of(&world, &world.records).await;
+    assert!(!requests.contains(&"query"), "{requests:?}");
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(20));
 }
 
 #[tokio::test]

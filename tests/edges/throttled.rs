@@ -1,5 +1,7 @@
 //! Throttled partitions: each holds up the items that need it, and no others.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use afterwrite::effect::ItemKey;
 use afterwrite::record::Timestamp;
 use afterwrite_tests::deployment::event;
@@ -113,4 +115,24 @@ async fn mirrors_wait_for_no_other_mirrors() {
 #[tokio::test]
 async fn mirrors_wait_for_no_other_entry() {
     mirrors_are_set(10, |key| begins(key, &["LEDGER#app#SHOP#s0"])).await;
+}
+
+#[tokio::test]
+async fn a_lookup_that_is_throttled_at_last_parks_no_record() {
+    let by_key = ATTEMPTS
+        .replace(
+            "ADMIN#{admin_id}\", SK = \"PROJECT#{project_id}\"",
+            "PROJECT#{project_id}\", SK = \"PROJECT\"",
+        )
+        .replace("index = \"GSI1\"\nkey = { GSI1PK = \"PROJECT#{project_id}\" }\n", "")
+        .replace("gives = [\"admin_id\"]", "gives = [\"admin_id\"]\n")
+        .replace("[entities.attempt]", "attributes = { admin_id = \"S\" }\n[entities.attempt]");
+    let mut world = EdgeWorld::new(&by_key);
+    world.put("CANDIDATE#c1", "ATTEMPT#t1", json!({ "project_id": { "S": "p1" } }));
+    world.stream();
+    // The first read finds no project; then there is no answer until the deadline.
+    let reads = AtomicUsize::new(0);
+    let is_throttled =
+        move |key: &ItemKey| begins(key, &["PROJECT#p1"]) && reads.fetch_add(1, Ordering::Relaxed) > 0;
+    assert_eq!(failures(&world, &by_key, &world.records, is_throttled).await, ["ATTEMPT#t1"]);
 }
