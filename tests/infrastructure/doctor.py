@@ -11,7 +11,7 @@ from refusing_proxy import DECRYPT, RefusingProxy
 # Nothing runs in moto: no heartbeat was written, and no dataset.
 NOTHING_RAN = {"heartbeat", "dataset freshness"}
 
-# What is not checked if an action is refused; everything else is as before.
+# The checks that need an action: they are not checked if it is refused, and everything else is as before.
 NOT_CHECKED = {
     "dynamodb:DescribeTable": {"source table", "state table", "readers"},
     "dynamodb:DescribeTimeToLive": {"time to live"},
@@ -102,7 +102,7 @@ class Doctor:
         assert verdicts["not_checked"] == {("drift", "verifier")}, sorted(verdicts["not_checked"])
 
     def use(self):
-        """What a used deployment has in its bucket, and filters that a key encrypts."""
+        """Puts the objects of a used deployment into its bucket, and encrypts filters with a key."""
         functions = self.moto.client("lambda")
         for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
             if mapping.get("FilterCriteria"):

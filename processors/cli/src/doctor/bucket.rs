@@ -169,7 +169,7 @@ impl BucketLook {
     }
 }
 
-/// Adds what a folder of the archive has Next to folders of this form; returns the newest of these.
+/// Notes everything in a folder of the archive that is not a folder of this form; returns the newest folder of the form.
 fn sort_out(facts: &mut ArchiveFacts, folder: &str, list: ObjectList, form: &str) -> Option<String> {
     let is_of_form = |path: &String| path.strip_prefix(folder).is_some_and(|name| has_form(name, form));
     let (fitting, others): (Vec<_>, Vec<_>) = list.folders.into_iter().partition(is_of_form);

@@ -1,4 +1,4 @@
-//! What the Terraform module deploys for a model, with its defaults: functions, custom metrics, alarms.
+//! The functions, custom metrics and alarms that the Terraform module deploys for a model, with its defaults.
 
 use std::collections::BTreeSet;
 

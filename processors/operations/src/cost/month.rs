@@ -6,7 +6,7 @@ use super::trial::TrialTotals;
 use crate::jobs::approximate;
 use crate::verify::{DatasetCoverage, VerifyArguments, plan_verify};
 
-/// What is priced.
+/// The deployment and the usage that are priced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostSettings {
     /// The deployment.
@@ -30,7 +30,7 @@ pub(super) struct MonthTotals<'t> {
     pub(super) objects: f64,
 }
 
-/// What a function uses in a month.
+/// The usage of a function in a month.
 pub(super) struct FunctionUse {
     pub(super) invocations: f64,
     pub(super) gigabyte_seconds: f64,
@@ -50,12 +50,12 @@ impl<'t> MonthTotals<'t> {
         }
     }
 
-    /// What the month adds of something that the trial counted.
+    /// The number in a month of something that the trial counted.
     pub(super) fn monthly(&self, number: u64) -> f64 {
         approximate(number) * self.times
     }
 
-    /// What has been added at the end of the month that is priced.
+    /// The sum of all months up to the one that is priced.
     pub(super) fn stored(&self, number: u64) -> f64 {
         self.monthly(number) * self.settings.month
     }
@@ -68,7 +68,7 @@ impl<'t> MonthTotals<'t> {
         rollups + if module.has_datasets() { f::COMPACTIONS } else { 0.0 }
     }
 
-    /// What each function uses.
+    /// The usage of each function.
     pub(super) fn function_uses(&self) -> Vec<FunctionUse> {
         self.settings.module.functions().into_iter().map(|function| self.function_use(function)).collect()
     }

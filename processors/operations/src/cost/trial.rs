@@ -209,7 +209,7 @@ struct DerivedTotals {
     cutter: RecordCutter,
     tracer: RecordTracer<SourceItems>,
     paths: BTreeSet<(u64, String)>,
-    /// What the source tables grew by: bytes and items, negative if they shrank.
+    /// The growth of the source tables: bytes and items, negative if they shrank.
     source_growth: (i64, i64),
 }
 

@@ -175,7 +175,7 @@ pub struct BucketFacts {
     pub name: String,
     /// Its notifications to queues: the queue's ARN and the prefix. `None` if they may not be looked at.
     pub notifications: Option<Vec<(String, String)>>,
-    /// What is under `archive/`; `None` if it may not be listed.
+    /// The objects under `archive/`; `None` if it may not be listed.
     pub archive: Option<ArchiveFacts>,
 }
 

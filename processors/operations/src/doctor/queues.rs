@@ -5,7 +5,7 @@ use super::{HealthFinding, on_part};
 
 const DEAD_LETTERS: &str = "Set a redrive policy to a queue that exists: a message that cannot be processed is received again until it expires otherwise";
 
-/// What a queue is for, which decides the settings that it needs.
+/// The purpose of a queue, which decides the settings that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueuePurpose {
     Export,
