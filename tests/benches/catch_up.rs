@@ -176,7 +176,7 @@ fn text(item: &Item, name: &str) -> String {
     item.get(name).and_then(AttributeValue::as_text).unwrap().to_owned()
 }
 
-/// Tables that answer after a time. What they need themselves is part of it.
+/// Tables that answer after a time, which includes their own.
 struct DelayedTables<T> {
     tables: T,
     latencies: CallLatencies,

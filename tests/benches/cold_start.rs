@@ -1,7 +1,7 @@
 //! The cold starts and the sizes of all functions, and the memory of `aggregator`, compared with a function that does nothing.
 //!
 //! `cargo bench -p afterwrite-tests --bench cold_start` builds the functions as they are deployed (`--profile lambda`), packs them
-//! with the model as `infra/build` does, starts them in turns under a Runtime API on loopback, beside embedded servers, and prints
+//! with the model as `infra/build` does, starts them in turns under a Runtime API on loopback, next to embedded servers, and prints
 //! a table.
 
 #![expect(
@@ -40,7 +40,7 @@ const TIMEOUT: Duration = Duration::from_secs(150);
 /// The packages of the functions.
 const PACKAGES: [&str; 3] = ["afterwrite-functions", "afterwrite-datasets", "afterwrite-operations"];
 
-/// What is measured: the functions that are deployed, and one that does nothing.
+/// A measured function: one that is deployed, or one that does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MeasuredFunction {
     HelloWorld,
@@ -75,7 +75,7 @@ impl MeasuredFunction {
         }
     }
 
-    /// What its first event asks for.
+    /// The work that its first event requests.
     fn first_event(self) -> &'static str {
         match self {
             Self::HelloWorld => "nothing",
@@ -174,7 +174,7 @@ fn pack(binary: &Path, zip: &Path) -> u64 {
     fs::metadata(zip).unwrap().len()
 }
 
-/// What the functions read and write.
+/// The services that the functions read and write.
 struct Surroundings {
     deployment: FunctionDeployment,
     archive: EmbeddedArchive,
@@ -237,7 +237,7 @@ impl Surroundings {
         }
     }
 
-    /// The settings of a function beside those of its tables.
+    /// The settings of a function in addition to those of its tables.
     fn settings(&self, function: MeasuredFunction) -> Vec<(&'static str, String)> {
         match function {
             MeasuredFunction::HelloWorld | MeasuredFunction::Aggregator => Vec::new(),

@@ -166,11 +166,11 @@ async fn an_entry_or_a_transaction_without_a_response_is_written_in_the_same_bat
 #[tokio::test]
 async fn a_throttled_transaction_is_sent_again_after_a_wait() {
     let world = world();
-    let asked = AtomicUsize::new(0);
-    // A transaction is asked for whether it is throttled, and then for the reason.
+    let checks = AtomicUsize::new(0);
+    // The check runs twice for a transaction: whether it is throttled, and for which reason.
     let is_throttled = move |key: &ItemKey| {
         let is_rollup = key.partition.value.as_text() == Some("ADMIN#a1") && *key.table == *STATE;
-        is_rollup && asked.fetch_add(1, Ordering::Relaxed) < 2
+        is_rollup && checks.fetch_add(1, Ordering::Relaxed) < 2
     };
     assert_delivered(ATTEMPTS, ObservedTables::throttling(&world.tables, is_throttled), &world.records).await;
     assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(20));

@@ -18,6 +18,7 @@ class Deployment:
         self.folder = tempfile.TemporaryDirectory(prefix="afterwrite-packages-")
         self.names = {"new-table": "exams", "existing-table": "exams-production", "global-table": "exams-global"}
         self.given = {}
+        self.source_key = None
 
     def prepare(self):
         """Zips for all functions (nothing runs them), and the resources that the example expects."""
@@ -32,6 +33,8 @@ class Deployment:
             self.given = {"replicas": [REPLICA_REGION]}
 
     def existing_resources(self):
+        # The table has another key than the deployment.
+        self.source_key = self.new_key()
         self.moto.client("dynamodb").create_table(
             TableName="exams-table",
             BillingMode="PAY_PER_REQUEST",
@@ -45,8 +48,7 @@ class Deployment:
                 }
             ],
             StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
-            # It has another key than the deployment.
-            SSESpecification={"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": self.new_key()},
+            SSESpecification={"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": self.source_key},
         )
         key = self.new_key()
         network = self.moto.client("ec2").describe_subnets()["Subnets"][0]
@@ -64,6 +66,10 @@ class Deployment:
             # The model has no patterns for a reader that archives: the archive has every change.
             "stream_filters": self.patterns_of_entities(),
         }
+
+    def source_table_key(self):
+        """The SAM template's parameter for the key of the source table. Terraform reads it from the table."""
+        return {"SourceTableKeyArn": self.source_key} if self.source_key else {}
 
     def patterns_of_entities(self):
         description = json.loads((INFRA / "tests/exambuddy.json").read_text())

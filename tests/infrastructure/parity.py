@@ -17,7 +17,7 @@ PARAMETERS = {
     "redrive_role_arn": "RedrivePrincipalArn",
     "kms_key_arn": "KmsKeyArn",
 }
-# What a queue has without these settings. Terraform's state names them.
+# The defaults of a queue. Terraform's state names them.
 QUEUE_DEFAULTS = {"VisibilityTimeout": 30, "KmsDataKeyReusePeriodSeconds": 300}
 # Kinds whose settings are policies, the dashboard, or part of another resource of the template.
 OTHERS = {
@@ -56,7 +56,7 @@ def template_of(deployment, outputs):
     name = deployment.names[deployment.example]
     stream = outputs["stream_arns"]["ExamBuddyTable"]
     text = write_template("exambuddy", *options)
-    resources = SamTemplate(text, {"Name": name, "ExamBuddyTableStreamArn": stream, **given}).resources()
+    resources = SamTemplate(text, {"Name": name, "ExamBuddyTableStreamArn": stream, **deployment.source_table_key(), **given}).resources()
     for kind, properties in resources:
         if kind == "AWS::Lambda::EventSourceMapping":
             properties["name"] = f"{properties['FunctionName']} from {properties['EventSourceArn']}"
@@ -75,6 +75,9 @@ def of_module(deployment, planned, state):
         if kind == "aws_lambda_event_source_mapping":
             function = values["function_arn"].rsplit(":", 1)[0] + ":live"
             values["name"] = f"{function} from {values['event_source_arn']}"
+            if "stream_filters" in deployment.given and "/stream/" in values["event_source_arn"]:
+                # The template has no parameter for other filters than the model's.
+                values.update(filter_criteria=[], kms_key_arn="")
     text = json.dumps(state)
     for kind, values in state:
         if kind == "aws_lambda_event_source_mapping":

@@ -14,7 +14,7 @@ PSEUDO_PARAMETERS = {
     "AWS::Region": "eu-west-1",
     "AWS::URLSuffix": "amazonaws.com",
 }
-# What `Ref` and `Arn` of a resource give. Names in braces are properties; mappings and roles are named by their logical ids.
+# The values of `Ref` and `Arn` of a resource. Names in braces are properties; mappings and roles are named by their logical ids.
 NAMES = {
     "AWS::Athena::WorkGroup": "{Name}",
     "AWS::CloudWatch::Dashboard": "{DashboardName}",

@@ -9,7 +9,7 @@ use super::intrinsics::{reference, substituted, when};
 use super::permissions::allow;
 
 /// The actions for which a service decrypts with the permissions of the caller: of an encrypted table (and its stream), object, queue or
-/// secret. Whoever sends a message also decrypts: SQS reuses a data key.
+/// secret. The sender of a message also decrypts: SQS reuses a data key.
 const DECRYPTING: [&str; 10] = [
     "dynamodb:BatchGetItem",
     "dynamodb:GetRecords",
@@ -35,7 +35,7 @@ pub(super) enum KeyUser {
     Operator,
 }
 
-/// What a user of these statements may do with keys, each if there is such a key.
+/// The permissions for keys that the user of these statements needs, each if there is such a key.
 pub(super) fn statements(of: &[Value], user: KeyUser) -> Vec<Value> {
     let actions = actions(of);
     let mut decrypting = services(&actions, &DECRYPTING);

@@ -122,7 +122,7 @@ fn cache_url() -> Value {
     })
 }
 
-/// What CloudFormation refuses before it changes anything.
+/// The rules that CloudFormation checks before it changes anything.
 pub(super) fn rules() -> Value {
     let is_empty = |parameter: &str| json!({ "Fn::Equals": [reference(parameter), ""] });
     json!({

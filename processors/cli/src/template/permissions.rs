@@ -1,4 +1,4 @@
-//! What each function may do: exact actions on exact resources, narrowed to the items that the model names.
+//! The permissions of each function: exact actions on exact resources, narrowed to the items that the model names.
 
 use std::collections::BTreeSet;
 

@@ -56,7 +56,7 @@ pub(super) fn work(shape: &DeployedShape<'_>) -> Vec<NamedQueue> {
     work_queues(shape).into_iter().map(|queue| (queue.name, queue.condition)).collect()
 }
 
-/// What has a dead-letter queue: `<name>-dead-letters`.
+/// The names that have a dead-letter queue: `<name>-dead-letters`.
 pub(super) fn dead_letters(shape: &DeployedShape<'_>) -> Vec<NamedQueue> {
     let mut names = work(shape);
     if !schedules::schedules(shape).is_empty() {
