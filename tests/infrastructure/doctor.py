@@ -34,12 +34,13 @@ NOT_CHECKED_OF_EXAMPLE = {
         "sqs:GetQueueUrl": {"queue"},
         DECRYPT: {"filters"},
     },
-    # One function gets every record, and a key encrypts its environment. That has the URL of the queue of stale paths, so only the
+    # A key encrypts the filters, and the environment of the one function. That has the URL of the queue of stale paths, so only the
     # dead-letter queue of it is unknown without `GetQueueUrl`.
     "existing-table": {
-        "lambda:GetFunctionConfiguration": {"function", "projections", "queue consumer"},
+        "lambda:GetEventSourceMapping": {"filters"},
+        "lambda:GetFunctionConfiguration": {"filters", "function", "projections", "queue consumer"},
         "sqs:GetQueueUrl": {"queue", "dead letters"},
-        DECRYPT: {"function", "projections", "queue consumer"},
+        DECRYPT: {"filters", "function", "projections", "queue consumer"},
     },
 }
 
@@ -51,6 +52,8 @@ class Doctor:
         self.program = Path(binaries) / "afterwrite"
         self.example = example
         self.has_cdn = example == "existing-table"
+        # The patterns of the example are not the model's: changes of items that match no entity are not archived.
+        self.by_example = {"filters"} if example == "existing-table" else set()
         self.moto = moto
         self.outputs = outputs
 
@@ -98,7 +101,7 @@ class Doctor:
     def check_unused(self):
         verdicts = self.findings()
         changed = {check for check, _ in verdicts["change"]}
-        assert changed == NOTHING_RAN | {"archive"}, sorted(changed)
+        assert changed == NOTHING_RAN | self.by_example | {"archive"}, sorted(changed)
         assert verdicts["not_checked"] == {("drift", "verifier")}, sorted(verdicts["not_checked"])
 
     def use(self):
@@ -121,13 +124,13 @@ class Doctor:
     def check_healthy(self):
         verdicts = self.findings()
         self.changed = verdicts["change"]
-        assert {check for check, _ in self.changed} == NOTHING_RAN, sorted(self.changed)
+        assert {check for check, _ in self.changed} == NOTHING_RAN | self.by_example, sorted(self.changed)
         assert not verdicts["not_checked"], sorted(verdicts["not_checked"])
         expected = {"key", "stream view type", "lookup index", "time to live", "recovery", "parked index", "readers", "projections"}
         expected |= {"filters", "bounded retries", "on-failure destination", "notification", "queue visibility", "dead-letter queue"}
         expected |= {"permission", "archive", "archive prefix", "drift", "verification", "queue consumer", "dead letters"}
         healthy = {check for check, _ in verdicts["healthy"]}
-        assert expected <= healthy, sorted(expected - healthy)
+        assert expected - self.by_example <= healthy, sorted(expected - healthy)
         queues = {subject.rsplit("-", 1)[1] for check, subject in verdicts["healthy"] if check == "queue consumer"}
         assert queues == ({"export", "cdn"} if self.has_cdn else {"export"}), queues
 
