@@ -5,6 +5,9 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::record::Timestamp;
 
+/// The time that a last retry has before the deadline: longer than most requests take.
+pub const LAST_RETRY: Duration = Duration::from_millis(100);
+
 /// Exponential back-off with full jitter: the delay before a retry is random, and its upper limit doubles with each retry.
 ///
 /// ```
@@ -40,12 +43,13 @@ impl RetryPolicy {
         self.ceiling(retry) * (1 + clock.permille()) / 1000
     }
 
-    /// Waits before retry number `retry`. Returns `false` at once if the retry could not begin before `deadline`.
+    /// Waits before retry number `retry`. The last retry begins [`LAST_RETRY`] before `deadline`; later than that, returns `false` at
+    /// once.
     pub async fn wait(&self, retry: u32, deadline: Timestamp, clock: &impl Clock) -> bool {
-        let delay = self.delay(retry, clock);
-        let is_time = clock.now().plus(delay) < deadline;
+        let (now, latest) = (clock.now(), deadline.minus(LAST_RETRY));
+        let is_time = now < latest;
         if is_time {
-            clock.sleep(delay).await;
+            clock.sleep(self.delay(retry, clock).min(latest.since(now))).await;
         }
         is_time
     }

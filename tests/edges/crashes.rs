@@ -37,11 +37,16 @@ attributes = { books = "books" }
 
 /// A function counts these records, and crashes before it refreshes a mirror.
 fn crash_before_mirrors(world: &EdgeWorld, records: &[Value]) {
+    crash_with(SHOPS, world, records);
+}
+
+/// As [`crash_before_mirrors`], by this model.
+fn crash_with(model: &str, world: &EdgeWorld, records: &[Value]) {
     let fate = |_: &'static str, write: &Write| match &*write.key.table {
         TABLE => WriteFate::Pending,
         _ => WriteFate::CarriedOut,
     };
-    let aggregator = aggregator_over(SHOPS, ObservedTables::with_fate(&world.tables, fate));
+    let aggregator = aggregator_over(model, ObservedTables::with_fate(&world.tables, fate));
     let (event, deadline) = (event(records), Timestamp::from_epoch_ms(i64::MAX));
     let handled = aggregator.handle(event.as_bytes(), deadline).now_or_never();
     assert!(handled.is_none(), "it was to crash in the write of a mirror");
@@ -94,4 +99,30 @@ async fn an_entry_forgets_the_rollups_that_its_item_left_once_their_mirrors_are_
     }
     let counted = world.entry("BOOK#b1", "BOOK", "contributions").expect("an entry");
     assert!(!counted.contains("SHOP#s1"), "{counted}");
+}
+
+#[tokio::test]
+async fn a_maximum_is_shown_although_nothing_else_of_its_rollup_is_counted() {
+    let dearest = SHOPS
+        .replace("place = \"S\"", "price = \"N\"")
+        .replace("books = \"count\"", "dearest = { max = \"price\" }")
+        .replace("{ books = \"books\" }", "{ dearest = \"dearest\" }");
+    let mut world = EdgeWorld::new(&dearest);
+    let put_book = |world: &mut EdgeWorld, book: &str, price: &str| {
+        let attributes = json!({ "shop_id": { "S": "s1" }, "price": { "N": price } });
+        world.put(book, "BOOK", attributes);
+    };
+    world.put("SHOP#s1", "SHOP", json!({}));
+    world.settle().await;
+    put_book(&mut world, "BOOK#b1", "5");
+    world.settle().await;
+    assert_eq!(world.shown("SHOP#s1", "SHOP", "dearest"), Some(5));
+
+    put_book(&mut world, "BOOK#b2", "9");
+    world.stream();
+    let newest = world.records[world.records.len() - 1..].to_vec();
+    crash_with(&dearest, &world, &newest);
+    assert_eq!(world.shown("SHOP#s1", "SHOP", "dearest"), Some(5));
+    world.deliver_these(&newest).await;
+    assert_eq!(world.shown("SHOP#s1", "SHOP", "dearest"), Some(9));
 }

@@ -80,12 +80,14 @@ async fn a_settled_expiry_that_cannot_be_read_any_more_is_not_parked() {
     world.settle().await;
     world.expire("SENSOR#s1", "r1");
     world.settle().await;
-    let mut malformed = world.records[1].clone();
-    malformed["dynamodb"]["OldImage"]["value"] = json!({ "N": "seven" });
-    let (event, deadline) = (event(&[malformed]), Timestamp::from_epoch_seconds(NOW + 3));
-    let handled = world.aggregator.handle(event.as_bytes(), deadline).await.expect("an event");
-    assert_eq!((handled.failures.len(), handled.parked.len()), (0, 0));
-    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "settled_total"), Some(7));
+    for image in ["OldImage", "NewImage"] {
+        let mut malformed = world.records[1].clone();
+        malformed["dynamodb"][image]["value"] = json!({ "N": "seven" });
+        let (event, deadline) = (event(&[malformed]), Timestamp::from_epoch_seconds(NOW + 3));
+        let handled = world.aggregator.handle(event.as_bytes(), deadline).await.expect("an event");
+        assert_eq!((handled.failures.len(), handled.parked.len()), (0, 0), "{image}");
+        assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "settled_total"), Some(7));
+    }
 }
 
 #[tokio::test]

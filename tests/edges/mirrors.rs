@@ -95,3 +95,23 @@ async fn a_redelivered_batch_writes_no_mirror_that_is_right() {
     assert_eq!(delivery.failures, BTreeMap::new());
     assert_eq!(world.tables.write_units(), before, "a redelivered batch writes nothing");
 }
+
+#[tokio::test]
+async fn deeply_nested_copies_are_set_by_writes_that_dynamodb_has_room_for() {
+    let maps = vec!["map"; 16].join(".");
+    let copies = (0..8).map(|copy| format!("\"{maps}.c{copy}\" = \"m{copy}\""));
+    let measures = (0..8).map(|measure| format!("m{measure} = \"count\""));
+    let deep = SHOP.replace("\"stats.books\" = \"books\"", &copies.collect::<Vec<_>>().join(", ")).replace(
+        "books = \"count\", dearest = { max = \"price\" }",
+        &measures.collect::<Vec<_>>().join(", "),
+    );
+    let mut world = EdgeWorld::new(&deep);
+    world.put("SHOP#s1", "SHOP", json!({}));
+    world.settle().await;
+    world.put("SHOP#s1", "BOOK#b1", json!({ "price": { "N": "5" } }));
+    // Five copies and three: their paths have 16 maps each.
+    assert_eq!(world.deliver().await.totals.mirrors, 2);
+    for copy in 0..8 {
+        assert_eq!(world.shown("SHOP#s1", "SHOP", &format!("{maps}.c{copy}")), Some(1));
+    }
+}

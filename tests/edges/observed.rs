@@ -1,6 +1,7 @@
 //! The tables of a world as a function reaches them: its requests are noted, and some writes are not carried out.
 
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use afterwrite::effect::{ItemKey, Write, WriteRefusal};
@@ -17,6 +18,8 @@ pub(crate) enum WriteFate {
     CarriedOut,
     /// The whole request fails with an error of this kind, without the write that is the cause.
     Failed(ErrorKind),
+    /// Another writer is writing the item.
+    Conflicting,
     /// The call never returns: its author crashes.
     Pending,
 }
@@ -64,6 +67,21 @@ impl ObservedTables {
         Arc::new(Self::of(tables, |_, _| WriteFate::CarriedOut, is_throttled))
     }
 
+    /// Tables that something else changes once, just before the first request of a kind with a write to `table`.
+    pub(crate) fn changing_before(
+        tables: &Arc<MemoryTables>,
+        (kind, table): (&'static str, &'static str),
+        change: impl Fn(&MemoryTables) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let (changed, is_changed) = (Arc::clone(tables), AtomicBool::new(false));
+        Self::with_fate(tables, move |sent, write| {
+            if sent == kind && *write.key.table == *table && !is_changed.swap(true, Ordering::Relaxed) {
+                change(&changed);
+            }
+            WriteFate::CarriedOut
+        })
+    }
+
     fn of(
         tables: &Arc<MemoryTables>,
         fate: impl Fn(&'static str, &Write) -> WriteFate + Send + Sync + 'static,
@@ -83,16 +101,24 @@ impl ObservedTables {
         noted.push(NotedRequest { kind, writes, is_cancelled });
     }
 
-    /// The error of a request with these writes, if it is not carried out.
-    async fn failure(&self, kind: &'static str, writes: &[Write]) -> Option<Error> {
+    /// Why a request with these writes is not carried out, if it is not: each write's refusal, or the error of the whole.
+    async fn refusals(
+        &self,
+        kind: &'static str,
+        writes: &[Write],
+    ) -> Result<Vec<Option<WriteRefusal>>, Error> {
         let fates: Vec<WriteFate> = writes.iter().map(|write| (self.fate)(kind, write)).collect();
         if fates.contains(&WriteFate::Pending) {
             return std::future::pending().await;
         }
-        fates.into_iter().find_map(|fate| match fate {
-            WriteFate::Failed(kind) => Some(Error::new(kind, "the request was not carried out")),
-            WriteFate::CarriedOut | WriteFate::Pending => None,
-        })
+        let refusal = |(write, fate): (&Write, WriteFate)| match fate {
+            WriteFate::Failed(kind) => Err(Error::new(kind, "the request was not carried out")),
+            WriteFate::Conflicting => Ok(Some(WriteRefusal::Conflict)),
+            WriteFate::CarriedOut | WriteFate::Pending => {
+                Ok((self.is_throttled)(&write.key).then_some(WriteRefusal::Throttled))
+            }
+        };
+        writes.iter().zip(fates).map(refusal).collect()
     }
 }
 
@@ -104,34 +130,37 @@ impl Tables for ObservedTables {
 
     async fn read_some(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
         self.note("read", 0, false);
+        let throttled = || Error::new(ErrorKind::Unavailable, "the key is throttled");
+        let are_throttled: Vec<bool> = keys.iter().map(&self.is_throttled).collect();
+        if are_throttled.iter().all(|is_throttled| *is_throttled) {
+            return Err(throttled());
+        }
         let mut read = self.tables.read_some(keys).await?;
-        for (key, item) in keys.iter().zip(&mut read.items) {
-            if (self.is_throttled)(key) {
-                *item = Err(Unprocessed);
+        for (is_throttled, item) in are_throttled.into_iter().zip(&mut read.items) {
+            if is_throttled {
+                *item = Err(throttled().into());
             }
         }
         Ok(read)
     }
 
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
-        let result = match self.failure("write", std::slice::from_ref(write)).await {
-            Some(error) => Err(WriteError::Failed(error)),
-            None if (self.is_throttled)(&write.key) => Err(WriteError::Refused(WriteRefusal::Throttled)),
-            None => self.tables.write(write).await,
+        let result = match self.refusals("write", std::slice::from_ref(write)).await {
+            Err(error) => Err(WriteError::Failed(error)),
+            Ok(refusals) => match refusals.into_iter().flatten().next() {
+                Some(refusal) => Err(WriteError::Refused(refusal)),
+                None => self.tables.write(write).await,
+            },
         };
         self.note("write", 1, result.is_err());
         result
     }
 
     async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
-        let result = match self.failure("transact", writes).await {
-            Some(error) => Err(TransactError::Failed(error)),
-            None if writes.iter().any(|write| (self.is_throttled)(&write.key)) => {
-                let reason =
-                    |write: &Write| (self.is_throttled)(&write.key).then_some(WriteRefusal::Throttled);
-                Err(TransactError::Cancelled(writes.iter().map(reason).collect()))
-            }
-            None => self.tables.transact(writes).await,
+        let result = match self.refusals("transact", writes).await {
+            Err(error) => Err(TransactError::Failed(error)),
+            Ok(refusals) if refusals.iter().any(Option::is_some) => Err(TransactError::Cancelled(refusals)),
+            Ok(_) => self.tables.transact(writes).await,
         };
         self.note("transact", writes.len(), result.is_err());
         result

@@ -55,6 +55,9 @@ async fn many_expiries_of_one_item_are_settled() {
     // The first lives expire in the same rollups, each of the others in its own: the actions that are left over differ.
     for shared in 0..3 {
         let mut world = EdgeWorld::new(&counts);
+        let first = json!({ "day": { "S": "first" }, "value": { "N": "1" } });
+        world.put("SENSOR#s1", "READING", first);
+        world.settle().await;
         for life in 0..120 {
             let day = format!("d{}", shared.max(life));
             world.put("SENSOR#s1", "READING", json!({ "day": { "S": day }, "value": { "N": "1" } }));

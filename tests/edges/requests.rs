@@ -1,11 +1,12 @@
 //! The requests of a batch that follow one another: each costs every record of the batch its latency.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use afterwrite::ErrorKind;
 use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::{Item, Timestamp};
+use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
@@ -118,6 +119,23 @@ async fn a_record_whose_outputs_cannot_be_remembered_is_delivered_again() {
     assert_eq!(remembered(&world).len(), 2);
 }
 
+#[tokio::test]
+async fn a_remembered_lookup_without_a_declared_output_fails_its_records_at_once() {
+    let mut world = world();
+    world.settle().await;
+    let mut remembered = remembered(&world).remove(0);
+    remembered.insert("gives".into(), AttributeValue::M(BTreeMap::new()));
+    world.tables.put(STATE, remembered).expect("a lookup");
+    world.put("CANDIDATE#c2", "ATTEMPT#t1", json!({ "project_id": { "S": "p1" } }));
+    world.stream();
+    let aggregator = aggregator_over(ATTEMPTS, ObservedTables::new(&world.tables));
+    let event = event(&world.records[21..]);
+    let handled = aggregator.handle(event.as_bytes(), DEADLINE).await.expect("an event");
+    let errors: Vec<_> = handled.failures.iter().map(|failed| failed.error.to_string()).collect();
+    assert_eq!((errors.len(), handled.parked.len(), handled.totals.retries), (1, 0, 0));
+    assert!(errors[0].contains("lacks an output"), "{errors:?}");
+}
+
 /// The tables of a world that fail the first request of this kind with a key that begins so.
 fn failing_once(world: &EdgeWorld, kind: &'static str, beginning: &'static str) -> Arc<ObservedTables> {
     let failed = AtomicUsize::new(0);
@@ -167,10 +185,9 @@ async fn an_entry_or_a_transaction_without_a_response_is_written_in_the_same_bat
 async fn a_throttled_transaction_is_sent_again_after_a_wait() {
     let world = world();
     let checks = AtomicUsize::new(0);
-    // The check runs twice for a transaction: whether it is throttled, and for which reason.
     let is_throttled = move |key: &ItemKey| {
         let is_rollup = key.partition.value.as_text() == Some("ADMIN#a1") && *key.table == *STATE;
-        is_rollup && checks.fetch_add(1, Ordering::Relaxed) < 2
+        is_rollup && checks.fetch_add(1, Ordering::Relaxed) < 1
     };
     assert_delivered(ATTEMPTS, ObservedTables::throttling(&world.tables, is_throttled), &world.records).await;
     assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(20));
@@ -202,4 +219,24 @@ async fn the_first_items_of_a_large_batch_are_finished_first() {
     copies.dedup();
     // If the deadline came after the first thousand items, their records would not be delivered again.
     assert_eq!(copies, ["read", "write", "read", "write", "read", "write"]);
+}
+
+#[tokio::test]
+async fn a_copy_of_a_large_batch_is_set_once() {
+    let mut world = EdgeWorld::new(SHOP);
+    world.put("SHOP#s1", "SHOP", json!({ "stats": { "M": {} } }));
+    for book in 0..2100 {
+        world.put("SHOP#s1", &format!("BOOK#b{book}"), json!({ "price": { "N": "5" } }));
+    }
+    world.stream();
+    let copies = Arc::new(AtomicUsize::new(0));
+    let sent = Arc::clone(&copies);
+    let tables = ObservedTables::with_fate(&world.tables, move |_, write| {
+        sent.fetch_add(usize::from(*write.key.table == *TABLE), Ordering::Relaxed);
+        WriteFate::CarriedOut
+    });
+    let handled = aggregator_over(SHOP, tables).handle(event(&world.records).as_bytes(), DEADLINE).await;
+    assert!(handled.expect("an event").failures.is_empty());
+    assert_eq!(world.shown("SHOP#s1", "SHOP", "stats.books"), Some(2100));
+    assert_eq!(copies.load(Ordering::Relaxed), 1);
 }

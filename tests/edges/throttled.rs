@@ -7,7 +7,7 @@ use afterwrite::record::Timestamp;
 use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
-use crate::models::{ATTEMPTS, SHOP, put_project};
+use crate::models::{ATTEMPTS, READINGS, SHOP, put_project, reading};
 use crate::observed::ObservedTables;
 use crate::world::{EdgeWorld, NOW, STATE, TABLE, aggregator_over};
 
@@ -135,4 +135,72 @@ async fn a_lookup_that_is_throttled_at_last_parks_no_record() {
     let is_throttled =
         move |key: &ItemKey| begins(key, &["PROJECT#p1"]) && reads.fetch_add(1, Ordering::Relaxed) > 0;
     assert_eq!(failures(&world, &by_key, &world.records, is_throttled).await, ["ATTEMPT#t1"]);
+}
+
+#[tokio::test]
+async fn a_remembered_lookup_that_is_throttled_once_fails_no_record() {
+    let world = world_of_attempts().await;
+    let reads = AtomicUsize::new(0);
+    let is_throttled =
+        move |key: &ItemKey| begins(key, &["LOOKUP#owner#p1"]) && reads.fetch_add(1, Ordering::Relaxed) == 0;
+    let failed = failures(&world, ATTEMPTS, &world.records[..1], is_throttled).await;
+    assert!(failed.is_empty(), "{failed:?}");
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(2));
+}
+
+#[tokio::test]
+async fn an_item_that_cannot_be_read_holds_up_no_other() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", reading(1));
+    world.put("SENSOR#s2", "READING#r2", reading(2));
+    world.stream();
+    // Older than tombstones live: its item is counted as the table has it.
+    world.records[0]["dynamodb"]["ApproximateCreationDateTime"] = json!(NOW - 40 * 86_400);
+    let failed = failures(&world, READINGS, &world.records, |key| *key.table == *TABLE).await;
+    assert_eq!(failed, ["READING#r1"]);
+    assert_eq!(world.measure("TOTAL#s2", "ROLLUP", "total"), Some(2));
+    world.deliver_these(&world.records).await;
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(1));
+}
+
+#[tokio::test]
+async fn a_computed_rollup_that_cannot_be_read_holds_up_the_items_that_need_it() {
+    let visits = r##"
+[entities.visit]
+key = { PK = "SHOP#{shop_id}", SK = "VISIT#{visit_id}" }
+[rollups.visits]
+key = { PK = "VISITS#{shop_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "visits"
+of = "visit"
+into = "visits"
+measures = { visits = "count" }
+"##;
+    let model = format!("{SHOP}{visits}");
+    let mut world = EdgeWorld::new(&model);
+    world.put("SHOP#s1", "BOOK#b1", json!({ "price": { "N": "5" } }));
+    world.put("SHOP#s1", "VISIT#v1", json!({}));
+    world.stream();
+    let failed = failures(&world, &model, &world.records, |key| begins(key, &["SHOP#s1"])).await;
+    assert_eq!(failed, ["BOOK#b1"]);
+    assert_eq!(world.measure("VISITS#s1", "ROLLUP", "visits"), Some(1));
+    world.deliver_these(&world.records).await;
+    assert_eq!(world.measure("SHOP#s1", "ROLLUP", "dearest"), Some(5));
+}
+
+#[tokio::test]
+async fn mirrors_wait_for_no_other_part_of_a_read() {
+    let mut world = EdgeWorld::new(SHOP);
+    for shop in 0..120 {
+        world.put(&format!("SHOP#s{shop:03}"), "SHOP", json!({ "stats": { "M": {} } }));
+        world.put(&format!("SHOP#s{shop:03}"), "BOOK#b1", json!({ "price": { "N": "5" } }));
+    }
+    world.stream();
+    // All are counted, and nothing is shown.
+    failures(&world, SHOP, &world.records, |key| *key.table == *TABLE).await;
+    // The items of copies that may be stale are read a hundred at a time.
+    let is_throttled = |key: &ItemKey| *key.table == *TABLE && begins(key, &["SHOP#s1"]);
+    failures(&world, SHOP, &world.records, is_throttled).await;
+    let shown = |shop: usize| world.shown(&format!("SHOP#s{shop:03}"), "SHOP", "stats.books");
+    assert_eq!((0..120).map(shown).collect::<Vec<_>>(), [vec![Some(1); 100], vec![None; 20]].concat());
 }

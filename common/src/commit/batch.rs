@@ -104,12 +104,41 @@ impl<'r> LedgerBatch<'r> {
         }
     }
 
-    /// Gives throttled items transactions of their own, so that no others wait for them. Parked records that are delivered again share
-    /// theirs with none of the others anyway.
-    pub(crate) fn separate(&mut self, throttled: &BTreeSet<usize>) {
-        let first_tries = throttled.iter().filter(|index| !self.item(**index).is_retried);
-        let first_tries: Vec<usize> = first_tries.copied().collect();
+    /// Notes that a transaction was delayed by these items. Returns those that delayed one before: that is no chance.
+    pub(crate) fn note_delays(&mut self, indexes: impl IntoIterator<Item = usize>) -> Vec<usize> {
+        let mut repeated = Vec::new();
+        for index in indexes {
+            let Some(item) = self.items.get_mut(index) else { continue };
+            item.delays += 1;
+            if item.delays > 1 {
+                repeated.push(index);
+            }
+        }
+        repeated
+    }
+
+    /// Gives items that delay their transactions others of their own, so that no others wait for them.
+    pub(crate) fn separate(&mut self, delaying: &BTreeSet<usize>) {
+        let first_tries = self.first_tries(delaying);
         self.start_group(&first_tries);
+    }
+
+    /// One of these items, which share a transaction, may be the cause that it fails: each half of them gets transactions of its own.
+    pub(crate) fn halve(&mut self, indexes: &[usize]) {
+        let first_tries = self.first_tries(indexes);
+        self.divide(&first_tries);
+    }
+
+    /// Those of these items that have no parked records which are delivered again. Such items share transactions with none of the others
+    /// anyway.
+    fn first_tries<'i>(&self, indexes: impl IntoIterator<Item = &'i usize>) -> Vec<usize> {
+        indexes.into_iter().copied().filter(|index| !self.item(*index).is_retried).collect()
+    }
+
+    fn divide(&mut self, indexes: &[usize]) {
+        for half in indexes.chunks(indexes.len().div_ceil(2).max(1)) {
+            self.start_group(half);
+        }
     }
 
     /// Gives these items transactions that they share with no others.
@@ -129,8 +158,6 @@ impl<'r> LedgerBatch<'r> {
         if let [index] = indexes {
             return self.step(*index, ItemInput::Rejected(error.restated()), context);
         }
-        for half in indexes.chunks(indexes.len().div_ceil(2).max(1)) {
-            self.start_group(half);
-        }
+        self.divide(indexes);
     }
 }

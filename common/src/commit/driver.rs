@@ -15,7 +15,7 @@ use super::core::rollup::changes_rollup;
 use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};
 use super::lookup::LookupStore;
 use super::mirror::MirrorRefresher;
-use super::requests::Requests;
+use super::requests::{Requests, misaligned};
 use crate::clock::Clock;
 use crate::projection::{LookupKey, RollupTargets, TargetId, lookup_keys, offered_outputs};
 use crate::record::{AttributeValue, Image};
@@ -51,11 +51,8 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let mut attempt = 0;
         while !batch.is_finished() {
             let reason = match Box::pin(self.round(batch)).await {
-                Ok(false) => continue,
-                Ok(true) => {
-                    Error::new(ErrorKind::Conflict, "the deadline passed before the item could be committed")
-                }
-                Err(error) if error.is_retryable() => error,
+                Ok(None) => continue,
+                Ok(Some(reason)) => reason,
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
                 Err(error) => {
                     self.give_up(batch, &error);
@@ -104,14 +101,20 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         batch.give_up(error, self.context());
     }
 
-    /// Visits each stage once. Returns whether the next round must wait: a read or write was refused, or a lookup found nothing.
-    async fn round(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
-        let mut must_wait = self.read_entries(batch).await?;
-        must_wait |= self.read_items(batch).await?;
-        must_wait |= self.resolve_lookups(batch).await?;
-        self.read_computed_rollups(batch).await?;
-        must_wait |= self.write(batch).await?;
-        Ok(must_wait)
+    /// Visits each stage once. Returns why the next round must wait, if it must: a read or write was refused, or a lookup found
+    /// nothing.
+    ///
+    /// # Errors
+    /// No other round can succeed.
+    async fn round(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Error>> {
+        let unread = self.read_entries(batch).await?;
+        let unread = unread.or(self.read_items(batch).await?);
+        let is_open = self.resolve_lookups(batch).await?;
+        let unread = unread.or(self.read_computed_rollups(batch).await?);
+        let is_refused = self.write(batch).await?;
+        let message = "the deadline passed before the item could be committed";
+        let refused = (is_open || is_refused).then(|| Error::new(ErrorKind::Conflict, message));
+        Ok(unread.map(Error::from).or(refused))
     }
 
     /// The context of the steps at this moment.
@@ -120,8 +123,8 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     }
 
     /// Reads the entries of items, and the markers of their expiries. The same requests read the remembered lookups that the items
-    /// need if their records turn out to be uncounted. Returns whether an item is still unread.
-    async fn read_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
+    /// need if their records turn out to be uncounted. Returns why an item is still unread, if one is.
+    async fn read_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
         let capacity = batch.items.len();
         let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
         for (index, item) in batch.unfinished() {
@@ -142,15 +145,18 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let stored = self.requests.read(&keys).await?.items;
         let mut stored = keys.into_iter().zip(stored);
         let context = self.context();
-        let mut is_incomplete = false;
+        let mut unread = None;
         for (index, expiries) in owners {
             let Some((key, entry)) = stored.next() else { return Err(misaligned()) };
             let markers: Vec<ReadItem> =
                 stored.by_ref().take(expiries.len()).map(|(_, marker)| marker).collect();
             let markers: Result<Vec<_>, Unprocessed> = markers.into_iter().collect();
-            let (Ok(entry), Ok(markers)) = (entry, markers) else {
-                is_incomplete = true;
-                continue;
+            let (entry, markers) = match entry.and_then(|entry| Ok((entry, markers?))) {
+                Ok(read) => read,
+                Err(unprocessed) => {
+                    unread = Some(unprocessed);
+                    continue;
+                }
             };
             let markers = expiries.into_iter().zip(markers).filter_map(|(position, marker)| {
                 let state = MarkerState::of(&marker?, &position);
@@ -163,11 +169,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             batch.step(index, ItemInput::EntryRead { entry, markers }, context);
         }
         for (lookup, (_, remembered)) in lookups.into_iter().zip(stored) {
-            if let Ok(remembered) = remembered {
-                self.lookups.note_read(lookup, remembered, &mut batch.lookups);
-            }
+            self.lookups.note_read(lookup, remembered, &mut batch.lookups);
         }
-        Ok(is_incomplete)
+        Ok(unread)
     }
 
     /// Notes what this process remembers of the lookups of unread items. Returns the others.
@@ -186,8 +190,8 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         unknown
     }
 
-    /// Reads the items whose stored state is needed. Returns whether one is still unread.
-    async fn read_items(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
+    /// Reads the items whose stored state is needed. Returns why one is still unread, if one is.
+    async fn read_items(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
         let (mut keys, mut owners, mut keyless) = (Vec::new(), Vec::new(), Vec::new());
         for (index, item) in batch.unfinished() {
             if !matches!(item.state, ItemState::NeedsItem) {
@@ -208,16 +212,17 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             batch.step(index, ItemInput::GivenUp(Error::new(ErrorKind::Record, message)), context);
         }
         let read = self.requests.read(&keys).await?;
-        let mut is_incomplete = false;
+        let mut unread = None;
         for (index, stored) in owners.into_iter().zip(read.items) {
-            let Ok(stored) = stored else {
-                is_incomplete = true;
-                continue;
-            };
-            let image = stored.map(|stored| Image::from_item(&stored, &self.core.model.attributes));
-            batch.step(index, ItemInput::ItemRead { image, at: read.server_time }, context);
+            match stored {
+                Ok(stored) => {
+                    let image = stored.map(|stored| Image::from_item(&stored, &self.core.model.attributes));
+                    batch.step(index, ItemInput::ItemRead { image, at: read.server_time }, context);
+                }
+                Err(unprocessed) => unread = Some(unprocessed),
+            }
         }
-        Ok(is_incomplete)
+        Ok(unread)
     }
 
     /// Resolves the lookups that items wait for. Returns whether items still wait.
@@ -284,10 +289,11 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         images.filter_map(|image| lookup_keys(&self.core.model, item.candidates, image).ok()).flatten()
     }
 
-    /// Reads the rollups with computed measures that plans write, and drops from the plans what would change nothing.
-    async fn read_computed_rollups(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+    /// Reads the rollups with computed measures that plans write, and drops from the plans what would change nothing. Returns why one
+    /// is still unread, if one is.
+    async fn read_computed_rollups(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
         if !self.core.model.rollups.iter().any(Rollup::is_computed) {
-            return Ok(());
+            return Ok(None);
         }
         let LedgerBatch { items, targets, computed, .. } = batch;
         let planned = items.iter().filter_map(LedgerItem::planned).flat_map(|plan| plan.targets());
@@ -303,11 +309,14 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let (ids, keys): (Vec<_>, Vec<_>) =
             keyed.into_iter().filter_map(|(id, key)| Some((id, key?))).unzip();
         // The transactions of a rollup that was not read wait for the next round.
-        let mut unread = BTreeSet::new();
+        let (mut unread, mut reason) = (BTreeSet::new(), None);
         for (id, stored) in ids.into_iter().zip(self.requests.read(&keys).await?.items) {
             match stored {
                 Ok(stored) => drop(computed.insert(id, stored)),
-                Err(Unprocessed) => drop(unread.insert(id)),
+                Err(unprocessed) => {
+                    unread.insert(id);
+                    reason = Some(unprocessed);
+                }
             }
         }
         for plan in items.iter_mut().filter_map(LedgerItem::planned_mut) {
@@ -324,15 +333,11 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 batch.unfinished().filter(|(_, item)| uses(item)).map(|(index, _)| index).collect();
             batch.separate(&throttled);
         }
-        Ok(())
+        Ok(reason)
     }
 }
 
 /// The rollup of a target that has computed measures. Such rollups never overlap, so a target has at most one.
 pub(crate) fn computed_rollup(targets: &RollupTargets, id: TargetId) -> Option<&Rollup> {
     targets.rollups(id).find(|rollup| rollup.is_computed())
-}
-
-fn misaligned() -> Error {
-    Error::new(ErrorKind::State, "a read returned fewer items than keys; this is a defect of Afterwrite")
 }

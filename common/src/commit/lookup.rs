@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use super::core::LedgerCore;
 use super::core::keys::{self, StateKeys};
 use super::core::lookups::{LookupKeyRef, LookupResults, OpenLookup, SharedOutputs};
-use super::requests::{CONCURRENCY, Requests, write_error};
+use super::requests::{CONCURRENCY, Requests, misaligned, write_error};
 use crate::clock::Clock;
 use crate::effect::{
     AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
@@ -25,7 +25,7 @@ use crate::effect::{
 use crate::entity::SourceKey;
 use crate::projection::{LookupKey, LookupOutputs, offered_outputs};
 use crate::record::{AttributePath, AttributeValue, Image, Item};
-use crate::sink::{IndexQuery, ReadItem, Tables, Unprocessed, WriteError};
+use crate::sink::{IndexQuery, ReadItem, Tables, WriteError};
 use crate::table::{LookupSource, Model, Template};
 use crate::{Error, ErrorKind, Result};
 
@@ -100,13 +100,14 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
     pub(crate) fn note_read(
         &self,
         key: LookupKey<'static>,
-        remembered: Option<Item>,
+        remembered: ReadItem,
         results: &mut LookupResults,
     ) {
-        match remembered.map(|item| self.required_outputs(&key, &item)) {
-            None => results.note_unremembered(key),
-            Some(Ok(outputs)) => self.note_found(key, outputs, results),
-            Some(Err(error)) => results.fail(key, error),
+        match remembered.map(|item| item.map(|item| self.required_outputs(&key, &item))) {
+            Ok(None) => results.note_unremembered(key),
+            Ok(Some(Ok(outputs))) => self.note_found(key, outputs, results),
+            Ok(Some(Err(error))) => results.fail(key, error),
+            Err(unprocessed) => results.delay(key, OpenLookup::default(), unprocessed.into()),
         }
     }
 
@@ -155,7 +156,10 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
             }
         };
         let mut read = move |lookup: &OpenLookup| {
-            if lookup.is_unremembered { Ok(None) } else { remembered.next().unwrap_or(Err(Unprocessed)) }
+            if lookup.is_unremembered {
+                return Ok(None);
+            }
+            remembered.next().unwrap_or_else(|| Err(misaligned().into()))
         };
         let mut unread = Vec::new();
         let mut searched = Vec::with_capacity(open.len());
@@ -231,7 +235,7 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         };
         let item = |key: Option<ItemKey>| match (key, &mut items) {
             (None, _) => Ok(None),
-            (Some(_), Ok(items)) => Ok(items.next().unwrap_or(Err(Unprocessed))?),
+            (Some(_), Ok(items)) => Ok(items.next().ok_or_else(misaligned)??),
             (Some(_), Err(error)) => Err(error.restated()),
         };
         keys.into_iter().map(item).collect()

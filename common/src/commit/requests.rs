@@ -27,17 +27,24 @@ pub(crate) struct Requests<'l, T, C> {
 }
 
 impl<T: Tables, C: Clock> Requests<'_, T, C> {
-    /// Reads items once, strongly consistent.
+    /// Reads items once, strongly consistent. A fault that may pass leaves only the keys unread that it concerns, be they all.
     pub(crate) async fn read(&self, keys: &[ItemKey]) -> Result<PartialRead> {
         if keys.is_empty() {
             return Ok(PartialRead { items: Vec::new(), server_time: self.clock.now() });
         }
-        self.bounded(self.tables.read_some(keys)).await?
+        match self.bounded(self.tables.read_some(keys)).await.flatten() {
+            Err(error) if error.is_retryable() => {
+                let items = vec![Err(Unprocessed::from(error)); keys.len()];
+                Ok(PartialRead { items, server_time: self.clock.now() })
+            }
+            read => read,
+        }
     }
 
     /// Reads an item once, strongly consistent.
     pub(crate) async fn read_one(&self, key: &ItemKey) -> Result<Option<Item>> {
-        Ok(self.read(std::slice::from_ref(key)).await?.items.pop().unwrap_or(Err(Unprocessed))?)
+        let mut items = self.read(std::slice::from_ref(key)).await?.items;
+        Ok(items.pop().ok_or_else(misaligned)??)
     }
 
     /// Reads the items that lookups find by their primary keys, once.
@@ -104,6 +111,11 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
         }
         is_time
     }
+}
+
+/// The error of a read whose items do not align with its keys.
+pub(crate) fn misaligned() -> Error {
+    Error::new(ErrorKind::State, "a read returned fewer items than keys; this is a defect of Afterwrite")
 }
 
 /// The error of a write that was refused, or failed.

@@ -333,6 +333,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 for purpose in purposes {
                     forget_rollup(batch, &purpose);
                 }
+                if !batch.note_delays(items.iter().copied()).is_empty() {
+                    batch.halve(&items);
+                }
                 for index in items {
                     batch.step(index, ItemInput::ResponseLost, context);
                 }
@@ -357,17 +360,21 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     ) {
         let context = self.context();
         let mut refusals: HashMap<usize, ItemRefusal<'r>> = HashMap::new();
-        let mut throttled = BTreeSet::new();
+        let (mut delaying, mut conflicting) = (BTreeSet::new(), BTreeSet::new());
         for (purpose, refusal) in purposes.into_iter().zip(reasons) {
             let Some(refusal) = refusal else { continue };
             forget_rollup(batch, &purpose);
+            let concerned = match &purpose {
+                WritePurpose::Entry(index) | WritePurpose::Marker(index, _) => vec![*index],
+                WritePurpose::Rollup(target) => users(batch, items, *target),
+            };
+            match &refusal {
+                WriteRefusal::Throttled => delaying.extend(concerned),
+                WriteRefusal::Conflict | WriteRefusal::Condition(_) => conflicting.extend(concerned),
+                WriteRefusal::Invalid(_) => {}
+            }
             match (purpose, refusal) {
-                (WritePurpose::Entry(index) | WritePurpose::Marker(index, _), WriteRefusal::Throttled) => {
-                    throttled.insert(index);
-                }
-                (WritePurpose::Rollup(target), WriteRefusal::Throttled) => {
-                    throttled.extend(users(batch, items, target));
-                }
+                (WritePurpose::Marker(..) | WritePurpose::Rollup(_), WriteRefusal::Throttled) => {}
                 (WritePurpose::Entry(index), refusal) => match self.entry_refusal(refusal) {
                     Some(Ok(entry)) => refusals.entry(index).or_default().entry = Some(entry),
                     Some(Err(error)) => refusals.entry(index).or_default().rejection = Some(error),
@@ -396,8 +403,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 }
             }
         }
-        if throttled.len() < items.len() {
-            batch.separate(&throttled);
+        delaying.extend(batch.note_delays(conflicting));
+        if delaying.len() < items.len() {
+            batch.separate(&delaying);
         }
         for index in items {
             let Some(refusal) = refusals.remove(index) else { continue };

@@ -119,6 +119,14 @@ mod tests {
     }
 
     #[test]
+    fn a_wave_is_free_only_if_no_rollup_of_a_transaction_takes_it() {
+        let shared = (0..64).map(|wave| BTreeSet::from([wave % 2, 2]));
+        let outlines: Vec<BTreeSet<u16>> = shared.chain([BTreeSet::from([0, 1])]).collect();
+        // One rollup takes the even waves, another the odd ones.
+        assert_eq!(waves(transactions(&outlines)).len(), 65);
+    }
+
+    #[test]
     fn a_rollup_of_every_transaction_is_not_searched_from_the_first_wave() {
         let shared: Vec<BTreeSet<u16>> = (0..20_000).map(|_| BTreeSet::from([0])).collect();
         assert_eq!(waves(transactions(&shared)).len(), shared.len());

@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use crate::Error;
 use crate::effect::{ItemKey, KeyAttribute, Write, WriteRefusal};
 use crate::record::{Item, Timestamp};
-use crate::{Error, ErrorKind};
 
 /// DynamoDB's limit on the actions of one transaction.
 pub const MAX_TRANSACTION_ACTIONS: usize = 100;
@@ -26,10 +26,11 @@ pub trait Tables: Send + Sync {
     /// permission.
     fn read(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send;
 
-    /// As [`Tables::read`], but a throttled partition leaves only its own keys unread. Tables without throttles read all keys or fail.
+    /// As [`Tables::read`], but a throttled partition, or a part of the read that failed, leaves only its own keys unread. Tables without
+    /// such faults read all keys or fail.
     ///
     /// # Errors
-    /// As [`Tables::read`]; `Unavailable` only if no key was read.
+    /// As [`Tables::read`]; `Unavailable` is for callers to treat as if every key was unread.
     fn read_some(&self, keys: &[ItemKey]) -> impl Future<Output = Result<PartialRead, Error>> + Send {
         async { self.read(keys).await.map(PartialRead::from) }
     }
@@ -114,9 +115,15 @@ pub struct PartialRead {
 /// The item with a key, or `None` if it does not exist.
 pub type ReadItem = Result<Option<Item>, Unprocessed>;
 
-/// The service did not process a key: its partition is throttled. The key can be requested again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unprocessed;
+/// Why a key was not read: its partition is throttled, or the request for it failed. The key can be requested again.
+#[derive(Clone, Debug)]
+pub struct Unprocessed(Arc<Error>);
+
+impl From<Error> for Unprocessed {
+    fn from(cause: Error) -> Self {
+        Self(Arc::new(cause))
+    }
+}
 
 impl From<ReadSnapshot> for PartialRead {
     fn from(read: ReadSnapshot) -> Self {
@@ -125,12 +132,8 @@ impl From<ReadSnapshot> for PartialRead {
 }
 
 impl From<Unprocessed> for Error {
-    fn from(Unprocessed: Unprocessed) -> Self {
-        Self::new(
-            ErrorKind::Unavailable,
-            "DynamoDB did not process the read of an item: its partition is throttled",
-        )
-        .hint("Give the table more capacity, or its hot rollup `shards`")
+    fn from(Unprocessed(cause): Unprocessed) -> Self {
+        Arc::try_unwrap(cause).unwrap_or_else(|shared| shared.restated())
     }
 }
 

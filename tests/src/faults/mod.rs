@@ -254,7 +254,8 @@ impl<T: Tables> Tables for FaultyTables<T> {
             yield_once().await;
         }
         if self.lock().occurs(|rates| rates.partial_read, |injected| &mut injected.partial_reads) {
-            read.items.extend(rest.iter().map(|_| Err(Unprocessed)));
+            let unprocessed = Unprocessed::from(unavailable());
+            read.items.extend(rest.iter().map(|_| Err(unprocessed.clone())));
             return Ok(read);
         }
         let later = self.tables.read_some(rest).await?;

@@ -124,8 +124,10 @@ pub(crate) struct LedgerItem<'r> {
     exported: Option<ExportedImage>,
     /// The label of the table's stream, for an item without records.
     stream: &'r str,
-    /// The items that its transaction may have, because one of others was rejected for an unknown cause, or throttled because of them.
+    /// The items that its transaction may have, because one of others was rejected for an unknown cause, or delayed because of them.
     pub(crate) group: Option<u32>,
+    /// How often its transaction failed as a whole, or conflicted because of it.
+    pub(crate) delays: u32,
     /// Whether its plan has a record that an earlier delivery has parked. DynamoDB may reject it again, so it shares
     /// transactions with others of that kind only, and they follow all others.
     pub(crate) is_retried: bool,
@@ -168,6 +170,7 @@ impl<'r> LedgerItem<'r> {
             exported: None,
             stream: "",
             group: None,
+            delays: 0,
             is_retried: false,
             is_counted_elsewhere: false,
             changed_targets: Vec::new(),

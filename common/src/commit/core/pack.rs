@@ -449,6 +449,53 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_no_transaction_has_room_for_is_cut() {
+        let mut targets = targets();
+        // All share a rollup; the other 39 of each are its own.
+        let rollups = |item: u16| std::iter::once(0).chain(item * 39 + 1..item * 39 + 40);
+        let plans: Vec<ItemPlan<'_>> =
+            (0..4).map(|item| plan(&small(rollups(item), 1), &mut targets)).collect();
+        let transactions = packed(&plans, &targets);
+        let sizes: Vec<_> = transactions.iter().map(|each| (each.items.len(), each.rollups.len())).collect();
+        assert_eq!(sizes, [(2, 79), (2, 79)]);
+    }
+
+    #[test]
+    fn large_entries_share_a_transaction_up_to_its_limit() {
+        let mut targets = targets();
+        let plans: Vec<ItemPlan<'_>> = (0..20)
+            .map(|item| plan(&PackedPlan { entry_bytes: 390_000, ..small([item], 1) }, &mut targets))
+            .collect();
+        let transactions = packed(&plans, &targets);
+        let items: Vec<_> = transactions.iter().map(|transaction| transaction.items.len()).collect();
+        assert_eq!(items, [10, 10]);
+    }
+
+    #[test]
+    fn no_entry_is_larger_than_its_estimate() {
+        let mut targets = targets();
+        let mut intern = |number: usize| {
+            let (partition, sort) = (format!("{}{number}", "p".repeat(900)), "s".repeat(900));
+            targets.intern_stored("r", TargetKey { partition: &partition, sort: &sort, shard: None }, None)
+        };
+        let contribution = Contribution {
+            aggregate: Arc::from("aggregate".repeat(20)),
+            targets: (0..4).map(&mut intern).collect(),
+            measures: (0..9)
+                .map(|measure| (Arc::from(format!("m{measure}").repeat(20)), Decimal::ONE))
+                .collect(),
+        };
+        let left: Vec<TargetId> = (4..8).map(&mut intern).collect();
+        let mut plan = plan(&small([0], 1), &mut targets);
+        plan.entry.current = ItemContributions { by_aggregate: [contribution].into() };
+        plan.entry.left = left;
+        let stored = plan.entry.encode(&targets);
+        let bytes: usize = stored.values().filter_map(|value| value.as_text()).map(str::len).sum();
+        let estimate = entry_bytes(&plan, &targets);
+        assert!((bytes..bytes + 2_000).contains(&estimate), "{estimate} for {bytes}");
+    }
+
+    #[test]
     fn plans_whose_sum_exceeds_38_digits_get_separate_transactions() {
         let mut targets = targets();
         let mut plans: Vec<ItemPlan<'_>> = (0..2).map(|_| plan(&small([0], 0), &mut targets)).collect();

@@ -41,14 +41,14 @@ use futures::future::join;
 use futures::stream::{StreamExt as _, iter};
 
 use self::places::{PlacedCopies, rollup_revision};
-use self::refreshes::MirrorRefreshes;
+use self::refreshes::{MirrorRefresh, MirrorRefreshes, RefreshedRollups};
 use super::batch::{LedgerBatch, MirrorProgress};
 use super::core::{ItemInput, LedgerCore, StepContext, keys};
 use super::lookup::LookupStore;
-use super::requests::{CONCURRENCY, Requests};
+use super::requests::{CONCURRENCY, Requests, misaligned};
 use crate::clock::Clock;
 use crate::record::{AttributeValue, Decimal, Item};
-use crate::sink::{Tables, Unprocessed};
+use crate::sink::Tables;
 use crate::table::{Mirror, MirroredAttribute};
 use crate::{Error, ErrorKind, Result};
 
@@ -102,11 +102,11 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         }
         self.require_lookups(batch);
         self.lookups.resolve_untried(&mut batch.lookups).await?;
-        let mut delayed = None;
+        let (mut delayed, mut done) = (None, RefreshedRollups::new());
         let ready: Vec<usize> = self.ready_items(batch).into_iter().collect();
         for together in ready.chunks(REFRESHED_AT_ONCE) {
             let together = together.iter().copied().collect();
-            delayed = self.refresh_together(batch, &together).await?.or(delayed);
+            delayed = self.refresh_together(batch, &together, &mut done).await?.or(delayed);
         }
         Ok(delayed)
     }
@@ -116,8 +116,9 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         &self,
         batch: &mut LedgerBatch<'_>,
         together: &BTreeSet<usize>,
+        done: &mut RefreshedRollups,
     ) -> Result<Option<Error>> {
-        let unset = match self.refresh_items(batch, together).await {
+        let unset = match self.refresh_items(batch, together, done).await {
             Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
             Err(error) => vec![UnsetCopies { items: self.with_mirrors(batch, together), error }],
             Ok(unset) => unset,
@@ -162,10 +163,14 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         &self,
         batch: &mut LedgerBatch<'_>,
         ready: &BTreeSet<usize>,
+        done: &mut RefreshedRollups,
     ) -> Result<Vec<UnsetCopies>> {
-        let mut refreshes = MirrorRefreshes::new();
-        let mut unset = self.collect_refreshes(batch, ready, &mut refreshes).await?;
+        let mut refreshes = self.stale_refreshes(batch, ready, done);
+        let mut unset = self.shown_refreshes(batch, ready, &mut refreshes).await?;
         unset.extend(self.write_copies(batch, &refreshes).await?);
+        let failed: BTreeSet<usize> = unset.iter().flat_map(|unset| &unset.items).copied().collect();
+        let is_done = |refresh: &MirrorRefresh| refresh.shown.is_none() && refresh.items.is_disjoint(&failed);
+        done.extend(refreshes.into_iter().filter(|(_, refresh)| is_done(refresh)).map(|(rollup, _)| rollup));
         Ok(unset)
     }
 
@@ -230,8 +235,8 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         let mut stored = self.requests.read(&keys).await?.items.into_iter();
         let mut copies = StaleCopies::default();
         for (mirror, target, key, refresh, has_notes) in sources {
-            let mut next = || stored.next().unwrap_or(Err(Unprocessed));
-            let (rollup, notes) = (next(), if has_notes { next() } else { Ok(None) });
+            let rollup = stored.next().ok_or_else(misaligned)?;
+            let notes = if has_notes { stored.next().ok_or_else(misaligned)? } else { Ok(None) };
             let (rollup, notes) = match rollup.and_then(|rollup| Ok((rollup, notes?))) {
                 Ok(read) => read,
                 Err(unprocessed) => {

@@ -31,6 +31,9 @@ pub(super) struct MirrorRefresh {
 /// The refreshes of a batch, by mirror and rollup.
 pub(super) type MirrorRefreshes = BTreeMap<(usize, TargetId), MirrorRefresh>;
 
+/// The rollups, by mirror, whose copies were refreshed after all items of the batch were counted that are refreshed with them.
+pub(super) type RefreshedRollups = BTreeSet<(usize, TargetId)>;
+
 impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     /// Requires the lookups of unrefreshed items.
     pub(super) fn require_lookups(&self, batch: &mut LedgerBatch<'_>) {
@@ -87,28 +90,41 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         })
     }
 
-    /// The refreshes that these items require. Returns those that wait for another attempt.
-    pub(super) async fn collect_refreshes(
+    /// The refreshes of the rollups that these items may have changed, without those that are done.
+    pub(super) fn stale_refreshes(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        ready: &BTreeSet<usize>,
+        done: &RefreshedRollups,
+    ) -> MirrorRefreshes {
+        let LedgerBatch { items, targets, lookups, mirrors, .. } = batch;
+        let mut refreshes = MirrorRefreshes::new();
+        for (index, item) in ready.iter().filter_map(|index| Some((*index, items.get(*index)?))) {
+            let is_untried = mirrors.get(index) == Some(&MirrorProgress::Untried);
+            for (target, is_changed) in self.stale_targets(item, targets, lookups) {
+                for mirror in targets.rollups(target).flat_map(|rollup| &rollup.mirrors) {
+                    if done.contains(&(*mirror, target)) {
+                        continue;
+                    }
+                    let refresh = refreshes.entry((*mirror, target)).or_default();
+                    refresh.items.insert(index);
+                    refresh.is_changed |= is_changed && is_untried;
+                }
+            }
+        }
+        refreshes
+    }
+
+    /// Adds the refreshes of the rollups that these items show. Returns those that wait for another attempt.
+    pub(super) async fn shown_refreshes(
         &self,
         batch: &mut LedgerBatch<'_>,
         ready: &BTreeSet<usize>,
         refreshes: &mut MirrorRefreshes,
     ) -> Result<Vec<UnsetCopies>> {
-        let LedgerBatch { items, targets, lookups, mirrors, unwritable_mirrors, .. } = batch;
-        let items = || ready.iter().filter_map(|index| Some((*index, items.get(*index)?)));
-        for (index, item) in items() {
-            let is_untried = mirrors.get(index) == Some(&MirrorProgress::Untried);
-            for (target, is_changed) in self.stale_targets(item, targets, lookups) {
-                for mirror in targets.rollups(target).flat_map(|rollup| &rollup.mirrors) {
-                    let refresh = refreshes.entry((*mirror, target)).or_default();
-                    refresh.items.insert(index);
-                    refresh.shown = None;
-                    refresh.is_changed |= is_changed && is_untried;
-                }
-            }
-        }
+        let LedgerBatch { items, targets, lookups, unwritable_mirrors, .. } = batch;
         let mut unset = Vec::new();
-        for (index, item) in items() {
+        for (index, item) in ready.iter().filter_map(|index| Some((*index, items.get(*index)?))) {
             let Some(image) = item.newest_image() else { continue };
             let Some(identity) = item.candidates.in_state(image) else { continue };
             for mirror_index in &identity.entity.mirrors {

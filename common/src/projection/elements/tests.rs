@@ -131,6 +131,16 @@ fn lines_of_one_product_add_up_and_contributions_are_in_the_order_of_keys() {
 }
 
 #[test]
+fn the_largest_of_as_many_lines_as_are_allowed_is_found_wherever_it_is() {
+    for place in 0..4 {
+        let lines = (0..4).map(|line_place| line("pen", if line_place == place { 9 } else { line_place }));
+        let order = [("lines", AttributeValue::L(lines.collect()))];
+        let (_, extremes, _) = projected(&model(BY_PRODUCT), &order).unwrap();
+        assert_eq!(extremes, [("PRODUCT#pen largest".to_owned(), number("9"))]);
+    }
+}
+
+#[test]
 fn sums_that_cancel_out_are_left_out() {
     let units = "into = 'product'\nfor_each = { line = 'lines' }\nat_most = 4\nmeasures.units = { sum = 'line.quantity' }";
     let lines = AttributeValue::L(vec![line("pen", 2), line("ink", 1), line("pen", -2)]);

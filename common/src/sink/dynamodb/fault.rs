@@ -104,7 +104,9 @@ impl TableRequest<'_> {
 
     /// The error for a request that DynamoDB throttled.
     pub(super) fn throttled(self, code: &str) -> Error {
-        self.new_error(ErrorKind::Unavailable, "DynamoDB throttled the request").with("code", code)
+        self.new_error(ErrorKind::Unavailable, "DynamoDB throttled the request")
+            .with("code", code)
+            .hint("Give the table more capacity, or its hot rollup `shards`")
     }
 
     fn validation_fault(self, message: &str) -> RequestFault {

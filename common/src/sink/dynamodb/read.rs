@@ -28,9 +28,7 @@ const UNPROCESSED: &str = "UnprocessedKeys";
 pub(super) async fn read(tables: &DynamoDb, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
     let PartialRead { items, server_time } = read_some(tables, keys).await?;
     let items = items.into_iter().collect::<Result<_, Unprocessed>>();
-    let names = table_names(keys.iter());
-    let unprocessed = |Unprocessed| request(&names, keys.first()).throttled(UNPROCESSED);
-    Ok(ReadSnapshot { items: items.map_err(unprocessed)?, server_time })
+    Ok(ReadSnapshot { items: items?, server_time })
 }
 
 /// As [`read`], except that keys may be unprocessed.
@@ -40,22 +38,18 @@ pub(super) async fn read_some(tables: &DynamoDb, keys: &[ItemKey]) -> Result<Par
     let batches = distinct.keys.chunks(MAX_BATCH_KEYS);
     let results = join_all(batches.clone().map(|batch| read_batch(tables, batch, &clock))).await;
     let mut read = Vec::with_capacity(distinct.keys.len());
-    let mut failure = None;
     for (batch, result) in batches.zip(results) {
         match result {
             Ok(items) => read.extend(items),
             Err(error) if error.is_retryable() => {
-                read.extend(batch.iter().map(|_| Err(Unprocessed)));
-                failure = Some(error);
+                let unprocessed = Unprocessed::from(error);
+                read.extend(batch.iter().map(|_| Err(unprocessed.clone())));
             }
             Err(error) => return Err(error),
         }
     }
-    if let Some(error) = failure.filter(|_| read.iter().all(Result::is_err)) {
-        return Err(error);
-    }
-    let item = |position: &usize| read.get(*position).cloned().unwrap_or(Err(Unprocessed));
-    Ok(PartialRead { items: distinct.positions.iter().map(item).collect(), server_time: clock.time() })
+    let item = |position: &usize| read.get(*position).cloned();
+    Ok(PartialRead { items: distinct.positions.iter().filter_map(item).collect(), server_time: clock.time() })
 }
 
 /// A BatchGetItem request, as its errors describe it.
@@ -148,9 +142,10 @@ async fn read_batch(
             break;
         }
     }
+    let throttled = Unprocessed::from(request.throttled(UNPROCESSED));
     let item = |key: &&ItemKey| {
         let text = KeyText::of(key);
-        if unprocessed.contains(&text) { Err(Unprocessed) } else { Ok(items.remove(&text)) }
+        if unprocessed.contains(&text) { Err(throttled.clone()) } else { Ok(items.remove(&text)) }
     };
     Ok(keys.iter().map(item).collect())
 }
