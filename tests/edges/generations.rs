@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use afterwrite::record::Timestamp;
 use afterwrite_functions::AggregatedBatch;
-use afterwrite_tests::deployment::event;
 use serde_json::Value;
 
 use crate::models::{READINGS, reading};
-use crate::world::{EdgeWorld, NOW, aggregator_over};
+use crate::world::{EdgeWorld, deliver_to};
 
 /// Delivers records to a function with this model.
 async fn deliver(model: &str, world: &EdgeWorld, records: &[Value]) -> AggregatedBatch {
-    let deadline = Timestamp::from_epoch_seconds(NOW + 3);
-    let aggregator = aggregator_over(model, Arc::clone(&world.tables));
-    aggregator.handle(event(records).as_bytes(), deadline).await.expect("an event")
+    deliver_to(model, Arc::clone(&world.tables), records).await.expect("an event")
 }
 
 /// A world with three records of one item, of which the first is counted.

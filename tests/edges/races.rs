@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use afterwrite::record::{AttributeValue, Decimal, Timestamp};
+use afterwrite::record::{AttributeValue, Decimal};
 use afterwrite_memory::MemoryTables;
-use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
 use crate::models::{READINGS, SHOP, reading};
 use crate::observed::ObservedTables;
-use crate::world::{EdgeWorld, NOW, STATE, TABLE, aggregator_over, key};
+use crate::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
 
 /// Delivers records to these tables. None fails, and none is parked.
 async fn deliver(model: &str, tables: Arc<ObservedTables>, records: &[Value]) {
-    let deadline = Timestamp::from_epoch_seconds(NOW + 3);
-    let handled = aggregator_over(model, tables).handle(event(records).as_bytes(), deadline).await;
-    let handled = handled.expect("an event");
+    let handled = deliver_to(model, tables, records).await.expect("an event");
     assert!(handled.failures.is_empty() && handled.parked.is_empty(), "{handled:?}");
 }
 
@@ -61,7 +58,7 @@ async fn a_rollup_with_a_maximum_that_another_writer_has_written_is_read_again()
 }
 
 #[tokio::test]
-async fn an_unreadable_marker_that_the_operator_deletes_meanwhile_is_written_anew() {
+async fn an_unreadable_marker_that_the_operator_deletes_meanwhile_is_written_again() {
     let marker = format!("READING#r1#EXPIRED#2026-02-06T10:00:00.000#{:040}", 2);
     let mut world = EdgeWorld::new(READINGS);
     world.put("SENSOR#s1", "READING#r1", reading(3));

@@ -6,17 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use afterwrite::ErrorKind;
 use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::{AttributeValue, Item, Timestamp};
+use afterwrite::record::{AttributeValue, Item};
 use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
 use crate::models::{ATTEMPTS, SHOP, put_project};
 use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{EdgeWorld, NOW, STATE, TABLE, aggregator_over, key};
-
-/// A deadline of 3 s.
-const DEADLINE: Timestamp = Timestamp::from_epoch_seconds(NOW + 3);
+use crate::world::{DEADLINE, EdgeWorld, STATE, TABLE, aggregator_over, deliver_to, key};
 
 /// The requests of a new process for these records, in order.
 async fn requests_of(world: &EdgeWorld, records: &[Value]) -> Vec<&'static str> {
@@ -25,8 +22,7 @@ async fn requests_of(world: &EdgeWorld, records: &[Value]) -> Vec<&'static str> 
 
 async fn requests_with(model: &str, world: &EdgeWorld, records: &[Value]) -> Vec<&'static str> {
     let tables = ObservedTables::new(&world.tables);
-    let aggregator = aggregator_over(model, Arc::clone(&tables));
-    let handled = aggregator.handle(event(records).as_bytes(), DEADLINE).await.expect("an event");
+    let handled = deliver_to(model, Arc::clone(&tables), records).await.expect("an event");
     assert!(handled.failures.is_empty(), "{:?}", handled.failures);
     tables.take().into_iter().map(|request| request.kind).collect()
 }
@@ -149,7 +145,7 @@ fn failing_once(world: &EdgeWorld, kind: &'static str, beginning: &'static str) 
 
 /// Delivers records to these tables until the deadline. No record fails.
 async fn assert_delivered(model: &str, tables: Arc<ObservedTables>, records: &[Value]) {
-    let handled = aggregator_over(model, tables).handle(event(records).as_bytes(), DEADLINE).await;
+    let handled = deliver_to(model, tables, records).await;
     let handled = handled.expect("an event");
     assert!(handled.failures.is_empty(), "{:?}", handled.failures);
     assert_eq!((handled.parked.len(), handled.totals.retries), (0, 1));
@@ -235,7 +231,7 @@ async fn a_copy_of_a_large_batch_is_set_once() {
         sent.fetch_add(usize::from(*write.key.table == *TABLE), Ordering::Relaxed);
         WriteFate::CarriedOut
     });
-    let handled = aggregator_over(SHOP, tables).handle(event(&world.records).as_bytes(), DEADLINE).await;
+    let handled = deliver_to(SHOP, tables, &world.records).await;
     assert!(handled.expect("an event").failures.is_empty());
     assert_eq!(world.shown("SHOP#s1", "SHOP", "stats.books"), Some(2100));
     assert_eq!(copies.load(Ordering::Relaxed), 1);

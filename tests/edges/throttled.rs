@@ -3,16 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use afterwrite::effect::ItemKey;
-use afterwrite::record::Timestamp;
-use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
 use crate::models::{ATTEMPTS, READINGS, SHOP, put_project, reading};
 use crate::observed::ObservedTables;
-use crate::world::{EdgeWorld, NOW, STATE, TABLE, aggregator_over};
+use crate::world::{EdgeWorld, NOW, STATE, TABLE, deliver_to};
 
-/// A deadline of 3 s.
-const DEADLINE: Timestamp = Timestamp::from_epoch_seconds(NOW + 3);
 /// More items than requests are sent at once.
 const MANY: usize = 30;
 
@@ -29,8 +25,9 @@ async fn failures(
     records: &[Value],
     is_throttled: impl Fn(&ItemKey) -> bool + Send + Sync + 'static,
 ) -> Vec<String> {
-    let aggregator = aggregator_over(model, ObservedTables::throttling(&world.tables, is_throttled));
-    let handled = aggregator.handle(event(records).as_bytes(), DEADLINE).await.expect("an event");
+    let handled = deliver_to(model, ObservedTables::throttling(&world.tables, is_throttled), records)
+        .await
+        .expect("an event");
     let sort_key = |number: Option<String>| {
         let record =
             records.iter().find(|record| record["dynamodb"]["SequenceNumber"].as_str() == number.as_deref());

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use afterwrite::Error;
 use afterwrite::commit::{CommitTotals, Ledger, PoisonPolicy};
 use afterwrite::effect::{ItemKey, KeyAttribute};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::Tables;
 use afterwrite::table::Model;
-use afterwrite_functions::{FailedRecord, StreamAggregator, StreamRegion};
+use afterwrite_functions::{AggregatedBatch, FailedRecord, StreamAggregator, StreamRegion};
 use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
@@ -21,6 +22,8 @@ pub(crate) const TABLE: &str = "app";
 pub(crate) const STATE: &str = "state";
 /// The time of the world, in epoch seconds.
 pub(crate) const NOW: i64 = 1_770_400_000;
+/// A deadline of 3 s.
+pub(crate) const DEADLINE: Timestamp = Timestamp::from_epoch_seconds(NOW + 3);
 /// Rounds of the stream after which a world that still writes is taken to run without end.
 const MOST_ROUNDS: usize = 20;
 
@@ -176,6 +179,15 @@ type EdgeLedger = Ledger<Arc<MemoryTables>, StillClock>;
 /// An aggregator of this model over other tables, which wrap those of a world.
 pub(crate) fn aggregator_over<T: Tables>(model: &str, tables: T) -> StreamAggregator<T, StillClock> {
     StreamAggregator::new(ledger(parsed(model), tables))
+}
+
+/// Delivers records to a new function with this model, which has 3 s.
+pub(crate) async fn deliver_to<T: Tables>(
+    model: &str,
+    tables: T,
+    records: &[Value],
+) -> Result<AggregatedBatch, Error> {
+    aggregator_over(model, tables).handle(event(records).as_bytes(), DEADLINE).await
 }
 
 fn parsed(model: &str) -> Arc<Model> {

@@ -104,7 +104,7 @@ impl<'r> LedgerBatch<'r> {
         }
     }
 
-    /// Notes that a transaction was delayed by these items. Returns those that delayed one before: that is no chance.
+    /// Notes that a transaction was delayed by these items. Returns those that delayed one before.
     pub(crate) fn note_delays(&mut self, indexes: impl IntoIterator<Item = usize>) -> Vec<usize> {
         let mut repeated = Vec::new();
         for index in indexes {

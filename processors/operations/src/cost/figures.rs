@@ -5,8 +5,8 @@ pub(super) const MONTH_SECONDS: f64 = 730.0 * 3600.0;
 pub(super) const DAY_SECONDS: f64 = 24.0 * 3600.0;
 
 /// "Catching up": what batches of 100 and of 1,000 records take; batches between and beyond are on the line through both.
-const SMALL_BATCH_SECONDS: f64 = 0.068;
-const LARGE_BATCH_SECONDS: f64 = 0.228;
+const SMALL_BATCH_SECONDS: f64 = 0.056;
+const LARGE_BATCH_SECONDS: f64 = 0.187;
 pub(super) const RECORD_SECONDS: f64 = (LARGE_BATCH_SECONDS - SMALL_BATCH_SECONDS) / 900.0;
 pub(super) const BATCH_SECONDS: f64 = SMALL_BATCH_SECONDS - 100.0 * RECORD_SECONDS;
 /// "Relay": 10.7 µs a record; 1 ms from the start of a batch to its last key, and one request to Firehose.

@@ -1,0 +1,220 @@
+//! Lookups that find nothing yet, or fail: how often and how soon they are tried again, and what waits for them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use afterwrite::ErrorKind;
+use afterwrite::clock::Clock as _;
+use afterwrite::commit::RememberedLookups;
+use afterwrite::effect::{ItemKey, Write};
+use afterwrite::projection::LookupKey;
+use afterwrite::record::{AttributeValue, Item, Timestamp};
+use afterwrite_tests::deployment::event;
+use serde_json::json;
+
+use crate::models::{ATTEMPTS, put_project};
+use crate::observed::{ObservedTables, WriteFate};
+use crate::world::{DEADLINE, EdgeWorld, NOW, STATE, aggregator_over, deliver_to};
+
+const BEGIN: Timestamp = Timestamp::from_epoch_seconds(NOW);
+
+fn put_attempt(world: &mut EdgeWorld, attempt: &str, project: &str) {
+    world.put("CANDIDATE#c1", attempt, json!({ "project_id": { "S": project } }));
+}
+
+fn is_lookup(key: &ItemKey, beginning: &str) -> bool {
+    *key.table == *STATE && key.partition.value.as_text().is_some_and(|key| key.starts_with(beginning))
+}
+
+/// Tables in which the first write of a remembered lookup fails.
+fn failing_once(world: &EdgeWorld, kind: ErrorKind) -> Arc<ObservedTables> {
+    let is_failed = AtomicBool::new(false);
+    ObservedTables::with_fate(&world.tables, move |_, write: &Write| {
+        let is_first = is_lookup(&write.key, "LOOKUP#") && !is_failed.swap(true, Ordering::Relaxed);
+        if is_first { WriteFate::Failed(kind) } else { WriteFate::CarriedOut }
+    })
+}
+
+/// A world in which only the index has a project.
+fn world_with_project(project: &str) -> EdgeWorld {
+    let mut world = EdgeWorld::new(ATTEMPTS);
+    put_project(&mut world, project);
+    world.stream();
+    world.records.clear();
+    world
+}
+
+#[tokio::test]
+async fn an_index_that_finds_nothing_is_queried_three_times_with_growing_pauses() {
+    for (limit, queries, waited) in [(3_000, 3, 300), (250, 2, 100)] {
+        let mut world = EdgeWorld::new(ATTEMPTS);
+        put_attempt(&mut world, "ATTEMPT#t1", "p1");
+        world.stream();
+        let tables = ObservedTables::new(&world.tables);
+        let aggregator = aggregator_over(ATTEMPTS, Arc::clone(&tables));
+        let deadline = BEGIN.plus(Duration::from_millis(limit));
+        let handled = aggregator.handle(event(&world.records).as_bytes(), deadline).await.expect("an event");
+        assert_eq!((handled.failures.len(), handled.parked.len()), (1, 0));
+        let sent = tables.take().into_iter().filter(|request| request.kind == "query").count();
+        let now = aggregator.ledger().clock().now();
+        assert_eq!((sent, now), (queries, BEGIN.plus(Duration::from_millis(waited))));
+    }
+}
+
+#[tokio::test]
+async fn outputs_that_another_writer_remembers_meanwhile_are_found() {
+    let mut world = world_with_project("p1");
+    put_attempt(&mut world, "ATTEMPT#t0", "p1");
+    world.settle().await;
+    let is_remembered = |item: &Item| {
+        item.get("PK").and_then(|key| key.as_text()).is_some_and(|key| key.starts_with("LOOKUP#"))
+    };
+    let mut remembered = world.tables.scan(STATE).into_iter().find(is_remembered).expect("a lookup");
+    remembered.insert("PK".into(), "LOOKUP#owner#p9".into());
+    put_attempt(&mut world, "ATTEMPT#t1", "p9");
+    world.stream();
+    let newest = world.records[world.records.len() - 1..].to_vec();
+    let (written, reads) = (Arc::clone(&world.tables), AtomicUsize::new(0));
+    // The index never has this project: it is deleted by the time that this function looks.
+    let tables = ObservedTables::throttling(&world.tables, move |key| {
+        if is_lookup(key, "LOOKUP#owner#p9") && reads.fetch_add(1, Ordering::Relaxed) == 1 {
+            written.put(STATE, remembered.clone()).expect("a lookup");
+        }
+        false
+    });
+    let handled = deliver_to(ATTEMPTS, tables, &newest).await.expect("an event");
+    assert!(handled.failures.is_empty(), "{:?}", handled.failures);
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(2));
+}
+
+#[tokio::test]
+async fn outputs_that_can_never_be_remembered_park_the_record_at_once() {
+    let mut world = world_with_project("p1");
+    put_attempt(&mut world, "ATTEMPT#t1", "p1");
+    world.stream();
+    let handled = deliver_to(ATTEMPTS, failing_once(&world, ErrorKind::Rejected), &world.records)
+        .await
+        .expect("an event");
+    assert_eq!((handled.failures.len(), handled.parked.len(), handled.totals.retries), (0, 1, 0));
+}
+
+#[tokio::test]
+async fn a_lookup_outside_of_a_batch_is_tried_again() {
+    let world = world_with_project("p1");
+    let aggregator = aggregator_over(ATTEMPTS, failing_once(&world, ErrorKind::Unavailable));
+    let lookup = LookupKey { lookup: 0, key: "p1".into() };
+    let found = aggregator.ledger().look_up(&[lookup], DEADLINE).await.expect("outputs");
+    let outputs = found[0].as_deref().expect("outputs");
+    assert_eq!(outputs.iter().map(|output| output.as_text()).collect::<Vec<_>>(), [Some("a1")]);
+}
+
+#[tokio::test]
+async fn remembered_outputs_are_replaced_only_if_they_differ() {
+    let mut world = world_with_project("p1");
+    put_attempt(&mut world, "ATTEMPT#t1", "p1");
+    world.settle().await;
+    let model = Arc::clone(world.aggregator.ledger().model());
+    let remembered = RememberedLookups::new(model, Arc::from(STATE), Arc::clone(&world.tables));
+    let [known, unknown] = ["p1", "p2"].map(|project| LookupKey { lookup: 0, key: project.into() });
+    for (key, owner, is_replaced) in [(&known, "a1", false), (&known, "a2", true), (&unknown, "a2", false)] {
+        let replaced = remembered.replace(key, &[AttributeValue::text(owner)]).await.expect("a write");
+        assert_eq!(replaced, is_replaced, "{key:?} {owner}");
+    }
+    let read = remembered.read(&[known, unknown]).await.expect("a read");
+    let read: Vec<_> = read.iter().map(|outputs| outputs.as_deref()?.first()?.as_text()).collect();
+    assert_eq!(read, [Some("a2"), None]);
+}
+
+#[tokio::test]
+async fn an_input_of_a_lookup_is_used_as_it_is() {
+    let mut world = world_with_project("p%231");
+    put_attempt(&mut world, "ATTEMPT#t1", "p%231");
+    assert_eq!(world.deliver().await.failures, BTreeMap::new());
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(1));
+}
+
+#[tokio::test]
+async fn an_older_image_whose_lookup_finds_nothing_delays_no_newer_one() {
+    let mut world = world_with_project("p1");
+    put_attempt(&mut world, "ATTEMPT#t1", "unknown");
+    put_attempt(&mut world, "ATTEMPT#t1", "p1");
+    let delivery = world.deliver().await;
+    assert_eq!((delivery.failures, delivery.parked), (BTreeMap::new(), BTreeMap::new()));
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(1));
+}
+
+/// A second aggregate of attempts.
+fn with_scores(settings: &str) -> String {
+    let scores = r##"
+[rollups.score]
+key = { PK = "SCORE#{status}", SK = "ROLLUP" }
+[[aggregates]]
+name = "scores"
+of = "attempt"
+into = "score"
+measures = { scores = "count" }
+"##;
+    format!("{ATTEMPTS}{scores}{settings}")
+}
+
+#[tokio::test]
+async fn a_record_is_parked_only_when_no_aggregate_waits_for_a_lookup() {
+    let model = with_scores("when.status = [\"DONE\"]\n");
+    let mut world = EdgeWorld::new(&model);
+    world.put("CANDIDATE#c1", "ATTEMPT#t1", json!({ "project_id": { "S": "p1" }, "status": { "N": "1" } }));
+    world.stream();
+    let handled =
+        world.aggregator.handle(event(&world.records).as_bytes(), DEADLINE).await.expect("an event");
+    assert_eq!((handled.failures.len(), handled.parked.len()), (1, 0));
+}
+
+/// Reviews that are counted by two lookups; the first aggregate parks no misfits.
+const REVIEWS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.project]
+key = { PK = "ADMIN#{admin_id}", SK = "PROJECT#{project_id}" }
+attributes = { other_id = "S" }
+[entities.review]
+key = { PK = "CANDIDATE#{candidate_id}", SK = "REVIEW#{review_id}" }
+attributes = { project_id = "S", other_id = "S" }
+[lookups.owner]
+of = "project"
+index = "GSI1"
+key = { GSI1PK = "PROJECT#{project_id}" }
+gives = ["admin_id"]
+[lookups.other]
+of = "project"
+index = "GSI1"
+key = { GSI1PK = "OTHER#{other_id}" }
+gives = ["admin_id"]
+[rollups.admin]
+key = { PK = "ADMIN#{admin_id}", SK = "ROLLUP" }
+[rollups.others]
+key = { PK = "OTHER#{admin_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "reviews"
+of = "review"
+lookup = "owner"
+on_misfit = "fail"
+into = "admin"
+measures = { reviews = "count" }
+[[aggregates]]
+name = "other_reviews"
+of = "review"
+lookup = "other"
+into = "others"
+measures = { reviews = "count" }
+"##;
+
+#[tokio::test]
+async fn the_misfit_of_one_aggregate_is_none_of_another_that_parks_no_misfits() {
+    let mut world = EdgeWorld::new(REVIEWS);
+    world.put("CANDIDATE#c1", "REVIEW#r1", json!({ "project_id": { "S": "p1" } }));
+    let delivery = world.deliver().await;
+    assert_eq!((delivery.failures, delivery.parked.len()), (BTreeMap::new(), 1));
+}

@@ -1,0 +1,190 @@
+//! Items that show a rollup whose key they know by a lookup, and that move: each place shows it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use afterwrite::effect::Write;
+use afterwrite::{Error, ErrorKind};
+use afterwrite_functions::AggregatedBatch;
+use serde_json::{Value, json};
+
+use crate::observed::{ObservedTables, WriteFate};
+use crate::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
+
+/// The tasks of a project, shown on the project. A project that moves to another owner moves within its partition.
+const PROJECTS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.project]
+key = { PK = "PROJECTS", SK = "OWNER#{owner_id}#PROJECT#{project_id}" }
+[entities.task]
+key = { PK = "PROJECT#{project_id}", SK = "TASK#{task_id}" }
+[lookups.owner]
+of = "project"
+index = "GSI1"
+key = { GSI1PK = "PROJECT#{project_id}" }
+gives = ["owner_id"]
+[rollups.project]
+key = { PK = "OWNER#{owner_id}", SK = "ROLLUP#PROJECT#{project_id}" }
+[[aggregates]]
+name = "tasks"
+of = "task"
+lookup = "owner"
+into = "project"
+measures = { tasks = "count" }
+[[mirrors]]
+onto = "project"
+from = "project"
+attributes = { tasks = "tasks" }
+"##;
+
+/// As [`PROJECTS`], but a project that moves to another owner moves to another partition.
+fn by_owner() -> String {
+    PROJECTS.replace(
+        "PK = \"PROJECTS\", SK = \"OWNER#{owner_id}#PROJECT#{project_id}\"",
+        "PK = \"OWNER#{owner_id}\", SK = \"PROJECT#{project_id}\"",
+    )
+}
+
+fn put_project(world: &mut EdgeWorld, owner: &str) {
+    world.put("PROJECTS", &format!("OWNER#{owner}#PROJECT#p1"), json!({ "GSI1PK": { "S": "PROJECT#p1" } }));
+}
+
+fn shown(world: &EdgeWorld, owner: &str) -> Option<i64> {
+    world.shown("PROJECTS", &format!("OWNER#{owner}#PROJECT#p1"), "tasks")
+}
+
+async fn deliver(tables: Arc<ObservedTables>, records: &[Value]) -> Result<AggregatedBatch, Error> {
+    deliver_to(PROJECTS, tables, records).await
+}
+
+/// A world with a project that shows its task.
+async fn world() -> EdgeWorld {
+    let mut world = EdgeWorld::new(PROJECTS);
+    put_project(&mut world, "ann");
+    world.put("PROJECT#p1", "TASK#t1", json!({}));
+    world.settle().await;
+    assert_eq!(shown(&world, "ann"), Some(1));
+    world
+}
+
+/// The fate of a write of a remembered lookup.
+fn of_lookups(
+    world: &EdgeWorld,
+    fate: impl Fn() -> WriteFate + Send + Sync + 'static,
+) -> Arc<ObservedTables> {
+    ObservedTables::with_fate(&world.tables, move |_, write: &Write| {
+        let is_lookup = write.key.partition.value.as_text().is_some_and(|key| key.starts_with("LOOKUP#"));
+        if is_lookup && *write.key.table == *STATE { fate() } else { WriteFate::CarriedOut }
+    })
+}
+
+#[tokio::test]
+async fn an_item_that_moves_within_its_partition_or_to_another_shows_its_rollup() {
+    for (model, places) in [
+        (PROJECTS.to_owned(), [("PROJECTS", "OWNER#ann#PROJECT#p1"), ("PROJECTS", "OWNER#ben#PROJECT#p1")]),
+        (by_owner(), [("OWNER#ann", "PROJECT#p1"), ("OWNER#ben", "PROJECT#p1")]),
+    ] {
+        let mut world = EdgeWorld::new(&model);
+        let [(before, sort_before), (after, sort_after)] = places;
+        world.put(before, sort_before, json!({ "GSI1PK": { "S": "PROJECT#p1" } }));
+        world.put("PROJECT#p1", "TASK#t1", json!({}));
+        world.settle().await;
+        world.tables.delete(&key(TABLE, before, sort_before)).expect("a key");
+        world.put(after, sort_after, json!({ "GSI1PK": { "S": "PROJECT#p1" } }));
+        world.settle().await;
+        assert_eq!(world.shown(after, sort_after, "tasks"), Some(1));
+        world.put("PROJECT#p1", "TASK#t2", json!({}));
+        world.settle().await;
+        assert_eq!(world.shown(after, sort_after, "tasks"), Some(2));
+    }
+}
+
+#[tokio::test]
+async fn of_two_items_that_show_a_rollup_both_are_right_although_one_was_right_before() {
+    let mut world = world().await;
+    // The project is written at its old key, copies included, and put at the new one without them.
+    let mut item = world.item("PROJECTS", "OWNER#ann#PROJECT#p1").expect("a project");
+    item.insert("title".into(), "new".into());
+    world.tables.put(TABLE, item).expect("a project");
+    put_project(&mut world, "ben");
+    let delivery = world.deliver().await;
+    assert!(delivery.failures.is_empty(), "{:?}", delivery.failures);
+    assert_eq!((shown(&world, "ann"), shown(&world, "ben")), (Some(1), Some(1)));
+}
+
+#[tokio::test]
+async fn a_note_of_a_new_key_that_fails_has_the_outcome_of_its_error() {
+    let failing = |kind: ErrorKind| async move {
+        let mut world = world().await;
+        put_project(&mut world, "ben");
+        world.stream();
+        let moved = world.records[world.records.len() - 1..].to_vec();
+        let is_failed = AtomicBool::new(false);
+        let tables = of_lookups(&world, move || {
+            let fails = kind != ErrorKind::Unavailable || !is_failed.swap(true, Ordering::Relaxed);
+            if fails { WriteFate::Failed(kind) } else { WriteFate::CarriedOut }
+        });
+        let handled = deliver(tables, &moved).await;
+        (handled, shown(&world, "ben"))
+    };
+    let (handled, _) = failing(ErrorKind::Rejected).await;
+    let handled = handled.expect("an event");
+    assert_eq!((handled.failures.len(), handled.unwritable_mirrors.len()), (0, 1), "it is counted");
+    let (handled, shown) = failing(ErrorKind::Unavailable).await;
+    let handled = handled.expect("an event");
+    assert_eq!((handled.failures.len(), handled.totals.retries, shown), (0, 1, Some(1)));
+    let (handled, _) = failing(ErrorKind::Configuration).await;
+    assert_eq!(handled.expect_err("a wrong set-up").kind(), ErrorKind::Configuration);
+}
+
+#[tokio::test]
+async fn an_item_whose_own_lookup_is_not_remembered_at_once_shows_its_rollup() {
+    let mut world = EdgeWorld::new(PROJECTS);
+    put_project(&mut world, "ann");
+    world.stream();
+    let is_failed = AtomicBool::new(false);
+    let tables = of_lookups(&world, move || {
+        let is_first = !is_failed.swap(true, Ordering::Relaxed);
+        if is_first { WriteFate::Failed(ErrorKind::Unavailable) } else { WriteFate::CarriedOut }
+    });
+    let handled = deliver(tables, &world.records).await.expect("an event");
+    assert!(handled.failures.is_empty(), "{handled:?}");
+    assert_eq!(shown(&world, "ann"), Some(0));
+}
+
+#[tokio::test]
+async fn a_note_that_cannot_be_written_holds_up_no_other_mirror() {
+    let mut world = world().await;
+    put_project(&mut world, "ben");
+    world.put("PROJECTS", "OWNER#cat#PROJECT#p2", json!({ "GSI1PK": { "S": "PROJECT#p2" } }));
+    world.stream();
+    let newest = world.records[world.records.len() - 2..].to_vec();
+    let tables = ObservedTables::with_fate(&world.tables, |_, write: &Write| {
+        let is_noted = write.key.partition.value.as_text() == Some("LOOKUP#owner#p1");
+        if is_noted { WriteFate::Failed(ErrorKind::Unavailable) } else { WriteFate::CarriedOut }
+    });
+    let handled = deliver(tables, &newest).await.expect("an event");
+    let failed: Vec<_> = handled.failures.iter().map(|failed| failed.sequence_number.as_deref()).collect();
+    assert_eq!(failed, [newest[0]["dynamodb"]["SequenceNumber"].as_str()]);
+    assert_eq!(world.shown("PROJECTS", "OWNER#cat#PROJECT#p2", "tasks"), Some(0));
+}
+
+#[tokio::test]
+async fn a_record_whose_entry_cannot_be_read_waits_for_no_lookup() {
+    let mut world = world().await;
+    let entry = key(STATE, "LEDGER#app#PROJECT#p1", "TASK#t1");
+    let mut unreadable = world.tables.get(&entry).expect("an entry");
+    unreadable.insert("contributions".into(), "?".into());
+    world.tables.put(STATE, unreadable).expect("an entry");
+    world.put("PROJECT#p1", "TASK#t1", json!({ "title": { "S": "new" } }));
+    world.stream();
+    let newest = world.records[world.records.len() - 1..].to_vec();
+    let tables = ObservedTables::throttling(&world.tables, |key| {
+        key.partition.value.as_text() == Some("LOOKUP#owner#p1")
+    });
+    let handled = deliver(tables, &newest).await.expect("an event");
+    assert_eq!((handled.failures.len(), handled.parked.len()), (0, 1), "{handled:?}");
+}
