@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::models::{ATTEMPTS, put_project};
+use crate::models::{ATTEMPTS, REVIEWS, put_project};
 use crate::world::EdgeWorld;
 
 /// Attempts that count only when they are done.
@@ -45,45 +45,6 @@ async fn an_item_that_does_not_count_does_not_wait_for_an_unknown_project() {
     let attributes = json!({ "status": { "S": "DRAFT" }, "project_id": { "S": "nobody" } });
     assert_eq!(counted(attributes).await, (BTreeMap::new(), None));
 }
-
-const REVIEWS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.project]
-key = { PK = "ADMIN#{admin_id}", SK = "PROJECT#{project_id}" }
-attributes = { other_id = "S" }
-[entities.review]
-key = { PK = "CANDIDATE#{candidate_id}", SK = "REVIEW#{review_id}" }
-attributes = { project_id = "S", other_id = "S" }
-[lookups.owner]
-of = "project"
-index = "GSI1"
-key = { GSI1PK = "PROJECT#{project_id}" }
-gives = ["admin_id"]
-[lookups.other]
-of = "project"
-index = "GSI1"
-key = { GSI1PK = "OTHER#{other_id}" }
-gives = ["admin_id"]
-[rollups.admin]
-key = { PK = "ADMIN#{admin_id}", SK = "ROLLUP" }
-[rollups.others]
-key = { PK = "OTHER#{admin_id}", SK = "ROLLUP" }
-[[aggregates]]
-name = "reviews"
-of = "review"
-lookup = "owner"
-into = "admin"
-measures = { reviews = "count" }
-[[aggregates]]
-name = "other_reviews"
-of = "review"
-lookup = "other"
-into = "others"
-measures = { reviews = "count" }
-"##;
 
 #[tokio::test]
 async fn an_item_that_lacks_the_input_of_one_of_two_lookups_is_parked() {

@@ -14,7 +14,7 @@ use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 
-use crate::models::{ATTEMPTS, put_project};
+use crate::models::{ATTEMPTS, REVIEWS, put_project};
 use crate::observed::{ObservedTables, WriteFate};
 use crate::world::{DEADLINE, EdgeWorld, NOW, STATE, aggregator_over, deliver_to};
 
@@ -170,50 +170,10 @@ async fn a_record_is_parked_only_when_no_aggregate_waits_for_a_lookup() {
     assert_eq!((handled.failures.len(), handled.parked.len()), (1, 0));
 }
 
-/// Reviews that are counted by two lookups; the first aggregate parks no misfits.
-const REVIEWS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.project]
-key = { PK = "ADMIN#{admin_id}", SK = "PROJECT#{project_id}" }
-attributes = { other_id = "S" }
-[entities.review]
-key = { PK = "CANDIDATE#{candidate_id}", SK = "REVIEW#{review_id}" }
-attributes = { project_id = "S", other_id = "S" }
-[lookups.owner]
-of = "project"
-index = "GSI1"
-key = { GSI1PK = "PROJECT#{project_id}" }
-gives = ["admin_id"]
-[lookups.other]
-of = "project"
-index = "GSI1"
-key = { GSI1PK = "OTHER#{other_id}" }
-gives = ["admin_id"]
-[rollups.admin]
-key = { PK = "ADMIN#{admin_id}", SK = "ROLLUP" }
-[rollups.others]
-key = { PK = "OTHER#{admin_id}", SK = "ROLLUP" }
-[[aggregates]]
-name = "reviews"
-of = "review"
-lookup = "owner"
-on_misfit = "fail"
-into = "admin"
-measures = { reviews = "count" }
-[[aggregates]]
-name = "other_reviews"
-of = "review"
-lookup = "other"
-into = "others"
-measures = { reviews = "count" }
-"##;
-
 #[tokio::test]
 async fn the_misfit_of_one_aggregate_is_none_of_another_that_parks_no_misfits() {
-    let mut world = EdgeWorld::new(REVIEWS);
+    let failing = REVIEWS.replacen("lookup = \"owner\"", "lookup = \"owner\"\non_misfit = \"fail\"", 1);
+    let mut world = EdgeWorld::new(&failing);
     world.put("CANDIDATE#c1", "REVIEW#r1", json!({ "project_id": { "S": "p1" } }));
     let delivery = world.deliver().await;
     assert_eq!((delivery.failures, delivery.parked.len()), (BTreeMap::new(), 1));

@@ -1,4 +1,4 @@
-//! What the ledger stores of parked records and of expiries: one mark, for as long as an operator needs it, and nothing else.
+//! Marks of parked records and markers of expiries in the state table: one for each, as long as an operator needs it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

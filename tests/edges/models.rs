@@ -48,6 +48,46 @@ into = "admin"
 measures = { attempts = "count" }
 "##;
 
+/// Reviews, counted by two lookups.
+pub(crate) const REVIEWS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.project]
+key = { PK = "ADMIN#{admin_id}", SK = "PROJECT#{project_id}" }
+attributes = { other_id = "S" }
+[entities.review]
+key = { PK = "CANDIDATE#{candidate_id}", SK = "REVIEW#{review_id}" }
+attributes = { project_id = "S", other_id = "S" }
+[lookups.owner]
+of = "project"
+index = "GSI1"
+key = { GSI1PK = "PROJECT#{project_id}" }
+gives = ["admin_id"]
+[lookups.other]
+of = "project"
+index = "GSI1"
+key = { GSI1PK = "OTHER#{other_id}" }
+gives = ["admin_id"]
+[rollups.admin]
+key = { PK = "ADMIN#{admin_id}", SK = "ROLLUP" }
+[rollups.others]
+key = { PK = "OTHER#{admin_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "reviews"
+of = "review"
+lookup = "owner"
+into = "admin"
+measures = { reviews = "count" }
+[[aggregates]]
+name = "other_reviews"
+of = "review"
+lookup = "other"
+into = "others"
+measures = { reviews = "count" }
+"##;
+
 /// The number of a shop's books and their largest price; the number is shown on the shop.
 pub(crate) const SHOP: &str = r##"
 name = "edge"

@@ -1,5 +1,5 @@
-//! Authors that stop, or do not see the response, after they have counted and before they have refreshed the mirrors. Whoever finds
-//! the item counted refreshes them.
+//! Authors that stop, or do not see the response, after they have counted and before they have refreshed the mirrors. The next
+//! writer that finds the item counted refreshes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

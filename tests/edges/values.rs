@@ -126,7 +126,7 @@ async fn a_part_of_a_text_that_does_not_match_is_absent() {
 }
 
 #[tokio::test]
-async fn the_members_of_a_map_are_no_lines_of_a_list() {
+async fn the_members_of_a_map_are_not_counted_as_lines() {
     let lines = READINGS.replace("attributes = { value = \"N\" }", "attributes = { lines = \"any\" }").replace(
         "measures = { readings = \"count\", total = { sum = \"value\" } }",
         "for_each = { line = \"lines\" }\nat_most = 4\nmeasures = { total = { sum = \"line.quantity\" } }",
