@@ -117,6 +117,22 @@ class Release:
         assert json.loads((zips / "model.json").read_text())["name"] == "glad"
         listing = subprocess.run([sys.executable, "-m", "zipfile", "-l", zips / "relay.zip"], capture_output=True, text=True, check=True).stdout
         assert "bootstrap" in listing and "model.toml" in listing, listing
+        self.check_damage(out)
+
+    def check_damage(self, out):
+        """A file of the release that is damaged or missing is refused before anything is written."""
+        damaged = self.folder / "damaged"
+        shutil.copytree(out, damaged)
+        zipped = damaged / "functions" / self.architecture / "relay.zip"
+        command = [ROOT / "infra/build", "--model", "glad", "--release", damaged, "--out", self.folder / "refused"]
+        command.append("--arm64" if self.architecture == "arm64" else "--x86-64")
+        zipped.write_bytes(zipped.read_bytes() + b"x")
+        assert "relay.zip does not have the checksum" in self.run_without_rust(command, 3)
+        zipped.unlink()
+        assert "has no functions" in self.run_without_rust(command, 3)
+        (damaged / "SHA256SUMS").unlink()
+        assert "has no SHA256SUMS" in self.run_without_rust(command, 3)
+        assert not (self.folder / "refused").exists()
 
     def check_refusal(self):
         """What this machine lacks is named before anything is built, with the way to get it."""

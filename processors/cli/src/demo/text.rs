@@ -121,8 +121,15 @@ fn datasets(report: &DatasetsReport, model: &str) -> String {
     let (folder, arguments) = (report.folder.display(), query_arguments(report, model));
     text + &format!(
         "The Parquet is in {folder}/datasets/; query it without an AWS account:\n  \
-         cargo run --release --features sql -- query --datasets {folder} {arguments}"
+         {} query --datasets {folder} {arguments}",
+        program_with_sql()
     )
+}
+
+/// The program that has the SQL engine, as a shell starts it: this one, or else a build with the engine.
+fn program_with_sql() -> String {
+    let this = std::env::args().next().filter(|_| cfg!(feature = "sql"));
+    this.unwrap_or_else(|| "cargo run --release --features sql --".to_owned())
 }
 
 /// The arguments of `afterwrite query` for the first question, without the folder.
