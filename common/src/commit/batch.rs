@@ -123,18 +123,22 @@ impl<'r> LedgerBatch<'r> {
         self.start_group(&first_tries);
     }
 
-    /// One of these items, which share a transaction, may be the cause that it fails: each half of them gets transactions of its own.
-    pub(crate) fn halve(&mut self, indexes: &[usize]) {
+    /// Notes that a transaction of these items failed as a whole. The second time, each half of them gets transactions of its own, so that
+    /// the others do not wait for the one that may be the cause.
+    pub(crate) fn note_failure(&mut self, indexes: &[usize]) {
+        if self.note_delays(indexes.iter().copied()).is_empty() {
+            return;
+        }
         let first_tries = self.first_tries(indexes);
         self.divide(&first_tries);
     }
 
-    /// Those of these items that have no parked records which are delivered again. Such items share transactions with none of the others
-    /// anyway.
+    /// These items without those that have parked records which are delivered again: they share transactions with none of the others anyway.
     fn first_tries<'i>(&self, indexes: impl IntoIterator<Item = &'i usize>) -> Vec<usize> {
         indexes.into_iter().copied().filter(|index| !self.item(*index).is_retried).collect()
     }
 
+    /// Gives each half of these items transactions of its own.
     fn divide(&mut self, indexes: &[usize]) {
         for half in indexes.chunks(indexes.len().div_ceil(2).max(1)) {
             self.start_group(half);

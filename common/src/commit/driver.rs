@@ -15,11 +15,11 @@ use super::core::rollup::changes_rollup;
 use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};
 use super::lookup::LookupStore;
 use super::mirror::MirrorRefresher;
-use super::requests::{Requests, misaligned};
+use super::requests::Requests;
 use crate::clock::Clock;
 use crate::projection::{LookupKey, RollupTargets, TargetId, lookup_keys, offered_outputs};
 use crate::record::{AttributeValue, Image};
-use crate::sink::{ReadItem, Tables, Unprocessed};
+use crate::sink::{ReadItem, Tables, Unprocessed, misaligned_read};
 use crate::table::Rollup;
 use crate::{Error, ErrorKind, Result};
 
@@ -147,7 +147,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let context = self.context();
         let mut unread = None;
         for (index, expiries) in owners {
-            let Some((key, entry)) = stored.next() else { return Err(misaligned()) };
+            let Some((key, entry)) = stored.next() else { return Err(misaligned_read()) };
             let markers: Vec<ReadItem> =
                 stored.by_ref().take(expiries.len()).map(|(_, marker)| marker).collect();
             let markers: Result<Vec<_>, Unprocessed> = markers.into_iter().collect();

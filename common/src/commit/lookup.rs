@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use super::core::LedgerCore;
 use super::core::keys::{self, StateKeys};
 use super::core::lookups::{LookupKeyRef, LookupResults, OpenLookup, SharedOutputs};
-use super::requests::{CONCURRENCY, Requests, misaligned, write_error};
+use super::requests::{CONCURRENCY, Requests, write_error};
 use crate::clock::Clock;
 use crate::effect::{
     AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
@@ -25,7 +25,7 @@ use crate::effect::{
 use crate::entity::SourceKey;
 use crate::projection::{LookupKey, LookupOutputs, offered_outputs};
 use crate::record::{AttributePath, AttributeValue, Image, Item};
-use crate::sink::{IndexQuery, ReadItem, Tables, WriteError};
+use crate::sink::{IndexQuery, ReadItem, Tables, WriteError, misaligned_read};
 use crate::table::{LookupSource, Model, Template};
 use crate::{Error, ErrorKind, Result};
 
@@ -159,7 +159,7 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
             if lookup.is_unremembered {
                 return Ok(None);
             }
-            remembered.next().unwrap_or_else(|| Err(misaligned().into()))
+            remembered.next().unwrap_or_else(|| Err(misaligned_read().into()))
         };
         let mut unread = Vec::new();
         let mut searched = Vec::with_capacity(open.len());
@@ -235,7 +235,7 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         };
         let item = |key: Option<ItemKey>| match (key, &mut items) {
             (None, _) => Ok(None),
-            (Some(_), Ok(items)) => Ok(items.next().ok_or_else(misaligned)??),
+            (Some(_), Ok(items)) => Ok(items.next().ok_or_else(misaligned_read)??),
             (Some(_), Err(error)) => Err(error.restated()),
         };
         keys.into_iter().map(item).collect()

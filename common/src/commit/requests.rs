@@ -1,5 +1,6 @@
 //! Requests to the tables, each bounded by the invocation's deadline.
 
+use std::future::Future;
 use std::time::Duration;
 
 use super::tally::CommitTally;
@@ -8,8 +9,8 @@ use crate::effect::{ItemKey, Write, WriteRefusal};
 use crate::record::{Item, Timestamp};
 use crate::retry::RetryPolicy;
 use crate::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadItem, Tables, TransactError, Unprocessed,
-    WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadItem, THROTTLE_HINT, Tables, TransactError,
+    Unprocessed, WriteError, misaligned_read,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -27,12 +28,21 @@ pub(crate) struct Requests<'l, T, C> {
 }
 
 impl<T: Tables, C: Clock> Requests<'_, T, C> {
-    /// Reads items once, strongly consistent. A fault that may pass leaves only the keys unread that it concerns, be they all.
+    /// Reads items once, strongly consistent. A fault that may pass leaves the keys unread that it concerns, and is no error even if it
+    /// concerns all of them.
     pub(crate) async fn read(&self, keys: &[ItemKey]) -> Result<PartialRead> {
+        self.read_keys(keys, self.tables.read_some(keys)).await
+    }
+
+    async fn read_keys(
+        &self,
+        keys: &[ItemKey],
+        read: impl Future<Output = Result<PartialRead>>,
+    ) -> Result<PartialRead> {
         if keys.is_empty() {
             return Ok(PartialRead { items: Vec::new(), server_time: self.clock.now() });
         }
-        match self.bounded(self.tables.read_some(keys)).await.flatten() {
+        match self.bounded(read).await.flatten() {
             Err(error) if error.is_retryable() => {
                 let items = vec![Err(Unprocessed::from(error)); keys.len()];
                 Ok(PartialRead { items, server_time: self.clock.now() })
@@ -44,15 +54,12 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
     /// Reads an item once, strongly consistent.
     pub(crate) async fn read_one(&self, key: &ItemKey) -> Result<Option<Item>> {
         let mut items = self.read(std::slice::from_ref(key)).await?.items;
-        Ok(items.pop().ok_or_else(misaligned)??)
+        Ok(items.pop().ok_or_else(misaligned_read)??)
     }
 
-    /// Reads the items that lookups find by their primary keys, once.
+    /// Reads the items that lookups find by their primary keys, as [`Requests::read`] does.
     pub(crate) async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<Vec<ReadItem>> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        Ok(self.bounded(self.tables.read_looked_up(keys)).await??.items)
+        Ok(self.read_keys(keys, self.tables.read_looked_up(keys)).await?.items)
     }
 
     /// Queries an index once.
@@ -113,11 +120,6 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
     }
 }
 
-/// The error of a read whose items do not align with its keys.
-pub(crate) fn misaligned() -> Error {
-    Error::new(ErrorKind::State, "a read returned fewer items than keys; this is a defect of Afterwrite")
-}
-
 /// The error of a write that was refused, or failed.
 pub(crate) fn write_error(write: &Write, error: WriteError) -> Error {
     let refusal = match error {
@@ -127,8 +129,9 @@ pub(crate) fn write_error(write: &Write, error: WriteError) -> Error {
     match refusal {
         WriteRefusal::Conflict => Error::new(ErrorKind::Conflict, "another writer is writing the item"),
         WriteRefusal::Condition(_) => Error::new(ErrorKind::Conflict, "the item keeps changing"),
-        WriteRefusal::Throttled => Error::new(ErrorKind::Unavailable, "DynamoDB throttles the write")
-            .hint("Give the table more capacity, or its hot rollup `shards`"),
+        WriteRefusal::Throttled => {
+            Error::new(ErrorKind::Unavailable, "DynamoDB throttles the write").hint(THROTTLE_HINT)
+        }
         WriteRefusal::Invalid(reason) => {
             Error::new(ErrorKind::Rejected, format!("DynamoDB rejected the write: {reason}"))
         }

@@ -325,6 +325,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             }
             Err(TransactError::Cancelled(reasons)) => {
                 let must_wait = reasons.iter().flatten().any(|refusal| !is_rejection(refusal));
+                separate_delaying(batch, &items, purposes.iter().zip(&reasons));
                 self.cancel(batch, &items, purposes, reasons, refused);
                 Ok(must_wait)
             }
@@ -333,9 +334,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 for purpose in purposes {
                     forget_rollup(batch, &purpose);
                 }
-                if !batch.note_delays(items.iter().copied()).is_empty() {
-                    batch.halve(&items);
-                }
+                batch.note_failure(&items);
                 for index in items {
                     batch.step(index, ItemInput::ResponseLost, context);
                 }
@@ -360,19 +359,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     ) {
         let context = self.context();
         let mut refusals: HashMap<usize, ItemRefusal<'r>> = HashMap::new();
-        let (mut delaying, mut conflicting) = (BTreeSet::new(), BTreeSet::new());
         for (purpose, refusal) in purposes.into_iter().zip(reasons) {
             let Some(refusal) = refusal else { continue };
             forget_rollup(batch, &purpose);
-            let concerned = match &purpose {
-                WritePurpose::Entry(index) | WritePurpose::Marker(index, _) => vec![*index],
-                WritePurpose::Rollup(target) => users(batch, items, *target),
-            };
-            match &refusal {
-                WriteRefusal::Throttled => delaying.extend(concerned),
-                WriteRefusal::Conflict | WriteRefusal::Condition(_) => conflicting.extend(concerned),
-                WriteRefusal::Invalid(_) => {}
-            }
             match (purpose, refusal) {
                 (WritePurpose::Marker(..) | WritePurpose::Rollup(_), WriteRefusal::Throttled) => {}
                 (WritePurpose::Entry(index), refusal) => match self.entry_refusal(refusal) {
@@ -403,10 +392,6 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 }
             }
         }
-        delaying.extend(batch.note_delays(conflicting));
-        if delaying.len() < items.len() {
-            batch.separate(&delaying);
-        }
         for index in items {
             let Some(refusal) = refusals.remove(index) else { continue };
             let ItemRefusal { entry, markers, is_marker_gone, rejection } = refusal;
@@ -419,6 +404,31 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 batch.step(*index, input, context);
             }
         }
+    }
+}
+
+/// Separates the items that delay a cancelled transaction from the others: those whose write is throttled, and those whose write
+/// conflicts, or meets another state than was read, for the second time.
+fn separate_delaying<'p, 'r: 'p>(
+    batch: &mut LedgerBatch<'r>,
+    items: &[usize],
+    refusals: impl Iterator<Item = (&'p WritePurpose<'r>, &'p Option<WriteRefusal>)>,
+) {
+    let (mut delaying, mut conflicting) = (BTreeSet::new(), BTreeSet::new());
+    for (purpose, refusal) in refusals {
+        let concerned = match refusal {
+            Some(WriteRefusal::Throttled) => &mut delaying,
+            Some(WriteRefusal::Conflict | WriteRefusal::Condition(_)) => &mut conflicting,
+            Some(WriteRefusal::Invalid(_)) | None => continue,
+        };
+        match purpose {
+            WritePurpose::Entry(index) | WritePurpose::Marker(index, _) => drop(concerned.insert(*index)),
+            WritePurpose::Rollup(target) => concerned.extend(users(batch, items, *target)),
+        }
+    }
+    delaying.extend(batch.note_delays(conflicting));
+    if delaying.len() < items.len() {
+        batch.separate(&delaying);
     }
 }
 

@@ -46,3 +46,4 @@ pub use self::tables::{
     ConsumedUnits, IndexPage, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, PartialRead,
     ReadItem, ReadSnapshot, Tables, TransactError, Unprocessed, WriteError,
 };
+pub(crate) use self::tables::{THROTTLE_HINT, misaligned_read};

@@ -3,14 +3,16 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::Error;
 use crate::effect::{ItemKey, KeyAttribute, Write, WriteRefusal};
 use crate::record::{Item, Timestamp};
+use crate::{Error, ErrorKind};
 
 /// DynamoDB's limit on the actions of one transaction.
 pub const MAX_TRANSACTION_ACTIONS: usize = 100;
 /// DynamoDB's limit on the total size of a transaction's items, in bytes.
 pub const MAX_TRANSACTION_BYTES: usize = 4 * 1024 * 1024;
+/// What to do about throttled requests.
+pub(crate) const THROTTLE_HINT: &str = "Give the table more capacity, or its hot rollup `shards`";
 
 /// The DynamoDB operations that Afterwrite uses.
 ///
@@ -30,7 +32,7 @@ pub trait Tables: Send + Sync {
     /// such faults read all keys or fail.
     ///
     /// # Errors
-    /// As [`Tables::read`]; `Unavailable` is for callers to treat as if every key was unread.
+    /// As [`Tables::read`]. `Unavailable` means that no key was read.
     fn read_some(&self, keys: &[ItemKey]) -> impl Future<Output = Result<PartialRead, Error>> + Send {
         async { self.read(keys).await.map(PartialRead::from) }
     }
@@ -114,6 +116,11 @@ pub struct PartialRead {
 
 /// The item with a key, or `None` if it does not exist.
 pub type ReadItem = Result<Option<Item>, Unprocessed>;
+
+/// The error of a read whose items do not align with its keys.
+pub(crate) fn misaligned_read() -> Error {
+    Error::new(ErrorKind::State, "a read returned fewer items than keys; this is a defect of Afterwrite")
+}
 
 /// Why a key was not read: its partition is throttled, or the request for it failed. The key can be requested again.
 #[derive(Clone, Debug)]

@@ -45,10 +45,10 @@ use self::refreshes::{MirrorRefresh, MirrorRefreshes, RefreshedRollups};
 use super::batch::{LedgerBatch, MirrorProgress};
 use super::core::{ItemInput, LedgerCore, StepContext, keys};
 use super::lookup::LookupStore;
-use super::requests::{CONCURRENCY, Requests, misaligned};
+use super::requests::{CONCURRENCY, Requests};
 use crate::clock::Clock;
 use crate::record::{AttributeValue, Decimal, Item};
-use crate::sink::Tables;
+use crate::sink::{Tables, misaligned_read};
 use crate::table::{Mirror, MirroredAttribute};
 use crate::{Error, ErrorKind, Result};
 
@@ -235,8 +235,8 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         let mut stored = self.requests.read(&keys).await?.items.into_iter();
         let mut copies = StaleCopies::default();
         for (mirror, target, key, refresh, has_notes) in sources {
-            let rollup = stored.next().ok_or_else(misaligned)?;
-            let notes = if has_notes { stored.next().ok_or_else(misaligned)? } else { Ok(None) };
+            let rollup = stored.next().ok_or_else(misaligned_read)?;
+            let notes = if has_notes { stored.next().ok_or_else(misaligned_read)? } else { Ok(None) };
             let (rollup, notes) = match rollup.and_then(|rollup| Ok((rollup, notes?))) {
                 Ok(read) => read,
                 Err(unprocessed) => {

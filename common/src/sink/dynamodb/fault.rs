@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use super::setup::{TABLE_SETTINGS, key_schema_mismatch, missing_table};
 use crate::effect::{ItemKey, WriteRefusal};
 use crate::record::Item;
+use crate::sink::THROTTLE_HINT;
 use crate::sink::request::ServiceRequest;
 use crate::{Error, ErrorKind};
 
@@ -106,7 +107,7 @@ impl TableRequest<'_> {
     pub(super) fn throttled(self, code: &str) -> Error {
         self.new_error(ErrorKind::Unavailable, "DynamoDB throttled the request")
             .with("code", code)
-            .hint("Give the table more capacity, or its hot rollup `shards`")
+            .hint(THROTTLE_HINT)
     }
 
     fn validation_fault(self, message: &str) -> RequestFault {

@@ -1,5 +1,6 @@
 //! Strongly consistent reads of any number of items.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +17,7 @@ use super::{DynamoDb, table_names};
 use crate::clock::{Clock as _, SystemClock};
 use crate::effect::ItemKey;
 use crate::record::{Item, Timestamp};
-use crate::sink::{PartialRead, ReadItem, ReadSnapshot, Unprocessed};
+use crate::sink::{PartialRead, ReadItem, ReadSnapshot, Unprocessed, misaligned_read};
 use crate::{Error, ErrorKind};
 
 /// BatchGetItem's limit.
@@ -42,14 +43,14 @@ pub(super) async fn read_some(tables: &DynamoDb, keys: &[ItemKey]) -> Result<Par
         match result {
             Ok(items) => read.extend(items),
             Err(error) if error.is_retryable() => {
-                let unprocessed = Unprocessed::from(error);
-                read.extend(batch.iter().map(|_| Err(unprocessed.clone())));
+                read.extend(vec![Err(Unprocessed::from(error)); batch.len()]);
             }
             Err(error) => return Err(error),
         }
     }
-    let item = |position: &usize| read.get(*position).cloned();
-    Ok(PartialRead { items: distinct.positions.iter().filter_map(item).collect(), server_time: clock.time() })
+    let item = |position: &usize| read.get(*position).cloned().ok_or_else(misaligned_read);
+    let items = distinct.positions.iter().map(item).collect::<Result<_, _>>()?;
+    Ok(PartialRead { items, server_time: clock.time() })
 }
 
 /// A BatchGetItem request, as its errors describe it.
@@ -142,10 +143,14 @@ async fn read_batch(
             break;
         }
     }
-    let throttled = Unprocessed::from(request.throttled(UNPROCESSED));
+    let throttled = LazyCell::new(|| Unprocessed::from(request.throttled(UNPROCESSED)));
     let item = |key: &&ItemKey| {
         let text = KeyText::of(key);
-        if unprocessed.contains(&text) { Err(throttled.clone()) } else { Ok(items.remove(&text)) }
+        if unprocessed.contains(&text) {
+            Err(LazyCell::force(&throttled).clone())
+        } else {
+            Ok(items.remove(&text))
+        }
     };
     Ok(keys.iter().map(item).collect())
 }
