@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::effect::Write;
-use afterwrite::record::Timestamp;
-use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
-use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{EdgeWorld, TABLE, aggregator_over};
+use crate::observed::ObservedTables;
+use crate::world::{EdgeWorld, deliver_to};
 
 /// The number of books of a shop, shown on the shop. A book moves to another shop.
 const SHOPS: &str = r##"
@@ -42,14 +39,8 @@ fn crash_before_mirrors(world: &EdgeWorld, records: &[Value]) {
 
 /// As [`crash_before_mirrors`], by this model.
 fn crash_with(model: &str, world: &EdgeWorld, records: &[Value]) {
-    let fate = |_: &'static str, write: &Write| match &*write.key.table {
-        TABLE => WriteFate::Pending,
-        _ => WriteFate::CarriedOut,
-    };
-    let aggregator = aggregator_over(model, ObservedTables::with_fate(&world.tables, fate));
-    let (event, deadline) = (event(records), Timestamp::from_epoch_ms(i64::MAX));
-    let handled = aggregator.handle(event.as_bytes(), deadline).now_or_never();
-    assert!(handled.is_none(), "it was to crash in the write of a mirror");
+    let delivery = deliver_to(model, ObservedTables::without_mirrors(&world.tables), records);
+    assert!(delivery.now_or_never().is_none(), "it was to crash in the write of a mirror");
 }
 
 fn move_book(world: &mut EdgeWorld, shop: &str, place: &str) {
@@ -120,7 +111,7 @@ async fn a_maximum_is_shown_although_nothing_else_of_its_rollup_is_counted() {
 
     put_book(&mut world, "BOOK#b2", "9");
     world.stream();
-    let newest = world.records[world.records.len() - 1..].to_vec();
+    let newest = world.newest(1).to_vec();
     crash_with(&dearest, &world, &newest);
     assert_eq!(world.shown("SHOP#s1", "SHOP", "dearest"), Some(5));
     world.deliver_these(&newest).await;

@@ -1,4 +1,4 @@
-//! Transactions that one item delays: once may be chance, after that no others wait for it.
+//! Transactions that one item delays: the first time, they are sent again as they were; after that, no other item waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

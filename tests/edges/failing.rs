@@ -1,7 +1,7 @@
 //! Requests that fail in a way of their own: what is sent again, after how many waits, and what fails or is parked at once.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use afterwrite::effect::{ItemKey, Write};
@@ -86,7 +86,7 @@ async fn a_read_for_mirrors_that_always_fails_fails_its_records_at_once() {
     world.stream();
     // The first read is that of the entry.
     let tables = FailingReads::new(&world, [None, Some(ErrorKind::State)]);
-    let handled = deliver_to(&counts, tables, &world.records[world.records.len() - 1..]).await;
+    let handled = deliver_to(&counts, tables, world.newest(1)).await;
     let handled = handled.expect("the set-up is right");
     assert_eq!((handled.failures.len(), handled.totals.retries), (1, 0));
     assert_eq!(world.measure("SHOP#s1", "ROLLUP", "books"), Some(1));
@@ -99,11 +99,7 @@ async fn a_rejected_entry_that_changes_no_rollup_is_parked() {
     world.settle().await;
     world.put("SENSOR#s1", "READING#r1", json!({ "value": { "N": "1" }, "note": { "S": "new" } }));
     world.stream();
-    let is_rejected = AtomicBool::new(false);
-    let tables = ObservedTables::with_fate(&world.tables, move |kind, _| {
-        let rejects = kind == "write" && !is_rejected.swap(true, Ordering::Relaxed);
-        if rejects { WriteFate::Failed(ErrorKind::Rejected) } else { WriteFate::CarriedOut }
-    });
+    let tables = ObservedTables::failing_once(&world.tables, ("write", ErrorKind::Rejected), |_| true);
     let handled = deliver_to(READINGS, tables, &world.records[1..]).await.expect("the set-up is right");
     assert_eq!((handled.failures.len(), handled.parked.len()), (0, 1));
 }

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use afterwrite::ErrorKind;
 use afterwrite::clock::Clock as _;
 use afterwrite::commit::RememberedLookups;
-use afterwrite::effect::{ItemKey, Write};
+use afterwrite::effect::ItemKey;
 use afterwrite::projection::LookupKey;
-use afterwrite::record::{AttributeValue, Item, Timestamp};
+use afterwrite::record::{AttributeValue, Timestamp};
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 
 use crate::models::{ATTEMPTS, REVIEWS, put_project};
-use crate::observed::{ObservedTables, WriteFate};
+use crate::observed::ObservedTables;
 use crate::world::{DEADLINE, EdgeWorld, NOW, STATE, aggregator_over, deliver_to};
 
 const BEGIN: Timestamp = Timestamp::from_epoch_seconds(NOW);
@@ -30,11 +30,7 @@ fn is_lookup(key: &ItemKey, beginning: &str) -> bool {
 
 /// Tables in which the first write of a remembered lookup fails.
 fn failing_once(world: &EdgeWorld, kind: ErrorKind) -> Arc<ObservedTables> {
-    let is_failed = AtomicBool::new(false);
-    ObservedTables::with_fate(&world.tables, move |_, write: &Write| {
-        let is_first = is_lookup(&write.key, "LOOKUP#") && !is_failed.swap(true, Ordering::Relaxed);
-        if is_first { WriteFate::Failed(kind) } else { WriteFate::CarriedOut }
-    })
+    ObservedTables::failing_once(&world.tables, ("write", kind), |key| is_lookup(key, "LOOKUP#"))
 }
 
 /// A world in which only the index has a project.
@@ -68,14 +64,11 @@ async fn outputs_that_another_writer_remembers_meanwhile_are_found() {
     let mut world = world_with_project("p1");
     put_attempt(&mut world, "ATTEMPT#t0", "p1");
     world.settle().await;
-    let is_remembered = |item: &Item| {
-        item.get("PK").and_then(|key| key.as_text()).is_some_and(|key| key.starts_with("LOOKUP#"))
-    };
-    let mut remembered = world.tables.scan(STATE).into_iter().find(is_remembered).expect("a lookup");
+    let mut remembered = world.remembered().remove(0);
     remembered.insert("PK".into(), "LOOKUP#owner#p9".into());
     put_attempt(&mut world, "ATTEMPT#t1", "p9");
     world.stream();
-    let newest = world.records[world.records.len() - 1..].to_vec();
+    let newest = world.newest(1).to_vec();
     let (written, reads) = (Arc::clone(&world.tables), AtomicUsize::new(0));
     // The index never has this project: it is deleted by the time that this function looks.
     let tables = ObservedTables::throttling(&world.tables, move |key| {
@@ -171,7 +164,7 @@ async fn a_record_is_parked_only_when_no_aggregate_waits_for_a_lookup() {
 }
 
 #[tokio::test]
-async fn the_misfit_of_one_aggregate_is_none_of_another_that_parks_no_misfits() {
+async fn a_misfit_is_charged_to_its_own_aggregate() {
     let failing = REVIEWS.replacen("lookup = \"owner\"", "lookup = \"owner\"\non_misfit = \"fail\"", 1);
     let mut world = EdgeWorld::new(&failing);
     world.put("CANDIDATE#c1", "REVIEW#r1", json!({ "project_id": { "S": "p1" } }));

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use afterwrite::effect::ItemKey;
 use afterwrite::record::{AttributeValue, Item};
-use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
 use crate::models::{READINGS, SHOP, reading};
-use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{DEADLINE, EdgeWorld, NOW, STATE, TABLE, aggregator_over, key};
+use crate::observed::ObservedTables;
+use crate::world::{EdgeWorld, NOW, STATE, TABLE, deliver_to, key};
 
 fn misfit() -> Value {
     json!({ "value": { "S": "seven" } })
@@ -83,9 +81,7 @@ async fn a_mark_leaves_the_model_that_counted_the_entry() {
     world.put("SENSOR#s1", "READING#r1", misfit());
     world.stream();
     let newer = READINGS.replace("generation = 1", "generation = 2");
-    let aggregator = aggregator_over(&newer, Arc::clone(&world.tables));
-    let event = event(&world.records[1..]);
-    let handled = aggregator.handle(event.as_bytes(), DEADLINE).await.expect("an event");
+    let handled = deliver_to(&newer, Arc::clone(&world.tables), &world.records[1..]).await.expect("an event");
     assert_eq!(handled.parked.len(), 1);
     assert_eq!(world.measure("LEDGER#app#SENSOR#s1", "READING#r1", "generation"), Some(1));
 }
@@ -202,20 +198,13 @@ async fn a_parked_expiry_is_settled_by_one_transaction() {
 #[tokio::test]
 async fn a_parked_expiry_that_another_function_settles_meanwhile_is_settled_once() {
     let (world, expiry) = world_with_parked_expiry().await;
-    let (settled, is_settled) = (Arc::clone(&world.tables), AtomicBool::new(false));
-    let other = expiry.clone();
-    let tables = ObservedTables::with_fate(&world.tables, move |kind, _| {
-        if kind == "transact" && !is_settled.swap(true, Ordering::Relaxed) {
-            let aggregator = aggregator_over(READINGS, Arc::clone(&settled));
-            let event = event(std::slice::from_ref(&other));
-            let handled = aggregator.handle(event.as_bytes(), DEADLINE).now_or_never().expect("no wait");
-            assert!(handled.expect("an event").failures.is_empty());
-        }
-        WriteFate::CarriedOut
+    let (settled, other) = (Arc::clone(&world.tables), expiry.clone());
+    let tables = ObservedTables::changing_before(&world.tables, ("transact", STATE), move |_| {
+        let delivery = deliver_to(READINGS, Arc::clone(&settled), std::slice::from_ref(&other));
+        let handled = delivery.now_or_never().expect("no wait").expect("an event");
+        assert!(handled.failures.is_empty());
     });
-    let aggregator = aggregator_over(READINGS, tables);
-    let event = event(&[expiry]);
-    let handled = aggregator.handle(event.as_bytes(), DEADLINE).await.expect("an event");
+    let handled = deliver_to(READINGS, tables, &[expiry]).await.expect("an event");
     assert!(handled.failures.is_empty() && handled.parked.is_empty(), "{handled:?}");
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "settled_total"), Some(3));
 }

@@ -12,6 +12,8 @@ use afterwrite::sink::{
 use afterwrite::{Error, ErrorKind};
 use afterwrite_memory::MemoryTables;
 
+use crate::world::TABLE;
+
 /// The result of a request that has this write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteFate {
@@ -79,6 +81,27 @@ impl ObservedTables {
                 change(&changed);
             }
             WriteFate::CarriedOut
+        })
+    }
+
+    /// Tables whose author crashes when it writes a mirror.
+    pub(crate) fn without_mirrors(tables: &Arc<MemoryTables>) -> Arc<Self> {
+        Self::with_fate(tables, |_, write| match &*write.key.table {
+            TABLE => WriteFate::Pending,
+            _ => WriteFate::CarriedOut,
+        })
+    }
+
+    /// Tables whose first request of a kind with a write to such a key fails with an error of a kind.
+    pub(crate) fn failing_once(
+        tables: &Arc<MemoryTables>,
+        (kind, error): (&'static str, ErrorKind),
+        is_such: impl Fn(&ItemKey) -> bool + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let is_failed = AtomicBool::new(false);
+        Self::with_fate(tables, move |sent, write| {
+            let is_first = sent == kind && is_such(&write.key) && !is_failed.swap(true, Ordering::Relaxed);
+            if is_first { WriteFate::Failed(error) } else { WriteFate::CarriedOut }
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use afterwrite::ErrorKind;
 use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite::record::AttributeValue;
 use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
@@ -40,15 +40,6 @@ fn world() -> EdgeWorld {
     world
 }
 
-/// The items of remembered lookups.
-fn remembered(world: &EdgeWorld) -> Vec<Item> {
-    let mut items = world.tables.scan(STATE);
-    items.retain(|item| {
-        item.get("PK").and_then(|key| key.as_text()).is_some_and(|key| key.starts_with("LOOKUP#"))
-    });
-    items
-}
-
 #[tokio::test]
 async fn a_new_process_reads_what_is_remembered_with_the_entries() {
     let world = world();
@@ -64,7 +55,7 @@ async fn a_record_that_is_counted_already_has_nothing_looked_up() {
     let world = world();
     requests_of(&world, &world.records[1..]).await;
     // The remembered outputs are gone: only an item that needs them may search the index.
-    let remembered = remembered(&world).remove(0);
+    let remembered = world.remembered().remove(0);
     let text = |name: &str| remembered.get(name).and_then(|key| key.as_text()).expect("a key").to_owned();
     world.tables.delete(&key(STATE, &text("PK"), &text("SK"))).expect("an item");
     assert_eq!(requests_of(&world, &world.records[1..]).await, ["read"]);
@@ -104,29 +95,26 @@ async fn outputs_that_no_item_waits_for_delay_no_transaction() {
 async fn a_record_whose_outputs_cannot_be_remembered_is_delivered_again() {
     let mut world = world_with_new_project().await;
     let tables = without_lookups(&world, WriteFate::Failed(ErrorKind::Unavailable));
-    let aggregator = aggregator_over(ATTEMPTS, tables);
-    let event = event(&world.records[21..]);
-    let handled = aggregator.handle(event.as_bytes(), DEADLINE).await.expect("an event");
+    let handled = deliver_to(ATTEMPTS, tables, &world.records[21..]).await.expect("an event");
     let numbers: Vec<_> = handled.failures.iter().map(|failed| failed.sequence_number.as_deref()).collect();
     assert_eq!(numbers, [world.records[21]["dynamodb"]["SequenceNumber"].as_str()]);
     assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(21), "the other record is counted");
-    assert_eq!(remembered(&world).len(), 1);
+    assert_eq!(world.remembered().len(), 1);
     world.settle().await;
-    assert_eq!(remembered(&world).len(), 2);
+    assert_eq!(world.remembered().len(), 2);
 }
 
 #[tokio::test]
 async fn a_remembered_lookup_without_a_declared_output_fails_its_records_at_once() {
     let mut world = world();
     world.settle().await;
-    let mut remembered = remembered(&world).remove(0);
+    let mut remembered = world.remembered().remove(0);
     remembered.insert("gives".into(), AttributeValue::M(BTreeMap::new()));
     world.tables.put(STATE, remembered).expect("a lookup");
     world.put("CANDIDATE#c2", "ATTEMPT#t1", json!({ "project_id": { "S": "p1" } }));
     world.stream();
-    let aggregator = aggregator_over(ATTEMPTS, ObservedTables::new(&world.tables));
-    let event = event(&world.records[21..]);
-    let handled = aggregator.handle(event.as_bytes(), DEADLINE).await.expect("an event");
+    let tables = Arc::clone(&world.tables);
+    let handled = deliver_to(ATTEMPTS, tables, &world.records[21..]).await.expect("an event");
     let errors: Vec<_> = handled.failures.iter().map(|failed| failed.error.to_string()).collect();
     assert_eq!((errors.len(), handled.parked.len(), handled.totals.retries), (1, 0, 0));
     assert!(errors[0].contains("lacks an output"), "{errors:?}");
@@ -134,12 +122,8 @@ async fn a_remembered_lookup_without_a_declared_output_fails_its_records_at_once
 
 /// The tables of a world that fail the first request of this kind with a key that begins so.
 fn failing_once(world: &EdgeWorld, kind: &'static str, beginning: &'static str) -> Arc<ObservedTables> {
-    let failed = AtomicUsize::new(0);
-    ObservedTables::with_fate(&world.tables, move |sent, write: &Write| {
-        let is_such =
-            sent == kind && write.key.partition.value.as_text().expect("a text").starts_with(beginning);
-        let is_first = is_such && failed.fetch_add(1, Ordering::Relaxed) == 0;
-        if is_first { WriteFate::Failed(ErrorKind::Unavailable) } else { WriteFate::CarriedOut }
+    ObservedTables::failing_once(&world.tables, (kind, ErrorKind::Unavailable), move |key| {
+        key.partition.value.as_text().expect("a text").starts_with(beginning)
     })
 }
 
@@ -155,7 +139,7 @@ async fn assert_delivered(model: &str, tables: Arc<ObservedTables>, records: &[V
 async fn outputs_that_could_not_be_remembered_are_remembered_in_the_same_batch() {
     let world = world_with_new_project().await;
     assert_delivered(ATTEMPTS, failing_once(&world, "write", "LOOKUP#"), &world.records[21..]).await;
-    assert_eq!(remembered(&world).len(), 2);
+    assert_eq!(world.remembered().len(), 2);
 }
 
 #[tokio::test]

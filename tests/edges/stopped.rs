@@ -6,12 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use afterwrite::ErrorKind;
 use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, SourceItem};
-use afterwrite::effect::Write;
 use afterwrite::entity::SourceKey;
 use afterwrite::sink::Tables;
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
@@ -30,22 +28,8 @@ async fn world() -> EdgeWorld {
     world
 }
 
-/// The record of the shop's first book.
-fn newest(world: &EdgeWorld) -> &[Value] {
-    &world.records[world.records.len() - 1..]
-}
-
 fn shown(world: &EdgeWorld) -> Option<i64> {
     world.shown("SHOP#s1", "SHOP", "stats.books")
-}
-
-/// Tables whose author stops when it writes a mirror.
-fn stopping(tables: &Arc<MemoryTables>) -> Arc<ObservedTables> {
-    let fate = |_: &'static str, write: &Write| match &*write.key.table {
-        TABLE => WriteFate::Pending,
-        _ => WriteFate::CarriedOut,
-    };
-    ObservedTables::with_fate(tables, fate)
 }
 
 /// Tables in which the first transaction has no response: another author counted the same just before, and stopped.
@@ -75,7 +59,7 @@ async fn reconcile<T: Tables>(ledger: &Ledger<T, StillClock>) -> CommitOutcome {
 }
 
 fn stop_reconciling(tables: &Arc<MemoryTables>) {
-    let aggregator = aggregator_over(SHOP, stopping(tables));
+    let aggregator = aggregator_over(SHOP, ObservedTables::without_mirrors(tables));
     assert!(
         reconcile(aggregator.ledger()).now_or_never().is_none(),
         "it was to stop in the write of a mirror"
@@ -83,9 +67,8 @@ fn stop_reconciling(tables: &Arc<MemoryTables>) {
 }
 
 fn stop_delivering(tables: &Arc<MemoryTables>, records: &[Value]) {
-    let (aggregator, event) = (aggregator_over(SHOP, stopping(tables)), event(records));
-    let handled = aggregator.handle(event.as_bytes(), DEADLINE).now_or_never();
-    assert!(handled.is_none(), "it was to stop in the write of a mirror");
+    let delivery = deliver_to(SHOP, ObservedTables::without_mirrors(tables), records);
+    assert!(delivery.now_or_never().is_none(), "it was to stop in the write of a mirror");
 }
 
 async fn deliver(tables: Arc<ObservedTables>, records: &[Value]) {
@@ -106,7 +89,7 @@ async fn a_reconciliation_that_stopped_is_completed_by_the_next() {
 async fn a_reconciliation_that_stopped_is_completed_by_the_record_that_it_counted() {
     let world = world().await;
     stop_reconciling(&world.tables);
-    deliver(ObservedTables::new(&world.tables), newest(&world)).await;
+    deliver(ObservedTables::new(&world.tables), world.newest(1)).await;
     assert_eq!((world.measure("SHOP#s1", "ROLLUP", "books"), shown(&world)), (Some(1), Some(1)));
 }
 
@@ -121,7 +104,7 @@ async fn a_reconciliation_without_a_response_is_completed() {
 #[tokio::test]
 async fn a_delivery_without_a_response_is_completed() {
     let world = world().await;
-    let records = newest(&world).to_vec();
+    let records = world.newest(1).to_vec();
     let counted = records.clone();
     let tables = without_response(&world.tables, move |tables| stop_delivering(tables, &counted));
     deliver(tables, &records).await;
@@ -138,7 +121,7 @@ async fn an_item_that_is_counted_after_many_waits_has_its_mirror_set() {
         let is_first = kind == "transact" && is_entry && transactions.fetch_add(1, Ordering::Relaxed) < 6;
         if is_first { WriteFate::Failed(ErrorKind::Unavailable) } else { WriteFate::CarriedOut }
     });
-    deliver(tables, newest(&world)).await;
+    deliver(tables, world.newest(1)).await;
     assert_eq!((world.measure("SHOP#s1", "ROLLUP", "books"), shown(&world)), (Some(1), Some(1)));
 }
 
@@ -149,7 +132,7 @@ async fn a_deletion_whose_tombstone_is_gone_when_it_is_delivered_again_is_shown(
     assert_eq!(shown(&world), Some(1));
     world.tables.delete(&key(TABLE, "SHOP#s1", "BOOK#b1")).expect("a key");
     world.stream();
-    let mut deletion = newest(&world).to_vec();
+    let mut deletion = world.newest(1).to_vec();
     stop_delivering(&world.tables, &deletion);
     assert_eq!((world.measure("SHOP#s1", "ROLLUP", "books"), shown(&world)), (Some(0), Some(1)));
     // TTL deletes the tombstone after 35 days: only the record's old image names the rollup.

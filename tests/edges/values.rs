@@ -1,27 +1,22 @@
-//! Values, keys and models of which the rest of these tests has no example.
+//! Values, keys and models that the other tests do not have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use afterwrite::commit::Ledger;
-use afterwrite::effect::Write;
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{
     ItemContributions, KnownLookups, LookupKey, LookupOutputs, RecordImages, RollupTargets, ShardAssignment,
     StaleCaches, contributions, decode_old_image, rows,
 };
-use afterwrite::record::{Decimal, Image, Item, RecordDecoder, Timestamp};
-use afterwrite::table::Model;
+use afterwrite::record::{Decimal, Image, Item, RecordDecoder};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::StreamAggregator;
-use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 
 use crate::models::{READINGS, SHOP, reading};
-use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{DEADLINE, EdgeWorld, NOW, STATE, TABLE, deliver_to, key};
+use crate::observed::ObservedTables;
+use crate::world::{DEADLINE, EdgeWorld, STATE, TABLE, deliver_to, key, ledger, parsed};
 
 #[tokio::test]
 async fn only_the_item_that_needs_a_rollup_with_an_impossible_key_is_parked() {
@@ -174,7 +169,7 @@ lookup = "owner"
 into = "owner"
 measures = { tasks = "count" }
 "##;
-    let model = Arc::new(Model::parse(source, "edge.toml").unwrap_or_else(|errors| panic!("{errors}")));
+    let model = parsed(source);
     let source = SourceKey { table: 0, partition: "TASK#t1".into(), sort: Some("TASK".into()) };
     let candidates = source.candidates(&model);
     let item = Item::from([("project_id".into(), "p1".into())]);
@@ -254,7 +249,7 @@ attributes = { toys = "toys" }
 }
 
 #[tokio::test]
-async fn a_mirror_is_set_on_no_item_of_an_entity_with_a_more_literal_key() {
+async fn an_item_of_an_entity_with_a_more_literal_key_gets_no_mirror() {
     let model = r##"
 name = "edge"
 generation = 1
@@ -299,10 +294,7 @@ async fn the_report_of_a_mirror_that_cannot_be_written_names_its_key_only_if_the
         world.put("SHOP#s1", "SHOP", json!({ "stats": { "S": "many" } }));
         world.put("SHOP#s1", "BOOK#b1", json!({ "price": { "N": "5" } }));
         world.stream();
-        let model = Arc::new(Model::parse(SHOP, "edge.toml").unwrap_or_else(|errors| panic!("{errors}")));
-        let clock = StillClock::at(Timestamp::from_epoch_seconds(NOW));
-        let tables = Arc::clone(&world.tables);
-        let ledger = Ledger::new(model, vec![Arc::from(TABLE)], Arc::from(STATE), tables, clock);
+        let ledger = ledger(parsed(SHOP), Arc::clone(&world.tables));
         let aggregator = StreamAggregator::new(ledger.naming_keys(names_keys));
         let handled = aggregator.handle(event(&world.records).as_bytes(), DEADLINE).await.expect("an event");
         let reports: Vec<_> = handled.unwritable_mirrors.iter().map(Error::to_string).collect();
@@ -313,8 +305,8 @@ async fn the_report_of_a_mirror_that_cannot_be_written_names_its_key_only_if_the
 
 #[tokio::test]
 async fn a_foreign_copy_is_replaced_by_the_rollup_as_it_is_by_then() {
-    let mut world = EdgeWorld::new(&SHOP.replace("stats.books", "shown"));
     let model = SHOP.replace("stats.books", "shown");
+    let mut world = EdgeWorld::new(&model);
     world.put("SHOP#s1", "SHOP", json!({}));
     world.put("SHOP#s1", "BOOK#b1", json!({ "price": { "N": "5" } }));
     world.settle().await;
@@ -324,18 +316,14 @@ async fn a_foreign_copy_is_replaced_by_the_rollup_as_it_is_by_then() {
     }
     world.tables.put(TABLE, shop).expect("a shop");
     world.stream();
-    let (tables, is_changed) = (Arc::clone(&world.tables), AtomicBool::new(false));
-    let observed = ObservedTables::with_fate(&world.tables, move |_, write: &Write| {
-        if *write.key.table == *TABLE && !is_changed.swap(true, Ordering::Relaxed) {
-            let mut rollup = tables.get(&key(STATE, "SHOP#s1", "ROLLUP")).expect("a rollup");
-            for name in ["books", "rev"] {
-                rollup.insert(name.into(), Decimal::from(2_i64).into());
-            }
-            tables.put(STATE, rollup).expect("a rollup");
+    let observed = ObservedTables::changing_before(&world.tables, ("write", TABLE), |tables| {
+        let mut rollup = tables.get(&key(STATE, "SHOP#s1", "ROLLUP")).expect("a rollup");
+        for name in ["books", "rev"] {
+            rollup.insert(name.into(), Decimal::from(2_i64).into());
         }
-        WriteFate::CarriedOut
+        tables.put(STATE, rollup).expect("a rollup");
     });
-    let restored = world.records[world.records.len() - 1..].to_vec();
+    let restored = world.newest(1).to_vec();
     let handled = deliver_to(&model, observed, &restored).await.expect("an event");
     assert!(handled.failures.is_empty(), "{handled:?}");
     assert_eq!(world.shown("SHOP#s1", "SHOP", "shown"), Some(2));
@@ -356,7 +344,7 @@ of = "visit"
 partition = "at:day"
 columns = { shop_id = "string" }
 "##;
-    let model = Model::parse(source, "edge.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let model = parsed(source);
     let day = |attributes: &str| {
         let keys = r#""PK":{"S":"SHOP#s1"},"SK":{"S":"VISIT#v1"}"#;
         let arn = format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/2026-01-01T00:00:00.000");
@@ -390,7 +378,7 @@ key = { PK = "SHOP#{shop_id}", SK = "VISIT#{at}" }
 of = "visit"
 keys = ["visits:{at:day}"]
 "##;
-    let model = Model::parse(source, "edge.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let model = parsed(source);
     let source =
         SourceKey { table: 0, partition: "SHOP#s1".into(), sort: Some("VISIT#2026-02-06T10:00:00Z".into()) };
     let candidates = source.candidates(&model);

@@ -127,6 +127,20 @@ impl EdgeWorld {
         self.tables.get(&key(STATE, partition, sort))?.get(measure)?.as_number()?.to_i64()
     }
 
+    /// The newest records of the stream.
+    pub(crate) fn newest(&self, number: usize) -> &[Value] {
+        &self.records[self.records.len() - number..]
+    }
+
+    /// The remembered lookups.
+    pub(crate) fn remembered(&self) -> Vec<Item> {
+        let mut items = self.tables.scan(STATE);
+        items.retain(|item| {
+            item.get("PK").and_then(|key| key.as_text()).is_some_and(|key| key.starts_with("LOOKUP#"))
+        });
+        items
+    }
+
     /// Takes what was written since the last call into the stream; the number of new records.
     pub(crate) fn stream(&mut self) -> usize {
         let changes = self.tables.take_changes(TABLE);
@@ -190,11 +204,11 @@ pub(crate) async fn deliver_to<T: Tables>(
     aggregator_over(model, tables).handle(event(records).as_bytes(), DEADLINE).await
 }
 
-fn parsed(model: &str) -> Arc<Model> {
+pub(crate) fn parsed(model: &str) -> Arc<Model> {
     Arc::new(Model::parse(model, "edge.toml").unwrap_or_else(|errors| panic!("{errors}")))
 }
 
-fn ledger<T: Tables>(model: Arc<Model>, tables: T) -> Ledger<T, StillClock> {
+pub(crate) fn ledger<T: Tables>(model: Arc<Model>, tables: T) -> Ledger<T, StillClock> {
     let clock = StillClock::at(Timestamp::from_epoch_seconds(NOW));
     Ledger::new(model, vec![Arc::from(TABLE)], Arc::from(STATE), tables, clock)
 }
