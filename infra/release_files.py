@@ -12,24 +12,29 @@ from pathlib import Path
 
 def main():
     folder, names = Path(sys.argv[1]), sys.argv[2:]
-    problem = next(filter(None, (problem_of(folder, name) for name in ["SHA256SUMS", *names])), None)
-    if problem:
-        sys.stderr.write(f"build: {problem}: download the release again\n")
-        sys.exit(3)
+    digests = listed_digests(folder)
+    for name in names:
+        digest = hashlib.sha256(contents(folder, name)).hexdigest()
+        if digest != digests.get(name):
+            refuse(f"{folder / name} does not have the checksum that SHA256SUMS lists")
 
 
-def problem_of(folder, name):
-    """Why a file cannot be used, if it cannot."""
+def listed_digests(folder):
+    """The checksums by the names of the files."""
+    lines = contents(folder, "SHA256SUMS").decode().splitlines()
+    return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+
+
+def contents(folder, name):
     file = folder / name
     if not file.is_file():
-        return f"{folder} has no {name}"
-    if name == "SHA256SUMS":
-        return None
-    lines = (folder / "SHA256SUMS").read_text().splitlines()
-    digests = {listed: digest for digest, listed in (line.split("  ", 1) for line in lines)}
-    if hashlib.sha256(file.read_bytes()).hexdigest() != digests.get(name):
-        return f"{file} does not have the checksum that SHA256SUMS lists"
-    return None
+        refuse(f"{folder} has no {name}")
+    return file.read_bytes()
+
+
+def refuse(problem):
+    sys.stderr.write(f"build: {problem}: download the release again\n")
+    sys.exit(3)
 
 
 if __name__ == "__main__":
