@@ -105,11 +105,10 @@ async fn kills() -> BTreeMap<&'static str, usize> {
     let mut kills = BTreeMap::new();
     while kills.values().sum::<usize>() < KILLS || kills.len() < VICTIMS.len() {
         sleep(Duration::from_millis(100 + random.below(400))).await;
-        // Each in its turn: a program that lives long would be found most often.
-        let rarest =
-            VICTIMS.iter().min_by_key(|victim| (kills.get(**victim).copied().unwrap_or(0), random.number()));
-        let victim = *rarest.unwrap();
-        if kill_one(victim) {
+        // Each in its turn: a program that lives long would be found most often. One that does not run at the moment keeps its turn.
+        let mut victims = VICTIMS;
+        victims.sort_by_cached_key(|victim| (kills.get(*victim).copied().unwrap_or(0), random.number()));
+        if let Some(victim) = victims.into_iter().find(|victim| kill_one(victim)) {
             *kills.entry(victim).or_default() += 1;
         }
     }
