@@ -1,6 +1,7 @@
 //! Crashes between the commit of an item and the refresh of the mirrors that it made stale.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use serde_json::{Value, json};
@@ -90,6 +91,20 @@ async fn an_entry_forgets_the_rollups_that_its_item_left_once_their_mirrors_are_
     }
     let counted = world.entry("BOOK#b1", "BOOK", "contributions").expect("an entry");
     assert!(!counted.contains("SHOP#s1"), "{counted}");
+}
+
+#[tokio::test]
+async fn a_model_that_no_longer_has_mirrors_counts_an_item_that_left_a_mirrored_rollup() {
+    let mut world = world_with_book().await;
+    move_book(&mut world, "s2", "window");
+    world.settle().await;
+    move_book(&mut world, "s1", "table");
+    world.stream();
+    let (newer, _) = SHOPS.split_once("[[mirrors]]").expect("the mirrors are the last part");
+    let newer = newer.replace("generation = 1", "generation = 2");
+    let handled = deliver_to(&newer, Arc::clone(&world.tables), world.newest(1)).await.expect("an event");
+    assert_eq!(handled.failures.len(), 0);
+    assert_eq!(world.measure("SHOP#s1", "ROLLUP", "books"), Some(1));
 }
 
 #[tokio::test]

@@ -47,6 +47,7 @@ use super::core::{ItemInput, LedgerCore, StepContext, keys};
 use super::lookup::LookupStore;
 use super::requests::{CONCURRENCY, Requests};
 use crate::clock::Clock;
+use crate::projection::TargetId;
 use crate::record::{AttributeValue, Decimal, Item};
 use crate::sink::{Tables, misaligned_read};
 use crate::table::{Mirror, MirroredAttribute};
@@ -152,9 +153,11 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
 
     /// Those of these items that have to do with mirrors.
     fn with_mirrors(&self, batch: &LedgerBatch<'_>, indexes: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let shows_any =
+            |target: &TargetId| batch.targets.rollups(*target).any(|rollup| !rollup.mirrors.is_empty());
         let has_mirrors = |index: &&usize| {
             let item = batch.item(**index);
-            item.has_mirrors() || self.feeds_mirrors(item) || !item.left_targets.is_empty()
+            item.has_mirrors() || self.feeds_mirrors(item) || item.left_targets.iter().any(shows_any)
         };
         indexes.iter().filter(has_mirrors).copied().collect()
     }
