@@ -106,14 +106,17 @@ pub struct Error {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
+/// Errors are rare. Functions that make one are `cold`, so that the compiler moves the code of errors out of the way of all other code.
 impl Error {
     /// An error of `kind`. The `message` states what was being done and what went wrong, without item contents.
+    #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), context: Vec::new(), hint: None, source: None }
     }
 
     /// Adds a name and a value to the context.
     #[must_use]
+    #[cold]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.context.push((name, value.into()));
         self
@@ -121,6 +124,7 @@ impl Error {
 
     /// Sets the hint: what the user can do.
     #[must_use]
+    #[cold]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -128,6 +132,7 @@ impl Error {
 
     /// Sets the error that caused this one.
     #[must_use]
+    #[cold]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self

@@ -257,6 +257,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     /// outputs, would not be delivered again otherwise.
     fn give_up_offers(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
         let LedgerBatch { items, lookups, .. } = &*batch;
+        if !lookups.has_open() {
+            return;
+        }
         let is_open = |(_, item): &(usize, &LedgerItem<'_>)| {
             let images = item.offering_images();
             let mut offered =

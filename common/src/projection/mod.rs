@@ -90,7 +90,7 @@ pub trait KnownLookups {
     }
 }
 
-/// The lookups that the contributions of an image depend on; none for an aggregate whose conditions exclude the item, or that
+/// The lookups that the contributions of an image depend on, each once; none for an aggregate whose conditions exclude the item, or that
 /// skips it.
 ///
 /// # Errors
@@ -103,13 +103,18 @@ pub fn lookup_keys<'s, 'a: 's>(
 ) -> Result<SmallVec<[LookupKey<'s>; 2]>> {
     let Some(identity) = candidates.in_state(image) else { return Ok(SmallVec::new()) };
     let scope = ImageScope::of(model, identity, image);
-    let mut keys = SmallVec::new();
+    let mut keys = SmallVec::<[LookupKey<'s>; 2]>::new();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         if aggregate.lookups.is_empty() {
             continue;
         }
         match aggregate_lookups(aggregate, &scope) {
-            Ok(needed) => keys.extend(needed),
+            // Aggregates of an entity often share a lookup.
+            Ok(needed) => needed.into_iter().for_each(|key| {
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }),
             Err(error) => match Misfit::of(aggregate, error)? {
                 Misfit::Uncountable(error) => return Err(error),
                 Misfit::Skipped => {}

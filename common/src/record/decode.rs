@@ -21,7 +21,7 @@ use serde::de::IgnoredAny;
 use super::identify::identify;
 use super::image_json::DecodeContext;
 use super::json_reader::{InvalidJson, JsonReader, JsonResult};
-use super::record_json::ShapeCaches;
+use super::record_json::RecordCaches;
 use super::{AttributeInterner, BadRecord, ChangeRecord, RecordBatch};
 use crate::{Error, ErrorKind, Result};
 
@@ -39,8 +39,8 @@ pub fn decode<'a>(event: &'a [u8], attributes: &AttributeInterner) -> Result<Rec
     let event = std::str::from_utf8(event).map_err(|error| {
         not_an_event("the event is not JSON: it is not UTF-8").with("byte", error.valid_up_to().to_string())
     })?;
-    let (context, mut shapes) = (DecodeContext::new(attributes), ShapeCaches::default());
-    if let Ok(batch) = read_event(event, |reader| Ok(Ok(context.record(reader, &mut shapes)?))) {
+    let (context, mut caches) = (DecodeContext::new(attributes), RecordCaches::default());
+    if let Ok(batch) = read_event(event, |reader| Ok(Ok(context.record(reader, &mut caches)?))) {
         return Ok(batch);
     }
     let mut decoder = RecordDecoder::new(attributes);
@@ -92,14 +92,14 @@ fn not_an_event(message: &str) -> Error {
 /// the result for a record depends on that record alone.
 pub struct RecordDecoder<'v, 'a> {
     attributes: &'v AttributeInterner,
-    shapes: ShapeCaches<'a>,
+    caches: RecordCaches<'a>,
 }
 
 impl<'v, 'a> RecordDecoder<'v, 'a> {
     /// A decoder for the attributes in `attributes`.
     #[must_use]
     pub fn new(attributes: &'v AttributeInterner) -> Self {
-        Self { attributes, shapes: ShapeCaches::default() }
+        Self { attributes, caches: RecordCaches::default() }
     }
 
     /// Decodes one record.
@@ -115,7 +115,7 @@ impl<'v, 'a> RecordDecoder<'v, 'a> {
 
     fn decode_json(&mut self, json: &'a str) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
         let context = DecodeContext::new(self.attributes);
-        let record = JsonReader::read_all(json, |reader| context.record(reader, &mut self.shapes));
+        let record = JsonReader::read_all(json, |reader| context.record(reader, &mut self.caches));
         record.map_err(|_| Box::new(identify(json, context.into_error())))
     }
 }

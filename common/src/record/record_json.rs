@@ -7,16 +7,23 @@ use jiff::{SignedDuration, Unit};
 use super::image_json::{DecodeContext, KnownAttribute};
 use super::json_reader::{InvalidJson, JsonReader, JsonResult};
 use super::shape_cache::ShapeCache;
-use super::source::StreamSource;
+use super::source::{SourceParser, StreamSource};
 use super::{ChangeRecord, Image, OldImage, Operation, Position, PrimaryKey, StreamView, Timestamp};
 
 /// Times from this number on are in milliseconds: in seconds it would be the year 5138.
 const FIRST_IN_MILLISECONDS: i64 = 100_000_000_000;
 
-/// The shapes of earlier records, their `dynamodb` objects and their images.
+/// Caches of earlier records, which most records resemble: the shape of the record, and its fields.
 #[derive(Default)]
-pub(super) struct ShapeCaches<'a> {
+pub(super) struct RecordCaches<'a> {
     record: ShapeCache<'a, Option<RecordField>>,
+    fields: FieldCaches<'a>,
+}
+
+/// The streams of earlier records, and the shapes of their `dynamodb` objects and their images.
+#[derive(Default)]
+struct FieldCaches<'a> {
+    sources: SourceParser<'a>,
     stream: ShapeCache<'a, Option<StreamField>>,
     image: ShapeCache<'a, KnownAttribute>,
 }
@@ -89,13 +96,13 @@ impl DecodeContext<'_> {
     pub(super) fn record<'a>(
         &self,
         reader: &mut JsonReader<'a>,
-        shapes: &mut ShapeCaches<'a>,
+        caches: &mut RecordCaches<'a>,
     ) -> JsonResult<ChangeRecord<'a>> {
         let mut parts = RecordParts::default();
-        let ShapeCaches { record, stream, image } = shapes;
+        let RecordCaches { record, fields } = caches;
         reader.object_with_shape(record, RecordField::parse, |reader, field, last| {
             let Some(field) = field else { return reader.skip_expecting(last) };
-            self.within(field.name(), self.record_field(field, reader, stream, image, &mut parts))
+            self.within(field.name(), self.record_field(field, reader, fields, &mut parts))
         })?;
         self.complete(parts)
     }
@@ -105,22 +112,21 @@ impl DecodeContext<'_> {
         &self,
         field: RecordField,
         reader: &mut JsonReader<'a>,
-        stream: &mut ShapeCache<'a, Option<StreamField>>,
-        image: &mut ShapeCache<'a, KnownAttribute>,
+        caches: &mut FieldCaches<'a>,
         parts: &mut RecordParts<'a>,
     ) -> JsonResult<()> {
         match field {
             // Counting does not use the event's id, so an id that is not text is ignored.
             RecordField::EventId => parts.event_id = reader.text_if_any()?.unwrap_or_default(),
             RecordField::EventName => parts.operation = Operation::from_event_name(&reader.text()?),
-            RecordField::EventSourceArn => parts.source = StreamSource::from_arn(reader.text()?),
+            RecordField::EventSourceArn => parts.source = caches.sources.parse(reader.text()?),
             RecordField::UserIdentity => {
                 let identity = reader.nullable(UserIdentity::read)?;
                 parts.is_time_to_live = identity.is_some_and(|identity| identity.is_time_to_live);
             }
             RecordField::Dynamodb => {
                 parts.stream = StreamParts::default();
-                self.stream(reader, stream, image, &mut parts.stream)?;
+                self.stream(reader, &mut caches.stream, &mut caches.image, &mut parts.stream)?;
             }
         }
         Ok(())
