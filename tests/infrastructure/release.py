@@ -181,7 +181,7 @@ class Release:
         """No image is made that could not start, or that would trust nobody."""
         refused = self.folder / "refused"
         shown = self.release(3, ROOT / "tests", "--only", "image", *trusted, "--out", refused)
-        assert f"{ROOT / 'tests/afterwrite'}, which --prebuilt" in shown, shown
+        assert f"{ROOT / 'tests/afterwrite'}, for --prebuilt" in shown, shown
         dynamic = self.folder / "dynamic"
         dynamic.mkdir()
         subprocess.run(["cc", "-x", "c", "-", "-o", dynamic / "afterwrite"], input="int main(void) { return 0; }\n", text=True, check=True)

@@ -28,7 +28,7 @@ pub(crate) struct Requests<'l, T, C> {
 }
 
 impl<T: Tables, C: Clock> Requests<'_, T, C> {
-    /// Reads items once, strongly consistent. A fault that may pass leaves the keys unread that it concerns, and is no error even if it
+    /// Reads items once, strongly consistent. A retryable fault leaves the keys that it concerns unread; the read succeeds even if it
     /// concerns all of them.
     pub(crate) async fn read(&self, keys: &[ItemKey]) -> Result<PartialRead> {
         self.read_keys(keys, self.tables.read_some(keys)).await

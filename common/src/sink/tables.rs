@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind};
 pub const MAX_TRANSACTION_ACTIONS: usize = 100;
 /// DynamoDB's limit on the total size of a transaction's items, in bytes.
 pub const MAX_TRANSACTION_BYTES: usize = 4 * 1024 * 1024;
-/// What to do about throttled requests.
+/// The next step for throttled requests, as errors name it.
 pub(crate) const THROTTLE_HINT: &str = "Give the table more capacity, or its hot rollup `shards`";
 
 /// The DynamoDB operations that Afterwrite uses.
