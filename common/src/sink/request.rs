@@ -7,6 +7,9 @@ use aws_sdk_firehose::error::{ProvideErrorMetadata, SdkError};
 
 use crate::{Error, ErrorKind};
 
+/// The status of a refusal.
+const FORBIDDEN: u16 = 403;
+
 /// A request to an AWS service, as its errors describe it.
 #[derive(Clone, Copy)]
 pub(super) struct ServiceRequest<'r> {
@@ -92,6 +95,8 @@ impl ServiceRequest<'_> {
             | "OptInRequired"
             | "ExpiredToken"
             | "ExpiredTokenException" => self.denied_error(code),
+            // The response of a HEAD request has no body, and so no code.
+            "" if status == FORBIDDEN => self.denied_error("403"),
             "DecryptionFailure"
             | "InvalidKMSResourceException"
             | "KmsAccessDenied"

@@ -78,6 +78,11 @@ pub struct CostArguments {
     json: bool,
 }
 
+/// The most changes of an entity in a second: far more than any table has.
+const MAX_RATE: f64 = 1_000_000.0;
+/// The writes that a shard of a stream takes in a second.
+const SHARD_RATE: f64 = 1000.0;
+
 /// `ENTITY=NUMBER/UNIT`.
 fn entity_rate(written: &str) -> std::result::Result<EntityRate, String> {
     const FORM: &str = "write ENTITY=NUMBER/s, /min, /h or /d, such as order=20/s";
@@ -91,8 +96,11 @@ fn entity_rate(written: &str) -> std::result::Result<EntityRate, String> {
         "d" => 86_400.0,
         _ => return Err(FORM.to_owned()),
     };
-    let is_rate = number.is_finite() && number > 0.0;
-    is_rate.then_some(EntityRate { entity, per_second: number / seconds }).ok_or_else(|| FORM.to_owned())
+    let per_second = number / seconds;
+    if per_second > MAX_RATE {
+        return Err(format!("write a rate of at most {MAX_RATE} changes a second"));
+    }
+    (per_second > 0.0).then_some(EntityRate { entity, per_second }).ok_or_else(|| FORM.to_owned())
 }
 
 /// `TABLE=PK,SK`.
@@ -118,6 +126,13 @@ impl CostArguments {
                 return Err(unknown("an entity that the model does not have", &rate.entity, names));
             }
         }
+        self.check_shards(&model)?;
+        for (table, _) in &self.index {
+            let names = model.tables.iter().map(|table| &*table.name);
+            if !names.clone().any(|name| name == table) {
+                return Err(unknown("a table that the model does not have", table, names));
+            }
+        }
         let workload = workloads::of(&self.model).ok();
         let records = match (workload, self.sample.is_empty()) {
             (_, false) => self.sample_records().await?,
@@ -141,6 +156,23 @@ impl CostArguments {
         let estimate = estimate(&totals, &self.settings(&model), &PriceList::built_in()?);
         print(&if self.json { json(&estimate)? } else { estimate_text(&model.name, &estimate) })?;
         Ok(true)
+    }
+
+    /// Each table's stream takes the changes.
+    fn check_shards(&self, model: &Model) -> Result<()> {
+        for (index, table) in model.tables.iter().enumerate() {
+            let is_of_table = |rate: &&EntityRate| {
+                model.entities.iter().any(|entity| entity.table == index && *entity.name == *rate.entity)
+            };
+            let changes: f64 = self.rate.iter().filter(is_of_table).map(|rate| rate.per_second).sum();
+            let needed = (changes / SHARD_RATE).ceil();
+            if u32::try_from(self.shards).is_ok_and(|shards| f64::from(shards) < needed) {
+                let message = "a shard takes 1,000 changes a second: the stream of a table needs more shards";
+                let error = Error::new(ErrorKind::Configuration, message).with("table", &*table.name);
+                return Err(error.hint(format!("Write --shards {needed}, or more if the table has more")));
+            }
+        }
+        Ok(())
     }
 
     fn delivery(&self) -> DeliverySettings {
@@ -284,8 +316,12 @@ mod tests {
         assert_eq!(per_second("order=30/min"), Ok(0.5));
         assert_eq!(per_second("order=36/h"), Ok(0.01));
         assert_eq!(per_second("order=86.4/d"), Ok(0.001));
-        for wrong in ["order", "order=20", "order=x/s", "order=-1/s", "order=1/week", "order=inf/s"] {
+        for wrong in
+            ["order", "order=20", "order=x/s", "order=-1/s", "order=1/week", "order=inf/s", "order=NaN/s"]
+        {
             assert!(per_second(wrong).is_err(), "{wrong}");
         }
+        assert!(per_second("order=1000000/s").is_ok());
+        assert!(per_second("order=1e9/s").is_err_and(|error| error.contains("1000000")));
     }
 }

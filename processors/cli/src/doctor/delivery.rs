@@ -63,9 +63,12 @@ impl DeliveryLook {
         })
     }
 
-    /// A function; of its environment, only our own variables.
+    /// A function `<name>[:<alias>]`, in the version that an alias refers to; of its environment, only our own variables.
     pub(super) async fn function(&self, name: &str) -> Result<Looked<FunctionFacts>> {
-        let get = self.functions.get_function_configuration().function_name(name);
+        let (unqualified, alias) =
+            name.split_once(':').map_or((name, None), |(name, alias)| (name, Some(alias)));
+        let get = self.functions.get_function_configuration().function_name(unqualified);
+        let get = get.set_qualifier(alias.map(str::to_owned));
         let described = looked(Box::pin(get.send()).await, "lambda:GetFunctionConfiguration", name)?;
         let environment = described.found().and_then(|function| function.environment());
         if environment.is_some_and(|environment| environment.error().is_some()) {
@@ -107,9 +110,9 @@ fn mapping_facts(mapping: &EventSourceMappingConfiguration, filters: Looked<Vec<
     }
 }
 
-/// The name in `arn:aws:lambda:<region>:<account>:function:<name>[:<alias>]`.
+/// `<name>[:<alias>]` of `arn:aws:lambda:<region>:<account>:function:<name>[:<alias>]`.
 fn function_name(arn: &str) -> String {
-    arn.split(':').nth(6).unwrap_or(arn).to_owned()
+    arn.splitn(7, ':').nth(6).unwrap_or(arn).to_owned()
 }
 
 #[cfg(test)]
@@ -117,9 +120,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_is_named_without_its_alias() {
+    fn a_function_is_named_with_its_alias() {
         let arn = "arn:aws:lambda:eu-west-1:123456789012:function:exams-relay";
         assert_eq!(function_name(arn), "exams-relay");
-        assert_eq!(function_name(&format!("{arn}:live")), "exams-relay");
+        assert_eq!(function_name(&format!("{arn}:live")), "exams-relay:live");
     }
 }

@@ -127,6 +127,9 @@ async fn look_at_bucket(
     facts: &mut DeploymentFacts,
 ) -> Result<()> {
     facts.bucket = Box::pin(bucket.facts()).await?;
+    if facts.bucket == Looked::Missing {
+        return Ok(());
+    }
     facts.queue = Box::pin(delivery.export_queue(facts.bucket.found())).await?;
     let Some(found) = facts.bucket.found() else { return Ok(()) };
     if found.archive.is_some() {

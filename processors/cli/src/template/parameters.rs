@@ -74,7 +74,7 @@ pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
         "KmsKeyArn",
         optional(
             "arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+",
-            "The key that encrypts table, buckets, queues, logs, filters and environments. Its policy must admit CloudWatch Logs and S3; empty: keys that AWS owns",
+            "The key that encrypts table, buckets, queues, logs, filters and environments. Its policy must admit CloudWatch Logs, Lambda and S3; empty: keys that AWS owns",
         ),
     );
     add(

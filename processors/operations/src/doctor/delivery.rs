@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::config::{EnvironmentSettings, ProjectionKind};
-use afterwrite::table::Model;
+use afterwrite::table::{Entity, Model};
 
 use super::facts::{DeploymentFacts, FunctionFacts, Looked, MappingFacts};
 use super::source::is_global;
 use super::{HealthFinding, on_part};
+use crate::items::{has_datasets, is_used};
 use crate::stream_filters::{MAX_PATTERNS, StreamFilter};
 
 /// The variable with the projections of a function.
@@ -21,7 +22,7 @@ pub(super) fn judge_delivery(model: &Model, facts: &DeploymentFacts) -> Vec<Heal
         on_part(&mut findings, "readers", name, mappings, advice, |mappings, findings| {
             let own: Vec<&MappingFacts> = mappings.iter().filter(|mapping| is_own(mapping, facts)).collect();
             findings.push(judge_readers(name, mappings.len(), own.len(), is_global(table)));
-            findings.push(judge_projections(model, name, &own, facts));
+            findings.extend(judge_projections(model, (index, name), &own, facts));
             for mapping in own {
                 judge_mapping(mapping, findings);
                 let function = facts.functions.get(&mapping.function).and_then(Looked::found);
@@ -61,18 +62,19 @@ fn judge_readers(table: &str, all: usize, own: usize, is_global: bool) -> Health
     HealthFinding::new("readers", table, own > 0 && all <= most, found, advice)
 }
 
-/// Every projection that the model needs is hosted, each by one function.
+/// Every projection that the table's items need is hosted, each by one function.
 fn judge_projections(
     model: &Model,
-    table: &str,
+    (index, table): (usize, &str),
     own: &[&MappingFacts],
     facts: &DeploymentFacts,
-) -> HealthFinding {
+) -> Vec<HealthFinding> {
     let mut hosts: BTreeMap<ProjectionKind, Vec<&str>> = BTreeMap::new();
     for mapping in own {
         let Some(looked) = facts.functions.get(&mapping.function) else { continue };
         let Some(function) = looked.found() else {
-            return HealthFinding::unchecked("projections", table, "the functions' settings may not be read");
+            let why = "the functions' settings may not be read";
+            return vec![HealthFinding::unchecked("projections", table, why)];
         };
         for kind in projections(&mapping.function, function) {
             hosts.entry(kind).or_default().push(&mapping.function);
@@ -82,20 +84,47 @@ fn judge_projections(
         format!("{} by {}", kind.name(), functions.join(" and "))
     };
     let found: Vec<String> = hosts.iter().map(|(kind, functions)| names(kind, functions)).collect();
-    let is_counted = model.aggregates.is_empty() || hosts.contains_key(&ProjectionKind::Aggregate);
+    let is_any = |concerns: fn(&Entity) -> bool| {
+        model.entities.iter().any(|entity| entity.table == index && concerns(entity))
+    };
+    let has_bucket = !matches!(facts.bucket, Looked::NotNamed(_));
+    let needed = [
+        (ProjectionKind::Aggregate, is_any(is_used)),
+        (ProjectionKind::Archive, has_bucket && is_any(has_datasets)),
+    ];
+    let lacks = |kind| !hosts.contains_key(&kind);
+    let lacking: Vec<&str> = needed
+        .into_iter()
+        .filter(|(kind, is_needed)| *is_needed && lacks(*kind))
+        .map(|(kind, _)| kind.name())
+        .collect();
     let is_once = hosts.values().all(|functions| functions.len() == 1);
-    HealthFinding::new(
-        "projections",
-        table,
-        is_counted && is_once,
-        if found.is_empty() { "none".to_owned() } else { found.join(", ") },
-        "Each projection is hosted by one function: set AFTERWRITE_PROJECTIONS, and remove a second mapping",
-    )
+    let advice = if lacking.is_empty() {
+        "Each projection is hosted by one function: set AFTERWRITE_PROJECTIONS, and remove a second mapping"
+            .to_owned()
+    } else {
+        format!(
+            "No function hosts {}: create the mapping from the stream to the function that is to host it, or set its AFTERWRITE_PROJECTIONS",
+            lacking.join(" and ")
+        )
+    };
+    let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
+    let mut findings =
+        vec![HealthFinding::new("projections", table, lacking.is_empty() && is_once, found, advice)];
+    if lacks(ProjectionKind::Invalidate) && is_any(|entity| !entity.caches.is_empty()) {
+        findings.push(HealthFinding::unchecked(
+            "invalidation",
+            table,
+            "the model has cache rules, and no function hosts invalidate: if there is a cache, it becomes stale",
+        ));
+    }
+    findings
 }
 
 /// The projections of a function: those of its setting, or those of its binary, by its name.
 fn projections(name: &str, function: &FunctionFacts) -> BTreeSet<ProjectionKind> {
-    let default: &[ProjectionKind] = if name.ends_with("relay") {
+    let unqualified = name.split(':').next().unwrap_or(name);
+    let default: &[ProjectionKind] = if unqualified.ends_with("relay") {
         &[ProjectionKind::Invalidate, ProjectionKind::Archive]
     } else {
         &[ProjectionKind::Aggregate]

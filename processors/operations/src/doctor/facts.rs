@@ -137,7 +137,7 @@ pub struct IndexFacts {
 pub struct MappingFacts {
     /// Its id.
     pub id: String,
-    /// The function's name.
+    /// The function: `<name>`, or `<name>:<alias>`.
     pub function: String,
     /// `Enabled`, `Disabled`, …
     pub state: String,

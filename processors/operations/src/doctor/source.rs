@@ -95,7 +95,11 @@ fn judge_lookup(table: &str, (lookup, index): (&Lookup, &str), found: &TableFact
 }
 
 fn copies(index: &IndexFacts) -> String {
-    index.copies.as_ref().map_or_else(|| "all attributes".to_owned(), |some| some.join(", "))
+    match index.copies.as_deref() {
+        None => "all attributes".to_owned(),
+        Some([]) => "keys only".to_owned(),
+        Some(some) => some.join(", "),
+    }
 }
 
 fn judge_state(name: &str, found: &TableFacts, findings: &mut Vec<HealthFinding>) {

@@ -214,6 +214,11 @@ fn each_check_finds_its_fault_and_no_other() {
         ("projections of exams", |facts| {
             facts.functions.insert("exams-relay".to_owned(), Looked::Found(function("aggregate", &[])));
         }),
+        ("projections of exams", |facts| drop(mappings(facts).pop())),
+        ("projections of exams", |facts| drop(mappings(facts).remove(0))),
+        ("projections of exams", |facts| {
+            facts.functions.insert("exams-relay".to_owned(), Looked::Found(function("invalidate", &[])));
+        }),
         ("mapping enabled of exams-aggregator", |facts| aggregator(facts).state = "Disabled".to_owned()),
         ("mapping enabled of exams-aggregator", |facts| {
             aggregator(facts).problem = Some("PROBLEM: Function call failed".to_owned());
@@ -282,6 +287,35 @@ fn each_check_finds_its_fault_and_no_other() {
         break_part(&mut facts);
         assert_eq!(faults(&facts), [*expected]);
     }
+}
+
+#[test]
+fn a_function_that_is_read_by_its_alias_has_the_projections_of_its_name() {
+    let mut facts = healthy();
+    for (mapping, function) in
+        mappings(&mut facts).iter_mut().zip(["exams-aggregator:live", "exams-relay:live"])
+    {
+        mapping.function = function.to_owned();
+    }
+    let own = [("AFTERWRITE_STATE_TABLE".to_owned(), STATE.to_owned())];
+    let without_projections = FunctionFacts { environment: own.into(), timeout: 60 };
+    facts.functions = ["exams-aggregator:live", "exams-relay:live"]
+        .map(|name| (name.to_owned(), Looked::Found(without_projections.clone())))
+        .into();
+    assert_eq!(faults(&facts), Vec::<String>::new());
+}
+
+#[test]
+fn datasets_need_an_archive_only_with_a_bucket_and_cache_rules_are_not_checked_without_a_host() {
+    let mut facts = healthy();
+    facts.bucket = Looked::NotNamed("AFTERWRITE_BUCKET");
+    facts.functions.insert("exams-relay".to_owned(), Looked::Found(function("archive", &[])));
+    assert_eq!(faults(&facts), Vec::<String>::new());
+    mappings(&mut facts).pop();
+    assert_eq!(faults(&facts), Vec::<String>::new());
+    let findings = judge(&model(), &facts).into_iter();
+    let unchecked: Vec<_> = findings.filter(|finding| finding.verdict == HealthVerdict::NotChecked).collect();
+    assert!(unchecked.iter().any(|finding| finding.check == "invalidation"), "{unchecked:?}");
 }
 
 #[test]
