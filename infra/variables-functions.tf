@@ -127,8 +127,8 @@ variable "heartbeat_schedule" {
   default     = "rate(1 minute)"
 
   validation {
-    condition     = var.heartbeat_schedule == null || can(regex("^(rate|cron)\\(.+\\)$", var.heartbeat_schedule))
-    error_message = "heartbeat_schedule is rate(…), cron(…) or null."
+    condition     = var.heartbeat_schedule == null || can(regex("^(rate\\((1 (minute|hour|day)|([2-9]|[1-9][0-9]+) (minutes|hours|days))\\)|cron\\([^ ]+( [^ ]+){5}\\))$", var.heartbeat_schedule))
+    error_message = "heartbeat_schedule is rate(1 hour), rate(2 hours), … (minutes, hours or days; singular for 1 alone), or cron(…) with six fields, or null."
   }
 }
 
@@ -138,8 +138,8 @@ variable "verify_schedule" {
   default     = "rate(1 day)"
 
   validation {
-    condition     = var.verify_schedule == null || can(regex("^(rate|cron)\\(.+\\)$", var.verify_schedule))
-    error_message = "verify_schedule is rate(…), cron(…) or null."
+    condition     = var.verify_schedule == null || can(regex("^(rate\\((1 (minute|hour|day)|([2-9]|[1-9][0-9]+) (minutes|hours|days))\\)|cron\\([^ ]+( [^ ]+){5}\\))$", var.verify_schedule))
+    error_message = "verify_schedule is rate(1 hour), rate(2 hours), … (minutes, hours or days; singular for 1 alone), or cron(…) with six fields, or null."
   }
 }
 

@@ -177,14 +177,6 @@ run "records_that_are_dropped_before_their_first_retry" {
   expect_failures = [aws_lambda_event_source_mapping.stream]
 }
 
-run "a_bucket_name_that_is_too_long" {
-  command = plan
-  variables {
-    bucket_name = "a-bucket-with-a-name-of-more-than-the-sixty-three-characters-of-s3"
-  }
-  expect_failures = [aws_s3_bucket.archive]
-}
-
 run "a_name_that_is_too_long_for_the_bucket_of_failed_records" {
   command = plan
   variables {
