@@ -456,6 +456,50 @@ run "a_heartbeat_shows_that_every_stage_lives" {
   }
 }
 
+run "schedules_that_are_rare_have_longer_periods" {
+  variables {
+    heartbeat_schedule  = "rate(1 hour)"
+    compaction_schedule = "rate(6 hours)"
+  }
+  assert {
+    condition = { for stage in ["counted", "archived", "exported", "queryable"] : stage => [aws_cloudwatch_metric_alarm.alarm["freshness-${stage}"].period, aws_cloudwatch_metric_alarm.alarm["freshness-${stage}"].evaluation_periods, aws_cloudwatch_metric_alarm.alarm["freshness-${stage}"].datapoints_to_alarm] } == {
+      counted = [3600, 2, 2], archived = [3600, 2, 2], exported = [3600, 3, 3], queryable = [21600, 3, 3]
+    }
+    error_message = "Each period of a healthy stage has a value."
+  }
+  assert {
+    condition     = alltrue([for name, alarm in aws_cloudwatch_metric_alarm.alarm : alarm.treat_missing_data == "breaching" if startswith(name, "freshness-")])
+    error_message = "A stage that reports nothing is reported."
+  }
+}
+
+run "periods_are_at_most_a_day_and_evaluations_at_most_seven" {
+  variables {
+    compaction_schedule = "rate(6 days)"
+  }
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.alarm["freshness-queryable"].period == 86400 && aws_cloudwatch_metric_alarm.alarm["freshness-queryable"].evaluation_periods == 7 &&
+      aws_cloudwatch_metric_alarm.alarm["freshness-queryable"].datapoints_to_alarm == 7 && aws_cloudwatch_metric_alarm.alarm["freshness-queryable"].treat_missing_data == "breaching"
+    )
+    error_message = "CloudWatch evaluates up to seven days."
+  }
+}
+
+run "values_alone_are_judged_if_it_is_unknown_when_the_next_is_due" {
+  variables {
+    heartbeat_schedule  = "cron(0/10 * * * ? *)"
+    compaction_schedule = "rate(7 days)"
+  }
+  assert {
+    condition = alltrue([
+      for name, alarm in aws_cloudwatch_metric_alarm.alarm : alarm.treat_missing_data == "notBreaching" && alarm.evaluation_periods == 1 && alarm.datapoints_to_alarm == 1
+      if startswith(name, "freshness-")
+    ])
+    error_message = "Missing data is not a failure."
+  }
+}
+
 run "with_a_verifier" {
   assert {
     condition = aws_lambda_function.function["verifier"].environment[0].variables == tomap({

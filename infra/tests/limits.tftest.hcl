@@ -700,6 +700,14 @@ run "a_verification_every_0_days" {
   expect_failures = [var.verify_schedule]
 }
 
+run "a_threshold_that_a_healthy_deployment_reaches" {
+  command = plan
+  variables {
+    heartbeat_schedule = "rate(6 hours)"
+  }
+  expect_failures = [aws_cloudwatch_metric_alarm.alarm]
+}
+
 run "the_earliest_transitions_and_expiration" {
   command = plan
   variables {
