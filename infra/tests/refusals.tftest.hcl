@@ -88,6 +88,14 @@ run "a_zip_that_is_not_built" {
   expect_failures = [aws_lambda_function.function]
 }
 
+run "zips_for_another_architecture" {
+  command = plan
+  variables {
+    model_description = "tests/no-rollups-x86-64.json"
+  }
+  expect_failures = [terraform_data.model]
+}
+
 run "settings_of_an_unknown_table" {
   command = plan
   variables {
