@@ -1,7 +1,7 @@
 # Variables of the functions, their roles, logs, metrics and alarms.
 
 variable "functions" {
-  description = "Settings of functions (`aggregator`, `relay`, `invalidator`, `exporter`, `compactor`, `verifier`) in place of the defaults: memory and temporary storage in MB, timeout in seconds, reserved concurrency (-1: none), further environment variables."
+  description = "Settings of functions (`aggregator`, `relay`, `invalidator`, `exporter`, `compactor`, `verifier`) in place of the defaults: memory and temporary storage in MB, timeout in seconds, reserved concurrency (-1: none; only `invalidator` reserves one by default), further environment variables."
   type = map(object({
     memory_size                    = optional(number)
     ephemeral_storage_size         = optional(number)

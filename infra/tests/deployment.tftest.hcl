@@ -523,6 +523,10 @@ run "with_a_verifier" {
     error_message = "The verifier changes nothing."
   }
   assert {
+    condition     = alltrue([for function in values(aws_lambda_function.function) : function.reserved_concurrent_executions == -1])
+    error_message = "Without a distribution, no function reserves concurrency: the quota of a new account allows none."
+  }
+  assert {
     condition     = aws_cloudwatch_metric_alarm.alarm["drift"].metric_name == "DriftedTargets" && aws_cloudwatch_metric_alarm.alarm["drift"].threshold == 0 && !contains(keys(aws_cloudwatch_metric_alarm.alarm), "duration-verifier")
     error_message = "Drift is in alarm; a long run is not."
   }
