@@ -599,4 +599,50 @@ run "a_bulk_backfill" {
     ])
     error_message = "The machine creates tables named after the state table only."
   }
+  assert {
+    condition = anytrue([
+      for statement in jsondecode(aws_iam_role_policy.bulk_machine["worker"].policy).Statement :
+      jsonencode(statement.Action) == jsonencode(["states:RedriveExecution"]) && jsonencode(statement.Resource) == jsonencode(["arn:aws:states:eu-west-1:123456789012:execution:exams-bulk/*"])
+    ])
+    error_message = "A redrive continues the executions of the map runs."
+  }
+  assert {
+    condition = alltrue([
+      for state in values(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States) : try(state.Retry[0].MaxAttempts, 0) == 4 if state.Type == "Task"
+    ])
+    error_message = "Each task is repeated four times."
+  }
+  assert {
+    condition = (
+      jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.TimeToLive.Next == "Protection" &&
+      jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.Protection.Parameters.DeletionProtectionEnabled
+    )
+    error_message = "The new table is protected from deletion, as the state table is."
+  }
+  assert {
+    condition     = !can(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.Import.Parameters.TableCreationParameters.SseSpecification)
+    error_message = "Without a key, DynamoDB encrypts with its own."
+  }
+}
+
+run "a_bulk_backfill_with_a_key_and_without_protection" {
+  variables {
+    bulk_backfill               = true
+    deletion_protection_enabled = false
+    kms_key_arn                 = "arn:aws:kms:eu-west-1:123456789012:key/1"
+  }
+  assert {
+    condition = jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.Import.Parameters.TableCreationParameters.SseSpecification == {
+      Enabled = true, SseType = "KMS", KmsMasterKeyId = "arn:aws:kms:eu-west-1:123456789012:key/1"
+    }
+    error_message = "The new table is encrypted with the key."
+  }
+  assert {
+    condition     = anytrue([for statement in jsondecode(aws_iam_role_policy.bulk_machine["worker"].policy).Statement : contains(statement.Action, "kms:CreateGrant") && statement.Resource == ["arn:aws:kms:eu-west-1:123456789012:key/1"]])
+    error_message = "DynamoDB uses the key by a grant that the machine's role creates."
+  }
+  assert {
+    condition     = jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.TimeToLive.Next == "Recovery" && !can(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.Protection)
+    error_message = "The new table is not protected, as the state table is not."
+  }
 }
