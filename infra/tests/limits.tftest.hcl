@@ -708,6 +708,14 @@ run "a_threshold_that_a_healthy_deployment_reaches" {
   expect_failures = [aws_cloudwatch_metric_alarm.alarm]
 }
 
+run "fewer_reserved_exporters_than_run_at_once" {
+  command = plan
+  variables {
+    functions = { exporter = { reserved_concurrent_executions = 15 } }
+  }
+  expect_failures = [aws_lambda_event_source_mapping.exporter]
+}
+
 run "the_earliest_transitions_and_expiration" {
   command = plan
   variables {
