@@ -15,6 +15,8 @@ locals {
     datapoints_to_alarm = 1
     treat_missing_data  = "notBreaching"
     share_of            = ""
+    # The value that a healthy deployment can reach; the threshold must be above it.
+    healthy_value = -1
   }
 
   reader_alarms = merge([for reader in local.readers : {
@@ -202,23 +204,55 @@ locals {
     }
   }
 
-  # A stage that reports nothing is dead: missing data is breaching. Exports follow the delivery stream's buffering, compactions their
-  # schedule.
-  freshness_alarms = { for stage, settings in {
-    counted   = { threshold = var.alarm_thresholds.counted_freshness_seconds, period = 300, periods = 2, when = local.has_heartbeat }
-    archived  = { threshold = var.alarm_thresholds.archived_freshness_seconds, period = 300, periods = 2, when = local.has_heartbeat && local.has_archive }
-    exported  = { threshold = var.alarm_thresholds.exported_freshness_seconds, period = 900, periods = 3, when = local.has_heartbeat && local.enabled.exporter }
-    queryable = { threshold = var.alarm_thresholds.queryable_freshness_seconds, period = 3600, periods = 3, when = local.has_heartbeat && local.enabled.compactor }
-    } : "freshness-${stage}" => {
-    kind               = "freshness"
-    summary            = "The newest heartbeat that is ${stage} is old, or there is none"
-    metric_name        = "FreshnessSeconds"
-    dimensions         = { service = var.name, Model = local.model.name, stage = stage }
-    statistic          = "Maximum"
-    threshold          = settings.threshold
-    period             = settings.period
-    evaluation_periods = settings.periods, datapoints_to_alarm = settings.periods
-    treat_missing_data = "breaching"
+  # Seconds between two runs of a schedule. `null`: no schedule, or a cron expression, whose runs have no fixed distance.
+  schedule_seconds = { for name in ["compaction", "heartbeat"] : name => try(
+    tonumber(regex("^rate\\((\\d+) ", local.schedules[name].expression)[0]) * { minute = 60, hour = 3600, day = 86400 }[regex("^rate\\(\\d+ (minute|hour|day)", local.schedules[name].expression)[0]],
+    null
+  ) }
+
+  # The stages of the heartbeat. `interval`: seconds between two values of a healthy stage, `null` if unknown. `age`: the greatest value
+  # of a healthy stage: the time that batches and the delivery stream collect, and for `queryable` the time between two heartbeats.
+  batching_seconds = var.stream_mapping.maximum_batching_window_in_seconds
+  archiving_age    = local.batching_seconds + var.firehose_buffering_interval
+  freshness_stages = {
+    counted = {
+      when     = local.has_heartbeat, threshold = var.alarm_thresholds.counted_freshness_seconds, period = 300, periods = 2
+      interval = local.schedule_seconds.heartbeat, age = local.batching_seconds
+    }
+    archived = {
+      when     = local.has_heartbeat && local.has_archive, threshold = var.alarm_thresholds.archived_freshness_seconds, period = 300, periods = 2
+      interval = local.schedule_seconds.heartbeat, age = local.batching_seconds
+    }
+    exported = {
+      when     = local.has_heartbeat && local.enabled.exporter, threshold = var.alarm_thresholds.exported_freshness_seconds, period = 900, periods = 3
+      interval = try(max(local.schedule_seconds.heartbeat, var.firehose_buffering_interval), null), age = local.archiving_age
+    }
+    queryable = {
+      when     = local.has_heartbeat && local.enabled.compactor, threshold = var.alarm_thresholds.queryable_freshness_seconds, period = 3600, periods = 3
+      interval = local.schedule_seconds.compaction, age = local.archiving_age + coalesce(local.schedule_seconds.heartbeat, 0)
+    }
+  }
+  # Each period has a value of a healthy stage: periods are at least as long as the interval, up to CloudWatch's day. A longer interval has
+  # more periods, up to CloudWatch's seven days.
+  freshness_periods = { for stage, settings in local.freshness_stages : stage => {
+    seconds  = min(86400, max(settings.period, 60 * ceil(coalesce(settings.interval, 0) / 60)))
+    count    = max(settings.periods, 1 + ceil(coalesce(settings.interval, 0) / 86400))
+    is_known = settings.interval == null ? false : settings.interval <= 6 * 86400
+  } }
+
+  # A stage that reports nothing is dead: missing data is breaching. If it is unknown when the next value is due, values alone are judged.
+  freshness_alarms = { for stage, settings in local.freshness_stages : "freshness-${stage}" => {
+    kind                = "freshness"
+    summary             = "The newest heartbeat that is ${stage} is old, or there is none"
+    metric_name         = "FreshnessSeconds"
+    dimensions          = { service = var.name, Model = local.model.name, stage = stage }
+    statistic           = "Maximum"
+    threshold           = settings.threshold
+    healthy_value       = settings.age
+    period              = local.freshness_periods[stage].seconds
+    evaluation_periods  = local.freshness_periods[stage].is_known ? local.freshness_periods[stage].count : 1
+    datapoints_to_alarm = local.freshness_periods[stage].is_known ? local.freshness_periods[stage].count : 1
+    treat_missing_data  = local.freshness_periods[stage].is_known ? "breaching" : "notBreaching"
   } if settings.when }
 
   dead_letter_alarms = { for name in local.dead_letters : "dead-letters-${name}" => {
@@ -261,6 +295,13 @@ resource "aws_cloudwatch_metric_alarm" "alarm" {
   alarm_actions       = var.alarm_actions
   ok_actions          = var.alarm_actions
   tags                = var.tags
+
+  lifecycle {
+    precondition {
+      condition     = each.value.threshold > each.value.healthy_value
+      error_message = "The threshold of the alarm ${each.key} (${each.value.threshold} s) must be above the age that a healthy deployment reaches (${each.value.healthy_value} s): maximum_batching_window_in_seconds of stream_mapping, firehose_buffering_interval from the stage exported on, and the time between two heartbeats for queryable. Raise it in alarm_thresholds, or shorten these times."
+    }
+  }
 
   namespace   = each.value.share_of == "" ? each.value.namespace : null
   metric_name = each.value.share_of == "" ? each.value.metric_name : null

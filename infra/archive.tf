@@ -16,19 +16,19 @@ resource "aws_s3_bucket" "archive" {
   bucket        = local.bucket_name
   force_destroy = var.force_destroy
   tags          = var.tags
-
-  lifecycle {
-    precondition {
-      condition     = length(local.bucket_name) <= 63
-      error_message = "The name of a bucket has at most 63 characters: set bucket_name, or a shorter name."
-    }
-  }
 }
 
 resource "aws_s3_bucket_lifecycle_configuration" "archive" {
   #checkov:skip=CKV_AWS_300:The first rule aborts uploads; the check does not see it next to dynamic rules
   count  = local.has_archive ? 1 : 0
   bucket = aws_s3_bucket.archive[0].id
+
+  lifecycle {
+    precondition {
+      condition     = alltrue([for transition in var.archive_transitions : transition.days < coalesce(var.archive_expiration_days, transition.days + 1)])
+      error_message = "archive_expiration_days (${coalesce(var.archive_expiration_days, 0)}) must be later than every transition in archive_transitions: S3 refuses a rule that moves objects when it has deleted them. Remove these transitions, or delete later."
+    }
+  }
 
   # No rule has the prefix datasets/: the compactor removes superseded files itself.
   rule {

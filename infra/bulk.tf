@@ -65,12 +65,12 @@ locals {
   bulk_key_statements = [
     for statement in local.key_statements.bulk : merge({ Effect = "Allow" }, { for name, value in statement : name => value if name != "when" }) if statement.when
   ]
-  # What the machine reads and writes itself; ImportTable reads the objects with its permissions.
-  bulk_machine_key_statements = var.kms_key_arn == null ? [] : [{
+  # The objects that the machine reads and writes, with its permissions also in ImportTable; and the new table, for which DynamoDB creates a grant.
+  bulk_machine_key_statements = [for key in compact([var.kms_key_arn]) : {
     Sid       = "Encryption"
     Effect    = "Allow"
-    Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
-    Resource  = [var.kms_key_arn]
+    Action    = ["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"]
+    Resource  = [key]
     Condition = { StringEquals = { "kms:ViaService" = [for service in ["s3", "dynamodb"] : "${service}.${local.service_suffix}"] } }
   }]
 
@@ -110,10 +110,21 @@ locals {
       Next       = next
     }
   }
+  # ImportTable has no parameter for the deletion protection.
+  bulk_protection = { for name, state in {
+    Protection = {
+      Type       = "Task"
+      Resource   = "arn:${local.partition}:states:::aws-sdk:dynamodb:updateTable"
+      Parameters = { "TableName.$" = "$.into", DeletionProtectionEnabled = true }
+      ResultPath = null
+      Retry      = local.bulk_retry
+      Next       = "Recovery"
+    }
+  } : name => state if var.deletion_protection_enabled }
   bulk_definition = {
     Comment = "Counts table exports into a new state table"
     StartAt = "Plan"
-    States = {
+    States = merge(local.bulk_protection, {
       Plan = {
         Type     = "Task"
         Resource = "arn:${local.partition}:states:::lambda:invoke"
@@ -148,17 +159,19 @@ locals {
           InputFormat          = "DYNAMODB_JSON"
           InputCompressionType = "GZIP"
           S3BucketSource       = { S3Bucket = local.bucket_name, "S3KeyPrefix.$" = "$.planned.plan.import" }
-          TableCreationParameters = {
+          TableCreationParameters = merge({
             "TableName.$"          = "$.into"
             BillingMode            = "PAY_PER_REQUEST"
             AttributeDefinitions   = [for name in ["PK", "SK", "behind"] : { AttributeName = name, AttributeType = "S" }]
             KeySchema              = [{ AttributeName = "PK", KeyType = "HASH" }, { AttributeName = "SK", KeyType = "RANGE" }]
             GlobalSecondaryIndexes = [{ IndexName = "parked", KeySchema = [{ AttributeName = "behind", KeyType = "HASH" }], Projection = { ProjectionType = "KEYS_ONLY" } }]
-          }
+          }, { for name, value in { SseSpecification = { Enabled = true, SseType = "KMS", KmsMasterKeyId = var.kms_key_arn } } : name => value if var.kms_key_arn != null })
         }
         ResultSelector = { "arn.$" = "$.ImportTableDescription.ImportArn" }
         ResultPath     = "$.import"
-        Next           = "WaitForImport"
+        # The token makes a repetition return the import that is in progress.
+        Retry = local.bulk_retry
+        Next  = "WaitForImport"
       }
       WaitForImport = { Type = "Wait", Seconds = 60, Next = "DescribeImport" }
       DescribeImport = {
@@ -184,7 +197,8 @@ locals {
         Resource   = "arn:${local.partition}:states:::aws-sdk:dynamodb:updateTimeToLive"
         Parameters = { "TableName.$" = "$.into", TimeToLiveSpecification = { AttributeName = "expires_at", Enabled = true } }
         ResultPath = null
-        Next       = "Recovery"
+        Retry      = local.bulk_retry
+        Next       = var.deletion_protection_enabled ? "Protection" : "Recovery"
       }
       Recovery = {
         Type       = "Task"
@@ -194,7 +208,7 @@ locals {
         Retry      = local.bulk_retry
         End        = true
       }
-    }
+    })
   }
   bulk_machine_arn = "arn:${local.partition}:states:${local.region}:${local.account}:stateMachine:${local.bulk_name}"
 
@@ -208,12 +222,19 @@ locals {
       Action   = ["states:DescribeExecution", "states:StopExecution"]
       Resource = ["arn:${local.partition}:states:${local.region}:${local.account}:execution:${local.bulk_name}:*", "arn:${local.partition}:states:${local.region}:${local.account}:execution:${local.bulk_name}/*"]
     },
+    {
+      # A redrive of the machine's execution redrives the failed executions of its map runs.
+      Sid      = "RedrivenChildren"
+      Effect   = "Allow"
+      Action   = ["states:RedriveExecution"]
+      Resource = ["arn:${local.partition}:states:${local.region}:${local.account}:execution:${local.bulk_name}/*"]
+    },
     { Sid = "Requests", Effect = "Allow", Action = ["s3:GetObject", "s3:PutObject"], Resource = ["${local.bucket_arn}/bulk/*"] },
     { Sid = "Bucket", Effect = "Allow", Action = ["s3:ListBucket"], Resource = [local.bucket_arn] },
     {
       Sid      = "NewStateTable"
       Effect   = "Allow"
-      Action   = ["dynamodb:ImportTable", "dynamodb:DescribeImport", "dynamodb:UpdateTimeToLive", "dynamodb:UpdateContinuousBackups"]
+      Action   = ["dynamodb:ImportTable", "dynamodb:DescribeImport", "dynamodb:UpdateTable", "dynamodb:UpdateTimeToLive", "dynamodb:UpdateContinuousBackups"]
       Resource = [local.bulk_tables]
     },
     {

@@ -5,6 +5,17 @@ import struct
 INTERPRETER_SEGMENT, NOTE_SEGMENT = 3, 4
 # glibc's start-up code has this note; musl's has none.
 GLIBC_NOTE = struct.pack("<II", 4, 16) + struct.pack("<I", 1) + b"GNU\0"
+# The word for the instruction set in the header, as the options of infra/release name it.
+ARCHITECTURES = {0x3E: "x86-64", 0xB7: "arm64"}
+
+
+def architecture_of(path):
+    """The architecture that an executable was built for. None: another one, or the file is not a 64-bit executable of Linux."""
+    with open(path, "rb") as file:
+        header = file.read(20)
+    if header[:6] != b"\x7fELF\x02\x01" or len(header) < 20:
+        return None
+    return ARCHITECTURES.get(struct.unpack_from("<H", header, 18)[0])
 
 
 def is_static(path):

@@ -43,7 +43,7 @@ locals {
     invalidator = { memory_size = 256, ephemeral_storage_size = 512, timeout = 60, reserved_concurrent_executions = 1 }
     exporter    = { memory_size = 512, ephemeral_storage_size = 512, timeout = 300, reserved_concurrent_executions = -1 }
     compactor   = { memory_size = 1024, ephemeral_storage_size = 10240, timeout = 900, reserved_concurrent_executions = -1 }
-    verifier    = { memory_size = 1024, ephemeral_storage_size = 10240, timeout = 900, reserved_concurrent_executions = 1 }
+    verifier    = { memory_size = 1024, ephemeral_storage_size = 10240, timeout = 900, reserved_concurrent_executions = -1 }
   }
   functions = {
     for function, default in local.defaults : function => {

@@ -84,6 +84,13 @@ resource "aws_lambda_event_source_mapping" "exporter" {
     maximum_concurrency = var.exporter_maximum_concurrency
   }
 
+  lifecycle {
+    precondition {
+      condition     = contains([-1, max(var.exporter_maximum_concurrency, local.functions.exporter.reserved_concurrent_executions)], local.functions.exporter.reserved_concurrent_executions)
+      error_message = "exporter reserves ${local.functions.exporter.reserved_concurrent_executions} concurrent executions, fewer than exporter_maximum_concurrency (${var.exporter_maximum_concurrency}): messages that Lambda throttles could reach the dead-letter queue. Reserve as many, or lower exporter_maximum_concurrency."
+    }
+  }
+
   metrics_config {
     metrics = ["EventCount"]
   }

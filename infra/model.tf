@@ -85,6 +85,11 @@ resource "terraform_data" "model" {
       error_message = "Set package_dir to the folder that infra/build wrote, or package_s3 to the bucket that has the zips, and not both."
     }
     precondition {
+      # Descriptions of earlier versions of infra/build, and of `afterwrite model show`, have no architecture.
+      condition     = try(local.model.architecture, var.architecture) == var.architecture
+      error_message = "infra/build made the zips for ${try(local.model.architecture, "")}, and architecture is ${var.architecture}: Lambda could not start the functions. Set architecture, or build the zips again."
+    }
+    precondition {
       condition     = alltrue([for table in keys(var.tables) : contains(keys(local.model.tables), table)])
       error_message = "`tables` has a table that the model ${local.model.name} does not know. Its tables: ${join(", ", keys(local.model.tables))}."
     }

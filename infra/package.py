@@ -22,7 +22,7 @@ def write_zip(path, binary, model):
             entry.external_attr = (0o100000 | mode) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             package.writestr(entry, content)
-            print(f"{path}: {name}, {len(content):,} bytes")
+            print(f"{Path(path).name}: {name}, {len(content):,} bytes")
 
 
 def executable(path):

@@ -21,8 +21,18 @@ def main():
 
 def listed_digests(folder):
     """The checksums by the names of the files."""
-    lines = contents(folder, "SHA256SUMS").decode().splitlines()
-    return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+    return read_digests(contents(folder, "SHA256SUMS"))
+
+
+def listed_names(folder):
+    """The names of the files that a release in the folder has; empty if it has none."""
+    sums = folder / "SHA256SUMS"
+    return read_digests(sums.read_bytes()).keys() if sums.is_file() else set()
+
+
+def read_digests(sums):
+    lines = [line.split("  ", 1) for line in sums.decode(errors="replace").splitlines()]
+    return {line[1]: line[0] for line in lines if len(line) == 2}
 
 
 def contents(folder, name):

@@ -1,7 +1,7 @@
 # Variables of the functions, their roles, logs, metrics and alarms.
 
 variable "functions" {
-  description = "Settings of functions (`aggregator`, `relay`, `invalidator`, `exporter`, `compactor`, `verifier`) in place of the defaults: memory and temporary storage in MB, timeout in seconds, reserved concurrency (-1: none), further environment variables."
+  description = "Settings of functions (`aggregator`, `relay`, `invalidator`, `exporter`, `compactor`, `verifier`) in place of the defaults: memory and temporary storage in MB, timeout in seconds, reserved concurrency (-1: none; only `invalidator` reserves one by default), further environment variables."
   type = map(object({
     memory_size                    = optional(number)
     ephemeral_storage_size         = optional(number)
@@ -127,8 +127,8 @@ variable "heartbeat_schedule" {
   default     = "rate(1 minute)"
 
   validation {
-    condition     = var.heartbeat_schedule == null || can(regex("^(rate|cron)\\(.+\\)$", var.heartbeat_schedule))
-    error_message = "heartbeat_schedule is rate(…), cron(…) or null."
+    condition     = var.heartbeat_schedule == null || can(regex("^(rate\\((1 (minute|hour|day)|([2-9]|[1-9][0-9]+) (minutes|hours|days))\\)|cron\\([^ ]+( [^ ]+){5}\\))$", var.heartbeat_schedule))
+    error_message = "heartbeat_schedule is rate(1 hour), rate(2 hours), … (minutes, hours or days; singular for 1 alone), or cron(…) with six fields, or null."
   }
 }
 
@@ -138,8 +138,8 @@ variable "verify_schedule" {
   default     = "rate(1 day)"
 
   validation {
-    condition     = var.verify_schedule == null || can(regex("^(rate|cron)\\(.+\\)$", var.verify_schedule))
-    error_message = "verify_schedule is rate(…), cron(…) or null."
+    condition     = var.verify_schedule == null || can(regex("^(rate\\((1 (minute|hour|day)|([2-9]|[1-9][0-9]+) (minutes|hours|days))\\)|cron\\([^ ]+( [^ ]+){5}\\))$", var.verify_schedule))
+    error_message = "verify_schedule is rate(1 hour), rate(2 hours), … (minutes, hours or days; singular for 1 alone), or cron(…) with six fields, or null."
   }
 }
 
@@ -176,8 +176,8 @@ variable "alarm_thresholds" {
     - `duration_percent`: longest run, as a share of the timeout.
     - `exporter_backlog_seconds`: age of the oldest object that is not exported.
     - `cdn_backlog_seconds`: age of the oldest path that is not invalidated.
-    - `counted_…`, `archived_…`, `exported_…`, `queryable_freshness_seconds`: age of the newest heartbeat that has passed a stage. The last two
-      include the delivery stream's buffering time, and the time between compactions.
+    - `counted_…`, `archived_…`, `exported_…`, `queryable_freshness_seconds`: age of the newest heartbeat when it passes a stage. Each must exceed
+      what a healthy deployment reaches: see "Heartbeat" in infra/README.md. The schedules determine how often it is judged.
   EOT
   type = object({
     iterator_age_seconds     = optional(number, 300)

@@ -61,6 +61,16 @@ variable "bucket_name" {
   description = "The bucket of the archive and the datasets. Default: `<name>-<account>-<region>`."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.bucket_name == null || can(regex("^[a-z0-9]([a-z0-9-]|\\.[a-z0-9]){1,61}$", var.bucket_name))
+    error_message = "bucket_name has only lower-case letters, digits, hyphens and dots, begins with a letter or a digit, and has no two dots in a row."
+  }
+
+  validation {
+    condition     = var.bucket_name == null ? true : length(var.bucket_name) >= 3 && length(var.bucket_name) <= 63 && !endswith(var.bucket_name, "-")
+    error_message = "bucket_name has 3 to 63 characters, and its last one is a letter or a digit."
+  }
 }
 
 variable "force_destroy" {
@@ -93,12 +103,45 @@ variable "archive_transitions" {
     condition     = alltrue([for transition in var.archive_transitions : contains(["STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE"], transition.storage_class)])
     error_message = "A storage class is STANDARD_IA, ONEZONE_IA, INTELLIGENT_TIERING, GLACIER_IR, GLACIER or DEEP_ARCHIVE."
   }
+
+  validation {
+    condition     = alltrue([for transition in var.archive_transitions : transition.days >= 0 && floor(transition.days) == transition.days])
+    error_message = "The days of a transition are a whole number, 0 or more."
+  }
+
+  validation {
+    condition     = alltrue([for transition in var.archive_transitions : contains(["STANDARD_IA", "ONEZONE_IA"], transition.storage_class) ? transition.days >= 30 : true])
+    error_message = "S3 moves objects to STANDARD_IA and ONEZONE_IA after 30 days or more."
+  }
+
+  validation {
+    condition     = length(distinct(var.archive_transitions[*].storage_class)) == length(var.archive_transitions)
+    error_message = "Two transitions have the same storage class."
+  }
+
+  # Each pair of transitions, the warmer class first.
+  validation {
+    condition = alltrue(flatten([
+      for order in [["STANDARD_IA", "INTELLIGENT_TIERING", "ONEZONE_IA", "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE"]] : [
+        for warmer in var.archive_transitions : [
+          for colder in var.archive_transitions : colder.days >= warmer.days + (contains(["STANDARD_IA", "ONEZONE_IA"], warmer.storage_class) ? 30 : 1)
+          if try(index(order, colder.storage_class) > index(order, warmer.storage_class), false)
+        ]
+      ]
+    ]))
+    error_message = "Objects move from a warmer storage class to a colder one: STANDARD_IA, INTELLIGENT_TIERING, ONEZONE_IA, GLACIER_IR, GLACIER, DEEP_ARCHIVE. Each transition is later than those to warmer classes, and at least 30 days later than one to STANDARD_IA or ONEZONE_IA."
+  }
 }
 
 variable "archive_expiration_days" {
-  description = "When archived objects are deleted. Default: never."
+  description = "When archived objects are deleted: 1 day or more, and later than every transition. Default: never."
   type        = number
   default     = null
+
+  validation {
+    condition     = var.archive_expiration_days == null ? true : var.archive_expiration_days >= 1 && floor(var.archive_expiration_days) == var.archive_expiration_days
+    error_message = "archive_expiration_days is a whole number, 1 or more."
+  }
 }
 
 variable "firehose_buffering_size" {
@@ -140,8 +183,8 @@ variable "compaction_schedule" {
   default     = "rate(1 hour)"
 
   validation {
-    condition     = can(regex("^(rate|cron)\\(.+\\)$", var.compaction_schedule))
-    error_message = "compaction_schedule is rate(…) or cron(…)."
+    condition     = can(regex("^(rate\\((1 (minute|hour|day)|([2-9]|[1-9][0-9]+) (minutes|hours|days))\\)|cron\\([^ ]+( [^ ]+){5}\\))$", var.compaction_schedule))
+    error_message = "compaction_schedule is rate(1 hour), rate(2 hours), … (minutes, hours or days; singular for 1 alone), or cron(…) with six fields."
   }
 }
 

@@ -68,7 +68,7 @@ variable "tables" {
     Settings of source tables, by the name in the model. A table without settings has the model's name.
 
     - `name`: the deployed name.
-    - `stream_arn`: of an existing table: its stream. The table is then not read, and so not checked: for tables of the same configuration.
+    - `stream_arn`: of an existing table: its stream. The table is then not read, and nothing of it is checked: for tables of the same configuration.
     - `replicas`: the other regions, if it is a global table. A table that exists is read for its replicas.
     - `ttl_attribute`: of a table that is created: the TTL attribute.
     - `global_secondary_indexes`: of a table that is created: indexes in addition to those that the model names.
@@ -96,7 +96,7 @@ variable "tables" {
 }
 
 variable "create_state_table" {
-  description = "Whether the state table is created. Otherwise `state_table_name` exists, with the properties that infra/README.md lists."
+  description = "Whether the state table is created. Otherwise `state_table_name` exists, with the properties that infra/README.md lists; it is not checked. A table that this module has created is destroyed when this is set to false, unless it is taken out of the state first: see \"Switch of the state table\" in infra/README.md."
   type        = bool
   default     = true
 }

@@ -456,6 +456,50 @@ run "a_heartbeat_shows_that_every_stage_lives" {
   }
 }
 
+run "schedules_that_are_rare_have_longer_periods" {
+  variables {
+    heartbeat_schedule  = "rate(1 hour)"
+    compaction_schedule = "rate(6 hours)"
+  }
+  assert {
+    condition = { for stage in ["counted", "archived", "exported", "queryable"] : stage => [aws_cloudwatch_metric_alarm.alarm["freshness-${stage}"].period, aws_cloudwatch_metric_alarm.alarm["freshness-${stage}"].evaluation_periods, aws_cloudwatch_metric_alarm.alarm["freshness-${stage}"].datapoints_to_alarm] } == {
+      counted = [3600, 2, 2], archived = [3600, 2, 2], exported = [3600, 3, 3], queryable = [21600, 3, 3]
+    }
+    error_message = "Each period of a healthy stage has a value."
+  }
+  assert {
+    condition     = alltrue([for name, alarm in aws_cloudwatch_metric_alarm.alarm : alarm.treat_missing_data == "breaching" if startswith(name, "freshness-")])
+    error_message = "A stage that reports nothing is reported."
+  }
+}
+
+run "periods_are_at_most_a_day_and_evaluations_at_most_seven" {
+  variables {
+    compaction_schedule = "rate(6 days)"
+  }
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.alarm["freshness-queryable"].period == 86400 && aws_cloudwatch_metric_alarm.alarm["freshness-queryable"].evaluation_periods == 7 &&
+      aws_cloudwatch_metric_alarm.alarm["freshness-queryable"].datapoints_to_alarm == 7 && aws_cloudwatch_metric_alarm.alarm["freshness-queryable"].treat_missing_data == "breaching"
+    )
+    error_message = "CloudWatch evaluates up to seven days."
+  }
+}
+
+run "values_alone_are_judged_if_it_is_unknown_when_the_next_is_due" {
+  variables {
+    heartbeat_schedule  = "cron(0/10 * * * ? *)"
+    compaction_schedule = "rate(7 days)"
+  }
+  assert {
+    condition = alltrue([
+      for name, alarm in aws_cloudwatch_metric_alarm.alarm : alarm.treat_missing_data == "notBreaching" && alarm.evaluation_periods == 1 && alarm.datapoints_to_alarm == 1
+      if startswith(name, "freshness-")
+    ])
+    error_message = "Missing data is not a failure."
+  }
+}
+
 run "with_a_verifier" {
   assert {
     condition = aws_lambda_function.function["verifier"].environment[0].variables == tomap({
@@ -477,6 +521,10 @@ run "with_a_verifier" {
       if length(setintersection(toset(statement.Action), toset(["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "s3:DeleteObject"]))) > 0
     ]) == 0
     error_message = "The verifier changes nothing."
+  }
+  assert {
+    condition     = alltrue([for function in values(aws_lambda_function.function) : function.reserved_concurrent_executions == -1])
+    error_message = "Without a distribution, no function reserves concurrency: the quota of a new account allows none."
   }
   assert {
     condition     = aws_cloudwatch_metric_alarm.alarm["drift"].metric_name == "DriftedTargets" && aws_cloudwatch_metric_alarm.alarm["drift"].threshold == 0 && !contains(keys(aws_cloudwatch_metric_alarm.alarm), "duration-verifier")
@@ -550,5 +598,51 @@ run "a_bulk_backfill" {
       !contains(statement.Action, "dynamodb:ImportTable") || jsonencode(statement.Resource) == jsonencode(["arn:aws:dynamodb:eu-west-1:123456789012:table/exams-state-*"])
     ])
     error_message = "The machine creates tables named after the state table only."
+  }
+  assert {
+    condition = anytrue([
+      for statement in jsondecode(aws_iam_role_policy.bulk_machine["worker"].policy).Statement :
+      jsonencode(statement.Action) == jsonencode(["states:RedriveExecution"]) && jsonencode(statement.Resource) == jsonencode(["arn:aws:states:eu-west-1:123456789012:execution:exams-bulk/*"])
+    ])
+    error_message = "A redrive continues the executions of the map runs."
+  }
+  assert {
+    condition = alltrue([
+      for state in values(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States) : try(state.Retry[0].MaxAttempts, 0) == 4 if state.Type == "Task"
+    ])
+    error_message = "Each task is repeated four times."
+  }
+  assert {
+    condition = (
+      jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.TimeToLive.Next == "Protection" &&
+      jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.Protection.Parameters.DeletionProtectionEnabled
+    )
+    error_message = "The new table is protected from deletion, as the state table is."
+  }
+  assert {
+    condition     = !can(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.Import.Parameters.TableCreationParameters.SseSpecification)
+    error_message = "Without a key, DynamoDB encrypts with its own."
+  }
+}
+
+run "a_bulk_backfill_with_a_key_and_without_protection" {
+  variables {
+    bulk_backfill               = true
+    deletion_protection_enabled = false
+    kms_key_arn                 = "arn:aws:kms:eu-west-1:123456789012:key/1"
+  }
+  assert {
+    condition = jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.Import.Parameters.TableCreationParameters.SseSpecification == {
+      Enabled = true, SseType = "KMS", KmsMasterKeyId = "arn:aws:kms:eu-west-1:123456789012:key/1"
+    }
+    error_message = "The new table is encrypted with the key."
+  }
+  assert {
+    condition     = anytrue([for statement in jsondecode(aws_iam_role_policy.bulk_machine["worker"].policy).Statement : contains(statement.Action, "kms:CreateGrant") && statement.Resource == ["arn:aws:kms:eu-west-1:123456789012:key/1"]])
+    error_message = "DynamoDB uses the key by a grant that the machine's role creates."
+  }
+  assert {
+    condition     = jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.TimeToLive.Next == "Recovery" && !can(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.Protection)
+    error_message = "The new table is not protected, as the state table is not."
   }
 }

@@ -522,3 +522,211 @@ run "a_prefix_of_exports_that_ends_with_a_slash" {
   }
   expect_failures = [var.bulk_export_prefix]
 }
+
+run "a_bucket_name_with_capitals" {
+  command = plan
+  variables {
+    bucket_name = "Exams"
+  }
+  expect_failures = [var.bucket_name]
+}
+
+run "a_bucket_name_with_two_dots_in_a_row" {
+  command = plan
+  variables {
+    bucket_name = "exams..archive"
+  }
+  expect_failures = [var.bucket_name]
+}
+
+run "a_bucket_name_that_begins_with_a_hyphen" {
+  command = plan
+  variables {
+    bucket_name = "-exams"
+  }
+  expect_failures = [var.bucket_name]
+}
+
+run "a_bucket_name_that_ends_with_a_hyphen" {
+  command = plan
+  variables {
+    bucket_name = "exams-"
+  }
+  expect_failures = [var.bucket_name]
+}
+
+run "a_bucket_name_that_ends_with_a_dot" {
+  command = plan
+  variables {
+    bucket_name = "exams."
+  }
+  expect_failures = [var.bucket_name]
+}
+
+run "a_bucket_name_of_two_characters" {
+  command = plan
+  variables {
+    bucket_name = "ex"
+  }
+  expect_failures = [var.bucket_name]
+}
+
+run "a_bucket_name_of_64_characters" {
+  command = plan
+  variables {
+    bucket_name = join("", [for number in range(64) : "x"])
+  }
+  expect_failures = [var.bucket_name]
+}
+
+run "a_transition_before_an_object_is_written" {
+  command = plan
+  variables {
+    archive_transitions = [{ days = -1, storage_class = "GLACIER_IR" }]
+  }
+  expect_failures = [var.archive_transitions]
+}
+
+run "a_transition_after_a_part_of_a_day" {
+  command = plan
+  variables {
+    archive_transitions = [{ days = 90.5, storage_class = "GLACIER_IR" }]
+  }
+  expect_failures = [var.archive_transitions]
+}
+
+run "infrequent_access_before_30_days" {
+  command = plan
+  variables {
+    archive_transitions = [{ days = 29, storage_class = "STANDARD_IA" }]
+  }
+  expect_failures = [var.archive_transitions]
+}
+
+run "infrequent_access_in_one_zone_before_30_days" {
+  command = plan
+  variables {
+    archive_transitions = [{ days = 29, storage_class = "ONEZONE_IA" }]
+  }
+  expect_failures = [var.archive_transitions]
+}
+
+run "two_transitions_to_one_class" {
+  command = plan
+  variables {
+    archive_transitions = [{ days = 30, storage_class = "GLACIER" }, { days = 60, storage_class = "GLACIER" }]
+  }
+  expect_failures = [var.archive_transitions]
+}
+
+run "less_than_30_days_of_infrequent_access" {
+  command = plan
+  variables {
+    archive_transitions = [{ days = 30, storage_class = "STANDARD_IA" }, { days = 59, storage_class = "GLACIER_IR" }]
+  }
+  expect_failures = [var.archive_transitions]
+}
+
+run "a_transition_to_a_warmer_class" {
+  command = plan
+  variables {
+    archive_transitions = [{ days = 90, storage_class = "GLACIER" }, { days = 180, storage_class = "GLACIER_IR" }]
+  }
+  expect_failures = [var.archive_transitions]
+}
+
+run "an_expiration_of_no_days" {
+  command = plan
+  variables {
+    archive_transitions     = []
+    archive_expiration_days = 0
+  }
+  expect_failures = [var.archive_expiration_days]
+}
+
+run "an_expiration_of_a_part_of_a_day" {
+  command = plan
+  variables {
+    archive_expiration_days = 365.5
+  }
+  expect_failures = [var.archive_expiration_days]
+}
+
+run "an_expiration_before_a_transition" {
+  command = plan
+  variables {
+    archive_expiration_days = 90
+  }
+  expect_failures = [aws_s3_bucket_lifecycle_configuration.archive]
+}
+
+run "a_compaction_every_1_hours" {
+  command = plan
+  variables {
+    compaction_schedule = "rate(1 hours)"
+  }
+  expect_failures = [var.compaction_schedule]
+}
+
+run "a_compaction_every_2_hour" {
+  command = plan
+  variables {
+    compaction_schedule = "rate(2 hour)"
+  }
+  expect_failures = [var.compaction_schedule]
+}
+
+run "a_compaction_without_a_year" {
+  command = plan
+  variables {
+    compaction_schedule = "cron(0 * * * *)"
+  }
+  expect_failures = [var.compaction_schedule]
+}
+
+run "a_heartbeat_every_1_minutes" {
+  command = plan
+  variables {
+    heartbeat_schedule = "rate(1 minutes)"
+  }
+  expect_failures = [var.heartbeat_schedule]
+}
+
+run "a_verification_every_0_days" {
+  command = plan
+  variables {
+    verify_schedule = "rate(0 days)"
+  }
+  expect_failures = [var.verify_schedule]
+}
+
+run "a_threshold_that_a_healthy_deployment_reaches" {
+  command = plan
+  variables {
+    heartbeat_schedule = "rate(6 hours)"
+  }
+  expect_failures = [aws_cloudwatch_metric_alarm.alarm]
+}
+
+run "fewer_reserved_exporters_than_run_at_once" {
+  command = plan
+  variables {
+    functions = { exporter = { reserved_concurrent_executions = 15 } }
+  }
+  expect_failures = [aws_lambda_event_source_mapping.exporter]
+}
+
+run "the_earliest_transitions_and_expiration" {
+  command = plan
+  variables {
+    bucket_name             = "exams.archive"
+    archive_transitions     = [{ days = 60, storage_class = "GLACIER_IR" }, { days = 30, storage_class = "STANDARD_IA" }, { days = 61, storage_class = "DEEP_ARCHIVE" }]
+    archive_expiration_days = 62
+    verify_schedule         = "cron(0 4 ? * MON-FRI *)"
+    functions               = { exporter = { reserved_concurrent_executions = 16 } }
+  }
+  assert {
+    condition     = length(one([for rule in aws_s3_bucket_lifecycle_configuration.archive[0].rule : rule if rule.id == "archive"]).transition) == 3
+    error_message = "S3 takes these days."
+  }
+}

@@ -88,6 +88,14 @@ run "a_zip_that_is_not_built" {
   expect_failures = [aws_lambda_function.function]
 }
 
+run "zips_for_another_architecture" {
+  command = plan
+  variables {
+    model_description = "tests/no-rollups-x86-64.json"
+  }
+  expect_failures = [terraform_data.model]
+}
+
 run "settings_of_an_unknown_table" {
   command = plan
   variables {
@@ -175,14 +183,6 @@ run "records_that_are_dropped_before_their_first_retry" {
     stream_mapping = { maximum_record_age_in_seconds = 100 }
   }
   expect_failures = [aws_lambda_event_source_mapping.stream]
-}
-
-run "a_bucket_name_that_is_too_long" {
-  command = plan
-  variables {
-    bucket_name = "a-bucket-with-a-name-of-more-than-the-sixty-three-characters-of-s3"
-  }
-  expect_failures = [aws_s3_bucket.archive]
 }
 
 run "a_name_that_is_too_long_for_the_bucket_of_failed_records" {

@@ -105,6 +105,8 @@ def check_example(name, state_file=None):
         ]
         assert not drift, "a second plan differs:\n" + "\n".join(map(str, drift))
 
+        if name == "new-table":
+            check_switch_of_the_state_table(terraform, root)
         if name != "global-table":
             Doctor(name, moto, terraform.outputs(root)).check()
         terraform.run("destroy", "-auto-approve", folder=root)
@@ -113,6 +115,26 @@ def check_example(name, state_file=None):
         managed = terraform.run("state", "list", folder=root)
         assert not managed.strip(), f"the state still has:\n{managed}"
         print(f"{name}: {len(planned)} resources planned, applied, planned again, destroyed")
+
+
+def check_switch_of_the_state_table(terraform, root):
+    """Another state table destroys the old one, unless it is taken out of Terraform's state first, as infra/README.md describes."""
+    address = "module.example.module.afterwrite.aws_dynamodb_table.state[0]"
+    state = root / "terraform.tfstate"
+    applied = state.read_bytes()
+    switch = terraform.module / "examples/new-table/switch_override.tf"
+    switch.write_text('module "afterwrite" {\n  create_state_table = false\n  state_table_name = "exams-state-2"\n}\n')
+    assert destroyed(terraform.plan(root)) == [address], "the switch alone does not destroy the old table: correct infra/README.md"
+    terraform.run("state", "rm", address, folder=root)
+    plan = terraform.plan(root)
+    assert not destroyed(plan), f"the switch destroys {destroyed(plan)}"
+    assert '"AFTERWRITE_STATE_TABLE": "exams-state-2"' in json.dumps(plan["planned_values"]), "the functions do not use the new table"
+    switch.unlink()
+    state.write_bytes(applied)
+
+
+def destroyed(plan):
+    return [resource["address"] for resource in plan["resource_changes"] if "delete" in resource["change"]["actions"]]
 
 
 def check_scan():

@@ -46,6 +46,9 @@ class Release:
         self.check_command_line(out)
         self.check_repackaging(out)
         self.check_refusal()
+        self.check_refused_folders(out)
+        self.check_refused_binaries()
+        self.check_refused_key()
         self.check_target()
         self.check_image()
         print(f"release: {len(listed)} files for {self.architecture}, twice the same")
@@ -114,7 +117,8 @@ class Release:
         command = [ROOT / "infra/build", "--model", "glad", "--release", out, "--out", zips]
         command.append("--arm64" if self.architecture == "arm64" else "--x86-64")
         self.run_without_rust(command, 0)
-        assert json.loads((zips / "model.json").read_text())["name"] == "glad"
+        description = json.loads((zips / "model.json").read_text())
+        assert description["name"] == "glad" and description["architecture"] == self.architecture.replace("-", "_"), description
         listing = subprocess.run([sys.executable, "-m", "zipfile", "-l", zips / "relay.zip"], capture_output=True, text=True, check=True).stdout
         assert "bootstrap" in listing and "model.toml" in listing, listing
         self.check_damage(out)
@@ -130,6 +134,9 @@ class Release:
         assert "relay.zip does not have the checksum" in self.run_without_rust(command, 3)
         zipped.unlink()
         assert "has no functions" in self.run_without_rust(command, 3)
+        other = {"arm64": "x86-64", "x86-64": "arm64"}[self.architecture]
+        shown = self.run_without_rust([*command[:-1], f"--{other}"], 3)
+        assert f"has no functions for {other}, and has some for {self.architecture}: pass --{self.architecture}" in shown, shown
         (damaged / "SHA256SUMS").unlink()
         assert "has no SHA256SUMS" in self.run_without_rust(command, 3)
         assert not (self.folder / "refused").exists()
@@ -140,8 +147,74 @@ class Release:
         for needed in ["rustup target add aarch64-unknown-linux-musl", "rustup target add x86_64-unknown-linux-musl", "rustup.rs", "cargo-zigbuild"]:
             assert needed in refused, refused
         assert not (self.folder / "refused").exists()
+        self.check_refusal_without_zig()
         refused = self.run_without_rust([ROOT / "infra/build", "--model", "glad", "--out", self.folder / "refused"], 3)
         assert "cargo is missing" in refused and "--release DIR" in refused, refused
+        assert not (self.folder / "refused").exists()
+
+    def check_refusal_without_zig(self):
+        """cargo-zigbuild alone compiles nothing."""
+        zigbuild = self.folder / "tools/cargo-zigbuild"
+        zigbuild.symlink_to(shutil.which("true"))
+        refused = self.run_without_rust([ROOT / "infra/release", "--only", "cli", "--out", self.folder / "refused"], 3)
+        zigbuild.unlink()
+        assert "zig, the C compiler that cargo-zigbuild uses" in refused and "cargo-zigbuild, which" not in refused, refused
+
+    def check_refused_folders(self, out):
+        """A release replaces an earlier one, and nothing else."""
+        self.release(0, self.binaries, "--only", "sbom", "--out", out)
+        left = sorted(file.name for file in out.rglob("*"))
+        assert len(left) == 2 and left[0] == "SHA256SUMS", left
+        notes = out / "notes.txt"
+        notes.write_text("mine")
+        shown = self.release(2, self.binaries, "--only", "sbom", "--out", out)
+        assert "has notes.txt, which no earlier release made" in shown, shown
+        shown = self.release(2, self.binaries, "--only", "sbom", "--out", notes)
+        assert "notes.txt is a file: name a folder" in shown, shown
+        without_sums = self.folder / "without-sums"
+        without_sums.mkdir()
+        self.release(0, self.binaries, "--only", "sbom", "--out", without_sums)
+        (without_sums / "SHA256SUMS").unlink()
+        shown = self.release(2, self.binaries, "--only", "sbom", "--out", without_sums)
+        assert ".cdx.json, which no earlier release made" in shown, shown
+        assert notes.read_text() == "mine" and len(list(without_sums.iterdir())) == 1
+        self.check_failure(self.folder / "second")
+
+    def check_failure(self, out):
+        """A release that fails leaves the earlier one, and nothing next to it."""
+        before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+        folders = sorted(self.folder.iterdir())
+        empty = self.folder / "empty"
+        empty.mkdir(exist_ok=True)
+        for name in PROGRAMS:
+            # The header of an executable, whose segments are past the end of the file.
+            (empty / name).write_bytes((self.binaries / name).read_bytes()[:64])
+        self.release(1, empty, "--only", "sbom", "cli", "--out", out)
+        shutil.rmtree(empty)
+        assert before == {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+        assert folders == sorted(self.folder.iterdir()), sorted(self.folder.iterdir())
+
+    def check_refused_binaries(self):
+        """Programs that are built for another architecture, or not for Linux."""
+        others = self.folder / "others"
+        others.mkdir()
+        machine = {"arm64": b"\x3e\x00", "x86-64": b"\xb7\x00"}[self.architecture]
+        for name in FUNCTIONS:
+            program = (self.binaries / name).read_bytes()
+            (others / name).write_bytes(program[:18] + machine + program[20:])
+        (others / "relay").write_bytes(b"#!/bin/sh\n")
+        shown = self.release(3, others, "--only", "functions", "--out", self.folder / "refused")
+        other = {"arm64": "x86-64", "x86-64": "arm64"}[self.architecture]
+        assert f"{others / 'aggregator'} for {self.architecture}, as --prebuilt states: it is built for {other}" in shown, shown
+        assert f"{others / 'relay'} for {self.architecture}, as --prebuilt states: it is not a 64-bit executable" in shown, shown
+        assert not (self.folder / "refused").exists()
+
+    def check_refused_key(self):
+        """A key that cannot sign is refused before anything is made."""
+        damaged = self.folder / "damaged.pem"
+        damaged.write_text(self.key.read_text().replace("M", "N"))
+        shown = self.release(3, self.binaries, "--only", "sbom", "--key", damaged, "--out", self.folder / "refused")
+        assert f"a private key in {damaged} that openssl can sign with" in shown, shown
         assert not (self.folder / "refused").exists()
 
     def check_target(self):

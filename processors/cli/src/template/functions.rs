@@ -40,8 +40,7 @@ pub(super) const EXPORTER: DeployedFunction =
     DeployedFunction { name: "exporter", memory: 512, timeout: 300, ..AGGREGATOR };
 pub(super) const COMPACTOR: DeployedFunction =
     DeployedFunction { name: "compactor", memory: 1024, storage: 10240, timeout: 900, ..AGGREGATOR };
-pub(super) const VERIFIER: DeployedFunction =
-    DeployedFunction { name: "verifier", concurrency: Some(1), ..COMPACTOR };
+pub(super) const VERIFIER: DeployedFunction = DeployedFunction { name: "verifier", ..COMPACTOR };
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
