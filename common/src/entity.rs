@@ -194,11 +194,14 @@ pub(crate) fn heartbeat_value(key_type: KeyType) -> AttributeValue<'static> {
     }
 }
 
-/// Parses a text of a [`SourceKey`]; `None` if the text is invalid for the type.
+/// Parses a text of a [`SourceKey`]; `None` if no key has this text. A number has one text: `7.0` is not the text of 7.
 pub(crate) fn key_value(text: &str, key_type: KeyType) -> Option<AttributeValue<'static>> {
     match key_type {
         KeyType::Text => Some(AttributeValue::text(text)),
-        KeyType::Number => text.parse().ok().map(AttributeValue::N),
+        KeyType::Number => {
+            let number: Decimal = text.parse().ok()?;
+            (number.to_string() == text).then_some(AttributeValue::N(number))
+        }
         KeyType::Binary => STANDARD.decode(text).ok().map(|bytes| AttributeValue::B(Cow::Owned(bytes))),
     }
 }
@@ -207,6 +210,15 @@ pub(crate) fn key_value(text: &str, key_type: KeyType) -> Option<AttributeValue<
 mod tests {
     use super::*;
     use crate::table::Model;
+
+    #[test]
+    fn a_number_key_has_one_text() {
+        assert_eq!(key_value("7", KeyType::Number), Some(AttributeValue::N(Decimal::from(7))));
+        for text in ["007", "7.0", "70e-1", "+7", "seven"] {
+            assert_eq!(key_value(text, KeyType::Number), None, "{text}");
+        }
+        assert_eq!(key_value("Zh==", KeyType::Binary), None, "bits beyond the bytes");
+    }
 
     fn model(separator: &str, entities: &[(&str, &str)]) -> Model {
         let mut source =

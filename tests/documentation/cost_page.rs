@@ -62,7 +62,7 @@ fn the_costs_of_the_page_are_those_of_the_command() {
         let in_all = estimate["dollars"].as_f64().expect("a sum");
         for (stated, printed) in [(write_units, written), (dynamodb, of_dynamodb), (total, in_all)] {
             let is_near = (stated - printed).abs() <= 0.01 * printed + 0.005;
-            assert!(is_near, "{arguments}: the page says {stated}, the command {printed}");
+            assert!(is_near, "{arguments}: the page states {stated}, the command prints {printed}");
         }
     }
 }

@@ -7,8 +7,8 @@ use super::expression::WriteExpressions;
 use super::fault::TableRequest;
 use super::setup::missing_index;
 use super::value::{item_from_sdk, item_to_sdk};
-use crate::Error;
 use crate::sink::{IndexPage, IndexQuery};
+use crate::{Error, ErrorKind};
 
 /// A page of the items of the index with the query's key values.
 pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<IndexPage, Error> {
@@ -29,6 +29,8 @@ pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<IndexPa
     let page = Box::pin(call.send()).await.map_err(|error| {
         if error.as_service_error().is_some_and(is_missing_index) {
             missing_index(&query.table, &query.index)
+        } else if error.as_service_error().is_some_and(is_unfinished_index) {
+            unfinished_index(&query.table, &query.index)
         } else {
             request.fault(&error).into_error(request)
         }
@@ -48,7 +50,39 @@ fn is_missing_index(error: &QueryError) -> bool {
         "Condition parameter type does not match",
         "key condition not supported",
     ];
+    FRAGMENTS.iter().any(|fragment| is_validation_error(error, fragment))
+}
+
+/// A new index cannot be queried until DynamoDB has filled it.
+fn is_unfinished_index(error: &QueryError) -> bool {
+    is_validation_error(error, "backfilling")
+}
+
+fn is_validation_error(error: &QueryError, fragment: &str) -> bool {
     let message = error.meta().message().unwrap_or_default();
-    error.meta().code() == Some("ValidationException")
-        && FRAGMENTS.iter().any(|fragment| message.contains(fragment))
+    error.meta().code() == Some("ValidationException") && message.contains(fragment)
+}
+
+fn unfinished_index(table: &str, index: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, "DynamoDB is still filling the index of a lookup")
+        .with("table", table)
+        .with("index", index)
+        .hint("The records that need it are delivered again: wait until the index is ACTIVE")
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::error::ErrorMetadata;
+
+    use super::*;
+
+    #[test]
+    fn an_index_that_is_being_filled_is_neither_missing_nor_rejects_the_query() {
+        let message = "Cannot read from backfilling global secondary index: GSI1";
+        let metadata = ErrorMetadata::builder().code("ValidationException").message(message).build();
+        let error = QueryError::generic(metadata);
+        assert!(is_unfinished_index(&error) && !is_missing_index(&error));
+        let error = unfinished_index("exams", "GSI1");
+        assert!(error.is_retryable(), "{error}");
+    }
 }

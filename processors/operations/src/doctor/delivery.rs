@@ -22,7 +22,7 @@ pub(super) fn judge_delivery(model: &Model, facts: &DeploymentFacts) -> Vec<Heal
         on_part(&mut findings, "readers", name, mappings, advice, |mappings, findings| {
             let own: Vec<&MappingFacts> = mappings.iter().filter(|mapping| is_own(mapping, facts)).collect();
             findings.push(judge_readers(name, mappings.len(), own.len(), is_global(table)));
-            findings.extend(judge_projections(model, (index, name), &own, facts));
+            findings.push(judge_projections(model, (index, name), &own, facts));
             for mapping in own {
                 judge_mapping(mapping, findings);
                 let function = facts.functions.get(&mapping.function).and_then(Looked::found);
@@ -68,13 +68,12 @@ fn judge_projections(
     (index, table): (usize, &str),
     own: &[&MappingFacts],
     facts: &DeploymentFacts,
-) -> Vec<HealthFinding> {
+) -> HealthFinding {
     let mut hosts: BTreeMap<ProjectionKind, Vec<&str>> = BTreeMap::new();
     for mapping in own {
         let Some(looked) = facts.functions.get(&mapping.function) else { continue };
         let Some(function) = looked.found() else {
-            let why = "the functions' settings may not be read";
-            return vec![HealthFinding::unchecked("projections", table, why)];
+            return HealthFinding::unchecked("projections", table, "the functions' settings may not be read");
         };
         for kind in projections(&mapping.function, function) {
             hosts.entry(kind).or_default().push(&mapping.function);
@@ -109,16 +108,7 @@ fn judge_projections(
         )
     };
     let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
-    let mut findings =
-        vec![HealthFinding::new("projections", table, lacking.is_empty() && is_once, found, advice)];
-    if lacks(ProjectionKind::Invalidate) && is_any(|entity| !entity.caches.is_empty()) {
-        findings.push(HealthFinding::unchecked(
-            "invalidation",
-            table,
-            "the model has cache rules, and no function hosts invalidate: if there is a cache, it becomes stale",
-        ));
-    }
-    findings
+    HealthFinding::new("projections", table, lacking.is_empty() && is_once, found, advice)
 }
 
 /// The projections of a function: those of its setting, or those of its binary, by its name.

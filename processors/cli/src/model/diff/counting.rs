@@ -139,10 +139,13 @@ fn lookups(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
                 ));
                 ("removed".to_owned(), "It is no longer read.")
             }
-            PartChange::Changed(..) => (
-                "changed".to_owned(),
-                "Remembered results never change; only new keys are looked up in the new way. If old results are wrong now, give the lookup another name.",
-            ),
+            PartChange::Changed(before, now) => {
+                differences.problems.extend(output_problem(name, &before.gives, &now.gives));
+                (
+                    "changed".to_owned(),
+                    "Remembered results never change; only new keys are looked up in the new way. If old results are wrong now, give the lookup another name.",
+                )
+            }
         };
         differences.add(format!("lookup {name}"), change, consequence);
     }
@@ -192,9 +195,12 @@ fn rollup(name: &str, old: &RollupDescription, new: &RollupDescription, differen
         differences.orphaned.push(format!("the items {} of rollup {name}", old.key));
     }
     let expires = [old, new].map(|rollup| rollup.expires.as_deref().unwrap_or("never"));
-    let consequence =
-        "Applies to rollup items that are written from now on; other items keep the time they have.";
-    differences.setting(&part, "expires", expires, consequence);
+    let consequence = "Applies to what is counted from now on; an item of the rollup that is not written keeps the time it has.";
+    if differences.setting(&part, "expires", expires, consequence) {
+        differences.problems.push(format!(
+            "rollup {name}: what is counted already keeps the time that it was counted with. When an old time deletes an item of the rollup, later changes of what it counted are missing or negative in it. Instead, declare a new rollup with the new expires under another key, count into both, reconcile all items, let readers read the new one, and then remove {name}."
+        ));
+    }
     let consequence = if (old.shards == 1) == (new.shards == 1) {
         "Items stay on the shard that they were counted on; new items use all shards."
     } else {
@@ -204,6 +210,17 @@ fn rollup(name: &str, old: &RollupDescription, new: &RollupDescription, differen
     if old.shards != new.shards {
         differences.problems.extend(sharding_problem(name, old.shards, new.shards));
     }
+}
+
+/// The outputs that remembered results of a lookup lack.
+fn output_problem(lookup: &str, old: &[String], new: &[String]) -> Option<String> {
+    let added: Vec<&str> = new.iter().filter(|output| !old.contains(output)).map(String::as_str).collect();
+    (!added.is_empty()).then(|| {
+        format!(
+            "lookup {lookup}: remembered results lack {}, and records that need them fail. Give the lookup another name; or deploy, run `afterwrite backfill --reattribute`, and start the functions again.",
+            added.join(", ")
+        )
+    })
 }
 
 /// Why readers of the new model have too little if the number of shards changes, and what to do instead.

@@ -107,3 +107,61 @@ fn a_time_that_is_read_in_another_way_counts_items_again() {
         assert_eq!(differences.reconcile.len(), 1, "{differences}");
     }
 }
+
+/// A model of orders by customer, with this time to live of its rollup and these outputs of its lookup.
+fn orders(generation: u32, expires: &str, gives: &str) -> Model {
+    let source = format!(
+        r##"
+        name = "shop"
+        generation = {generation}
+        tables.shop.key = ["PK", "SK"]
+        [entities.customer]
+        key = {{ PK = "CUSTOMER#{{customer_id}}", SK = "CUSTOMER" }}
+        attributes = {{ country = "S", city = "S" }}
+        [entities.order]
+        key = {{ PK = "ORDER#{{order_id}}", SK = "ORDER" }}
+        attributes = {{ customer_id = "S", created_at = "S" }}
+        [lookups.place]
+        of = "customer"
+        key = {{ PK = "CUSTOMER#{{customer_id}}", SK = "CUSTOMER" }}
+        gives = [{gives}]
+        [rollups.country]
+        key = {{ PK = "COUNTRY#{{country}}", SK = "DAY#{{created_at:day}}" }}
+        {expires}
+        [[aggregates]]
+        name = "orders"
+        of = "order"
+        lookup = "place"
+        into = "country"
+        measures = {{ orders = "count" }}
+        "##
+    );
+    Model::parse(&source, "shop.toml").unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn another_time_to_live_of_a_rollup_and_further_outputs_of_a_lookup_are_decided_before_deploying() {
+    let before = orders(1, "expires = { after = \"30 days\", of = \"created_at\" }", "\"country\"");
+    for (expires, gives, problem) in [
+        (
+            "expires = { after = \"400 days\", of = \"created_at\" }",
+            "\"country\"",
+            Some("rollup country: what is counted already"),
+        ),
+        ("", "\"country\"", Some("rollup country: what is counted already")),
+        (
+            "expires = { after = \"30 days\", of = \"created_at\" }",
+            "\"country\", \"city\"",
+            Some("lookup place: remembered results lack city"),
+        ),
+        ("expires = { after = \"30 days\", of = \"created_at\" }", "\"country\"", None),
+    ] {
+        let differences = Differences::between(&before, &orders(2, expires, gives));
+        let problems: Vec<&str> = differences.problems.iter().map(String::as_str).collect();
+        assert_eq!(problems.len(), usize::from(problem.is_some()), "{problems:?}");
+        assert!(
+            problem.is_none_or(|text| problems.iter().all(|found| found.starts_with(text))),
+            "{problems:?}"
+        );
+    }
+}
