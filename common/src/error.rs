@@ -106,7 +106,7 @@ pub struct Error {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// Errors are rare. Functions that make one are `cold`, so that the compiler moves the code of errors out of the way of all other code.
+// Errors are rare: `cold` lets the compiler keep the code that makes them apart from the code that always runs.
 impl Error {
     /// An error of `kind`. The `message` states what was being done and what went wrong, without item contents.
     #[cold]

@@ -110,11 +110,13 @@ pub fn lookup_keys<'s, 'a: 's>(
         }
         match aggregate_lookups(aggregate, &scope) {
             // Aggregates of an entity often share a lookup.
-            Ok(needed) => needed.into_iter().for_each(|key| {
-                if !keys.contains(&key) {
-                    keys.push(key);
+            Ok(needed) => {
+                for key in needed {
+                    if !keys.contains(&key) {
+                        keys.push(key);
+                    }
                 }
-            }),
+            }
             Err(error) => match Misfit::of(aggregate, error)? {
                 Misfit::Uncountable(error) => return Err(error),
                 Misfit::Skipped => {}

@@ -118,6 +118,12 @@ impl Rollup {
         !self.computed.is_empty() || !self.extremes.is_empty()
     }
 
+    /// Whether items show it.
+    #[must_use]
+    pub fn is_mirrored(&self) -> bool {
+        !self.mirrors.is_empty()
+    }
+
     /// Whether a measure is `max` or `min`: it moves in one direction only.
     #[must_use]
     pub fn has_extreme(&self, measure: &str) -> bool {

@@ -50,7 +50,7 @@ use crate::clock::Clock;
 use crate::projection::TargetId;
 use crate::record::{AttributeValue, Decimal, Item};
 use crate::sink::{Tables, misaligned_read};
-use crate::table::{Mirror, MirroredAttribute};
+use crate::table::{Mirror, MirroredAttribute, Rollup};
 use crate::{Error, ErrorKind, Result};
 
 /// The most mirroring items that are read at once: DynamoDB returns up to 16 MB at a time.
@@ -153,11 +153,10 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
 
     /// Those of these items that have to do with mirrors.
     fn with_mirrors(&self, batch: &LedgerBatch<'_>, indexes: &BTreeSet<usize>) -> BTreeSet<usize> {
-        let shows_any =
-            |target: &TargetId| batch.targets.rollups(*target).any(|rollup| !rollup.mirrors.is_empty());
+        let is_mirrored = |target: &TargetId| batch.targets.rollups(*target).any(Rollup::is_mirrored);
         let has_mirrors = |index: &&usize| {
             let item = batch.item(**index);
-            item.has_mirrors() || self.feeds_mirrors(item) || item.left_targets.iter().any(shows_any)
+            item.has_mirrors() || self.feeds_mirrors(item) || item.left_targets.iter().any(is_mirrored)
         };
         indexes.iter().filter(has_mirrors).copied().collect()
     }

@@ -14,7 +14,7 @@ use crate::projection::{
 };
 use crate::record::{AttributeValue, Image};
 use crate::sink::Tables;
-use crate::table::Mirror;
+use crate::table::{Mirror, Rollup};
 use crate::{ErrorKind, Result};
 
 /// A rollup whose copies by one mirror must be refreshed.
@@ -86,7 +86,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         let mut destinations = self.core.aggregates(item).flat_map(|aggregate| &aggregate.into);
         destinations.any(|destination| {
             let rollup = self.core.model.rollups.get(destination.rollup);
-            rollup.is_some_and(|rollup| !rollup.mirrors.is_empty())
+            rollup.is_some_and(Rollup::is_mirrored)
         })
     }
 
