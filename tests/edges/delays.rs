@@ -57,7 +57,7 @@ async fn no_others_wait_for_an_item_whose_transaction_fails_as_a_whole() {
     let world = world();
     let (failed, sizes) = deliver(&world, &delaying(&world, WriteFate::Failed(ErrorKind::Unavailable))).await;
     assert_eq!((failed, counted(&world)), (1, READINGS_AT_ONCE - 1));
-    // Each half that contains the item is halved again: the others need no transactions of their own.
+    // Each eighth that contains the item is divided again: the others need no transactions of their own.
     let committed = sizes.iter().filter(|size| **size > 2).count();
     assert_eq!(sizes[..2], [100, 100]);
     assert!(committed <= 14, "{sizes:?}");

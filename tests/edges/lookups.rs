@@ -171,3 +171,27 @@ async fn a_misfit_is_charged_to_its_own_aggregate() {
     let delivery = world.deliver().await;
     assert_eq!((delivery.failures, delivery.parked.len()), (BTreeMap::new(), 1));
 }
+
+#[tokio::test]
+async fn an_output_that_is_null_is_not_remembered() {
+    let model = ATTEMPTS
+        .replace(
+            "SK = \"PROJECT#{project_id}\" }",
+            "SK = \"PROJECT#{project_id}\" }\nattributes = { team = \"S\" }",
+        )
+        .replace("gives = [\"admin_id\"]", "gives = [\"team\"]")
+        .replace("PK = \"ADMIN#{admin_id}\", SK = \"ROLLUP\"", "PK = \"TEAM#{team}\", SK = \"ROLLUP\"");
+    let mut world = EdgeWorld::new(&model);
+    let put_project = |world: &mut EdgeWorld, team: serde_json::Value| {
+        world.put("ADMIN#a1", "PROJECT#p1", json!({ "GSI1PK": { "S": "PROJECT#p1" }, "team": team }));
+    };
+    put_project(&mut world, json!({ "NULL": true }));
+    put_attempt(&mut world, "ATTEMPT#t1", "p1");
+    assert_eq!(world.deliver().await.failures.len(), 1);
+    assert_eq!(world.remembered().len(), 0);
+    put_project(&mut world, json!({ "S": "t1" }));
+    let records = world.records.clone();
+    world.settle().await;
+    assert_eq!(world.deliver_these(&records).await.failures, BTreeMap::new());
+    assert_eq!(world.measure("TEAM#t1", "ROLLUP", "attempts"), Some(1));
+}

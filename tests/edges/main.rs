@@ -14,6 +14,7 @@ mod delays;
 mod expiries;
 mod failing;
 mod generations;
+mod hanging;
 mod isolation;
 mod long_keys;
 mod lookups;

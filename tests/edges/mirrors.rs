@@ -115,3 +115,54 @@ async fn deeply_nested_copies_are_set_by_writes_that_dynamodb_has_room_for() {
         assert_eq!(world.shown("SHOP#s1", "SHOP", &format!("{maps}.c{copy}")), Some(1));
     }
 }
+
+/// Books with topics whose keys are long. Each topic shows the largest price of its books, so that no two states of a book are
+/// counted by one write.
+const TOPICS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.topic]
+key = { PK = "TOPIC#{topic}", SK = "TOPIC" }
+[entities.book]
+key = { PK = "BOOK#{book_id}", SK = "BOOK" }
+attributes = { price = "N", topics = "L" }
+[rollups.topic]
+key = { PK = "TOPIC#{topic}", SK = "ROLLUP" }
+[[aggregates]]
+name = "books"
+of = "book"
+for_each = { topic = "topics" }
+at_most = 20
+into = "topic"
+measures = { books = "count", dearest = { max = "price" } }
+[[mirrors]]
+onto = "topic"
+from = "topic"
+attributes = { dearest = "dearest", books = "books" }
+"##;
+
+#[tokio::test]
+async fn an_item_that_leaves_more_rollups_than_an_entry_can_name_is_counted() {
+    const STATES: usize = 120;
+    let topic = |state: usize, number: usize| format!("{state}-{number}-{}", "x".repeat(900));
+    let mut world = EdgeWorld::new(TOPICS);
+    for state in 0..STATES {
+        world.put(&format!("TOPIC#{}", topic(state, 0)), "TOPIC", json!({}));
+    }
+    world.settle().await;
+    for state in 0..STATES {
+        let topics: Vec<_> = (0..20).map(|number| json!({ "S": topic(state, number) })).collect();
+        let price = json!({ "N": state.to_string() });
+        world.put("BOOK#b1", "BOOK", json!({ "price": price, "topics": { "L": topics } }));
+    }
+    let delivery = world.deliver().await;
+    assert_eq!((delivery.failures, delivery.parked), (BTreeMap::new(), BTreeMap::new()));
+    for state in 0..STATES {
+        let partition = format!("TOPIC#{}", topic(state, 0));
+        let books = i64::from(state == STATES - 1);
+        assert_eq!(world.measure(&partition, "ROLLUP", "books").unwrap_or(0), books, "{state}");
+        assert_eq!(world.shown(&partition, "TOPIC", "books").unwrap_or(0), books, "{state}");
+    }
+}

@@ -112,6 +112,35 @@ from = "shop"
 attributes = { "stats.books" = "books" }
 "##;
 
+/// The tasks of a project, shown on the project. A project that moves to another owner moves within its partition.
+pub(crate) const PROJECTS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.project]
+key = { PK = "PROJECTS", SK = "OWNER#{owner_id}#PROJECT#{project_id}" }
+[entities.task]
+key = { PK = "PROJECT#{project_id}", SK = "TASK#{task_id}" }
+[lookups.owner]
+of = "project"
+index = "GSI1"
+key = { GSI1PK = "PROJECT#{project_id}" }
+gives = ["owner_id"]
+[rollups.project]
+key = { PK = "OWNER#{owner_id}", SK = "ROLLUP#PROJECT#{project_id}" }
+[[aggregates]]
+name = "tasks"
+of = "task"
+lookup = "owner"
+into = "project"
+measures = { tasks = "count" }
+[[mirrors]]
+onto = "project"
+from = "project"
+attributes = { tasks = "tasks" }
+"##;
+
 /// The attributes of a reading.
 pub(crate) fn reading(value: i64) -> Value {
     json!({ "value": { "N": value.to_string() } })

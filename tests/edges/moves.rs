@@ -8,37 +8,9 @@ use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::AggregatedBatch;
 use serde_json::{Value, json};
 
+use crate::models::PROJECTS;
 use crate::observed::{ObservedTables, WriteFate};
 use crate::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
-
-/// The tasks of a project, shown on the project. A project that moves to another owner moves within its partition.
-const PROJECTS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
-[entities.project]
-key = { PK = "PROJECTS", SK = "OWNER#{owner_id}#PROJECT#{project_id}" }
-[entities.task]
-key = { PK = "PROJECT#{project_id}", SK = "TASK#{task_id}" }
-[lookups.owner]
-of = "project"
-index = "GSI1"
-key = { GSI1PK = "PROJECT#{project_id}" }
-gives = ["owner_id"]
-[rollups.project]
-key = { PK = "OWNER#{owner_id}", SK = "ROLLUP#PROJECT#{project_id}" }
-[[aggregates]]
-name = "tasks"
-of = "task"
-lookup = "owner"
-into = "project"
-measures = { tasks = "count" }
-[[mirrors]]
-onto = "project"
-from = "project"
-attributes = { tasks = "tasks" }
-"##;
 
 /// As [`PROJECTS`], but a project that moves to another owner moves to another partition.
 fn by_owner() -> String {

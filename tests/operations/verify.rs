@@ -202,6 +202,19 @@ async fn a_wrong_rollup_is_found_named_and_repaired() {
 }
 
 #[tokio::test]
+async fn a_measure_of_an_earlier_model_is_not_judged() {
+    let world = counted("exambuddy", 4).await;
+    let (key, _) = state_item(&world, |item| text(item, "EntityType") == "ROLLUP");
+    // A maximum that the model no longer has: no entry knows its value.
+    let change = AttributeChange::Set(AttributePath::from("highest_score"), Decimal::from(97).into());
+    let write =
+        Write { key, condition: WriteCondition::ItemExists, action: WriteAction::Update(vec![change]) };
+    world.tables.write_now(&write).unwrap();
+    let report = verify(&world, Arc::clone(&world.tables), VerifyArguments::default()).await;
+    assert_eq!(report.findings, []);
+}
+
+#[tokio::test]
 async fn a_wrong_ledger_entry_is_found_with_its_rollups_and_both_are_repaired() {
     let world = counted("exambuddy", 5).await;
     let (key, mut item) = state_item(&world, |item| {

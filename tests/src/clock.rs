@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
+use tokio::time::Instant;
 
 /// A clock that only sleeps move forward. They return at once.
 #[derive(Debug)]
@@ -32,6 +33,39 @@ impl Clock for StillClock {
 
     fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
         reached(self, time)
+    }
+
+    fn permille(&self) -> u32 {
+        500
+    }
+}
+
+/// A clock of Tokio's time. If the test has paused that, it goes on to the next event as soon as everything waits.
+#[derive(Debug)]
+pub struct TokioClock {
+    begin: Timestamp,
+    created: Instant,
+}
+
+impl TokioClock {
+    /// A clock that starts at this time.
+    #[must_use]
+    pub fn at(begin: Timestamp) -> Self {
+        Self { begin, created: Instant::now() }
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        self.begin.plus(self.created.elapsed())
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(duration)
+    }
+
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(time.since(self.now()))
     }
 
     fn permille(&self) -> u32 {

@@ -123,14 +123,15 @@ impl<'r> LedgerBatch<'r> {
         self.start_group(&first_tries);
     }
 
-    /// Notes that a transaction of these items failed as a whole. The second time, each half of them gets transactions of its own, so that
-    /// the others do not wait for the one that may be the cause.
+    /// Notes that a transaction of these items failed as a whole. The second time, each eighth of them gets transactions of its own, so
+    /// that the others do not wait for the one that may be the cause. A failure can take long: eighths isolate it in a third of the
+    /// rounds that halves need.
     pub(crate) fn note_failure(&mut self, indexes: &[usize]) {
         if self.note_delays(indexes.iter().copied()).is_empty() {
             return;
         }
         let first_tries = self.first_tries(indexes);
-        self.divide(&first_tries);
+        self.divide(&first_tries, 8);
     }
 
     /// These items without those that have parked records which are delivered again: they share transactions with none of the others anyway.
@@ -138,10 +139,10 @@ impl<'r> LedgerBatch<'r> {
         indexes.into_iter().copied().filter(|index| !self.item(*index).is_retried).collect()
     }
 
-    /// Gives each half of these items transactions of its own.
-    fn divide(&mut self, indexes: &[usize]) {
-        for half in indexes.chunks(indexes.len().div_ceil(2).max(1)) {
-            self.start_group(half);
+    /// Gives each of so many parts of these items transactions of its own.
+    fn divide(&mut self, indexes: &[usize], parts: usize) {
+        for part in indexes.chunks(indexes.len().div_ceil(parts).max(1)) {
+            self.start_group(part);
         }
     }
 
@@ -162,6 +163,6 @@ impl<'r> LedgerBatch<'r> {
         if let [index] = indexes {
             return self.step(*index, ItemInput::Rejected(error.restated()), context);
         }
-        self.divide(indexes);
+        self.divide(indexes, 2);
     }
 }

@@ -119,7 +119,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
 
     /// The context of the steps at this moment.
     pub(crate) fn context(&self) -> StepContext<'_> {
-        StepContext { core: self.core, now: self.requests.clock.now(), tally: &self.requests.tally }
+        StepContext { core: self.core, now: self.requests.clock.now(), tally: self.requests.tally }
     }
 
     /// Reads the entries of items, and the markers of their expiries. The same requests read the remembered lookups that the items

@@ -11,13 +11,12 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::stream::{StreamExt as _, iter};
 use hashbrown::HashMap;
 
 use super::core::LedgerCore;
 use super::core::keys::{self, StateKeys};
 use super::core::lookups::{LookupKeyRef, LookupResults, OpenLookup, SharedOutputs};
-use super::requests::{CONCURRENCY, Requests, write_error};
+use super::requests::{Requests, send_all, write_error};
 use crate::clock::Clock;
 use crate::effect::{
     AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
@@ -63,9 +62,12 @@ impl LookupCache {
 pub(crate) struct LookupAttempt {
     key: LookupKey<'static>,
     lookup: OpenLookup,
-    /// `None` if nothing was found.
-    result: Result<Option<SharedOutputs>>,
+    /// `None` if there was no time for it in this round.
+    result: Option<AttemptResult>,
 }
+
+/// The outputs of a lookup; `None` if nothing was found.
+type AttemptResult = Result<Option<SharedOutputs>>;
 
 /// Resolves the lookups of a batch.
 #[derive(Debug)]
@@ -143,15 +145,20 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         self.note_attempts(attempts, results)
     }
 
-    /// Tries open lookups once: remembered, offered, by primary key or in the index.
+    /// Tries open lookups once: remembered, offered, by primary key or in the index. After a while none is begun: the items that need
+    /// none of them wait for all.
     pub(crate) async fn attempt_all(
         &self,
         open: Vec<(LookupKey<'static>, OpenLookup)>,
     ) -> Vec<LookupAttempt> {
+        let limit = self.requests.lookup_limit();
         let mut remembered = match self.read_remembered(&open).await {
             Ok(remembered) => remembered.into_iter(),
             Err(error) => {
-                let failed = |(key, lookup)| LookupAttempt { key, lookup, result: Err(error.restated()) };
+                let failed = |(key, lookup)| {
+                    let result = Some(Err(error.restated()));
+                    LookupAttempt { key, lookup, result }
+                };
                 return open.into_iter().map(failed).collect();
             }
         };
@@ -167,18 +174,19 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
             match read(&lookup) {
                 Ok(remembered) => searched.push((remembered, key, lookup)),
                 Err(unprocessed) => {
-                    unread.push(LookupAttempt { key, lookup, result: Err(unprocessed.into()) });
+                    unread.push(LookupAttempt { key, lookup, result: Some(Err(unprocessed.into())) });
                 }
             }
         }
         let looked_up = self.read_by_key(&searched).await;
         let attempts = searched.into_iter().zip(looked_up);
         let attempts = attempts.map(|((remembered, key, lookup), found)| async move {
-            let result = self.attempt(&key, &lookup, remembered, found).await;
+            let is_begun = remembered.is_some() || self.requests.clock.now() < limit;
+            let result =
+                if is_begun { Some(self.attempt(&key, &lookup, remembered, found).await) } else { None };
             LookupAttempt { key, lookup, result }
         });
-        let searched: Vec<_> = iter(attempts).buffered(CONCURRENCY).collect().await;
-        unread.into_iter().chain(searched).collect()
+        unread.into_iter().chain(send_all(attempts).await).collect()
     }
 
     /// The remembered items of those open lookups that may be remembered.
@@ -200,11 +208,12 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
     ) -> Result<()> {
         for LookupAttempt { key, lookup, result } in attempts {
             match result {
-                Ok(Some(outputs)) => self.note_found(key, outputs, results),
-                Ok(None) => results.miss(key, lookup),
-                Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
-                Err(error) if error.is_retryable() => results.delay(key, lookup, error),
-                Err(error) => results.fail(key, error),
+                None => results.postpone(key, lookup),
+                Some(Ok(Some(outputs))) => self.note_found(key, outputs, results),
+                Some(Ok(None)) => results.miss(key, lookup),
+                Some(Err(error)) if error.kind() == ErrorKind::Configuration => return Err(error),
+                Some(Err(error)) if error.is_retryable() => results.delay(key, lookup, error),
+                Some(Err(error)) => results.fail(key, error),
             }
         }
         Ok(())
@@ -264,7 +273,7 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         lookup: &OpenLookup,
         remembered: Option<Item>,
         looked_up: Result<Option<Item>>,
-    ) -> Result<Option<SharedOutputs>> {
+    ) -> AttemptResult {
         if let Some(item) = remembered {
             return self.required_outputs(key, &item).map(Some);
         }

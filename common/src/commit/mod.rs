@@ -252,7 +252,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         deadline: Timestamp,
     ) -> Result<Vec<Option<Arc<LookupOutputs>>>> {
         let Self { core, tables, clock, lookups: cache } = self;
-        let requests = Requests { tables, clock, deadline, tally: CommitTally::default() };
+        let tally = CommitTally::default();
+        let requests = Requests::new(tables, clock, deadline, &tally);
         let lookups = LookupStore { core, cache, requests: &requests };
         let mut results = LookupResults::default();
         for key in keys {
@@ -275,7 +276,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     async fn run(&self, items: Vec<LedgerItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
         let Self { core, tables, clock, lookups: cache } = self;
-        let requests = Requests { tables, clock, deadline, tally: CommitTally::default() };
+        let tally = CommitTally::default();
+        let requests = Requests::new(tables, clock, deadline, &tally);
         let lookups = LookupStore { core, cache, requests: &requests };
         let driver = LedgerDriver { core, requests: &requests, lookups: &lookups };
         let targets = RollupTargets::with_capacity(&core.model, items.len());
@@ -288,7 +290,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             outcome.failures.extend(uncounted.failures);
             outcome.parked.extend(uncounted.parked);
         }
-        outcome.totals = requests.tally.totals();
+        outcome.totals = tally.totals();
         Ok(outcome)
     }
 }

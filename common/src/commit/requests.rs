@@ -1,7 +1,10 @@
-//! Requests to the tables, each bounded by the invocation's deadline.
+//! Requests to the tables. Each has a part of the time that is left until the deadline of the invocation.
 
 use std::future::Future;
 use std::time::Duration;
+
+use futures::stream::{StreamExt as _, iter};
+use tokio::sync::Semaphore;
 
 use super::tally::CommitTally;
 use crate::clock::{Clock, within};
@@ -14,8 +17,14 @@ use crate::sink::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Concurrent requests of one kind: transactions, or single writes, or writes of mirrors.
-pub(crate) const CONCURRENCY: usize = 16;
+/// The writes and queries of an invocation that are sent at once.
+const CONCURRENCY: usize = 16;
+/// A write or a query gets one part of this many of the time that is left until the deadline.
+const TIME_PARTS: u32 = 4;
+/// The time that it gets at least: on a new connection it can take that long.
+const LEAST_REQUEST_TIME: Duration = Duration::from_millis(500);
+/// The longest time for which the lookups of a round are begun. Items that need none of them wait as long.
+const MOST_LOOKUP_TIME: Duration = Duration::from_secs(2);
 
 /// Sends the requests of one invocation, and counts them.
 #[derive(Debug)]
@@ -24,10 +33,17 @@ pub(crate) struct Requests<'l, T, C> {
     pub(crate) clock: &'l C,
     /// No request is started after this time, and none is waited for.
     pub(crate) deadline: Timestamp,
-    pub(crate) tally: CommitTally,
+    pub(crate) tally: &'l CommitTally,
+    /// A write or a query holds a slot while it is sent. Its time does not begin before.
+    slots: Semaphore,
 }
 
-impl<T: Tables, C: Clock> Requests<'_, T, C> {
+impl<'l, T: Tables, C: Clock> Requests<'l, T, C> {
+    /// The requests of an invocation, which has until this deadline.
+    pub(crate) fn new(tables: &'l T, clock: &'l C, deadline: Timestamp, tally: &'l CommitTally) -> Self {
+        Self { tables, clock, deadline, tally, slots: Semaphore::new(CONCURRENCY) }
+    }
+
     /// Reads items once, strongly consistent. A retryable fault leaves the keys that it concerns unread; the read succeeds even if it
     /// concerns all of them.
     pub(crate) async fn read(&self, keys: &[ItemKey]) -> Result<PartialRead> {
@@ -42,7 +58,7 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
         if keys.is_empty() {
             return Ok(PartialRead { items: Vec::new(), server_time: self.clock.now() });
         }
-        match self.bounded(read).await.flatten() {
+        match self.before_deadline(read).await.flatten() {
             Err(error) if error.is_retryable() => {
                 let items = vec![Err(Unprocessed::from(error)); keys.len()];
                 Ok(PartialRead { items, server_time: self.clock.now() })
@@ -92,10 +108,26 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
         write_error(write, error)
     }
 
-    /// The result of a request, unless the deadline passes first. A write that is cut off may still take effect.
+    /// The result of a write or a query, unless its time ends first. One that hangs leaves time to send it again, and for those that
+    /// wait for its slot. A write that is cut off may still take effect.
     async fn bounded<F: Future>(&self, request: F) -> Result<F::Output> {
-        let passed = || Error::new(ErrorKind::Unavailable, "the deadline passed before the request was done");
-        within(self.clock, self.deadline, request).await.ok_or_else(passed)
+        let _slot = self.before_deadline(self.slots.acquire()).await?;
+        let limit = self.clock.now().plus(self.request_time()).min(self.deadline);
+        within(self.clock, limit, request).await.ok_or_else(time_ended)
+    }
+
+    async fn before_deadline<F: Future>(&self, request: F) -> Result<F::Output> {
+        within(self.clock, self.deadline, request).await.ok_or_else(time_ended)
+    }
+
+    /// The time that a write or a query gets now.
+    fn request_time(&self) -> Duration {
+        (self.deadline.since(self.clock.now()) / TIME_PARTS).max(LEAST_REQUEST_TIME)
+    }
+
+    /// The time from which on no other lookup of a round is begun.
+    pub(crate) fn lookup_limit(&self) -> Timestamp {
+        self.clock.now().plus(self.request_time().min(MOST_LOOKUP_TIME))
     }
 
     /// Whether the deadline is reached.
@@ -118,6 +150,20 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
         }
         is_time
     }
+}
+
+/// Sends requests, [`CONCURRENCY`] at once. The results are in the order of the requests, but none that takes long holds up others.
+pub(crate) async fn send_all<F: Future>(requests: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let numbered =
+        requests.into_iter().enumerate().map(|(number, request)| async move { (number, request.await) });
+    let mut results: Vec<_> = iter(numbered).buffer_unordered(CONCURRENCY).collect().await;
+    results.sort_unstable_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The error of a request that was not done in time.
+pub(crate) fn time_ended() -> Error {
+    Error::new(ErrorKind::Unavailable, "the time of the request ended before it was done")
 }
 
 /// The error of a write that was refused, or failed.

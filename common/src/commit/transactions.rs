@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use futures::future::join3;
-use futures::stream::{StreamExt as _, iter};
 use hashbrown::HashMap;
 
 use super::batch::LedgerBatch;
@@ -18,7 +17,7 @@ use super::core::unreadable::mark_action;
 use super::core::{ItemInput, LedgerItem, keys};
 use super::driver::{LedgerDriver, computed_rollup};
 use super::isolation::{RefusedRollup, rejected_write, users};
-use super::requests::CONCURRENCY;
+use super::requests::send_all;
 use super::waves::waves;
 use crate::clock::Clock;
 use crate::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
@@ -118,7 +117,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             }
         }
         let requests = rendered.iter().map(|transaction| self.requests.transact(&transaction.writes));
-        let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
+        let results = send_all(requests).await;
         let mut refused = Vec::new();
         for (transaction, result) in rendered.into_iter().zip(results) {
             must_wait |= self.apply(batch, transaction, result, &mut refused)?;
@@ -137,8 +136,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     }
 
     async fn send_entries(&self, entries: &[(usize, Write)]) -> Vec<Result<(), WriteError>> {
-        let requests = entries.iter().map(|(_, write)| self.requests.write(write));
-        iter(requests).buffered(CONCURRENCY).collect().await
+        send_all(entries.iter().map(|(_, write)| self.requests.write(write))).await
     }
 
     /// Gives the items of single writes their results. Returns whether the next round must wait.

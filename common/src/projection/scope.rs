@@ -296,10 +296,10 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(LookupKey::of_several(lookup.lookup, &values))
     }
 
-    /// An output of a lookup of this item; `None` if the value is absent.
+    /// An output of a lookup of this item; `None` if the value is absent or `NULL`.
     #[must_use]
     pub fn output(&self, term: &Term) -> Option<AttributeValue<'static>> {
-        match self.read(term).ok()?? {
+        match self.read_unless_null(term).ok()?? {
             Operand::Text(text) => Some(AttributeValue::text(text)),
             Operand::Value(value) => Some(value.clone().into_owned()),
             Operand::Number(number) => Some(number.into()),

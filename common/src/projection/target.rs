@@ -44,6 +44,11 @@ impl RollupTarget {
         }
     }
 
+    /// About how many bytes of a ledger entry name the rollup.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        self.partition.len() + self.sort.len() + self.name.len() + 32
+    }
+
     /// Whether DynamoDB accepts the key: no part of it is empty or too long.
     #[must_use]
     pub fn has_valid_key(&self) -> bool {

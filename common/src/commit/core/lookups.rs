@@ -58,6 +58,8 @@ pub(crate) struct OpenLookup {
     is_needed: bool,
     /// Whether its next attempt need not search the remembered lookups: it was not among them a moment ago.
     pub(crate) is_unremembered: bool,
+    /// How often it was tried.
+    attempts: u32,
     /// How often the index was queried or the item was read, without success.
     queries: u32,
     /// Why the last attempt failed, if it can be repeated.
@@ -117,7 +119,7 @@ impl LookupResults {
         });
     }
 
-    /// Takes all open lookups, in the order of their keys. Each must be returned with its result.
+    /// Takes all open lookups, those first that were tried least, in the order of their keys. Each must be returned with its result.
     pub(crate) fn take_open(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
         self.take(|_| true)
     }
@@ -129,7 +131,7 @@ impl LookupResults {
 
     /// Takes the open lookups that have not been tried yet; as [`Self::take_open`].
     pub(crate) fn take_untried(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
-        self.take(|open| open.queries == 0 && open.delay.is_none())
+        self.take(|open| open.attempts == 0)
     }
 
     fn take(&mut self, is_taken: impl Fn(&OpenLookup) -> bool) -> Vec<(LookupKey<'static>, OpenLookup)> {
@@ -148,7 +150,7 @@ impl LookupResults {
             | LookupState::Failed(_) => None,
         });
         let mut taken: Vec<_> = taken.collect();
-        taken.sort_by(|(a, _), (b, _)| a.cmp(b));
+        taken.sort_by(|(a, left), (b, right)| left.attempts.cmp(&right.attempts).then_with(|| a.cmp(b)));
         taken
     }
 
@@ -189,12 +191,16 @@ impl LookupResults {
         self.0.insert(key, LookupState::Found(outputs));
     }
 
+    /// Returns a lookup that was taken, but not tried.
+    pub(crate) fn postpone(&mut self, key: LookupKey<'static>, open: OpenLookup) {
+        self.0.insert(key, LookupState::Open(open));
+    }
+
     /// Notes an attempt that can be repeated.
     pub(crate) fn delay(&mut self, key: LookupKey<'static>, open: OpenLookup, error: Error) {
-        self.0.insert(
-            key,
-            LookupState::Open(OpenLookup { delay: Some(error), is_unremembered: false, ..open }),
-        );
+        let attempts = open.attempts + 1;
+        let open = OpenLookup { is_unremembered: false, attempts, delay: Some(error), ..open };
+        self.0.insert(key, LookupState::Open(open));
     }
 
     /// Ends all open lookups: there is no time for another attempt.
@@ -216,8 +222,8 @@ impl LookupResults {
     /// Notes that neither the remembered lookups nor the index or the table have the item. The next attempt searches all of them:
     /// another writer may remember it before the item is deleted.
     pub(crate) fn miss(&mut self, key: LookupKey<'static>, open: OpenLookup) {
-        let queries = open.queries + 1;
-        let open = OpenLookup { is_unremembered: false, queries, delay: None, ..open };
+        let (attempts, queries) = (open.attempts + 1, open.queries + 1);
+        let open = OpenLookup { is_unremembered: false, attempts, queries, delay: None, ..open };
         let is_last = open.queries >= MAX_INDEX_QUERIES;
         self.0.insert(key, if is_last { LookupState::NotFound } else { LookupState::Open(open) });
     }

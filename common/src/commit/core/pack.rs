@@ -182,18 +182,13 @@ const ENTRY_BYTES: usize = 512;
 const MARKER_BYTES: usize = 512;
 
 fn entry_bytes(plan: &ItemPlan<'_>, targets: &RollupTargets) -> usize {
-    let target_bytes = |ids: &[TargetId]| ids.iter().map(|id| target_bytes(*id, targets)).sum::<usize>();
+    let target_bytes = |ids: &[TargetId]| ids.iter().map(|id| targets.get(*id).entry_bytes()).sum::<usize>();
     let contribution_bytes = |contribution: &Contribution| {
         let measures: usize = contribution.measures.iter().map(|(name, _)| name.len() + 48).sum();
         contribution.aggregate.len() + measures + target_bytes(&contribution.targets)
     };
     let current: usize = plan.entry.current.by_aggregate.iter().map(contribution_bytes).sum();
     ENTRY_BYTES + current + target_bytes(&plan.entry.left) + plan.markers.len() * MARKER_BYTES
-}
-
-fn target_bytes(id: TargetId, targets: &RollupTargets) -> usize {
-    let target = targets.get(id);
-    target.partition.len() + target.sort.len() + target.name.len() + 32
 }
 
 impl TransactionBatch {

@@ -18,6 +18,9 @@ use crate::record::{Decimal, Position, Timestamp};
 use crate::table::Model;
 use crate::{Error, ErrorKind, Result};
 
+/// The most bytes of an entry that name rollups which its item left. An item of DynamoDB has at most 400 KB, also if these texts are escaped.
+const MOST_LEFT_BYTES: usize = 50_000;
+
 /// An addition to each of some rollups.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RollupDelta {
@@ -280,7 +283,8 @@ impl ItemPlanner<'_> {
         (next, extremes)
     }
 
-    /// The mirrored rollups that the item does not contribute to, but did: before this plan, or `earlier`.
+    /// The mirrored rollups that the item does not contribute to, but did: before this plan, or `earlier`. The newest ones, if there are
+    /// very many: the mirrors of the others stay stale only if this process crashes and none of the item's records is delivered again.
     fn left_targets(
         &self,
         earlier: &[TargetId],
@@ -297,6 +301,12 @@ impl ItemPlanner<'_> {
             }
         }
         left.retain(|target| !remains(target));
+        let mut bytes = 0;
+        let newest = left.iter().rev().take_while(|target| {
+            bytes += self.targets.get(**target).entry_bytes();
+            bytes <= MOST_LEFT_BYTES
+        });
+        left.drain(..left.len() - newest.count());
         left
     }
 

@@ -38,14 +38,13 @@ mod write;
 use std::collections::BTreeSet;
 
 use futures::future::join;
-use futures::stream::{StreamExt as _, iter};
 
 use self::places::{PlacedCopies, rollup_revision};
 use self::refreshes::{MirrorRefresh, MirrorRefreshes, RefreshedRollups};
 use super::batch::{LedgerBatch, MirrorProgress};
 use super::core::{ItemInput, LedgerCore, StepContext, keys};
 use super::lookup::LookupStore;
-use super::requests::{CONCURRENCY, Requests};
+use super::requests::{Requests, send_all, time_ended};
 use crate::clock::Clock;
 use crate::projection::TargetId;
 use crate::record::{AttributeValue, Decimal, Item};
@@ -106,6 +105,9 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         let (mut delayed, mut done) = (None, RefreshedRollups::new());
         let ready: Vec<usize> = self.ready_items(batch).into_iter().collect();
         for together in ready.chunks(REFRESHED_AT_ONCE) {
+            if self.requests.is_over() {
+                return Ok(Some(time_ended()));
+            }
             let together = together.iter().copied().collect();
             delayed = self.refresh_together(batch, &together, &mut done).await?.or(delayed);
         }
@@ -209,10 +211,12 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
 
     async fn set_all<'m>(&self, copies: Vec<PlacedCopies<'m>>) -> Vec<(PlacedCopies<'m>, Result<()>)> {
         let requests = copies.into_iter().map(|copies| async move {
-            let result = self.set_copies(&copies).await;
+            // Preparing the writes of thousands of copies takes a small function longer than sending its response may.
+            let result =
+                if self.requests.is_over() { Err(time_ended()) } else { self.set_copies(&copies).await };
             (copies, result)
         });
-        iter(requests).buffered(CONCURRENCY).collect().await
+        send_all(requests).await
     }
 
     /// The values of the copies at every place where they are not known to be right.

@@ -63,37 +63,34 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         Some((key.partition.render(&values), key.sort.as_ref().map(|template| template.render(&values))))
     }
 
-    /// Notes the current key of an item that has moved, before the rollup that it shows is read.
-    pub(super) async fn note_place(
+    /// The write that notes the current key of an item, if it has moved. It must be sent before the rollup that the item shows is read.
+    pub(super) fn place_note(
         &self,
         mirror: &Mirror,
         target: &RollupTarget,
         item: &LedgerItem<'_>,
         (identity, image): (&ItemIdentity<'_, '_>, &Image<'_>),
         lookups: &LookupResults,
-    ) -> Result<()> {
+    ) -> Result<Option<Write>> {
         let (Some(lookup), Some((partition, sort))) = (&mirror.lookup, self.derived_place(mirror, target))
         else {
-            return Ok(());
+            return Ok(None);
         };
         let is_there = *partition == *item.source.partition && sort.as_deref() == item.source.sort.as_deref();
         let Ok(lookup_key) = ImageScope::of(&self.core.model, identity, image).lookup_key(lookup) else {
-            return Ok(());
+            return Ok(None);
         };
         if is_there || lookups.outputs(&lookup_key).is_none() {
-            return Ok(());
+            return Ok(None);
         }
         let place = [Some(item.source.partition.as_ref()), item.source.sort.as_deref()];
         let place: Vec<&str> = place.into_iter().flatten().collect();
         let name = format!("{SEEN_AT}{}", place.join("#"));
         let place = place.into_iter().map(AttributeValue::text).collect();
         let note = AttributeChange::Set(AttributePath::from(name.as_str()), AttributeValue::L(place));
-        let write = Write {
-            key: self.core.keys.lookup(&self.core.model, &lookup_key)?,
-            condition: WriteCondition::ItemExists,
-            action: WriteAction::Update(vec![note]),
-        };
-        self.requests.write(&write).await.map_err(|error| self.requests.write_error(&write, error))
+        let key = self.core.keys.lookup(&self.core.model, &lookup_key)?;
+        let action = WriteAction::Update(vec![note]);
+        Ok(Some(Write { key, condition: WriteCondition::ItemExists, action }))
     }
 
     /// The key of the remembered lookup that may note other keys of the item.

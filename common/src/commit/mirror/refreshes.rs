@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::batch::{LedgerBatch, MirrorProgress};
 use super::super::core::LedgerItem;
 use super::super::core::lookups::LookupResults;
+use super::super::requests::send_all;
 use super::{MirrorRefresher, MirrorValues, UnsetCopies};
 use crate::clock::Clock;
+use crate::effect::Write;
 use crate::entity::ItemIdentity;
 use crate::projection::{
     ImageScope, KnownLookups as _, LookupKey, RollupTargets, TargetId, TargetKey, attribute, lookup_keys,
@@ -26,6 +28,14 @@ pub(super) struct MirrorRefresh {
     pub(super) shown: Option<MirrorValues>,
     /// Whether the batch changed the rollup, so that the copies are certainly stale.
     pub(super) is_changed: bool,
+}
+
+/// The note of the current key of an item that has moved.
+struct PlaceNote<'m> {
+    /// The item, by its index in the batch.
+    item: usize,
+    mirror: &'m Mirror,
+    write: Write,
 }
 
 /// The refreshes of a batch, by mirror and rollup.
@@ -122,8 +132,8 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         ready: &BTreeSet<usize>,
         refreshes: &mut MirrorRefreshes,
     ) -> Result<Vec<UnsetCopies>> {
-        let LedgerBatch { items, targets, lookups, unwritable_mirrors, .. } = batch;
-        let mut unset = Vec::new();
+        let LedgerBatch { items, targets, lookups, .. } = batch;
+        let mut notes = Vec::new();
         for (index, item) in ready.iter().filter_map(|index| Some((*index, items.get(*index)?))) {
             let Some(image) = item.newest_image() else { continue };
             let Some(identity) = item.candidates.in_state(image) else { continue };
@@ -132,18 +142,9 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
                 let Some(target) = self.mirrored_target(mirror, identity, image, targets, lookups) else {
                     continue;
                 };
-                let noted =
-                    self.note_place(mirror, targets.get(target), item, (identity, image), lookups).await;
-                match noted {
-                    Ok(()) => {}
-                    Err(error) if error.kind().is_poison() => {
-                        let key = [Some(&*item.source.partition), item.source.sort.as_deref()];
-                        let key = key.into_iter().flatten();
-                        unwritable_mirrors.push(self.unwritable(mirror, key, error));
-                    }
-                    Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
-                    Err(error) => unset.push(UnsetCopies { items: BTreeSet::from([index]), error }),
-                }
+                let target_key = targets.get(target);
+                let write = self.place_note(mirror, target_key, item, (identity, image), lookups)?;
+                notes.extend(write.map(|write| PlaceNote { item: index, mirror, write }));
                 let shown = mirror.attributes.iter().map(|shown| attribute(image, &shown.image).cloned());
                 let shown: MirrorValues = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
                 let refresh = refreshes.entry((*mirror_index, target)).or_insert_with(|| MirrorRefresh {
@@ -155,6 +156,30 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
                     refresh.shown = None;
                 }
                 refresh.items.insert(index);
+            }
+        }
+        self.write_notes(batch, notes).await
+    }
+
+    /// Writes notes. Returns those that wait for another attempt.
+    async fn write_notes(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        notes: Vec<PlaceNote<'_>>,
+    ) -> Result<Vec<UnsetCopies>> {
+        let results = send_all(notes.iter().map(|note| self.requests.write(&note.write))).await;
+        let mut unset = Vec::new();
+        for (PlaceNote { item: index, mirror, write }, result) in notes.into_iter().zip(results) {
+            match result.map_err(|error| self.requests.write_error(&write, error)) {
+                Ok(()) => {}
+                Err(error) if error.kind().is_poison() => {
+                    let source = batch.item(index).source;
+                    let key = [Some(&*source.partition), source.sort.as_deref()].into_iter().flatten();
+                    let unwritable = self.unwritable(mirror, key, error);
+                    batch.unwritable_mirrors.push(unwritable);
+                }
+                Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
+                Err(error) => unset.push(UnsetCopies { items: BTreeSet::from([index]), error }),
             }
         }
         Ok(unset)

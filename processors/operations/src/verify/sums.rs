@@ -18,7 +18,7 @@ use std::sync::Arc;
 use afterwrite::commit::{StateItem, StateItems};
 use afterwrite::projection::RollupTargets;
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::table::{ComputedMeasure, Model};
+use afterwrite::table::{ComputedMeasure, Measure, Model, RollupDestination};
 use afterwrite::{ErrorKind, Result};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
@@ -163,15 +163,10 @@ pub(crate) fn expected_values(
     rollup: Option<&Item>,
 ) -> BTreeMap<String, Option<String>> {
     let number = |name: &str| rollup.and_then(|item| item.get(name)).and_then(AttributeValue::as_number);
-    let computed = computed_names(model, place);
-    let stored = rollup.into_iter().flatten().filter(|(name, value)| {
-        let is_own = [REV, EXPIRES_AT].contains(&name.as_ref()) || name.starts_with(SETTLED);
-        value.as_number().is_some() && !is_own && !computed.contains(&name.to_string())
-    });
     let settled = rollup.into_iter().flatten().filter_map(|(name, _)| name.strip_prefix(SETTLED));
     let mut names: Vec<String> = sum.measures.keys().map(ToString::to_string).collect();
-    names.extend(stored.map(|(name, _)| name.to_string()));
     names.extend(settled.map(str::to_owned));
+    names.extend(summed_names(model, place).filter(|name| number(name).is_some()).map(ToString::to_string));
     let mut totals: BTreeMap<String, Decimal> = BTreeMap::new();
     for name in names {
         let counted = match sum.measures.get(name.as_str()) {
@@ -213,9 +208,14 @@ fn is_computed(model: &Model, place: &RollupPlace, name: &str) -> bool {
     computed_measures(model, place).any(|computed| *computed.name == *name)
 }
 
-/// The names of averages, percentiles and extremes, which are not sums.
-fn computed_names(model: &Model, place: &RollupPlace) -> Vec<String> {
-    let rollups = model.rollups.iter().filter(|rollup| rollup.has_key(&place.0, &place.1));
-    let extremes = rollups.flat_map(|rollup| &rollup.extremes).map(ToString::to_string);
-    extremes.chain(computed_measures(model, place).map(|computed| computed.name.to_string())).collect()
+/// The attributes of a rollup that the model sums. An attribute that neither the model nor an entry names is of an earlier model: an
+/// extreme or an average may have any value.
+fn summed_names<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m Arc<str>> {
+    let has_key = |destination: &RollupDestination| {
+        let rollup = model.rollups.get(destination.rollup);
+        rollup.is_some_and(|rollup| rollup.has_stored_key(&place.0, &place.1))
+    };
+    let aggregates = model.aggregates.iter().filter(move |aggregate| aggregate.into.iter().any(has_key));
+    let measures = aggregates.flat_map(|aggregate| &aggregate.measures);
+    measures.filter(|measure| measure.kind.function().is_additive()).flat_map(Measure::attributes)
 }

@@ -1,0 +1,199 @@
+//! Requests that hang or are slow: items that do not need them are counted long before the deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::Error;
+use afterwrite::commit::Ledger;
+use afterwrite::effect::{ItemKey, Write};
+use afterwrite::record::Timestamp;
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
+};
+use afterwrite_functions::{AggregatedBatch, StreamAggregator};
+use afterwrite_memory::MemoryTables;
+use afterwrite_tests::clock::TokioClock;
+use afterwrite_tests::deployment::event;
+use serde_json::{Value, json};
+
+use crate::models::{ATTEMPTS, PROJECTS, READINGS, put_project, reading};
+use crate::world::{EdgeWorld, NOW, STATE, TABLE, parsed};
+
+const FOR_EVER: Duration = Duration::MAX;
+
+/// A request whose time a test determines.
+enum SlowRequest<'r> {
+    Write(&'r Write),
+    Transact(&'r [Write]),
+    Query(&'r IndexQuery),
+}
+
+/// Tables whose writes and queries take some time before they are carried out.
+struct SlowTables<F> {
+    tables: Arc<MemoryTables>,
+    time: F,
+}
+
+impl<F: Fn(SlowRequest<'_>) -> Duration + Send + Sync> SlowTables<F> {
+    async fn wait(&self, request: SlowRequest<'_>) {
+        match (self.time)(request) {
+            FOR_EVER => std::future::pending().await,
+            time => tokio::time::sleep(time).await,
+        }
+    }
+}
+
+impl<F: Fn(SlowRequest<'_>) -> Duration + Send + Sync> Tables for SlowTables<F> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        self.tables.read(keys).await
+    }
+
+    async fn read_some(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
+        self.tables.read_some(keys).await
+    }
+
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        self.wait(SlowRequest::Write(write)).await;
+        self.tables.write(write).await
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
+        self.wait(SlowRequest::Transact(writes)).await;
+        self.tables.transact(writes).await
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        self.wait(SlowRequest::Query(query)).await;
+        self.tables.query_index(query).await
+    }
+}
+
+/// Delivers records to a new function that has this many seconds.
+async fn deliver(
+    model: &str,
+    records: &[Value],
+    seconds: u64,
+    tables: SlowTables<impl Fn(SlowRequest<'_>) -> Duration + Send + Sync>,
+) -> AggregatedBatch {
+    let begin = Timestamp::from_epoch_seconds(NOW);
+    let (tables_of_model, state) = (vec![Arc::from(TABLE)], Arc::from(STATE));
+    let ledger = Ledger::new(parsed(model), tables_of_model, state, tables, TokioClock::at(begin));
+    let deadline = begin.plus(Duration::from_secs(seconds));
+    let handled = StreamAggregator::new(ledger).handle(event(records).as_bytes(), deadline).await;
+    let handled = handled.expect("an event");
+    assert!(handled.parked.is_empty(), "{handled:?}");
+    handled
+}
+
+/// A world with attempts of unknown projects, and then 100 attempts of a project whose owner is remembered.
+async fn world_of_attempts(unknown: usize) -> EdgeWorld {
+    let mut world = EdgeWorld::new(ATTEMPTS);
+    put_project(&mut world, "p1");
+    world.put("CANDIDATE#c1", "ATTEMPT#t1", json!({ "project_id": { "S": "p1" } }));
+    world.settle().await;
+    world.records.clear();
+    let projects = (0..unknown).map(|number| format!("u{number}"));
+    for (number, project) in projects.chain(vec!["p1".to_owned(); 100]).enumerate() {
+        world.put("CANDIDATE#c2", &format!("ATTEMPT#t{number}"), json!({ "project_id": { "S": project } }));
+    }
+    world.stream();
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_that_need_no_query_are_counted_although_others_hang_or_are_many() {
+    for (unknown, time, seconds) in
+        [(520, FOR_EVER, 60), (520, FOR_EVER, 5), (520, FOR_EVER, 2), (4_000, Duration::from_millis(20), 5)]
+    {
+        let world = world_of_attempts(unknown).await;
+        let tables = SlowTables {
+            tables: Arc::clone(&world.tables),
+            time: |request: SlowRequest<'_>| {
+                if matches!(request, SlowRequest::Query(_)) { time } else { Duration::from_millis(5) }
+            },
+        };
+        let handled = deliver(ATTEMPTS, &world.records, seconds, tables).await;
+        let counted = world.measure("ADMIN#a1", "ROLLUP", "attempts");
+        assert_eq!((counted, handled.failures.len()), (Some(101), unknown), "{unknown} in {seconds} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lookups_for_which_there_was_no_time_are_tried_before_those_that_hung() {
+    let mut world = world_of_attempts(40).await;
+    // The queries of these projects follow those that hang.
+    for number in 0..40 {
+        let project = format!("v{number}");
+        put_project(&mut world, &project);
+        world.put("CANDIDATE#c3", &format!("ATTEMPT#t{number}"), json!({ "project_id": { "S": project } }));
+    }
+    world.stream();
+    let is_attempt = |record: &Value| record["dynamodb"]["Keys"]["PK"]["S"] != "ADMIN#a1";
+    world.records.retain(is_attempt);
+    let tables = SlowTables {
+        tables: Arc::clone(&world.tables),
+        time: |request: SlowRequest<'_>| match request {
+            SlowRequest::Query(query) if is_unknown(query) => FOR_EVER,
+            SlowRequest::Query(_) | SlowRequest::Transact(_) | SlowRequest::Write(_) => {
+                Duration::from_millis(15)
+            }
+        },
+    };
+    let handled = deliver(ATTEMPTS, &world.records, 10, tables).await;
+    let counted = world.measure("ADMIN#a1", "ROLLUP", "attempts");
+    assert_eq!((counted, handled.failures.len()), (Some(141), 40));
+}
+
+fn is_unknown(query: &IndexQuery) -> bool {
+    query.partition.value.as_text().is_some_and(|key| key.starts_with("PROJECT#u"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_whose_rollups_are_writable_are_counted_although_others_hang() {
+    for (hanging, seconds) in [(1, 3), (20, 5), (40, 10)] {
+        let mut world = EdgeWorld::new(READINGS);
+        for number in 0..hanging + 100 {
+            world.put(&format!("SENSOR#s{number:03}"), "READING#r1", reading(1));
+        }
+        world.stream();
+        let hangs = move |write: &Write| {
+            let partition = write.key.partition.value.as_text().expect("a text");
+            let sensor = partition.strip_prefix("TOTAL#s").and_then(|number| number.parse::<usize>().ok());
+            sensor.is_some_and(|sensor| sensor % 3 == 1 && sensor / 3 < hanging)
+        };
+        let tables = SlowTables {
+            tables: Arc::clone(&world.tables),
+            time: move |request: SlowRequest<'_>| match request {
+                SlowRequest::Transact(writes) if writes.iter().any(hangs) => FOR_EVER,
+                SlowRequest::Transact(_) | SlowRequest::Write(_) | SlowRequest::Query(_) => {
+                    Duration::from_millis(15)
+                }
+            },
+        };
+        let handled = deliver(READINGS, &world.records, seconds, tables).await;
+        assert_eq!(handled.failures.len(), hanging, "{hanging} in {seconds} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_items_that_moved_are_noted_within_the_deadline() {
+    let mut world = EdgeWorld::new(PROJECTS);
+    let put = |world: &mut EdgeWorld, owner: &str| {
+        for number in 0..1_000 {
+            let item = json!({ "GSI1PK": { "S": format!("PROJECT#p{number}") } });
+            world.put("PROJECTS", &format!("OWNER#{owner}#PROJECT#p{number}"), item);
+        }
+    };
+    put(&mut world, "ann");
+    world.settle().await;
+    world.records.clear();
+    put(&mut world, "bob");
+    world.stream();
+    let slow = |request: SlowRequest<'_>| match request {
+        SlowRequest::Write(write) => Duration::from_millis(if *write.key.table == *STATE { 15 } else { 5 }),
+        SlowRequest::Transact(_) | SlowRequest::Query(_) => Duration::from_millis(15),
+    };
+    let tables = SlowTables { tables: Arc::clone(&world.tables), time: slow };
+    let handled = deliver(PROJECTS, &world.records, 10, tables).await;
+    assert_eq!(handled.failures.len(), 0);
+}
