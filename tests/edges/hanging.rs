@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::models::{ATTEMPTS, PROJECTS, READINGS, put_project, reading};
 use crate::world::{EdgeWorld, NOW, STATE, TABLE, parsed};
 
-const FOR_EVER: Duration = Duration::MAX;
+const NEVER_DONE: Duration = Duration::MAX;
 
 /// A request whose time a test determines.
 enum SlowRequest<'r> {
@@ -37,7 +37,7 @@ struct SlowTables<F> {
 impl<F: Fn(SlowRequest<'_>) -> Duration + Send + Sync> SlowTables<F> {
     async fn wait(&self, request: SlowRequest<'_>) {
         match (self.time)(request) {
-            FOR_EVER => std::future::pending().await,
+            NEVER_DONE => std::future::pending().await,
             time => tokio::time::sleep(time).await,
         }
     }
@@ -102,9 +102,12 @@ async fn world_of_attempts(unknown: usize) -> EdgeWorld {
 
 #[tokio::test(start_paused = true)]
 async fn items_that_need_no_query_are_counted_although_others_hang_or_are_many() {
-    for (unknown, time, seconds) in
-        [(520, FOR_EVER, 60), (520, FOR_EVER, 5), (520, FOR_EVER, 2), (4_000, Duration::from_millis(20), 5)]
-    {
+    for (unknown, time, seconds) in [
+        (520, NEVER_DONE, 60),
+        (520, NEVER_DONE, 5),
+        (520, NEVER_DONE, 2),
+        (4_000, Duration::from_millis(20), 5),
+    ] {
         let world = world_of_attempts(unknown).await;
         let tables = SlowTables {
             tables: Arc::clone(&world.tables),
@@ -133,7 +136,7 @@ async fn lookups_for_which_there_was_no_time_are_tried_before_those_that_hung() 
     let tables = SlowTables {
         tables: Arc::clone(&world.tables),
         time: |request: SlowRequest<'_>| match request {
-            SlowRequest::Query(query) if is_unknown(query) => FOR_EVER,
+            SlowRequest::Query(query) if is_unknown(query) => NEVER_DONE,
             SlowRequest::Query(_) | SlowRequest::Transact(_) | SlowRequest::Write(_) => {
                 Duration::from_millis(15)
             }
@@ -164,7 +167,7 @@ async fn items_whose_rollups_are_writable_are_counted_although_others_hang() {
         let tables = SlowTables {
             tables: Arc::clone(&world.tables),
             time: move |request: SlowRequest<'_>| match request {
-                SlowRequest::Transact(writes) if writes.iter().any(hangs) => FOR_EVER,
+                SlowRequest::Transact(writes) if writes.iter().any(hangs) => NEVER_DONE,
                 SlowRequest::Transact(_) | SlowRequest::Write(_) | SlowRequest::Query(_) => {
                     Duration::from_millis(15)
                 }
