@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::stream::{StreamExt as _, iter};
 use tokio::sync::Semaphore;
+use tokio::task::unconstrained;
 
 use super::tally::CommitTally;
 use crate::clock::{Clock, within};
@@ -111,7 +112,8 @@ impl<'l, T: Tables, C: Clock> Requests<'l, T, C> {
     /// The result of a write or a query, unless its time ends first. One that hangs leaves time to send it again, and for those that
     /// wait for its slot. A write that is cut off may still take effect.
     async fn bounded<F: Future>(&self, request: F) -> Result<F::Output> {
-        let _slot = self.before_deadline(self.slots.acquire()).await?;
+        // Requests to tables in memory are done at once: Tokio's budget must not interrupt them while slots are free.
+        let _slot = self.before_deadline(unconstrained(self.slots.acquire())).await?;
         let limit = self.clock.now().plus(self.request_time()).min(self.deadline);
         within(self.clock, limit, request).await.ok_or_else(time_ended)
     }
