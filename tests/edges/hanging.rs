@@ -1,6 +1,7 @@
 //! Requests that hang or are slow: items that do not need them are counted long before the deadline.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use afterwrite::Error;
@@ -17,18 +18,19 @@ use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
 use crate::models::{ATTEMPTS, PROJECTS, READINGS, put_project, reading};
-use crate::world::{EdgeWorld, NOW, STATE, TABLE, parsed};
+use crate::world::{EdgeWorld, NOW, STATE, TABLE, key, parsed};
 
 const NEVER_DONE: Duration = Duration::MAX;
 
 /// A request whose time a test determines.
 enum SlowRequest<'r> {
+    Read,
     Write(&'r Write),
     Transact(&'r [Write]),
     Query(&'r IndexQuery),
 }
 
-/// Tables whose writes and queries take some time before they are carried out.
+/// Tables whose requests take some time before they are carried out.
 struct SlowTables<F> {
     tables: Arc<MemoryTables>,
     time: F,
@@ -49,6 +51,7 @@ impl<F: Fn(SlowRequest<'_>) -> Duration + Send + Sync> Tables for SlowTables<F> 
     }
 
     async fn read_some(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
+        self.wait(SlowRequest::Read).await;
         self.tables.read_some(keys).await
     }
 
@@ -137,9 +140,7 @@ async fn lookups_for_which_there_was_no_time_are_tried_before_those_that_hung() 
         tables: Arc::clone(&world.tables),
         time: |request: SlowRequest<'_>| match request {
             SlowRequest::Query(query) if is_unknown(query) => NEVER_DONE,
-            SlowRequest::Query(_) | SlowRequest::Transact(_) | SlowRequest::Write(_) => {
-                Duration::from_millis(15)
-            }
+            _ => Duration::from_millis(15),
         },
     };
     let handled = deliver(ATTEMPTS, &world.records, 10, tables).await;
@@ -149,6 +150,34 @@ async fn lookups_for_which_there_was_no_time_are_tried_before_those_that_hung() 
 
 fn is_unknown(query: &IndexQuery) -> bool {
     query.partition.value.as_text().is_some_and(|key| key.starts_with("PROJECT#u"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn lookups_are_begun_although_reading_the_remembered_ones_takes_long() {
+    let mut world = EdgeWorld::new(ATTEMPTS);
+    put_project(&mut world, "p1");
+    let project = world.item("ADMIN#a1", "PROJECT#p1").expect("a project");
+    world.put("CANDIDATE#c1", "ATTEMPT#t1", json!({ "project_id": { "S": "p1" } }));
+    world.stream();
+    world.tables.delete(&key(TABLE, "ADMIN#a1", "PROJECT#p1")).expect("a key");
+    let (queries, indexed) = (AtomicUsize::new(0), Arc::clone(&world.tables));
+    let tables = SlowTables {
+        tables: Arc::clone(&world.tables),
+        time: move |request: SlowRequest<'_>| match request {
+            SlowRequest::Read => Duration::from_millis(2_500),
+            SlowRequest::Query(_) => {
+                // The index has the project when it is queried for the second time.
+                if queries.fetch_add(1, Ordering::Relaxed) == 1 {
+                    indexed.put(TABLE, project.clone()).expect("an item");
+                }
+                Duration::from_millis(15)
+            }
+            _ => Duration::from_millis(15),
+        },
+    };
+    let handled = deliver(ATTEMPTS, &world.records[1..], 20, tables).await;
+    let counted = world.measure("ADMIN#a1", "ROLLUP", "attempts");
+    assert_eq!((counted, handled.failures.len()), (Some(1), 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,9 +197,7 @@ async fn items_whose_rollups_are_writable_are_counted_although_others_hang() {
             tables: Arc::clone(&world.tables),
             time: move |request: SlowRequest<'_>| match request {
                 SlowRequest::Transact(writes) if writes.iter().any(hangs) => NEVER_DONE,
-                SlowRequest::Transact(_) | SlowRequest::Write(_) | SlowRequest::Query(_) => {
-                    Duration::from_millis(15)
-                }
+                _ => Duration::from_millis(15),
             },
         };
         let handled = deliver(READINGS, &world.records, seconds, tables).await;
@@ -194,7 +221,7 @@ async fn a_thousand_items_that_moved_are_noted_within_the_deadline() {
     world.stream();
     let slow = |request: SlowRequest<'_>| match request {
         SlowRequest::Write(write) => Duration::from_millis(if *write.key.table == *STATE { 15 } else { 5 }),
-        SlowRequest::Transact(_) | SlowRequest::Query(_) => Duration::from_millis(15),
+        _ => Duration::from_millis(15),
     };
     let tables = SlowTables { tables: Arc::clone(&world.tables), time: slow };
     let handled = deliver(PROJECTS, &world.records, 10, tables).await;

@@ -151,7 +151,6 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         &self,
         open: Vec<(LookupKey<'static>, OpenLookup)>,
     ) -> Vec<LookupAttempt> {
-        let limit = self.requests.lookup_limit();
         let mut remembered = match self.read_remembered(&open).await {
             Ok(remembered) => remembered.into_iter(),
             Err(error) => {
@@ -179,6 +178,7 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
             }
         }
         let looked_up = self.read_by_key(&searched).await;
+        let limit = self.requests.lookup_limit();
         let attempts = searched.into_iter().zip(looked_up);
         let attempts = attempts.map(|((remembered, key, lookup), found)| async move {
             let is_begun = remembered.is_some() || self.requests.clock.now() < limit;
