@@ -1,12 +1,13 @@
 //! The order of a run's steps, from the first write to the last check.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::check;
 use super::oracle::{ItemKind, item_kind};
 use super::run::{SimulationRun, TaskKind};
 use super::state::StateTable;
-use super::store::{STATE, Store};
+use super::store::{STATE, Store, text};
 use super::stream::{StreamRecord, StreamShard, TABLES};
 
 /// A run that is not idle after this many steps never becomes idle.
@@ -320,6 +321,7 @@ impl<S: Store + 'static> SimulationRun<S> {
     /// application's repair has healed others by their next change. A reconciliation cannot know the
     /// contribution of an expiry, or the outputs of a lookup, that only the record shows. So these are redriven.
     fn heal_parked_records(&mut self, redrives: u64) {
+        self.find_marked_records();
         for record in std::mem::take(&mut self.parked_records) {
             let StreamRecord { is_expiry, table, partition, sort, .. } = &self.streams.records[record];
             let kind = item_kind(table, partition, sort.as_deref());
@@ -336,6 +338,16 @@ impl<S: Store + 'static> SimulationRun<S> {
                 self.finish_tasks();
             }
         }
+    }
+
+    /// Finds the parked records that no response has named, because the process that marked them stopped: the state table lists them.
+    fn find_marked_records(&mut self) {
+        let marks = self.tables.inner().scan(STATE);
+        let marks = marks.iter().filter_map(|item| text(item, "behind").split(' ').next());
+        let marks: BTreeSet<&str> = marks.filter(|position| !position.is_empty()).collect();
+        let records = self.streams.records.iter().enumerate();
+        let marked = records.filter(|(_, record)| marks.contains(record.position().as_str()));
+        self.parked_records.extend(marked.map(|(record, _)| record));
     }
 
     /// Repeats the reconciliations that were not completed.
