@@ -4,17 +4,20 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use afterwrite::commit::PoisonPolicy;
 use afterwrite::effect::{ItemKey, Write};
 use afterwrite::sink::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
 use afterwrite::{Error, ErrorKind};
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
+use afterwrite_tests::deployment::event;
 use serde_json::json;
 
 use crate::models::{READINGS, SHOP, reading};
 use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{EdgeWorld, STATE, deliver_to};
+use crate::world::{DEADLINE, EdgeWorld, STATE, deliver_to, ledger, parsed};
 
 /// Tables whose reads fail one after the other with these errors, until none is left.
 struct FailingReads {
@@ -90,6 +93,20 @@ async fn a_read_for_mirrors_that_always_fails_fails_its_records_at_once() {
     let handled = handled.expect("the set-up is right");
     assert_eq!((handled.failures.len(), handled.totals.retries), (1, 0));
     assert_eq!(world.measure("SHOP#s1", "ROLLUP", "books"), Some(1));
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_counted_fails_once_although_its_item_is_given_up_too() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", json!({ "value": { "S": "much" } }));
+    world.put("SENSOR#s1", "READING#r1", reading(1));
+    world.stream();
+    let tables =
+        ObservedTables::throttling(&world.tables, |key| key.partition.value.as_text() == Some("TOTAL#s1"));
+    let ledger = ledger(parsed(READINGS), tables).on_poison(PoisonPolicy::Fail);
+    let handled = StreamAggregator::new(ledger).handle(event(&world.records).as_bytes(), DEADLINE).await;
+    let failures = handled.expect("an event").failures;
+    assert_eq!(failures.len(), 1, "{failures:?}");
 }
 
 #[tokio::test]

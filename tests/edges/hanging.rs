@@ -17,7 +17,7 @@ use afterwrite_tests::clock::TokioClock;
 use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
-use crate::models::{ATTEMPTS, PROJECTS, READINGS, put_project, reading};
+use crate::models::{ATTEMPTS, PROJECTS, READINGS, SHOP, put_project, reading};
 use crate::world::{EdgeWorld, NOW, STATE, TABLE, key, parsed};
 
 const NEVER_DONE: Duration = Duration::MAX;
@@ -78,9 +78,20 @@ async fn deliver(
     seconds: u64,
     tables: SlowTables<impl Fn(SlowRequest<'_>) -> Duration + Send + Sync>,
 ) -> AggregatedBatch {
+    deliver_at_random(500, model, records, seconds, tables).await
+}
+
+/// As [`deliver`]. The random number of the function is in thousandths.
+async fn deliver_at_random(
+    permille: u32,
+    model: &str,
+    records: &[Value],
+    seconds: u64,
+    tables: SlowTables<impl Fn(SlowRequest<'_>) -> Duration + Send + Sync>,
+) -> AggregatedBatch {
     let begin = Timestamp::from_epoch_seconds(NOW);
     let (tables_of_model, state) = (vec![Arc::from(TABLE)], Arc::from(STATE));
-    let ledger = Ledger::new(parsed(model), tables_of_model, state, tables, TokioClock::at(begin));
+    let ledger = Ledger::new(parsed(model), tables_of_model, state, tables, TokioClock::at(begin, permille));
     let deadline = begin.plus(Duration::from_secs(seconds));
     let handled = StreamAggregator::new(ledger).handle(event(records).as_bytes(), deadline).await;
     let handled = handled.expect("an event");
@@ -150,6 +161,92 @@ async fn lookups_for_which_there_was_no_time_are_tried_before_those_that_hung() 
 
 fn is_unknown(query: &IndexQuery) -> bool {
     query.partition.value.as_text().is_some_and(|key| key.starts_with("PROJECT#u"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn lookups_that_find_nothing_hold_back_no_others_for_more_than_some_deliveries() {
+    let mut world = world_of_attempts(1_500).await;
+    // Their keys follow those of the unknown projects.
+    for number in 0..40 {
+        let project = format!("v{number}");
+        put_project(&mut world, &project);
+        world.put("CANDIDATE#c3", &format!("ATTEMPT#t{number}"), json!({ "project_id": { "S": project } }));
+    }
+    world.stream();
+    world.records.retain(|record| record["dynamodb"]["Keys"]["PK"]["S"] != "ADMIN#a1");
+    for permille in [0, 618, 236, 854, 472, 90, 708] {
+        let tables = SlowTables {
+            tables: Arc::clone(&world.tables),
+            time: |request: SlowRequest<'_>| match request {
+                SlowRequest::Query(_) => Duration::from_millis(40),
+                _ => Duration::from_millis(5),
+            },
+        };
+        deliver_at_random(permille, ATTEMPTS, &world.records, 2, tables).await;
+    }
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(141));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_takes_a_third_of_the_time_is_waited_for() {
+    let mut world = EdgeWorld::new(ATTEMPTS);
+    put_project(&mut world, "p1");
+    world.put("CANDIDATE#c1", "ATTEMPT#t1", json!({ "project_id": { "S": "p1" } }));
+    world.stream();
+    let tables = SlowTables {
+        tables: Arc::clone(&world.tables),
+        time: |request: SlowRequest<'_>| {
+            Duration::from_millis(if matches!(request, SlowRequest::Query(_)) { 1_000 } else { 15 })
+        },
+    };
+    let handled = deliver(ATTEMPTS, &world.records[1..], 3, tables).await;
+    let counted = world.measure("ADMIN#a1", "ROLLUP", "attempts");
+    assert_eq!((counted, handled.failures.len()), (Some(1), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_hangs_leaves_time_to_send_it_again() {
+    for (seconds, most_failures) in [(2, 0), (1, 100)] {
+        let mut world = EdgeWorld::new(READINGS);
+        for number in 0..300 {
+            world.put(&format!("SENSOR#s{number}"), "READING#r1", reading(1));
+        }
+        world.stream();
+        let reads = AtomicUsize::new(0);
+        let tables = SlowTables {
+            tables: Arc::clone(&world.tables),
+            time: move |request: SlowRequest<'_>| match request {
+                SlowRequest::Read if reads.fetch_add(1, Ordering::Relaxed) == 1 => NEVER_DONE,
+                _ => Duration::from_millis(15),
+            },
+        };
+        let handled = deliver(READINGS, &world.records, seconds, tables).await;
+        assert!(handled.failures.len() <= most_failures, "{} in {seconds} s", handled.failures.len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mirrors_are_refreshed_although_another_item_hangs_until_the_deadline() {
+    let mut world = EdgeWorld::new(SHOP);
+    for shop in ["s1", "s2"] {
+        world.put(&format!("SHOP#{shop}"), "SHOP", json!({}));
+    }
+    world.settle().await;
+    world.records.clear();
+    for shop in ["s1", "s2"] {
+        world.put(&format!("SHOP#{shop}"), "BOOK#b1", json!({ "price": { "N": "1" } }));
+    }
+    world.stream();
+    let hangs = |write: &Write| write.key.partition.value.as_text() == Some("SHOP#s1");
+    let tables = SlowTables {
+        tables: Arc::clone(&world.tables),
+        time: |request: SlowRequest<'_>| match request {
+            SlowRequest::Transact(writes) if writes.iter().any(hangs) => NEVER_DONE,
+            _ => Duration::from_millis(15),
+        },
+    };
+    let handled = deliver(SHOP, &world.records, 3, tables).await;
+    assert_eq!((world.shown("SHOP#s2", "SHOP", "stats.books"), handled.failures.len()), (Some(1), 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,13 +45,14 @@ impl Clock for StillClock {
 pub struct TokioClock {
     begin: Timestamp,
     created: Instant,
+    permille: u32,
 }
 
 impl TokioClock {
-    /// A clock that starts at this time.
+    /// A clock that starts at this time, and whose random numbers are all the same.
     #[must_use]
-    pub fn at(begin: Timestamp) -> Self {
-        Self { begin, created: Instant::now() }
+    pub fn at(begin: Timestamp, permille: u32) -> Self {
+        Self { begin, created: Instant::now(), permille }
     }
 }
 
@@ -69,7 +70,7 @@ impl Clock for TokioClock {
     }
 
     fn permille(&self) -> u32 {
-        500
+        self.permille
     }
 }
 

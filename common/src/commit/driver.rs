@@ -23,8 +23,8 @@ use crate::sink::{ReadItem, Tables, Unprocessed, misaligned_read};
 use crate::table::Rollup;
 use crate::{Error, ErrorKind, Result};
 
-/// After so many waits, an item holds the batch up: a partition is throttled, or other writers are busy with the item. Then the
-/// mirrors of the finished items are refreshed before the next wait.
+/// After so many waits, or half of the time, an item holds the batch up: a partition is throttled, other writers are busy with the item,
+/// or a request hangs. Then the mirrors of the finished items are refreshed before the next wait.
 const MANY_WAITS: u32 = 4;
 
 /// Drives the items of one invocation.
@@ -49,6 +49,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     /// Drives every item to its end.
     async fn count(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
         let mut attempt = 0;
+        let mut refresh_below = self.requests.time_left() / 2;
         while !batch.is_finished() {
             let reason = match Box::pin(self.round(batch)).await {
                 Ok(None) => continue,
@@ -60,8 +61,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 }
             };
             attempt += 1;
-            if attempt % MANY_WAITS == 0 {
+            if attempt % MANY_WAITS == 0 || self.requests.time_left() < refresh_below {
                 Box::pin(self.mirrors().refresh(batch)).await?;
+                refresh_below = self.requests.time_left() / 2;
             }
             if !self.lookups.wait(&batch.lookups, attempt).await {
                 self.give_up(batch, &reason);

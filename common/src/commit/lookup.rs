@@ -37,6 +37,9 @@ const INDEX_PAGE_ITEMS: u16 = 25;
 /// The number of lookups that a process caches; then the cache is emptied.
 const MAX_CACHED: usize = 100_000;
 
+/// From so many lookups on, there may not be time for all.
+const MANY_LOOKUPS: usize = 16;
+
 type OutputsByKey = HashMap<LookupKey<'static>, SharedOutputs>;
 
 /// The outputs that this process has read. They never change, so the cache is never stale.
@@ -149,8 +152,9 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
     /// none of them wait for all.
     pub(crate) async fn attempt_all(
         &self,
-        open: Vec<(LookupKey<'static>, OpenLookup)>,
+        mut open: Vec<(LookupKey<'static>, OpenLookup)>,
     ) -> Vec<LookupAttempt> {
+        self.order(&mut open);
         let mut remembered = match self.read_remembered(&open).await {
             Ok(remembered) => remembered.into_iter(),
             Err(error) => {
@@ -187,6 +191,15 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
             LookupAttempt { key, lookup, result }
         });
         unread.into_iter().chain(send_all(attempts).await).collect()
+    }
+
+    /// Orders lookups, the least tried ones first. If there may not be time for all, each invocation begins with another one, because the
+    /// same ones may hang, or find nothing, at each delivery.
+    fn order(&self, open: &mut [(LookupKey<'static>, OpenLookup)]) {
+        if open.len() > MANY_LOOKUPS {
+            open.rotate_left(open.len() * self.requests.clock.permille() as usize / 1000);
+        }
+        open.sort_by_key(|(_, lookup)| lookup.attempts);
     }
 
     /// The remembered items of those open lookups that may be remembered.

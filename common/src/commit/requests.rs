@@ -13,15 +13,17 @@ use crate::effect::{ItemKey, Write, WriteRefusal};
 use crate::record::{Item, Timestamp};
 use crate::retry::RetryPolicy;
 use crate::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadItem, THROTTLE_HINT, Tables, TransactError,
-    Unprocessed, WriteError, misaligned_read,
+    ConsumedUnits, IndexPage, IndexQuery, MAX_READ_KEYS, PartialRead, ReadItem, THROTTLE_HINT, Tables,
+    TransactError, Unprocessed, WriteError, misaligned_read,
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The writes and queries of an invocation that are sent at once.
+/// The requests of an invocation that are sent at once.
 const CONCURRENCY: usize = 16;
-/// A write or a query gets one part of this many of the time that is left until the deadline.
-const TIME_PARTS: u32 = 4;
+/// A write gets one part of this many of the time that is left until the deadline.
+const WRITE_PARTS: u32 = 4;
+/// The same for a read or a query. One that is cut off has no effect, and takes as long when it is sent again.
+const READ_PARTS: u32 = 2;
 /// The time that it gets at least: on a new connection it can take that long.
 const LEAST_REQUEST_TIME: Duration = Duration::from_millis(500);
 /// The longest time for which the lookups of a round are begun. Items that need none of them wait as long.
@@ -35,7 +37,7 @@ pub(crate) struct Requests<'l, T, C> {
     /// No request is started after this time, and none is waited for.
     pub(crate) deadline: Timestamp,
     pub(crate) tally: &'l CommitTally,
-    /// A write or a query holds a slot while it is sent. Its time does not begin before.
+    /// A request holds a slot while it is sent. Its time does not begin before.
     slots: Semaphore,
 }
 
@@ -48,24 +50,30 @@ impl<'l, T: Tables, C: Clock> Requests<'l, T, C> {
     /// Reads items once, strongly consistent. A retryable fault leaves the keys that it concerns unread; the read succeeds even if it
     /// concerns all of them.
     pub(crate) async fn read(&self, keys: &[ItemKey]) -> Result<PartialRead> {
-        self.read_keys(keys, self.tables.read_some(keys)).await
+        self.read_parts(keys, parts(keys).map(|part| self.tables.read_some(part))).await
     }
 
-    async fn read_keys(
+    /// The parts of a read together. Each has its own time, so that one that hangs leaves only its own keys unread.
+    async fn read_parts(
         &self,
         keys: &[ItemKey],
-        read: impl Future<Output = Result<PartialRead>>,
+        reads: impl Iterator<Item = impl Future<Output = Result<PartialRead>>>,
     ) -> Result<PartialRead> {
-        if keys.is_empty() {
-            return Ok(PartialRead { items: Vec::new(), server_time: self.clock.now() });
-        }
-        match self.before_deadline(read).await.flatten() {
-            Err(error) if error.is_retryable() => {
-                let items = vec![Err(Unprocessed::from(error)); keys.len()];
-                Ok(PartialRead { items, server_time: self.clock.now() })
+        let results = send_all(reads.map(|read| self.bounded(READ_PARTS, read))).await;
+        let (mut items, mut server_time) = (Vec::with_capacity(keys.len()), None);
+        for (part, result) in parts(keys).zip(results) {
+            match result.flatten() {
+                Ok(read) => {
+                    items.extend(read.items);
+                    server_time = server_time.into_iter().chain([read.server_time]).min();
+                }
+                Err(error) if error.is_retryable() => {
+                    items.extend(vec![Err(Unprocessed::from(error)); part.len()]);
+                }
+                Err(error) => return Err(error),
             }
-            read => read,
         }
+        Ok(PartialRead { items, server_time: server_time.unwrap_or_else(|| self.clock.now()) })
     }
 
     /// Reads an item once, strongly consistent.
@@ -76,24 +84,24 @@ impl<'l, T: Tables, C: Clock> Requests<'l, T, C> {
 
     /// Reads the items that lookups find by their primary keys, as [`Requests::read`] does.
     pub(crate) async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<Vec<ReadItem>> {
-        Ok(self.read_keys(keys, self.tables.read_looked_up(keys)).await?.items)
+        Ok(self.read_parts(keys, parts(keys).map(|part| self.tables.read_looked_up(part))).await?.items)
     }
 
     /// Queries an index once.
     pub(crate) async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage> {
-        self.bounded(self.tables.query_index(query)).await?
+        self.bounded(READ_PARTS, self.tables.query_index(query)).await?
     }
 
     /// Sends a transaction once.
     pub(crate) async fn transact(&self, writes: &[Write]) -> Result<(), TransactError> {
-        let result = self.bounded(self.tables.transact(writes)).await;
+        let result = self.bounded(WRITE_PARTS, self.tables.transact(writes)).await;
         self.count_units(result.map_err(TransactError::Failed)??);
         Ok(())
     }
 
     /// Sends a write once.
     pub(crate) async fn write(&self, write: &Write) -> Result<(), WriteError> {
-        let result = self.bounded(self.tables.write(write)).await;
+        let result = self.bounded(WRITE_PARTS, self.tables.write(write)).await;
         self.count_units(result.map_err(WriteError::Failed)??);
         Ok(())
     }
@@ -109,12 +117,12 @@ impl<'l, T: Tables, C: Clock> Requests<'l, T, C> {
         write_error(write, error)
     }
 
-    /// The result of a write or a query, unless its time ends first. One that hangs leaves time to send it again, and for those that
-    /// wait for its slot. A write that is cut off may still take effect.
-    async fn bounded<F: Future>(&self, request: F) -> Result<F::Output> {
+    /// The result of a request, unless its time ends first. One that hangs leaves time to send it again, and for those that wait for its
+    /// slot. A write that is cut off may still take effect.
+    async fn bounded<F: Future>(&self, parts: u32, request: F) -> Result<F::Output> {
         // Requests to tables in memory are done at once: Tokio's budget must not interrupt them while slots are free.
         let _slot = self.before_deadline(unconstrained(self.slots.acquire())).await?;
-        let limit = self.clock.now().plus(self.request_time()).min(self.deadline);
+        let limit = self.clock.now().plus(self.part_of_time(parts)).min(self.deadline);
         within(self.clock, limit, request).await.ok_or_else(time_ended)
     }
 
@@ -122,14 +130,19 @@ impl<'l, T: Tables, C: Clock> Requests<'l, T, C> {
         within(self.clock, self.deadline, request).await.ok_or_else(time_ended)
     }
 
-    /// The time that a write or a query gets now.
-    fn request_time(&self) -> Duration {
-        (self.deadline.since(self.clock.now()) / TIME_PARTS).max(LEAST_REQUEST_TIME)
+    /// One of so many parts of the time that is left.
+    fn part_of_time(&self, parts: u32) -> Duration {
+        (self.time_left() / parts).max(LEAST_REQUEST_TIME)
+    }
+
+    /// The time until the deadline.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.deadline.since(self.clock.now())
     }
 
     /// The time from which on no other lookup of a round is begun.
     pub(crate) fn lookup_limit(&self) -> Timestamp {
-        self.clock.now().plus(self.request_time().min(MOST_LOOKUP_TIME))
+        self.clock.now().plus(self.part_of_time(WRITE_PARTS).min(MOST_LOOKUP_TIME))
     }
 
     /// Whether the deadline is reached.
@@ -152,6 +165,11 @@ impl<'l, T: Tables, C: Clock> Requests<'l, T, C> {
         }
         is_time
     }
+}
+
+/// The keys of each request of a read.
+fn parts(keys: &[ItemKey]) -> std::slice::Chunks<'_, ItemKey> {
+    keys.chunks(MAX_READ_KEYS)
 }
 
 /// Sends requests, [`CONCURRENCY`] at once. The results are in the order of the requests, but none that takes long holds up others.

@@ -61,9 +61,11 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     /// whether the next round must wait: another writer or a throttle refused a write. After a rejection it need not.
     pub(crate) async fn write(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
         let entries = self.render_entries(batch)?;
-        let transactions = pack(packable_items(batch), &batch.targets);
+        let mut transactions = pack(packable_items(batch), &batch.targets);
+        // A transaction that hangs delays those that follow it in its wave or share a rollup with it.
+        transactions.sort_by_key(|transaction| most_delays(batch, transaction));
         // Offers that were tried and are not remembered wait until all items are finished.
-        let offers = batch.lookups.take_untried();
+        let offers = batch.lookups.take_untried_offers();
         let (waves, results, offers) = join3(
             self.write_waves(batch, transactions),
             self.send_entries(&entries),
@@ -455,6 +457,11 @@ fn is_rejection(refusal: &WriteRefusal) -> bool {
         WriteRefusal::Invalid(_) => true,
         WriteRefusal::Condition(_) | WriteRefusal::Conflict | WriteRefusal::Throttled => false,
     }
+}
+
+/// How often the transactions of one of these items failed as a whole, or conflicted because of it.
+fn most_delays(batch: &LedgerBatch<'_>, transaction: &TransactionBatch) -> Option<u32> {
+    transaction.items.iter().map(|index| batch.item(*index).delays).max()
 }
 
 /// Whether a rollup with computed measures must be read again before the transaction can be sent.

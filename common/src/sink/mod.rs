@@ -43,7 +43,7 @@ pub use self::path_queue::PathQueue;
 pub use self::table_index::{IndexProjection, TableIndex};
 pub use self::table_scan::{RecoveryState, ScanPage, ScanRequest, TableScan, TableSummary};
 pub use self::tables::{
-    ConsumedUnits, IndexPage, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, PartialRead,
-    ReadItem, ReadSnapshot, Tables, TransactError, Unprocessed, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, MAX_READ_KEYS, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES,
+    PartialRead, ReadItem, ReadSnapshot, Tables, TransactError, Unprocessed, WriteError,
 };
 pub(crate) use self::tables::{THROTTLE_HINT, misaligned_read};

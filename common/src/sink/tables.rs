@@ -9,6 +9,8 @@ use crate::{Error, ErrorKind};
 
 /// DynamoDB's limit on the actions of one transaction.
 pub const MAX_TRANSACTION_ACTIONS: usize = 100;
+/// BatchGetItem's limit of keys.
+pub const MAX_READ_KEYS: usize = 100;
 /// DynamoDB's limit on the total size of a transaction's items, in bytes.
 pub const MAX_TRANSACTION_BYTES: usize = 4 * 1024 * 1024;
 /// The next step for throttled requests, as errors name it.

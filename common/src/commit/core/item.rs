@@ -511,7 +511,10 @@ impl<'r> LedgerItem<'r> {
             list.push(failure);
         }
         let index = self.records.first_batch_index();
-        if let ItemState::Failed(error) = self.state {
+        let is_listed = uncounted.failures.iter().any(|failure| failure.index == index);
+        if let ItemState::Failed(error) = self.state
+            && !is_listed
+        {
             uncounted.failures.push(RecordFailure { index, error });
         }
         uncounted

@@ -59,7 +59,7 @@ pub(crate) struct OpenLookup {
     /// Whether its next attempt need not search the remembered lookups: it was not among them a moment ago.
     pub(crate) is_unremembered: bool,
     /// How often it was tried.
-    attempts: u32,
+    pub(crate) attempts: u32,
     /// How often the index was queried or the item was read, without success.
     queries: u32,
     /// Why the last attempt failed, if it can be repeated.
@@ -119,7 +119,7 @@ impl LookupResults {
         });
     }
 
-    /// Takes all open lookups, those first that were tried least, in the order of their keys. Each must be returned with its result.
+    /// Takes all open lookups, in the order of their keys. Each must be returned with its result.
     pub(crate) fn take_open(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
         self.take(|_| true)
     }
@@ -132,6 +132,11 @@ impl LookupResults {
     /// Takes the open lookups that have not been tried yet; as [`Self::take_open`].
     pub(crate) fn take_untried(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
         self.take(|open| open.attempts == 0)
+    }
+
+    /// Takes those that no item waits for and that have not been tried yet; as [`Self::take_open`].
+    pub(crate) fn take_untried_offers(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        self.take(|open| open.attempts == 0 && !open.is_needed)
     }
 
     fn take(&mut self, is_taken: impl Fn(&OpenLookup) -> bool) -> Vec<(LookupKey<'static>, OpenLookup)> {
@@ -150,7 +155,7 @@ impl LookupResults {
             | LookupState::Failed(_) => None,
         });
         let mut taken: Vec<_> = taken.collect();
-        taken.sort_by(|(a, left), (b, right)| left.attempts.cmp(&right.attempts).then_with(|| a.cmp(b)));
+        taken.sort_by(|(a, _), (b, _)| a.cmp(b));
         taken
     }
 

@@ -17,11 +17,9 @@ use super::{DynamoDb, table_names};
 use crate::clock::{Clock as _, SystemClock};
 use crate::effect::ItemKey;
 use crate::record::{Item, Timestamp};
-use crate::sink::{PartialRead, ReadItem, ReadSnapshot, Unprocessed, misaligned_read};
+use crate::sink::{MAX_READ_KEYS, PartialRead, ReadItem, ReadSnapshot, Unprocessed, misaligned_read};
 use crate::{Error, ErrorKind};
 
-/// BatchGetItem's limit.
-const MAX_BATCH_KEYS: usize = 100;
 /// Where BatchGetItem reports that it throttled keys.
 const UNPROCESSED: &str = "UnprocessedKeys";
 
@@ -36,7 +34,7 @@ pub(super) async fn read(tables: &DynamoDb, keys: &[ItemKey]) -> Result<ReadSnap
 pub(super) async fn read_some(tables: &DynamoDb, keys: &[ItemKey]) -> Result<PartialRead, Error> {
     let clock = ServerClock::default();
     let distinct = DistinctKeys::of(keys);
-    let batches = distinct.keys.chunks(MAX_BATCH_KEYS);
+    let batches = distinct.keys.chunks(MAX_READ_KEYS);
     let results = join_all(batches.clone().map(|batch| read_batch(tables, batch, &clock))).await;
     let mut read = Vec::with_capacity(distinct.keys.len());
     for (batch, result) in batches.zip(results) {
