@@ -345,8 +345,14 @@ impl<S: Store + 'static> SimulationRun<S> {
         let marks = self.tables.inner().scan(STATE);
         let marks = marks.iter().filter_map(|item| text(item, "behind").split(' ').next());
         let marks: BTreeSet<&str> = marks.filter(|position| !position.is_empty()).collect();
+        // Records of several shards may have one position, also records of items that are never counted.
+        let is_marked = |record: &StreamRecord| {
+            let StreamRecord { table, partition, sort, .. } = record;
+            let is_counted = item_kind(table, partition, sort.as_deref()) != ItemKind::Other;
+            is_counted && marks.contains(record.position().as_str())
+        };
         let records = self.streams.records.iter().enumerate();
-        let marked = records.filter(|(_, record)| marks.contains(record.position().as_str()));
+        let marked = records.filter(|(_, record)| is_marked(record));
         self.parked_records.extend(marked.map(|(record, _)| record));
     }
 
