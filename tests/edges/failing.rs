@@ -98,9 +98,10 @@ async fn a_read_for_mirrors_that_always_fails_fails_its_records_at_once() {
 #[tokio::test]
 async fn a_record_that_cannot_be_counted_fails_once_although_its_item_is_given_up_too() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", json!({ "value": { "S": "much" } }));
+    world.put("SENSOR#s1", "READING#r1", reading(2));
     world.put("SENSOR#s1", "READING#r1", reading(1));
     world.stream();
+    world.records[0]["dynamodb"]["NewImage"]["value"] = json!({ "N": "much" });
     let tables =
         ObservedTables::throttling(&world.tables, |key| key.partition.value.as_text() == Some("TOTAL#s1"));
     let ledger = ledger(parsed(READINGS), tables).on_poison(PoisonPolicy::Fail);

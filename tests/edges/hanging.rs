@@ -1,103 +1,18 @@
 //! Requests that hang or are slow: items that do not need them are counted long before the deadline.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use afterwrite::Error;
-use afterwrite::commit::Ledger;
-use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
-};
-use afterwrite_functions::{AggregatedBatch, StreamAggregator};
-use afterwrite_memory::MemoryTables;
-use afterwrite_tests::clock::TokioClock;
-use afterwrite_tests::deployment::event;
+use afterwrite::effect::Write;
+use afterwrite::sink::IndexQuery;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::models::{ATTEMPTS, PROJECTS, READINGS, SHOP, put_project, reading};
-use crate::world::{EdgeWorld, NOW, STATE, TABLE, key, parsed};
-
-const NEVER_DONE: Duration = Duration::MAX;
-
-/// A request whose time a test determines.
-enum SlowRequest<'r> {
-    Read,
-    Write(&'r Write),
-    Transact(&'r [Write]),
-    Query(&'r IndexQuery),
-}
-
-/// Tables whose requests take some time before they are carried out.
-struct SlowTables<F> {
-    tables: Arc<MemoryTables>,
-    time: F,
-}
-
-impl<F: Fn(SlowRequest<'_>) -> Duration + Send + Sync> SlowTables<F> {
-    async fn wait(&self, request: SlowRequest<'_>) {
-        match (self.time)(request) {
-            NEVER_DONE => std::future::pending().await,
-            time => tokio::time::sleep(time).await,
-        }
-    }
-}
-
-impl<F: Fn(SlowRequest<'_>) -> Duration + Send + Sync> Tables for SlowTables<F> {
-    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
-        self.tables.read(keys).await
-    }
-
-    async fn read_some(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
-        self.wait(SlowRequest::Read).await;
-        self.tables.read_some(keys).await
-    }
-
-    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
-        self.wait(SlowRequest::Write(write)).await;
-        self.tables.write(write).await
-    }
-
-    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
-        self.wait(SlowRequest::Transact(writes)).await;
-        self.tables.transact(writes).await
-    }
-
-    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
-        self.wait(SlowRequest::Query(query)).await;
-        self.tables.query_index(query).await
-    }
-}
-
-/// Delivers records to a new function that has this many seconds.
-async fn deliver(
-    model: &str,
-    records: &[Value],
-    seconds: u64,
-    tables: SlowTables<impl Fn(SlowRequest<'_>) -> Duration + Send + Sync>,
-) -> AggregatedBatch {
-    deliver_at_random(500, model, records, seconds, tables).await
-}
-
-/// As [`deliver`]. The random number of the function is in thousandths.
-async fn deliver_at_random(
-    permille: u32,
-    model: &str,
-    records: &[Value],
-    seconds: u64,
-    tables: SlowTables<impl Fn(SlowRequest<'_>) -> Duration + Send + Sync>,
-) -> AggregatedBatch {
-    let begin = Timestamp::from_epoch_seconds(NOW);
-    let (tables_of_model, state) = (vec![Arc::from(TABLE)], Arc::from(STATE));
-    let ledger = Ledger::new(parsed(model), tables_of_model, state, tables, TokioClock::at(begin, permille));
-    let deadline = begin.plus(Duration::from_secs(seconds));
-    let handled = StreamAggregator::new(ledger).handle(event(records).as_bytes(), deadline).await;
-    let handled = handled.expect("an event");
-    assert!(handled.parked.is_empty(), "{handled:?}");
-    handled
-}
+use crate::slow_tables::{NEVER_DONE, SlowRequest, SlowTables, deliver, deliver_at_random};
+use crate::world::{EdgeWorld, STATE, TABLE, key};
 
 /// A world with attempts of unknown projects, and then 100 attempts of a project whose owner is remembered.
 async fn world_of_attempts(unknown: usize) -> EdgeWorld {
@@ -120,16 +35,25 @@ async fn items_that_need_no_query_are_counted_although_others_hang_or_are_many()
         (520, NEVER_DONE, 60),
         (520, NEVER_DONE, 5),
         (520, NEVER_DONE, 2),
+        (520, Duration::from_secs(2), 60),
         (4_000, Duration::from_millis(20), 5),
     ] {
         let world = world_of_attempts(unknown).await;
+        let (begun, counted_after) = (Instant::now(), OnceLock::new());
         let tables = SlowTables {
             tables: Arc::clone(&world.tables),
-            time: |request: SlowRequest<'_>| {
-                if matches!(request, SlowRequest::Query(_)) { time } else { Duration::from_millis(5) }
+            time: |request: SlowRequest<'_>| match request {
+                SlowRequest::Query(_) => time,
+                SlowRequest::Transact(_) => {
+                    counted_after.get_or_init(|| begun.elapsed());
+                    Duration::from_millis(5)
+                }
+                _ => Duration::from_millis(5),
             },
         };
         let handled = deliver(ATTEMPTS, &world.records, seconds, tables).await;
+        let longest = if time == NEVER_DONE { Duration::from_secs(seconds) } else { Duration::from_secs(5) };
+        assert!(counted_after.get().is_some_and(|after| *after < longest), "{counted_after:?}");
         let counted = world.measure("ADMIN#a1", "ROLLUP", "attempts");
         assert_eq!((counted, handled.failures.len()), (Some(101), unknown), "{unknown} in {seconds} s");
     }
@@ -174,7 +98,7 @@ async fn lookups_that_find_nothing_hold_back_no_others_for_more_than_some_delive
     }
     world.stream();
     world.records.retain(|record| record["dynamodb"]["Keys"]["PK"]["S"] != "ADMIN#a1");
-    for permille in [0, 618, 236, 854, 472, 90, 708] {
+    for permille in [1, 619, 237, 855, 473, 91, 709] {
         let tables = SlowTables {
             tables: Arc::clone(&world.tables),
             time: |request: SlowRequest<'_>| match request {
@@ -245,7 +169,7 @@ async fn mirrors_are_refreshed_although_another_item_hangs_until_the_deadline() 
             _ => Duration::from_millis(15),
         },
     };
-    let handled = deliver(SHOP, &world.records, 3, tables).await;
+    let handled = deliver(SHOP, &world.records, 2, tables).await;
     assert_eq!((world.shown("SHOP#s2", "SHOP", "stats.books"), handled.failures.len()), (Some(1), 1));
 }
 
@@ -323,4 +247,148 @@ async fn a_thousand_items_that_moved_are_noted_within_the_deadline() {
     let tables = SlowTables { tables: Arc::clone(&world.tables), time: slow };
     let handled = deliver(PROJECTS, &world.records, 10, tables).await;
     assert_eq!(handled.failures.len(), 0);
+}
+
+/// A counted book in each shop, the number of records until then, and the records that follow: another book in each of ten healthy shops, then one for each book of a
+/// shop that hangs, with this price.
+async fn world_of_books(hanging: usize, price: &str) -> (EdgeWorld, usize) {
+    let mut world = EdgeWorld::new(SHOP);
+    let healthy = (0..10).map(|number| format!("SHOP#ok{number}"));
+    let hanging = (0..hanging).map(|number| format!("SHOP#h{number}"));
+    let shops: Vec<String> = healthy.chain(hanging).collect();
+    for shop in &shops {
+        world.put(shop, "SHOP", json!({}));
+        world.put(shop, "BOOK#b1", json!({ "price": { "N": "1" } }));
+    }
+    world.settle().await;
+    let counted = world.records.len();
+    for shop in &shops {
+        match shop.starts_with("SHOP#h") {
+            true => world.put(shop, "BOOK#b1", json!({ "price": { "N": price }, "title": { "S": "new" } })),
+            false => world.put(shop, "BOOK#b2", json!({ "price": { "N": "2" } })),
+        }
+    }
+    world.stream();
+    (world, counted)
+}
+
+fn healthy_copies(world: &EdgeWorld) -> usize {
+    let is_set = |number: &i32| world.shown(&format!("SHOP#ok{number}"), "SHOP", "stats.books") == Some(2);
+    (0..10).filter(is_set).count()
+}
+
+fn is_hanging(write: &Write) -> bool {
+    write.key.partition.value.as_text().is_some_and(|partition| partition.contains("SHOP#h"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_that_hang_hold_up_no_mirrors_of_other_items() {
+    for (hanging, seconds) in [(150, 5), (300, 20)] {
+        // Their contributions do not change, so that only their entries are written.
+        let (world, counted) = world_of_books(hanging, "1").await;
+        let tables = SlowTables {
+            tables: Arc::clone(&world.tables),
+            time: |request: SlowRequest<'_>| match request {
+                SlowRequest::Write(write) if *write.key.table == *STATE && is_hanging(write) => NEVER_DONE,
+                _ => Duration::from_millis(15),
+            },
+        };
+        let handled = deliver(SHOP, &world.records[counted..], seconds, tables).await;
+        assert_eq!((healthy_copies(&world), handled.failures.len()), (10, hanging), "{seconds} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_that_hang_hold_up_no_other_entries() {
+    let mut world = EdgeWorld::new(READINGS);
+    for number in 0..100 {
+        world.put(&format!("SENSOR#s{number:02}"), "READING#r1", reading(1));
+    }
+    world.settle().await;
+    let counted = world.records.len();
+    for number in 0..100 {
+        let note = json!({ "value": { "N": "1" }, "note": { "S": "new" } });
+        world.put(&format!("SENSOR#s{number:02}"), "READING#r1", note);
+    }
+    world.stream();
+    let hangs = |write: &Write| {
+        let partition = write.key.partition.value.as_text();
+        partition.is_some_and(|partition| partition < "LEDGER#app#SENSOR#s60")
+    };
+    let tables = SlowTables {
+        tables: Arc::clone(&world.tables),
+        time: |request: SlowRequest<'_>| match request {
+            SlowRequest::Write(write) if hangs(write) => NEVER_DONE,
+            _ => Duration::from_millis(15),
+        },
+    };
+    let handled = deliver(READINGS, &world.records[counted..], 10, tables).await;
+    assert_eq!(handled.failures.len(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_with_more_lookups_than_there_is_time_for_advances() {
+    let mut world = EdgeWorld::new(ATTEMPTS);
+    // The order of the keys is not that of the records.
+    let projects: Vec<String> = (0..400).map(|number| format!("p{:03}", number * 7 % 400)).collect();
+    for project in &projects {
+        put_project(&mut world, project);
+    }
+    world.stream();
+    world.records.clear();
+    for (number, project) in projects.iter().enumerate() {
+        world.put(
+            "CANDIDATE#c1",
+            &format!("ATTEMPT#t{number:03}"),
+            json!({ "project_id": { "S": project } }),
+        );
+    }
+    world.stream();
+    let tables = SlowTables {
+        tables: Arc::clone(&world.tables),
+        time: |request: SlowRequest<'_>| {
+            Duration::from_millis(if matches!(request, SlowRequest::Query(_)) { 100 } else { 5 })
+        },
+    };
+    let handled = deliver(ATTEMPTS, &world.records, 2, tables).await;
+    let failed: BTreeMap<_, _> =
+        handled.failures.iter().map(|failure| (failure.sequence_number.as_deref(), ())).collect();
+    let counted = world
+        .records
+        .iter()
+        .take_while(|record| !failed.contains_key(&record["dynamodb"]["SequenceNumber"].as_str()));
+    assert_eq!(counted.count(), 400 - failed.len());
+    assert!((1..400).contains(&failed.len()), "{} failed", failed.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sixteen_requests_are_sent_at_once() {
+    let mut world = EdgeWorld::new(READINGS);
+    for number in 0..200 {
+        world.put(&format!("SENSOR#old{number}"), "READING#r1", reading(1));
+    }
+    world.settle().await;
+    world.records.clear();
+    for number in 0..200 {
+        let note = json!({ "value": { "N": "1" }, "note": { "S": "new" } });
+        world.put(&format!("SENSOR#old{number}"), "READING#r1", note);
+        world.put(&format!("SENSOR#new{number}"), "READING#r1", reading(1));
+    }
+    world.stream();
+    let (sent, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    // Each request takes a moment of its own, so that those of one moment are those that are sent at once.
+    let (begun, moment) = (Instant::now(), AtomicUsize::new(usize::MAX));
+    let tables = SlowTables {
+        tables: Arc::clone(&world.tables),
+        time: |_: SlowRequest<'_>| {
+            let now = usize::try_from(begun.elapsed().as_millis()).expect("a short test");
+            if moment.swap(now, Ordering::Relaxed) != now {
+                sent.store(0, Ordering::Relaxed);
+            }
+            most.fetch_max(sent.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            Duration::from_millis(15)
+        },
+    };
+    let handled = deliver(READINGS, &world.records, 20, tables).await;
+    assert_eq!((handled.failures.len(), most.into_inner()), (0, 16));
 }

@@ -29,6 +29,7 @@ mod plans;
 mod races;
 mod regions;
 mod requests;
+mod slow_tables;
 mod stopped;
 mod throttled;
 mod unreadable;

@@ -52,20 +52,22 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let mut refresh_below = self.requests.time_left() / 2;
         while !batch.is_finished() {
             let reason = match Box::pin(self.round(batch)).await {
-                Ok(None) => continue,
-                Ok(Some(reason)) => reason,
+                Ok(reason) => reason,
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
                 Err(error) => {
                     self.give_up(batch, &error);
                     continue;
                 }
             };
-            attempt += 1;
-            if attempt % MANY_WAITS == 0 || self.requests.time_left() < refresh_below {
+            attempt += u32::from(reason.is_some());
+            let has_waited = reason.is_some() && attempt % MANY_WAITS == 0;
+            if has_waited || self.requests.time_left() < refresh_below {
                 Box::pin(self.mirrors().refresh(batch)).await?;
                 refresh_below = self.requests.time_left() / 2;
             }
-            if !self.lookups.wait(&batch.lookups, attempt).await {
+            if let Some(reason) = reason
+                && !self.lookups.wait(&batch.lookups, attempt).await
+            {
                 self.give_up(batch, &reason);
             }
         }

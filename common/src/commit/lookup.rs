@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use super::core::LedgerCore;
 use super::core::keys::{self, StateKeys};
 use super::core::lookups::{LookupKeyRef, LookupResults, OpenLookup, SharedOutputs};
-use super::requests::{Requests, send_all, write_error};
+use super::requests::{Requests, write_error};
 use crate::clock::Clock;
 use crate::effect::{
     AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
@@ -171,33 +171,33 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
             }
             remembered.next().unwrap_or_else(|| Err(misaligned_read().into()))
         };
-        let mut unread = Vec::new();
-        let mut searched = Vec::with_capacity(open.len());
+        let (mut attempts, mut searched) = (Vec::with_capacity(open.len()), Vec::with_capacity(open.len()));
         for (key, lookup) in open {
-            match read(&lookup) {
-                Ok(remembered) => searched.push((remembered, key, lookup)),
-                Err(unprocessed) => {
-                    unread.push(LookupAttempt { key, lookup, result: Some(Err(unprocessed.into())) });
+            let result = match read(&lookup) {
+                Ok(None) => {
+                    searched.push((key, lookup));
+                    continue;
                 }
-            }
+                Ok(Some(item)) => self.required_outputs(&key, &item).map(Some),
+                Err(unprocessed) => Err(unprocessed.into()),
+            };
+            attempts.push(LookupAttempt { key, lookup, result: Some(result) });
         }
         let looked_up = self.read_by_key(&searched).await;
-        let limit = self.requests.lookup_limit();
-        let attempts = searched.into_iter().zip(looked_up);
-        let attempts = attempts.map(|((remembered, key, lookup), found)| async move {
-            let is_begun = remembered.is_some() || self.requests.clock.now() < limit;
-            let result =
-                if is_begun { Some(self.attempt(&key, &lookup, remembered, found).await) } else { None };
-            LookupAttempt { key, lookup, result }
-        });
-        unread.into_iter().chain(send_all(attempts).await).collect()
+        let searches = searched.iter().zip(looked_up);
+        let searches = searches.map(|((key, lookup), found)| self.attempt(key, lookup, found));
+        let results = self.requests.send_some(searches).await;
+        let searched = searched.into_iter().zip(results);
+        attempts.extend(searched.map(|((key, lookup), result)| LookupAttempt { key, lookup, result }));
+        attempts
     }
 
-    /// Orders lookups, the least tried ones first. If there may not be time for all, each invocation begins with another one, because the
-    /// same ones may hang, or find nothing, at each delivery.
+    /// Orders lookups: the least tried ones first, then those of the first records, so that a batch advances. If there may not be time for
+    /// all, every second time a random one is the first, because the same ones may hang, or find nothing, at each delivery.
     fn order(&self, open: &mut [(LookupKey<'static>, OpenLookup)]) {
-        if open.len() > MANY_LOOKUPS {
-            open.rotate_left(open.len() * self.requests.clock.permille() as usize / 1000);
+        let permille = if open.len() > MANY_LOOKUPS { self.requests.clock.permille() as usize } else { 0 };
+        if permille % 2 == 1 {
+            open.rotate_left(open.len() * permille / 1000);
         }
         open.sort_by_key(|(_, lookup)| lookup.attempts);
     }
@@ -242,12 +242,9 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
     }
 
     /// For each open lookup, the item that is read by its primary key, strongly consistent; nothing for those that need no such read.
-    async fn read_by_key(
-        &self,
-        open: &[(Option<Item>, LookupKey<'static>, OpenLookup)],
-    ) -> Vec<Result<Option<Item>>> {
-        let key = |(remembered, key, lookup): &(Option<Item>, LookupKey<'static>, OpenLookup)| {
-            if remembered.is_some() || lookup.offer.is_some() { None } else { self.primary_key(key) }
+    async fn read_by_key(&self, open: &[(LookupKey<'static>, OpenLookup)]) -> Vec<Result<Option<Item>>> {
+        let key = |(key, lookup): &(LookupKey<'static>, OpenLookup)| {
+            if lookup.offer.is_some() { None } else { self.primary_key(key) }
         };
         let keys: Vec<Option<ItemKey>> = open.iter().map(key).collect();
         let wanted: Vec<ItemKey> = keys.iter().flatten().cloned().collect();
@@ -278,18 +275,13 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         }
     }
 
-    /// The remembered outputs, else the offered ones, else those of the item that was read, else those of the index. Outputs that are not
-    /// remembered yet are stored.
+    /// The offered outputs, else those of the item that was read, else those of the index, after they were stored.
     async fn attempt(
         &self,
         key: &LookupKey<'static>,
         lookup: &OpenLookup,
-        remembered: Option<Item>,
         looked_up: Result<Option<Item>>,
     ) -> AttemptResult {
-        if let Some(item) = remembered {
-            return self.required_outputs(key, &item).map(Some);
-        }
         let outputs = match &lookup.offer {
             Some(outputs) => Some(outputs.clone()),
             None => match looked_up? {

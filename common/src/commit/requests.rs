@@ -26,8 +26,8 @@ const WRITE_PARTS: u32 = 4;
 const READ_PARTS: u32 = 2;
 /// The time that it gets at least: on a new connection it can take that long.
 const LEAST_REQUEST_TIME: Duration = Duration::from_millis(500);
-/// The longest time for which the lookups of a round are begun. Items that need none of them wait as long.
-const MOST_LOOKUP_TIME: Duration = Duration::from_secs(2);
+/// The longest time for which the lookups or the entries of a round are begun. Items that need none of them wait as long.
+const MOST_BEGIN_TIME: Duration = Duration::from_secs(2);
 
 /// Sends the requests of one invocation, and counts them.
 #[derive(Debug)]
@@ -140,9 +140,17 @@ impl<'l, T: Tables, C: Clock> Requests<'l, T, C> {
         self.deadline.since(self.clock.now())
     }
 
-    /// The time from which on no other lookup of a round is begun.
-    pub(crate) fn lookup_limit(&self) -> Timestamp {
-        self.clock.now().plus(self.part_of_time(WRITE_PARTS).min(MOST_LOOKUP_TIME))
+    /// Sends requests as [`send_all`] does, but begins none after a while: some of them may hang. `None` for each that was not begun.
+    pub(crate) async fn send_some<F: Future>(
+        &self,
+        requests: impl IntoIterator<Item = F>,
+    ) -> Vec<Option<F::Output>> {
+        let begin_time = self.part_of_time(WRITE_PARTS).min(MOST_BEGIN_TIME);
+        let limit = self.clock.now().plus(begin_time).min(self.deadline);
+        let requests = requests
+            .into_iter()
+            .map(|request| async move { if self.clock.now() < limit { Some(request.await) } else { None } });
+        send_all(requests).await
     }
 
     /// Whether the deadline is reached.
@@ -203,4 +211,53 @@ pub(crate) fn write_error(write: &Write, error: WriteError) -> Error {
         }
     }
     .with("table", write.key.table.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::effect::KeyAttribute;
+    use crate::sink::ReadSnapshot;
+
+    /// Tables without items, whose reads have these server times.
+    struct TimedReads(Mutex<Vec<Timestamp>>);
+
+    impl Tables for TimedReads {
+        async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+            let server_time = self.0.lock().unwrap().pop().expect("a time for each read");
+            Ok(ReadSnapshot { items: vec![None; keys.len()], server_time })
+        }
+
+        async fn write(&self, _: &Write) -> Result<ConsumedUnits, WriteError> {
+            pending().await
+        }
+
+        async fn transact(&self, _: &[Write]) -> Result<ConsumedUnits, TransactError> {
+            pending().await
+        }
+
+        async fn query_index(&self, _: &IndexQuery) -> Result<IndexPage, Error> {
+            pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_in_parts_is_of_the_earliest_of_their_times() {
+        let key = |number: usize| ItemKey {
+            table: Arc::from("app"),
+            partition: KeyAttribute { name: Arc::from("PK"), value: number.to_string().into() },
+            sort: None,
+        };
+        let keys: Vec<ItemKey> = (0..2 * MAX_READ_KEYS + 1).map(key).collect();
+        let times = [7, 5, 6].map(Timestamp::from_epoch_seconds);
+        let (tables, tally) = (TimedReads(Mutex::new(times.to_vec())), CommitTally::default());
+        let deadline = SystemClock.now().plus(Duration::from_secs(60));
+        let requests = Requests::new(&tables, &SystemClock, deadline, &tally);
+        let read = requests.read(&keys).await.unwrap();
+        assert_eq!((read.items.len(), read.server_time), (keys.len(), Timestamp::from_epoch_seconds(5)));
+    }
 }

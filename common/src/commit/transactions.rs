@@ -74,7 +74,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         .await;
         self.lookups.note_attempts(offers, &mut batch.lookups)?;
         let is_refused = self.apply_entries(batch, entries, results)?;
-        Ok(waves? | is_refused)
+        Ok(waves? | is_refused | self.requests.is_over())
     }
 
     /// Sends transactions. Those that share a rollup follow one another; all others overlap. Returns whether the next round must
@@ -130,15 +130,17 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         Ok(must_wait)
     }
 
-    /// The entries whose plan changes no rollup, each with its item: single conditional writes, at half the price of a transaction's.
+    /// The entries whose plan changes no rollup, each with its item, those first that were delayed least: single conditional writes, at
+    /// half the price of a transaction's.
     fn render_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<Vec<(usize, Write)>> {
         let is_single = |index: &usize| batch.item(*index).planned().is_some_and(ItemPlan::is_entry_only);
-        let indexes: Vec<usize> = (0..batch.items.len()).filter(is_single).collect();
+        let mut indexes: Vec<usize> = (0..batch.items.len()).filter(is_single).collect();
+        indexes.sort_by_key(|index| batch.item(*index).delays);
         indexes.into_iter().map(|index| Ok((index, self.entry_write(batch, index)?))).collect()
     }
 
-    async fn send_entries(&self, entries: &[(usize, Write)]) -> Vec<Result<(), WriteError>> {
-        send_all(entries.iter().map(|(_, write)| self.requests.write(write))).await
+    async fn send_entries(&self, entries: &[(usize, Write)]) -> Vec<Option<Result<(), WriteError>>> {
+        self.requests.send_some(entries.iter().map(|(_, write)| self.requests.write(write))).await
     }
 
     /// Gives the items of single writes their results. Returns whether the next round must wait.
@@ -146,11 +148,12 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         &self,
         batch: &mut LedgerBatch<'_>,
         entries: Vec<(usize, Write)>,
-        results: Vec<Result<(), WriteError>>,
+        results: Vec<Option<Result<(), WriteError>>>,
     ) -> Result<bool> {
         let context = self.context();
         let mut must_wait = false;
         for ((index, _), result) in entries.into_iter().zip(results) {
+            let Some(result) = result else { continue };
             let input = match result {
                 Ok(()) => ItemInput::Committed,
                 Err(WriteError::Refused(refusal)) => {
@@ -163,6 +166,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 }
                 Err(WriteError::Failed(error)) if error.is_retryable() => {
                     must_wait = true;
+                    batch.note_delays([index]);
                     ItemInput::ResponseLost
                 }
                 Err(WriteError::Failed(error)) if error.kind() == ErrorKind::Configuration => {

@@ -25,7 +25,11 @@ impl Equivalent<LookupKey<'static>> for LookupKeyRef<'_> {
 
 /// The lookups of a batch. One without a result is open; its items wait for it, and no others.
 #[derive(Debug, Default)]
-pub(crate) struct LookupResults(HashMap<LookupKey<'static>, LookupState>);
+pub(crate) struct LookupResults {
+    states: HashMap<LookupKey<'static>, LookupState>,
+    /// How often a lookup was required.
+    required: usize,
+}
 
 #[derive(Debug)]
 enum LookupState {
@@ -52,6 +56,8 @@ impl LookupState {
 /// A lookup without a result.
 #[derive(Debug, Default)]
 pub(crate) struct OpenLookup {
+    /// Its place in the order in which items required lookups, that of their records.
+    number: usize,
     /// The outputs that a record of the looked-up item in the same batch offers.
     pub(crate) offer: Option<Vec<AttributeValue<'static>>>,
     /// Whether an item of the batch waits for it. If none does, its offer only has to be remembered.
@@ -75,42 +81,45 @@ impl LookupResults {
         cached: impl FnOnce(&LookupKey<'_>) -> Option<SharedOutputs>,
     ) {
         let is_needed = offer.is_none();
-        match self.0.get_mut(&LookupKeyRef(&key)) {
+        let number = self.required;
+        self.required += 1;
+        match self.states.get_mut(&LookupKeyRef(&key)) {
             Some(LookupState::Open(open)) => {
                 open.is_needed |= is_needed;
                 open.offer = open.offer.take().or(offer);
             }
             Some(state @ LookupState::Unremembered) => {
-                let open = OpenLookup { offer, is_needed, is_unremembered: true, ..OpenLookup::default() };
+                let is_unremembered = true;
+                let open = OpenLookup { number, offer, is_needed, is_unremembered, ..OpenLookup::default() };
                 *state = LookupState::Open(open);
             }
             Some(_) => {}
             None => {
                 let cached = cached(&key).map(LookupState::Found);
-                let open = OpenLookup { offer, is_needed, ..OpenLookup::default() };
-                self.0.insert(key.into_owned(), cached.unwrap_or(LookupState::Open(open)));
+                let open = OpenLookup { number, offer, is_needed, ..OpenLookup::default() };
+                self.states.insert(key.into_owned(), cached.unwrap_or(LookupState::Open(open)));
             }
         }
     }
 
     /// Whether anything is known of a lookup.
     pub(crate) fn is_known(&self, key: &LookupKey<'_>) -> bool {
-        self.0.contains_key(&LookupKeyRef(key))
+        self.states.contains_key(&LookupKeyRef(key))
     }
 
     /// Whether every lookup has outputs.
     pub(crate) fn are_found(&self) -> bool {
-        self.0.values().all(|state| matches!(state, LookupState::Found(_)))
+        self.states.values().all(|state| matches!(state, LookupState::Found(_)))
     }
 
     /// Notes that a lookup, which no item needs yet, is not remembered.
     pub(crate) fn note_unremembered(&mut self, key: LookupKey<'static>) {
-        self.0.entry(key).or_insert(LookupState::Unremembered);
+        self.states.entry(key).or_insert(LookupState::Unremembered);
     }
 
     /// Drops the open lookups without offers: the items that waited for them are finished.
     pub(crate) fn drop_needed(&mut self) {
-        self.0.retain(|_, state| match state {
+        self.states.retain(|_, state| match state {
             LookupState::Open(open) => open.offer.is_some(),
             LookupState::Unremembered
             | LookupState::Found(_)
@@ -119,7 +128,7 @@ impl LookupResults {
         });
     }
 
-    /// Takes all open lookups, in the order of their keys. Each must be returned with its result.
+    /// Takes all open lookups, in the order in which they were required. Each must be returned with its result.
     pub(crate) fn take_open(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
         self.take(|_| true)
     }
@@ -147,7 +156,7 @@ impl LookupResults {
             | LookupState::NotFound
             | LookupState::Failed(_) => false,
         };
-        let taken = self.0.extract_if(is_taken).filter_map(|(key, state)| match state {
+        let taken = self.states.extract_if(is_taken).filter_map(|(key, state)| match state {
             LookupState::Open(open) => Some((key, open)),
             LookupState::Unremembered
             | LookupState::Found(_)
@@ -155,7 +164,7 @@ impl LookupResults {
             | LookupState::Failed(_) => None,
         });
         let mut taken: Vec<_> = taken.collect();
-        taken.sort_by(|(a, _), (b, _)| a.cmp(b));
+        taken.sort_by(|(a, left), (b, right)| left.number.cmp(&right.number).then_with(|| a.cmp(b)));
         taken
     }
 
@@ -169,7 +178,7 @@ impl LookupResults {
     }
 
     fn open(&self) -> impl Iterator<Item = &OpenLookup> {
-        self.0.values().filter_map(|state| match state {
+        self.states.values().filter_map(|state| match state {
             LookupState::Open(open) => Some(open),
             LookupState::Unremembered
             | LookupState::Found(_)
@@ -179,33 +188,33 @@ impl LookupResults {
     }
 
     pub(crate) fn is_open(&self, key: &LookupKey<'_>) -> bool {
-        matches!(self.0.get(&LookupKeyRef(key)), Some(LookupState::Open(_)))
+        matches!(self.states.get(&LookupKeyRef(key)), Some(LookupState::Open(_)))
     }
 
     /// Whether a lookup is open, or ended without a result because there was no time for it.
     pub(crate) fn is_unresolved(&self, key: &LookupKey<'_>) -> bool {
-        self.0.get(&LookupKeyRef(key)).is_some_and(LookupState::is_unresolved)
+        self.states.get(&LookupKeyRef(key)).is_some_and(LookupState::is_unresolved)
     }
 
     /// Whether a lookup is open, or ended without a result.
     pub(crate) fn has_unresolved(&self) -> bool {
-        self.0.values().any(LookupState::is_unresolved)
+        self.states.values().any(LookupState::is_unresolved)
     }
 
     pub(crate) fn find(&mut self, key: LookupKey<'static>, outputs: SharedOutputs) {
-        self.0.insert(key, LookupState::Found(outputs));
+        self.states.insert(key, LookupState::Found(outputs));
     }
 
     /// Returns a lookup that was taken, but not tried.
     pub(crate) fn postpone(&mut self, key: LookupKey<'static>, open: OpenLookup) {
-        self.0.insert(key, LookupState::Open(open));
+        self.states.insert(key, LookupState::Open(open));
     }
 
     /// Notes an attempt that can be repeated.
     pub(crate) fn delay(&mut self, key: LookupKey<'static>, open: OpenLookup, error: Error) {
         let attempts = open.attempts + 1;
         let open = OpenLookup { is_unremembered: false, attempts, delay: Some(error), ..open };
-        self.0.insert(key, LookupState::Open(open));
+        self.states.insert(key, LookupState::Open(open));
     }
 
     /// Ends all open lookups: there is no time for another attempt.
@@ -216,12 +225,12 @@ impl LookupResults {
                 0 => LookupState::Failed(open.delay.unwrap_or_else(late)),
                 _ => open.delay.map_or(LookupState::NotFound, LookupState::Failed),
             };
-            self.0.insert(key, state);
+            self.states.insert(key, state);
         }
     }
 
     pub(crate) fn fail(&mut self, key: LookupKey<'static>, error: Error) {
-        self.0.insert(key, LookupState::Failed(error));
+        self.states.insert(key, LookupState::Failed(error));
     }
 
     /// Notes that neither the remembered lookups nor the index or the table have the item. The next attempt searches all of them:
@@ -230,7 +239,7 @@ impl LookupResults {
         let (attempts, queries) = (open.attempts + 1, open.queries + 1);
         let open = OpenLookup { is_unremembered: false, attempts, queries, delay: None, ..open };
         let is_last = open.queries >= MAX_INDEX_QUERIES;
-        self.0.insert(key, if is_last { LookupState::NotFound } else { LookupState::Open(open) });
+        self.states.insert(key, if is_last { LookupState::NotFound } else { LookupState::Open(open) });
     }
 
     /// The most queries that an open lookup has had, if any lookup is open.
@@ -241,7 +250,7 @@ impl LookupResults {
 
 impl KnownLookups for LookupResults {
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
-        match self.0.get(&LookupKeyRef(key))? {
+        match self.states.get(&LookupKeyRef(key))? {
             LookupState::Found(outputs) => Some(outputs),
             LookupState::Unremembered
             | LookupState::Open(_)
@@ -251,11 +260,11 @@ impl KnownLookups for LookupResults {
     }
 
     fn is_absent(&self, key: &LookupKey<'_>) -> bool {
-        matches!(self.0.get(&LookupKeyRef(key)), Some(LookupState::NotFound))
+        matches!(self.states.get(&LookupKeyRef(key)), Some(LookupState::NotFound))
     }
 
     fn failure(&self, key: &LookupKey<'_>) -> Option<Error> {
-        match self.0.get(&LookupKeyRef(key))? {
+        match self.states.get(&LookupKeyRef(key))? {
             LookupState::Failed(error) => Some(error.restated()),
             LookupState::Unremembered
             | LookupState::Open(_)
