@@ -9,7 +9,7 @@ use afterwrite_tests::deployment::event;
 use serde_json::json;
 
 use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{EdgeWorld, STATE, TABLE, aggregator_over, key};
+use crate::world::{EdgeWorld, STATE, TABLE, aggregator_over, key, reconcile};
 
 const PROJECTS: &str = r##"
 name = "edge"
@@ -57,23 +57,39 @@ async fn a_copied_item_shows_its_own_count_at_once_and_after_each_change() {
 /// An item of a table that was restored from another, with the copies that the other table's rollup had.
 #[tokio::test]
 async fn a_restored_item_shows_the_count_of_the_new_state_table() {
-    for revision in [json!({ "N": "500" }), json!({ "S": "500" }), json!({ "NULL": true })] {
+    for revision in
+        [Some(json!({ "N": "500" })), Some(json!({ "S": "500" })), Some(json!({ "NULL": true })), None]
+    {
         let mut world = EdgeWorld::new(PROJECTS);
         world.put("PROJECT#p1", "PROJECT", json!({}));
         world.put("PROJECT#p1", "QUESTION#q1", json!({}));
         world.settle().await;
         let shown = world.item("PROJECT#p1", "PROJECT").expect("a project");
         let of = shown["question_count_of"].as_text().expect("a name");
-        let restored = json!({
-            "question_count": { "N": "500" }, "question_count_rev": revision, "question_count_of": { "S": of },
-        });
+        let mut restored = json!({ "question_count": { "N": "500" }, "question_count_of": { "S": of } });
+        if let Some(revision) = &revision {
+            restored["question_count_rev"] = revision.clone();
+        }
         world.put("PROJECT#p1", "PROJECT", restored);
         world.settle().await;
-        assert_eq!(world.shown("PROJECT#p1", "PROJECT", "question_count"), Some(1), "{revision}");
+        assert_eq!(world.shown("PROJECT#p1", "PROJECT", "question_count"), Some(1), "{revision:?}");
         world.put("PROJECT#p1", "QUESTION#q2", json!({}));
         world.settle().await;
-        assert_eq!(world.shown("PROJECT#p1", "PROJECT", "question_count"), Some(2), "{revision}");
+        assert_eq!(world.shown("PROJECT#p1", "PROJECT", "question_count"), Some(2), "{revision:?}");
     }
+}
+
+/// The record of the change that overwrote the copy is lost.
+#[tokio::test]
+async fn reconciling_an_item_sets_its_copies() {
+    let mut world = EdgeWorld::new(PROJECTS);
+    world.put("PROJECT#p1", "PROJECT", json!({}));
+    world.put("PROJECT#p1", "QUESTION#q1", json!({}));
+    world.settle().await;
+    world.put("PROJECT#p1", "PROJECT", json!({ "title": { "S": "without copies" } }));
+    let outcome = reconcile(world.aggregator.ledger(), "PROJECT#p1", Some("PROJECT")).await;
+    assert!(outcome.failures.is_empty(), "{outcome:?}");
+    assert_eq!(world.shown("PROJECT#p1", "PROJECT", "question_count"), Some(1));
 }
 
 /// The rollup reaches the revision and the value of the restored copy while a function replaces that copy. So the function that

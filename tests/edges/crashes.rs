@@ -83,6 +83,19 @@ async fn the_shop_that_a_book_left_is_refreshed_after_any_number_of_crashes() {
 }
 
 #[tokio::test]
+async fn the_shop_that_a_book_left_is_refreshed_though_the_records_of_the_move_were_discarded() {
+    let mut world = world_with_book().await;
+    move_book(&mut world, "s2", "window");
+    world.stream();
+    crash_before_mirrors(&world, world.newest(1));
+    move_book(&mut world, "s2", "table");
+    world.stream();
+    let delivery = world.deliver_these(world.newest(1)).await;
+    assert_eq!(delivery.failures, BTreeMap::new());
+    assert_eq!(world.shown("SHOP#s1", "SHOP", "books"), Some(0));
+}
+
+#[tokio::test]
 async fn an_entry_forgets_the_rollups_that_its_item_left_once_their_mirrors_are_right() {
     let mut world = world_with_book().await;
     for place in ["window", "table"] {

@@ -96,6 +96,21 @@ async fn an_amount_that_does_not_fit_rejects_no_other_item() {
 }
 
 #[tokio::test]
+async fn a_rollup_that_is_too_large_for_its_additions_parks_the_items_that_need_it() {
+    let mut world = world(std::iter::repeat_n("1", 5));
+    world.put("SENSOR#s2", "READING#r1", reading(3));
+    world.stream();
+    // An item has at most 400 KB. The measures themselves would be writable.
+    world.put_rollup("TOTAL#s1", "note", AttributeValue::text(&"x".repeat(409_550)));
+    let (tables, aggregator) = observed(&world, None);
+    let handled = deliver(&aggregator, &world.records).await;
+    assert_eq!(handled.parked.len(), 5);
+    assert_eq!((readings(&world), world.measure("TOTAL#s2", "ROLLUP", "total")), (None, Some(3)));
+    let (sent, _, _) = take_transactions(&tables);
+    assert!(sent <= 16, "{sent} transactions");
+}
+
+#[tokio::test]
 async fn a_rejection_without_a_reason_is_isolated_without_waiting() {
     let world = world(std::iter::repeat_n("1", 60));
     let (_, aggregator) = observed(&world, Some("READING#r30"));

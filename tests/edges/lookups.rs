@@ -195,3 +195,30 @@ async fn an_output_that_is_null_is_not_remembered() {
     assert_eq!(world.deliver_these(&records).await.failures, BTreeMap::new());
     assert_eq!(world.measure("TEAM#t1", "ROLLUP", "attempts"), Some(1));
 }
+
+#[tokio::test]
+async fn an_item_takes_the_outputs_that_a_later_record_of_its_batch_offers() {
+    let mut world = EdgeWorld::new(ATTEMPTS);
+    put_attempt(&mut world, "ATTEMPT#t1", "p1");
+    put_project(&mut world, "p1");
+    world.stream();
+    let tables = ObservedTables::new(&world.tables);
+    let handled = deliver_to(ATTEMPTS, Arc::clone(&tables), &world.records).await.expect("an event");
+    assert!(handled.failures.is_empty(), "{handled:?}");
+    assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(1));
+    assert!(tables.take().iter().all(|request| request.kind != "query"), "no index is needed");
+}
+
+#[tokio::test]
+async fn the_error_of_a_record_names_the_lookup_that_found_nothing_or_why_it_could_not() {
+    let mut world = EdgeWorld::new(ATTEMPTS);
+    put_attempt(&mut world, "ATTEMPT#t1", "p1");
+    world.stream();
+    for (is_throttled, expected) in [(false, "lookup `owner` found no item"), (true, "throttled")] {
+        let tables =
+            ObservedTables::throttling(&world.tables, move |key| is_throttled && is_lookup(key, "LOOKUP#"));
+        let handled = deliver_to(ATTEMPTS, tables, &world.records).await.expect("an event");
+        let errors: Vec<_> = handled.failures.iter().map(|failed| failed.error.to_string()).collect();
+        assert!(errors.len() == 1 && errors[0].contains(expected), "{errors:?}");
+    }
+}

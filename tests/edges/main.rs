@@ -32,6 +32,7 @@ mod requests;
 mod slow_tables;
 mod stopped;
 mod throttled;
+mod totals;
 mod unreadable;
 mod values;
 mod world;

@@ -1,12 +1,13 @@
 //! Mirrors: nothing feeds itself, and a mirror that cannot be written never fails a counted record.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use afterwrite::table::Model;
 use serde_json::json;
 
 use crate::models::SHOP;
-use crate::world::EdgeWorld;
+use crate::world::{EdgeWorld, deliver_to};
 
 /// The largest price of a book, shown on the book itself.
 fn self_feeding() -> String {
@@ -77,6 +78,20 @@ async fn a_mirror_into_an_attribute_that_is_not_a_map_fails_no_record() {
         world.put("SHOP#s1", "SHOP", json!({ "stats": { "M": {} } }));
         world.settle().await;
         assert_eq!(world.shown("SHOP#s1", "SHOP", "stats.books"), Some(1));
+    }
+}
+
+#[tokio::test]
+async fn a_copy_in_maps_that_the_item_lacks_is_set_with_the_delivery_that_counts() {
+    let deep = SHOP.replace("\"stats.books\"", "\"stats.all.books\"");
+    for (model, path) in [(SHOP, "stats.books"), (&*deep, "stats.all.books")] {
+        let mut world = EdgeWorld::new(model);
+        world.put("SHOP#s1", "SHOP", json!({}));
+        world.put("SHOP#s1", "BOOK#b1", json!({ "price": { "N": "5" } }));
+        world.stream();
+        let handled = deliver_to(model, Arc::clone(&world.tables), &world.records).await.expect("an event");
+        assert_eq!((handled.failures.len(), handled.unwritable_mirrors.len()), (0, 0));
+        assert_eq!(world.shown("SHOP#s1", "SHOP", path), Some(1));
     }
 }
 

@@ -145,6 +145,23 @@ async fn a_note_that_cannot_be_written_holds_up_no_other_mirror() {
 }
 
 #[tokio::test]
+async fn outputs_that_cannot_be_remembered_hold_up_no_mirror_of_other_lookups() {
+    let mut world = world().await;
+    world.put("PROJECT#p1", "TASK#t2", json!({}));
+    world.put("PROJECTS", "OWNER#cat#PROJECT#p2", json!({ "GSI1PK": { "S": "PROJECT#p2" } }));
+    world.stream();
+    let newest = world.newest(2).to_vec();
+    let tables = ObservedTables::with_fate(&world.tables, |_, write: &Write| {
+        let is_offered = write.key.partition.value.as_text() == Some("LOOKUP#owner#p2");
+        if is_offered { WriteFate::Failed(ErrorKind::Unavailable) } else { WriteFate::CarriedOut }
+    });
+    let handled = deliver(tables, &newest).await.expect("an event");
+    let failed: Vec<_> = handled.failures.iter().map(|failed| failed.sequence_number.as_deref()).collect();
+    assert_eq!(failed, [newest[1]["dynamodb"]["SequenceNumber"].as_str()]);
+    assert_eq!(shown(&world, "ann"), Some(2));
+}
+
+#[tokio::test]
 async fn a_record_whose_entry_cannot_be_read_waits_for_no_lookup() {
     let mut world = world().await;
     let entry = key(STATE, "LEDGER#app#PROJECT#p1", "TASK#t1");

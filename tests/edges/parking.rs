@@ -6,7 +6,7 @@ use afterwrite::record::AttributeValue;
 use serde_json::json;
 
 use crate::models::{ATTEMPTS, READINGS, reading};
-use crate::world::{EdgeWorld, NOW, STATE, TABLE, key};
+use crate::world::{EdgeWorld, NOW, STATE, TABLE, key, reconcile};
 
 fn misfit() -> serde_json::Value {
     json!({ "value": { "S": "secret" } })
@@ -272,6 +272,15 @@ async fn a_parked_record_stays_parked_if_its_reconciled_item_is_a_misfit_by_now(
     let delivery = world.deliver_these(&[aged(&world.records[1])]).await;
     assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 1));
     assert!(world.entry("SENSOR#s1", "READING#r1", "behind").is_some(), "the mark remains");
+}
+
+#[tokio::test]
+async fn reconciling_an_item_that_cannot_be_counted_fails() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", misfit());
+    let outcome = reconcile(world.aggregator.ledger(), "SENSOR#s1", Some("READING#r1")).await;
+    assert_eq!((outcome.failures.len(), outcome.parked.len()), (1, 0), "{outcome:?}");
+    assert_eq!(world.entry("SENSOR#s1", "READING#r1", "behind"), None);
 }
 
 #[tokio::test]

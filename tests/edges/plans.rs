@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::models::{ATTEMPTS, put_project};
-use crate::world::EdgeWorld;
+use crate::world::{EdgeWorld, STATE, key};
 
 const DAYS: &str = r##"
 name = "edge"
@@ -97,4 +97,73 @@ async fn no_image_is_passed_over_while_its_lookup_finds_nothing() {
     assert_eq!(world.measure("ADMIN#a2", "ROLLUP", "best"), Some(9));
     assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "best"), Some(5));
     assert_eq!(world.measure("ADMIN#a1", "ROLLUP", "attempts"), Some(1));
+}
+
+#[tokio::test]
+async fn records_of_one_item_are_counted_in_the_order_of_their_positions() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let mut world = EdgeWorld::new(DAYS);
+        for value in ["1", "9", "4"] {
+            world.put("SENSOR#s1", "READING", json!({ "day": { "S": value }, "value": { "N": value } }));
+        }
+        world.stream();
+        let records = order.map(|index: usize| world.records[index].clone());
+        assert_eq!(world.deliver_these(&records).await.failures, BTreeMap::new());
+        let counted = ["1", "9", "4"].map(|day| world.measure(&format!("DAY#{day}"), "ROLLUP", "readings"));
+        assert_eq!(counted.map(|counted| counted.unwrap_or(0)), [0, 0, 1], "{order:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_item_whose_change_of_a_rollup_exceeds_38_digits_is_parked_alone() {
+    let by_sensor = DAYS
+        .replace("into = \"day\"", "into = [\"day\", \"all\"]")
+        .replace("[[aggregates]]", "[rollups.all]\nkey = { PK = \"ALL\", SK = \"ROLLUP\" }\n[[aggregates]]")
+        .replace(
+            "highest = { max = \"value\" }, lowest = { min = \"value\" }",
+            "total = { sum = \"value\" }",
+        );
+    let mut world = EdgeWorld::new(&by_sensor);
+    let reading = |day: &str, value: &str| json!({ "day": { "S": day }, "value": { "N": value } });
+    world.put("SENSOR#s1", "READING", reading("d1", "0.1"));
+    world.settle().await;
+    // Its day changes, so that the rollup of all readings loses one number and gets another one.
+    world.put("SENSOR#s1", "READING", reading("d2", &"9".repeat(38)));
+    world.put("SENSOR#s2", "READING", reading("d2", "2"));
+    let delivery = world.deliver().await;
+    assert_eq!((delivery.failures, delivery.parked.len()), (BTreeMap::new(), 1));
+    assert_eq!(world.measure("DAY#d2", "ROLLUP", "total"), Some(2));
+    assert!(world.entry("SENSOR#s1", "READING", "behind").is_some());
+    assert_eq!(world.entry("SENSOR#s2", "READING", "behind"), None);
+}
+
+#[tokio::test]
+async fn max_and_min_of_more_items_than_a_transaction_has_room_for_are_right() {
+    for is_descending in [false, true] {
+        let mut world = EdgeWorld::new(DAYS);
+        for number in 0..250 {
+            let value = if is_descending { 250 - number } else { number + 1 };
+            let attributes = json!({ "day": { "S": "d1" }, "value": { "N": value.to_string() } });
+            world.put(&format!("SENSOR#s{number:03}"), "READING", attributes);
+        }
+        assert_eq!(world.deliver().await.failures, BTreeMap::new());
+        let measures = ["readings", "highest", "lowest"].map(|name| world.measure("DAY#d1", "ROLLUP", name));
+        assert_eq!(measures, [Some(250), Some(250), Some(1)]);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_added_to_a_rollup_that_has_expired() {
+    let expiring = DAYS
+        .replace("SK = \"ROLLUP\" }", "SK = \"ROLLUP\" }\nexpires = { after = \"2 days\", of = \"day\" }");
+    let mut world = EdgeWorld::new(&expiring);
+    let (live, expired) = ("2026-02-06", "2026-01-01");
+    let reading = |day: &str| json!({ "day": { "S": day }, "value": { "N": "5" } });
+    world.put("SENSOR#s2", "READING", reading(expired));
+    for (day, counted) in [(live, 1), (expired, 0), (live, 1)] {
+        world.put("SENSOR#s1", "READING", reading(day));
+        assert_eq!(world.deliver().await.failures, BTreeMap::new());
+        assert_eq!(world.measure("DAY#2026-02-06", "ROLLUP", "readings"), Some(counted));
+        assert_eq!(world.tables.get(&key(STATE, "DAY#2026-01-01", "ROLLUP")), None);
+    }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use afterwrite::ErrorKind;
-use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, SourceItem};
-use afterwrite::entity::SourceKey;
+use afterwrite::commit::{CommitOutcome, Ledger};
 use afterwrite::sink::Tables;
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::models::SHOP;
 use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{DEADLINE, EdgeWorld, NOW, STATE, TABLE, aggregator_over, deliver_to, key};
+use crate::world::{EdgeWorld, NOW, STATE, TABLE, aggregator_over, deliver_to, key, reconcile};
 
 /// A world in which a shop shows that it has no books, and the record of its first book is not delivered.
 async fn world() -> EdgeWorld {
@@ -48,12 +47,8 @@ fn without_response(
 }
 
 /// Reconciles the first book of the shop.
-async fn reconcile<T: Tables>(ledger: &Ledger<T, StillClock>) -> CommitOutcome {
-    let source = SourceKey { table: 0, partition: "SHOP#s1".into(), sort: Some("BOOK#b1".into()) };
-    let candidates = source.candidates(ledger.model());
-    let item = SourceItem { source: &source, candidates: &candidates, records: ItemRecords::new() };
-    let outcome = ledger.reconcile(vec![item], "2026-02-06T10:00:00.000", DEADLINE).await;
-    let outcome = outcome.expect("a right set-up");
+async fn reconcile_book<T: Tables>(ledger: &Ledger<T, StillClock>) -> CommitOutcome {
+    let outcome = reconcile(ledger, "SHOP#s1", Some("BOOK#b1")).await;
     assert!(outcome.failures.is_empty() && outcome.parked.is_empty(), "{outcome:?}");
     outcome
 }
@@ -61,7 +56,7 @@ async fn reconcile<T: Tables>(ledger: &Ledger<T, StillClock>) -> CommitOutcome {
 fn stop_reconciling(tables: &Arc<MemoryTables>) {
     let aggregator = aggregator_over(SHOP, ObservedTables::without_mirrors(tables));
     assert!(
-        reconcile(aggregator.ledger()).now_or_never().is_none(),
+        reconcile_book(aggregator.ledger()).now_or_never().is_none(),
         "it was to stop in the write of a mirror"
     );
 }
@@ -81,7 +76,7 @@ async fn a_reconciliation_that_stopped_is_completed_by_the_next() {
     let world = world().await;
     stop_reconciling(&world.tables);
     assert_eq!((world.measure("SHOP#s1", "ROLLUP", "books"), shown(&world)), (Some(1), Some(0)));
-    reconcile(aggregator_over(SHOP, Arc::clone(&world.tables)).ledger()).await;
+    reconcile_book(aggregator_over(SHOP, Arc::clone(&world.tables)).ledger()).await;
     assert_eq!((world.measure("SHOP#s1", "ROLLUP", "books"), shown(&world)), (Some(1), Some(1)));
 }
 
@@ -97,7 +92,7 @@ async fn a_reconciliation_that_stopped_is_completed_by_the_record_that_it_counte
 async fn a_reconciliation_without_a_response_is_completed() {
     let world = world().await;
     let tables = without_response(&world.tables, stop_reconciling);
-    reconcile(aggregator_over(SHOP, tables).ledger()).await;
+    reconcile_book(aggregator_over(SHOP, tables).ledger()).await;
     assert_eq!((world.measure("SHOP#s1", "ROLLUP", "books"), shown(&world)), (Some(1), Some(1)));
 }
 

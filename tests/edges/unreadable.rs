@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use afterwrite::effect::ItemKey;
 use afterwrite::record::{AttributeValue, Item};
 
-use crate::models::{READINGS, reading};
-use crate::world::{EdgeWorld, STATE, TABLE, key};
+use crate::models::{ATTEMPTS, READINGS, put_project, reading};
+use crate::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
 
 fn entry_key(sort: &str) -> ItemKey {
     key(STATE, &format!("LEDGER#{TABLE}#SENSOR#s1"), sort)
@@ -171,4 +172,34 @@ async fn with_the_policy_fail_the_record_is_delivered_again() {
     let delivery = world.deliver().await;
     assert_eq!((delivery.failures.len(), delivery.parked.len()), (1, 0));
     assert!(!stored(&world, "READING#r1").contains_key("behind"));
+}
+
+#[tokio::test]
+async fn a_deleted_item_whose_entry_cannot_be_read_still_offers_its_outputs() {
+    let projects = r##"
+[rollups.projects]
+key = { PK = "PROJECTS#{admin_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "projects"
+of = "project"
+into = "projects"
+measures = { projects = "count" }
+"##;
+    let model = format!("{ATTEMPTS}{projects}");
+    let mut world = EdgeWorld::new(&model);
+    put_project(&mut world, "p1");
+    world.settle().await;
+    let remembered = world.remembered().remove(0);
+    let lookup = [&remembered["PK"], &remembered["SK"]].map(|key| key.as_text().expect("a text"));
+    world.tables.delete(&key(STATE, lookup[0], lookup[1])).expect("a key");
+    let entry = key(STATE, "LEDGER#app#ADMIN#a1", "PROJECT#p1");
+    let mut unreadable = world.tables.get(&entry).expect("an entry");
+    unreadable.insert(Cow::Borrowed("contributions"), AttributeValue::text("?"));
+    world.tables.put(STATE, unreadable).expect("an entry");
+    world.tables.delete(&key(TABLE, "ADMIN#a1", "PROJECT#p1")).expect("a key");
+    world.stream();
+    // A function that has nothing of the lookup in memory.
+    let handled = deliver_to(&model, Arc::clone(&world.tables), world.newest(1)).await.expect("an event");
+    assert_eq!((handled.failures.len(), handled.parked.len()), (0, 1));
+    assert_eq!(world.remembered().len(), 1);
 }

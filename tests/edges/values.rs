@@ -8,7 +8,7 @@ use afterwrite::projection::{
     ItemContributions, KnownLookups, LookupKey, LookupOutputs, RecordImages, RollupTargets, ShardAssignment,
     StaleCaches, contributions, decode_old_image, rows,
 };
-use afterwrite::record::{Decimal, Image, Item, RecordDecoder};
+use afterwrite::record::{Decimal, Image, Item, RecordDecoder, Timestamp};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::StreamAggregator;
 use afterwrite_tests::deployment::event;
@@ -16,46 +16,49 @@ use serde_json::json;
 
 use crate::models::{READINGS, SHOP, reading};
 use crate::observed::ObservedTables;
-use crate::world::{DEADLINE, EdgeWorld, STATE, TABLE, deliver_to, key, ledger, parsed};
+use crate::world::{DEADLINE, EdgeWorld, NOW, STATE, TABLE, deliver_to, key, ledger, parsed, reconcile};
 
 #[tokio::test]
 async fn only_the_item_that_needs_a_rollup_with_an_impossible_key_is_parked() {
     let by_day = READINGS
         .replace("attributes = { value = \"N\" }", "attributes = { value = \"N\", day = \"S\" }")
         .replace("TOTAL#{sensor_id}", "DAY#{day}");
-    let mut world = EdgeWorld::new(&by_day);
-    for (sort, day) in [("READING#good", "d1".to_owned()), ("READING#bad", "x".repeat(2_100))] {
-        world.put("SENSOR#s1", sort, json!({ "value": { "N": "3" }, "day": { "S": day } }));
+    let with_extremes = by_day
+        .replace("total = { sum = \"value\" }", "total = { sum = \"value\" }, top = { max = \"value\" }");
+    for model in [by_day, with_extremes] {
+        let mut world = EdgeWorld::new(&model);
+        for (sort, day) in [("READING#good", "d1".to_owned()), ("READING#bad", "x".repeat(2_100))] {
+            world.put("SENSOR#s1", sort, json!({ "value": { "N": "3" }, "day": { "S": day } }));
+        }
+        let delivery = world.deliver().await;
+        assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 1));
+        assert_eq!(world.measure("DAY#d1", "ROLLUP", "total"), Some(3));
+        assert!(world.entry("SENSOR#s1", "READING#bad", "behind").is_some());
     }
-    let delivery = world.deliver().await;
-    assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 1));
-    assert_eq!(world.measure("DAY#d1", "ROLLUP", "total"), Some(3));
-    assert!(world.entry("SENSOR#s1", "READING#bad", "behind").is_some());
 }
 
 #[tokio::test]
-async fn the_totals_of_a_batch_tell_duplicates_from_counted_and_failed_records() {
-    let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", reading(1));
-    world.stream();
-    let twice = [world.records[0].clone(), world.records[0].clone()];
-    for (records, duplicates) in [(&world.records[..], 0), (&world.records[..], 1), (&twice[..], 2)] {
-        let totals = world.deliver_these(records).await.totals;
-        assert_eq!((totals.duplicates, totals.reconciled), (duplicates, 0));
-    }
-    world.put("SENSOR#s2", "READING#r2", reading(1));
-    world.stream();
-    let twice = [world.records[1].clone(), world.records[1].clone()];
-    assert_eq!(world.deliver_these(&twice).await.totals.duplicates, 1);
+async fn an_item_whose_key_does_not_match_its_table_is_not_reconciled() {
+    let world = EdgeWorld::new(READINGS);
+    let failures = reconcile(world.aggregator.ledger(), "SENSOR#s1", None).await.failures;
+    let errors: Vec<_> = failures.iter().map(|failure| failure.error.to_string()).collect();
+    assert!(errors.len() == 1 && errors[0].contains("does not match the key schema"), "{errors:?}");
+}
 
-    let newer = READINGS.replace("generation = 1", "generation = 2");
-    world.put("SENSOR#s1", "READING#r1", reading(2));
-    world.put("SENSOR#s1", "READING#r1", reading(3));
+#[tokio::test]
+async fn a_rollup_has_the_time_of_the_newest_record_of_the_transaction_that_changed_it_last() {
+    let mut world = EdgeWorld::new(READINGS);
+    for sort in ["READING#r1", "READING#r2", "READING#r3"] {
+        world.put("SENSOR#s1", sort, reading(1));
+    }
     world.stream();
-    deliver_to(&newer, Arc::clone(&world.tables), &world.records[2..3]).await.expect("an event");
-    let handled =
-        deliver_to(READINGS, Arc::clone(&world.tables), &world.records[3..]).await.expect("an event");
-    assert_eq!((handled.failures.len(), handled.totals.duplicates), (1, 0));
+    for (record, seconds) in world.records.iter_mut().zip([3, 9, 5]) {
+        record["dynamodb"]["ApproximateCreationDateTime"] = json!(NOW + seconds);
+    }
+    world.deliver_these(&world.records).await;
+    let rollup = world.tables.get(&key(STATE, "TOTAL#s1", "ROLLUP")).expect("a rollup");
+    let newest = Timestamp::from_epoch_seconds(NOW + 9).to_string();
+    assert_eq!(rollup["updated_at"].as_text(), Some(&*newest));
 }
 
 #[tokio::test]

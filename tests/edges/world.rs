@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite::Error;
-use afterwrite::commit::{CommitTotals, Ledger, PoisonPolicy};
+use afterwrite::commit::{CommitOutcome, CommitTotals, ItemRecords, Ledger, PoisonPolicy, SourceItem};
 use afterwrite::effect::{ItemKey, KeyAttribute};
+use afterwrite::entity::SourceKey;
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::Tables;
 use afterwrite::table::Model;
@@ -202,6 +203,19 @@ pub(crate) async fn deliver_to<T: Tables>(
     records: &[Value],
 ) -> Result<AggregatedBatch, Error> {
     aggregator_over(model, tables).handle(event(records).as_bytes(), DEADLINE).await
+}
+
+/// Reconciles one item of the application's table, within 3 s.
+pub(crate) async fn reconcile<T: Tables>(
+    ledger: &Ledger<T, StillClock>,
+    partition: &str,
+    sort: Option<&str>,
+) -> CommitOutcome {
+    let source = SourceKey { table: 0, partition: partition.into(), sort: sort.map(Cow::Borrowed) };
+    let candidates = source.candidates(ledger.model());
+    let item = SourceItem { source: &source, candidates: &candidates, records: ItemRecords::new() };
+    let outcome = ledger.reconcile(vec![item], "2026-02-06T10:00:00.000", DEADLINE).await;
+    outcome.expect("a right set-up")
 }
 
 pub(crate) fn parsed(model: &str) -> Arc<Model> {

@@ -251,6 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn the_items_of_operations_name_their_kind() {
+        use OperationItem::{Checkpoint, Import, Job, Journal};
+        let kinds = [(Job, "JOB"), (Journal, "JOURNAL"), (Checkpoint, "CHECKPOINT"), (Import, "IMPORT")];
+        for (kind, name) in kinds {
+            let key = kind.key(&Arc::from("state"), "x");
+            assert_eq!(key.partition.value.as_text(), Some(&*format!("AFTERWRITE#{name}#x")));
+            assert_eq!(kind.empty_item(), Item::from([(Cow::Borrowed(ENTITY_TYPE), name.into())]));
+        }
+    }
+
+    #[test]
     fn no_model_may_have_keys_like_those_of_operations() {
         let state_table = Arc::from("state");
         use OperationItem::{Checkpoint, Import, Job, Journal};

@@ -92,7 +92,7 @@ proptest! {
 
         let mut seen = vec![0; plans.len()];
         for transaction in &transactions {
-            let own: usize = transaction.items.iter().map(|item| plans[*item].own_actions()).sum();
+            let own: usize = transaction.items.iter().map(|item| 1 + plans[*item].markers.len()).sum();
             prop_assert!(own + transaction.rollups.len() <= MAX_TRANSACTION_ACTIONS);
             let bytes: usize = transaction.items.iter().map(|item| outlines[*item].entry_bytes).sum();
             prop_assert!(bytes + transaction.rollups.len() * ROLLUP_BYTES <= MAX_TRANSACTION_BYTES);
@@ -204,6 +204,29 @@ fn plans_whose_sum_exceeds_38_digits_get_separate_transactions() {
     let mut plans: Vec<ItemPlan<'_>> = (0..2).map(|_| plan(&small([0], 0), &mut targets)).collect();
     plans[0].deltas[0].measures[0].1 = "1E+30".parse().unwrap();
     plans[1].deltas[0].measures[0].1 = "1E-30".parse().unwrap();
-    let transactions = packed(&plans, &targets);
-    assert_eq!(transactions.iter().map(|transaction| transaction.items.len()).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(items_of(&packed(&plans, &targets)), [1, 1]);
+
+    // One of the numbers is long, the other one is not.
+    plans[0].deltas[0].measures[0].1 = "9".repeat(38).parse().unwrap();
+    plans[1].deltas[0].measures[0].1 = "2".parse().unwrap();
+    for order in [[0, 1], [1, 0]] {
+        let ordered = order.map(|index: usize| plans[index].clone());
+        assert_eq!(items_of(&packed(&ordered, &targets)), [1, 1]);
+    }
+}
+
+#[test]
+fn a_sum_that_exceeds_38_digits_within_one_plan_is_a_defect() {
+    let mut targets = targets();
+    let mut plan = plan(&small([0], 0), &mut targets);
+    let mut second = plan.deltas[0].clone();
+    plan.deltas[0].measures[0].1 = "1E+30".parse().unwrap();
+    second.measures[0].1 = "1E-30".parse().unwrap();
+    plan.deltas.push(second);
+    let transactions = packed(&[plan], &targets);
+    assert!(transactions[0].defect.is_some());
+}
+
+fn items_of(transactions: &[TransactionBatch]) -> Vec<usize> {
+    transactions.iter().map(|transaction| transaction.items.len()).collect()
 }
