@@ -101,7 +101,7 @@ async fn a_rollup_that_is_too_large_for_its_additions_parks_the_items_that_need_
     world.put("SENSOR#s2", "READING#r1", reading(3));
     world.stream();
     // An item has at most 400 KB. The measures themselves would be writable.
-    world.put_rollup("TOTAL#s1", "note", AttributeValue::text(&"x".repeat(409_550)));
+    world.put_rollup("TOTAL#s1", "note", AttributeValue::text("x".repeat(409_550)));
     let (tables, aggregator) = observed(&world, None);
     let handled = deliver(&aggregator, &world.records).await;
     assert_eq!(handled.parked.len(), 5);
