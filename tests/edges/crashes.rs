@@ -96,6 +96,23 @@ async fn the_shop_that_a_book_left_is_refreshed_though_the_records_of_the_move_w
 }
 
 #[tokio::test]
+async fn the_shop_where_a_book_is_now_is_refreshed_by_an_older_record_of_the_book() {
+    let mut world = world_with_book().await;
+    world.put("SHOP#s3", "SHOP", json!({}));
+    world.settle().await;
+    let counted = world.records.len();
+    move_book(&mut world, "s2", "window");
+    move_book(&mut world, "s3", "window");
+    world.stream();
+    crash_before_mirrors(&world, &world.records[counted..]);
+    // The newer record is discarded.
+    let delivery = world.deliver_these(&world.records[counted..=counted]).await;
+    assert_eq!(delivery.failures, BTreeMap::new());
+    let shown = ["SHOP#s1", "SHOP#s2", "SHOP#s3"].map(|shop| world.shown(shop, "SHOP", "books"));
+    assert_eq!(shown, [Some(0), Some(0), Some(1)]);
+}
+
+#[tokio::test]
 async fn an_entry_forgets_the_rollups_that_its_item_left_once_their_mirrors_are_right() {
     let mut world = world_with_book().await;
     for place in ["window", "table"] {

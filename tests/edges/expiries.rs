@@ -52,12 +52,26 @@ async fn an_expiry_whose_marker_is_gone_is_reported_and_not_settled_again() {
     world.settle().await;
     // TTL deletes the marker after 35 days; the entry of the key's next life remains.
     let marker = format!("r1#EXPIRED#2026-02-06T10:00:00.000#{:040}", 2);
-    world.tables.delete(&key(STATE, "LEDGER#app#SENSOR#s1", &marker)).expect("a key").expect("a marker");
+    let deleted = world.tables.delete(&key(STATE, "LEDGER#app#SENSOR#s1", &marker)).expect("a key");
+    assert!(deleted.expect("a marker").contains_key("expires_at"));
     let delivery = world.deliver_these(&[aged(&world.records[1], 60)]).await;
     assert_eq!(delivery.failures, BTreeMap::new());
     assert_eq!(delivery.totals.expiries_too_old, 1);
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(8));
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "settled_total"), Some(7));
+}
+
+#[tokio::test]
+async fn an_expiry_that_is_too_old_is_not_parked_although_its_item_cannot_be_counted_now() {
+    let mut world = EdgeWorld::new(&readings());
+    world.put("SENSOR#s1", "r1", reading(7));
+    world.expire("SENSOR#s1", "r1");
+    world.put("SENSOR#s1", "r1", json!({ "value": { "S": "a misfit" } }));
+    world.stream();
+    let delivery = world.deliver_these(&[aged(&world.records[1], 60)]).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 0));
+    assert_eq!(delivery.totals.expiries_too_old, 1);
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "settled_total"), None);
 }
 
 #[tokio::test]

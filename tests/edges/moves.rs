@@ -75,6 +75,14 @@ async fn an_item_that_moves_within_its_partition_or_to_another_shows_its_rollup(
 }
 
 #[tokio::test]
+async fn an_item_at_the_place_that_its_lookup_names_is_not_noted() {
+    let world = world().await;
+    let remembered = world.remembered();
+    let names: Vec<_> = remembered[0].keys().map(AsRef::as_ref).collect();
+    assert_eq!(names, ["EntityType", "PK", "SK", "gives"]);
+}
+
+#[tokio::test]
 async fn two_items_that_show_one_rollup_are_both_right() {
     let mut world = world().await;
     // The project is written at its old key, copies included, and put at the new one without them.

@@ -85,11 +85,39 @@ async fn a_histogram_has_numbers_of_any_size() {
         READINGS.replace("readings = \"count\"", "bin = { histogram = \"value\", width = 10, bins = 3 }");
     let mut world = EdgeWorld::new(&histogram);
     let huge = format!("1{}", "0".repeat(30));
-    world.put("SENSOR#s1", "READING#r1", json!({ "value": { "N": huge } }));
-    world.put("SENSOR#s1", "READING#r2", json!({ "value": { "N": format!("-{huge}") } }));
+    for (number, value) in [huge.clone(), format!("-{huge}"), huge].into_iter().enumerate() {
+        world.put("SENSOR#s1", &format!("READING#r{number}"), json!({ "value": { "N": value } }));
+    }
     world.settle().await;
     let bins = ["bin_00", "bin_10", "bin_20"].map(|bin| world.measure("TOTAL#s1", "ROLLUP", bin));
-    assert_eq!(bins, [None, None, Some(1)]);
+    assert_eq!(bins, [None, None, Some(2)]);
+}
+
+#[tokio::test]
+async fn items_are_spread_over_the_shards_of_a_rollup_and_stay_where_they_are_counted() {
+    let sharded = |shards: u32, generation: u32| {
+        READINGS
+            .replace("SK = \"ROLLUP\" }", &format!("SK = \"ROLLUP\" }}\nshards = {shards}"))
+            .replace("generation = 1", &format!("generation = {generation}"))
+    };
+    let mut world = EdgeWorld::new(&sharded(4, 1));
+    for number in 0..100 {
+        world.put("SENSOR#s1", &format!("READING#r{number}"), reading(1));
+    }
+    world.settle().await;
+    let counted = |world: &EdgeWorld| {
+        [0, 1, 2, 3].map(|shard| world.measure(&format!("TOTAL#s1#SHARD#{shard}"), "ROLLUP", "readings"))
+    };
+    let before = counted(&world);
+    assert!(before.iter().all(|readings| readings.is_some_and(|readings| readings >= 10)), "{before:?}");
+    for number in 0..100 {
+        world.put("SENSOR#s1", &format!("READING#r{number}"), reading(2));
+    }
+    world.stream();
+    let tables = Arc::clone(&world.tables);
+    let handled = deliver_to(&sharded(5, 2), tables, world.newest(100)).await.expect("an event");
+    assert!(handled.failures.is_empty(), "{handled:?}");
+    assert_eq!(counted(&world), before);
 }
 
 #[tokio::test]
