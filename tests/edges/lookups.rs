@@ -222,3 +222,60 @@ async fn the_error_of_a_record_names_the_lookup_that_found_nothing_or_why_it_cou
         assert!(errors.len() == 1 && errors[0].contains(expected), "{errors:?}");
     }
 }
+
+/// Stays, counted for the country of their host and for the kind of their room.
+const STAYS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.host]
+key = { PK = "HOST#{host_id}", SK = "HOST" }
+attributes = { country = "S" }
+[entities.room]
+key = { PK = "ROOM#{room_id}", SK = "ROOM" }
+attributes = { kind = "S" }
+[entities.stay]
+key = { PK = "GUEST#{guest_id}", SK = "STAY#{stay_id}" }
+attributes = { host_id = "S", room_id = "S" }
+[lookups.host]
+of = "host"
+key = { PK = "HOST#{host_id}", SK = "HOST" }
+gives = ["country"]
+[lookups.room]
+of = "room"
+key = { PK = "ROOM#{room_id}", SK = "ROOM" }
+gives = ["kind"]
+[rollups.country]
+key = { PK = "COUNTRY#{country}", SK = "ROLLUP" }
+[rollups.kind]
+key = { PK = "KIND#{kind}", SK = "ROLLUP" }
+[[aggregates]]
+name = "stays"
+of = "stay"
+lookup = ["host", "room"]
+into = ["country", "kind"]
+optional = ["country"]
+measures = { stays = "count" }
+"##;
+
+#[tokio::test]
+async fn an_optional_output_of_an_item_that_does_not_exist_leaves_out_its_rollups_alone() {
+    let mut world = EdgeWorld::new(STAYS);
+    world.put("ROOM#r1", "ROOM", json!({ "kind": { "S": "suite" } }));
+    world.put("GUEST#g1", "STAY#1", json!({ "host_id": { "S": "h1" }, "room_id": { "S": "r1" } }));
+    let delivery = world.deliver().await;
+    assert_eq!((delivery.failures, delivery.parked), (BTreeMap::new(), BTreeMap::new()));
+    assert_eq!(world.measure("KIND#suite", "ROLLUP", "stays"), Some(1));
+}
+
+#[tokio::test]
+async fn a_record_without_an_input_of_one_of_its_lookups_is_parked() {
+    let mut world = EdgeWorld::new(STAYS);
+    world.put("HOST#h1", "HOST", json!({ "country": { "S": "AT" } }));
+    world.stream();
+    world.put("GUEST#g1", "STAY#1", json!({ "host_id": { "S": "h1" } }));
+    world.stream();
+    let delivery = world.deliver_these(world.newest(1)).await;
+    assert_eq!((delivery.failures, delivery.parked.len()), (BTreeMap::new(), 1));
+}

@@ -161,8 +161,12 @@ async fn the_members_of_a_map_are_not_counted_as_lines() {
     let line = json!({ "M": { "quantity": { "N": "2" } } });
     world.put("SENSOR#s1", "READING#r1", json!({ "lines": { "L": [line] } }));
     world.put("SENSOR#s1", "READING#r2", json!({ "lines": { "M": { "quantity": { "N": "5" } } } }));
+    // A line that adds nothing writes no rollup.
+    let empty = json!({ "M": { "quantity": { "N": "0" } } });
+    world.put("SENSOR#s2", "READING#r1", json!({ "lines": { "L": [empty] } }));
     world.settle().await;
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
+    assert_eq!(world.tables.get(&key(STATE, "TOTAL#s2", "ROLLUP")), None);
 }
 
 /// Lookups of which nothing is known.
