@@ -98,13 +98,17 @@ fn a_missing_value_skips_its_key_and_a_wrong_type_fails_the_record() {
 
 #[test]
 fn the_stronger_of_two_remedies_wins() {
-    let mut stale = StaleCaches::default();
-    stale.add_key("k".to_owned(), CacheRemedy::Tombstone(std::time::Duration::from_secs(5)), 1, 2);
-    stale.add_key("k".to_owned(), CacheRemedy::Delete, 0, 1);
-    stale.add_key("k".to_owned(), CacheRemedy::Generation, 2, 1);
-    let remedies: Vec<_> = stale.keys().map(|key| (key.remedy, key.records)).collect();
-    let tombstone = CacheRemedy::Tombstone(std::time::Duration::from_secs(5));
-    assert_eq!(remedies, [(tombstone, vec![1, 2]), (CacheRemedy::Generation, vec![1])]);
+    let tombstone = |seconds| CacheRemedy::Tombstone(std::time::Duration::from_secs(seconds));
+    let named =
+        [(tombstone(5), 2), (CacheRemedy::Delete, 1), (CacheRemedy::Generation, 1), (tombstone(9), 3)];
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]] {
+        let mut stale = StaleCaches::default();
+        for (remedy, record) in order.map(|index: usize| named[index]) {
+            stale.add_key("k".to_owned(), remedy, 0, record);
+        }
+        let remedies: Vec<_> = stale.keys().map(|key| (key.remedy, key.records)).collect();
+        assert_eq!(remedies, [(tombstone(9), vec![1, 2, 3]), (CacheRemedy::Generation, vec![1])]);
+    }
 }
 
 #[test]

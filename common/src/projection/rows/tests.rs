@@ -1,6 +1,6 @@
 use super::*;
 use crate::entity::SourceKey;
-use crate::record::RecordDecoder;
+use crate::record::{AttributeValue, Item, RecordDecoder};
 use crate::table::Model;
 
 const MODEL: &str = r##"
@@ -101,6 +101,34 @@ fn an_old_image_is_decoded_only_if_a_row_is_made_of_it() {
     };
     assert_eq!(rows_of(&change(same)), ["2026-02-06 MODIFY N(Decimal(Integer(6)))"]);
     assert_eq!(try_rows_of(MODEL, &change(other)).unwrap_err().kind(), crate::ErrorKind::Record);
+}
+
+#[test]
+fn an_item_that_does_not_meet_the_condition_of_a_dataset_has_no_row_there() {
+    let model = MODEL.replace("partition =", "when.price = [5]\npartition =");
+    let of = |price: &str| image(r#"{"S":"2026-02-06"}"#, &format!(r#"{{"N":"{price}"}}"#));
+    let inserted = |price: &str| change("INSERT", &format!(r#""NewImage":{},"#, of(price)));
+    let modified = |old: &str, new: &str| {
+        change("MODIFY", &format!(r#""NewImage":{},"OldImage":{},"#, of(new), of(old)))
+    };
+    for (change, row) in [
+        (inserted("5"), Some("2026-02-06 INSERT N(Decimal(Integer(5)))")),
+        (inserted("6"), None),
+        (modified("5", "6"), Some("2026-02-06 REMOVE N(Decimal(Integer(5)))")),
+        (modified("6", "5"), Some("2026-02-06 MODIFY N(Decimal(Integer(5)))")),
+    ] {
+        assert_eq!(try_rows_of(&model, &change).unwrap().first().map(String::as_str), row);
+    }
+
+    let model = Model::parse(&model, "library.toml").unwrap();
+    let source = SourceKey { table: 0, partition: "SHELF#1".into(), sort: Some("BOOK#1".into()) };
+    let candidates = source.candidates(&model);
+    for (price, has_row) in [(5, true), (6, false)] {
+        let item = Item::from([("price".into(), AttributeValue::N(price.into()))]);
+        let image = Image::from_item(&item, &model.row_attributes);
+        let row = snapshot_row(&model.datasets[0], &candidates, &image);
+        assert_eq!(row.map(|row| row.operation.name()), has_row.then_some("SNAPSHOT"));
+    }
 }
 
 #[test]
