@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use afterwrite::record::Timestamp;
 use afterwrite_tests::deployment::event;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::models::{READINGS, reading};
-use crate::world::{EdgeWorld, NOW, STATE, key};
+use crate::models::{READINGS, misfit, reading};
+use crate::world::{EdgeWorld, NOW, STATE, aged, key};
 
 /// Readings whose sort key is an identifier alone.
 fn readings() -> String {
@@ -17,13 +17,6 @@ fn readings() -> String {
 fn with_extremes() -> String {
     readings()
         .replace("total = { sum = \"value\" }", "total = { sum = \"value\" }, highest = { max = \"value\" }")
-}
-
-/// A record as if it had been created so many days ago.
-fn aged(record: &Value, days: i64) -> Value {
-    let mut record = record.clone();
-    record["dynamodb"]["ApproximateCreationDateTime"] = json!(NOW - days * 86_400);
-    record
 }
 
 #[tokio::test]
@@ -66,7 +59,7 @@ async fn an_expiry_that_is_too_old_is_not_parked_although_its_item_cannot_be_cou
     let mut world = EdgeWorld::new(&readings());
     world.put("SENSOR#s1", "r1", reading(7));
     world.expire("SENSOR#s1", "r1");
-    world.put("SENSOR#s1", "r1", json!({ "value": { "S": "a misfit" } }));
+    world.put("SENSOR#s1", "r1", misfit());
     world.stream();
     let delivery = world.deliver_these(&[aged(&world.records[1], 60)]).await;
     assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 0));

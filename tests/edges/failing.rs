@@ -117,7 +117,11 @@ async fn a_rejected_entry_that_changes_no_rollup_is_parked() {
     world.settle().await;
     world.put("SENSOR#s1", "READING#r1", json!({ "value": { "N": "1" }, "note": { "S": "new" } }));
     world.stream();
-    let tables = ObservedTables::failing_once(&world.tables, ("write", ErrorKind::Rejected), |_| true);
+    let tables = ObservedTables::with_fate_once(
+        &world.tables,
+        ("write", WriteFate::Failed(ErrorKind::Rejected)),
+        |_| true,
+    );
     let handled = deliver_to(READINGS, tables, &world.records[1..]).await.expect("the set-up is right");
     assert_eq!((handled.failures.len(), handled.parked.len()), (0, 1));
 }

@@ -56,9 +56,11 @@ async fn items_that_need_no_query_are_counted_although_others_hang_or_are_many()
         assert!(counted_after.get().is_some_and(|after| *after < longest), "{counted_after:?}");
         let counted = world.measure("ADMIN#a1", "ROLLUP", "attempts");
         assert_eq!((counted, handled.failures.len()), (Some(101), unknown), "{unknown} in {seconds} s");
-        let mut errors = handled.failures.iter().map(|failed| failed.error.to_string());
-        let is_named = errors.any(|error| error.contains("there was no time for a lookup"));
-        assert!(is_named || seconds > 2, "most of these lookups are not begun");
+        if seconds == 2 {
+            let mut errors = handled.failures.iter().map(|failed| failed.error.to_string());
+            let is_named = errors.any(|error| error.contains("there was no time for a lookup"));
+            assert!(is_named, "most of these lookups are not begun");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
-use crate::models::{READINGS, reading};
+use crate::models::{READINGS, misfit, reading};
 use crate::observed::{NotedRequest, ObservedTables, WriteFate};
 use crate::world::{EdgeWorld, NOW, aggregator_over};
 
@@ -175,7 +175,7 @@ async fn parked_records_that_are_rejected_together_again_stay_parked_if_the_dead
 #[tokio::test]
 async fn a_record_fails_if_dynamodb_rejects_the_mark_that_parks_it() {
     let mut world = EdgeWorld::new(READINGS);
-    world.put("SENSOR#s1", "READING#r1", json!({ "value": { "S": "a misfit" } }));
+    world.put("SENSOR#s1", "READING#r1", misfit());
     world.stream();
     let fate = |kind: &'static str, _: &Write| match kind {
         "write" => WriteFate::Failed(ErrorKind::Rejected),

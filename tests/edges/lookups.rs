@@ -15,7 +15,7 @@ use afterwrite_tests::deployment::event;
 use serde_json::json;
 
 use crate::models::{ATTEMPTS, REVIEWS, put_project};
-use crate::observed::ObservedTables;
+use crate::observed::{ObservedTables, WriteFate};
 use crate::world::{DEADLINE, EdgeWorld, NOW, STATE, aggregator_over, deliver_to};
 
 const BEGIN: Timestamp = Timestamp::from_epoch_seconds(NOW);
@@ -30,7 +30,9 @@ fn is_lookup(key: &ItemKey, beginning: &str) -> bool {
 
 /// Tables in which the first write of a remembered lookup fails.
 fn failing_once(world: &EdgeWorld, kind: ErrorKind) -> Arc<ObservedTables> {
-    ObservedTables::failing_once(&world.tables, ("write", kind), |key| is_lookup(key, "LOOKUP#"))
+    ObservedTables::with_fate_once(&world.tables, ("write", WriteFate::Failed(kind)), |key| {
+        is_lookup(key, "LOOKUP#")
+    })
 }
 
 /// A world in which only the index has a project.
@@ -210,7 +212,7 @@ async fn an_item_takes_the_outputs_that_a_later_record_of_its_batch_offers() {
 }
 
 #[tokio::test]
-async fn the_error_of_a_record_names_the_lookup_that_found_nothing_or_why_it_could_not() {
+async fn the_error_of_a_record_names_the_lookup_that_found_nothing_or_why_it_could_not_be_made() {
     let mut world = EdgeWorld::new(ATTEMPTS);
     put_attempt(&mut world, "ATTEMPT#t1", "p1");
     world.stream();
@@ -273,7 +275,6 @@ async fn an_optional_output_of_an_item_that_does_not_exist_leaves_out_its_rollup
 async fn a_record_without_an_input_of_one_of_its_lookups_is_parked() {
     let mut world = EdgeWorld::new(STAYS);
     world.put("HOST#h1", "HOST", json!({ "country": { "S": "AT" } }));
-    world.stream();
     world.put("GUEST#g1", "STAY#1", json!({ "host_id": { "S": "h1" } }));
     world.stream();
     let delivery = world.deliver_these(world.newest(1)).await;

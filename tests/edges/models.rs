@@ -146,6 +146,11 @@ pub(crate) fn reading(value: i64) -> Value {
     json!({ "value": { "N": value.to_string() } })
 }
 
+/// The attributes of a reading whose value is not a number.
+pub(crate) fn misfit() -> Value {
+    json!({ "value": { "S": "secret" } })
+}
+
 /// Puts a project of the owner `a1`.
 pub(crate) fn put_project(world: &mut EdgeWorld, project: &str) {
     let key = format!("PROJECT#{project}");

@@ -135,6 +135,17 @@ async fn an_item_whose_own_lookup_is_not_remembered_at_once_shows_its_rollup() {
     assert_eq!(shown(&world, "ann"), Some(0));
 }
 
+/// Delivers records while one remembered lookup cannot be written: only the record with this index may fail.
+async fn assert_fails_alone(world: &EdgeWorld, unwritable: &'static str, records: &[Value], index: usize) {
+    let tables = ObservedTables::with_fate(&world.tables, move |_, write: &Write| {
+        let is_unwritable = write.key.partition.value.as_text() == Some(unwritable);
+        if is_unwritable { WriteFate::Failed(ErrorKind::Unavailable) } else { WriteFate::CarriedOut }
+    });
+    let handled = deliver(tables, records).await.expect("an event");
+    let failed: Vec<_> = handled.failures.iter().map(|failed| failed.sequence_number.as_deref()).collect();
+    assert_eq!(failed, [records[index]["dynamodb"]["SequenceNumber"].as_str()]);
+}
+
 #[tokio::test]
 async fn a_note_that_cannot_be_written_holds_up_no_other_mirror() {
     let mut world = world().await;
@@ -142,13 +153,7 @@ async fn a_note_that_cannot_be_written_holds_up_no_other_mirror() {
     world.put("PROJECTS", "OWNER#cat#PROJECT#p2", json!({ "GSI1PK": { "S": "PROJECT#p2" } }));
     world.stream();
     let newest = world.newest(2).to_vec();
-    let tables = ObservedTables::with_fate(&world.tables, |_, write: &Write| {
-        let is_noted = write.key.partition.value.as_text() == Some("LOOKUP#owner#p1");
-        if is_noted { WriteFate::Failed(ErrorKind::Unavailable) } else { WriteFate::CarriedOut }
-    });
-    let handled = deliver(tables, &newest).await.expect("an event");
-    let failed: Vec<_> = handled.failures.iter().map(|failed| failed.sequence_number.as_deref()).collect();
-    assert_eq!(failed, [newest[0]["dynamodb"]["SequenceNumber"].as_str()]);
+    assert_fails_alone(&world, "LOOKUP#owner#p1", &newest, 0).await;
     assert_eq!(world.shown("PROJECTS", "OWNER#cat#PROJECT#p2", "tasks"), Some(0));
 }
 
@@ -159,13 +164,7 @@ async fn outputs_that_cannot_be_remembered_hold_up_no_mirror_of_other_lookups() 
     world.put("PROJECTS", "OWNER#cat#PROJECT#p2", json!({ "GSI1PK": { "S": "PROJECT#p2" } }));
     world.stream();
     let newest = world.newest(2).to_vec();
-    let tables = ObservedTables::with_fate(&world.tables, |_, write: &Write| {
-        let is_offered = write.key.partition.value.as_text() == Some("LOOKUP#owner#p2");
-        if is_offered { WriteFate::Failed(ErrorKind::Unavailable) } else { WriteFate::CarriedOut }
-    });
-    let handled = deliver(tables, &newest).await.expect("an event");
-    let failed: Vec<_> = handled.failures.iter().map(|failed| failed.sequence_number.as_deref()).collect();
-    assert_eq!(failed, [newest[1]["dynamodb"]["SequenceNumber"].as_str()]);
+    assert_fails_alone(&world, "LOOKUP#owner#p2", &newest, 1).await;
     assert_eq!(shown(&world, "ann"), Some(2));
 }
 
@@ -173,9 +172,7 @@ async fn outputs_that_cannot_be_remembered_hold_up_no_mirror_of_other_lookups() 
 async fn a_record_whose_entry_cannot_be_read_waits_for_no_lookup() {
     let mut world = world().await;
     let entry = key(STATE, "LEDGER#app#PROJECT#p1", "TASK#t1");
-    let mut unreadable = world.tables.get(&entry).expect("an entry");
-    unreadable.insert("contributions".into(), "?".into());
-    world.tables.put(STATE, unreadable).expect("an entry");
+    world.overwrite(&entry, "contributions", "?".into());
     world.put("PROJECT#p1", "TASK#t1", json!({ "title": { "S": "new" } }));
     world.stream();
     let newest = world.newest(1).to_vec();

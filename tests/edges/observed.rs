@@ -92,16 +92,17 @@ impl ObservedTables {
         })
     }
 
-    /// Tables whose first request of a kind with a write to such a key fails with an error of a kind.
-    pub(crate) fn failing_once(
+    /// Tables whose first request of a kind with a write to such a key has this fate.
+    pub(crate) fn with_fate_once(
         tables: &Arc<MemoryTables>,
-        (kind, error): (&'static str, ErrorKind),
+        (kind, fate): (&'static str, WriteFate),
         is_such: impl Fn(&ItemKey) -> bool + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let is_failed = AtomicBool::new(false);
+        let has_been_sent = AtomicBool::new(false);
         Self::with_fate(tables, move |sent, write| {
-            let is_first = sent == kind && is_such(&write.key) && !is_failed.swap(true, Ordering::Relaxed);
-            if is_first { WriteFate::Failed(error) } else { WriteFate::CarriedOut }
+            let is_first =
+                sent == kind && is_such(&write.key) && !has_been_sent.swap(true, Ordering::Relaxed);
+            if is_first { fate } else { WriteFate::CarriedOut }
         })
     }
 

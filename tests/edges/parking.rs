@@ -5,12 +5,8 @@ use std::collections::BTreeMap;
 use afterwrite::record::AttributeValue;
 use serde_json::json;
 
-use crate::models::{ATTEMPTS, READINGS, reading};
-use crate::world::{EdgeWorld, NOW, STATE, TABLE, key, reconcile};
-
-fn misfit() -> serde_json::Value {
-    json!({ "value": { "S": "secret" } })
-}
+use crate::models::{ATTEMPTS, READINGS, misfit, reading};
+use crate::world::{EdgeWorld, STATE, TABLE, aged, key, reconcile};
 
 #[tokio::test]
 async fn a_record_that_cannot_be_counted_is_parked_and_the_next_change_heals_its_item() {
@@ -147,20 +143,13 @@ async fn items_that_dynamodb_rejects_are_found_and_parked_and_all_others_are_cou
     assert_eq!(world.measure("TOTAL#bad", "ROLLUP", "total"), Some(4));
 }
 
-/// The record as it is delivered 36 days later: longer than a tombstone lives.
-fn aged(record: &serde_json::Value) -> serde_json::Value {
-    let mut record = record.clone();
-    record["dynamodb"]["ApproximateCreationDateTime"] = (NOW - 36 * 24 * 60 * 60).into();
-    record
-}
-
 #[tokio::test]
 async fn a_misfit_that_is_older_than_tombstones_is_parked() {
     let mut world = EdgeWorld::new(READINGS);
     world.put("SENSOR#s1", "READING#r1", misfit());
     world.put("SENSOR#s1", "READING#r2", reading(2));
     world.stream();
-    let records = [aged(&world.records[0]), world.records[1].clone()];
+    let records = [aged(&world.records[0], 36), world.records[1].clone()];
     for parked_now in [1, 0] {
         let delivery = world.deliver_these(&records).await;
         assert_eq!(delivery.failures, BTreeMap::new());
@@ -185,7 +174,7 @@ async fn a_record_older_than_tombstones_is_not_applied_to_an_item_that_is_only_m
     assert_eq!(world.deliver_these(&world.records[1..]).await.parked.len(), 1);
     // The record of the deletion is lost.
     world.tables.delete(&key(TABLE, "SENSOR#s1", "READING#r1")).expect("a key").expect("an item");
-    let delivery = world.deliver_these(&[aged(&world.records[0])]).await;
+    let delivery = world.deliver_these(&[aged(&world.records[0], 36)]).await;
     assert_eq!((delivery.failures, delivery.parked), (BTreeMap::new(), BTreeMap::new()));
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), None);
 }
@@ -221,7 +210,7 @@ async fn a_record_of_an_earlier_stream_is_not_applied_to_a_reconciled_item() {
     world.put("SENSOR#s1", "READING#r1", reading(1));
     world.stream();
     // Reconciling an over-old record counts the item as its table has it.
-    world.deliver_these(&[aged(&world.records[0])]).await;
+    world.deliver_these(&[aged(&world.records[0], 36)]).await;
     let mut earlier = world.records[0].clone();
     let stream = format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/2026-02-05T10:00:00.000");
     earlier["eventSourceARN"] = json!(stream);
@@ -237,7 +226,7 @@ async fn other_records_of_an_item_whose_oldest_cannot_be_reconciled_are_counted(
     world.put("SENSOR#s1", "READING#r1", reading(2));
     world.put("SENSOR#s1", "READING#r1", misfit());
     world.stream();
-    let records = [aged(&world.records[0]), world.records[1].clone()];
+    let records = [aged(&world.records[0], 36), world.records[1].clone()];
     let delivery = world.deliver_these(&records).await;
     assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 0), "the newer record is counted");
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
@@ -250,7 +239,7 @@ async fn a_record_whose_item_dynamodb_rejects_is_parked_though_it_is_older_than_
     world.put_rollup("TOTAL#s1", "total", AttributeValue::text("many"));
     world.put("SENSOR#s1", "READING#r1", reading(1));
     world.stream();
-    let delivery = world.deliver_these(&[aged(&world.records[0])]).await;
+    let delivery = world.deliver_these(&[aged(&world.records[0], 36)]).await;
     assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 1));
     let behind = world.entry("SENSOR#s1", "READING#r1", "behind").expect("a mark");
     assert!(behind.ends_with(" RejectedError"), "{behind}");
@@ -263,13 +252,13 @@ async fn a_parked_record_stays_parked_if_its_reconciled_item_is_a_misfit_by_now(
     world.put("SENSOR#s1", "READING#r1", reading(2));
     world.stream();
     // Reconciling an over-old record counts the item as its table has it.
-    world.deliver_these(&[aged(&world.records[0])]).await;
+    world.deliver_these(&[aged(&world.records[0], 36)]).await;
     assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
     let mut malformed = world.records[1].clone();
     malformed["dynamodb"]["NewImage"]["value"] = json!({ "N": "three" });
     assert_eq!(world.deliver_these(&[malformed]).await.parked.len(), 1);
     world.put("SENSOR#s1", "READING#r1", misfit());
-    let delivery = world.deliver_these(&[aged(&world.records[1])]).await;
+    let delivery = world.deliver_these(&[aged(&world.records[1], 36)]).await;
     assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 1));
     assert!(world.entry("SENSOR#s1", "READING#r1", "behind").is_some(), "the mark remains");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::models::{ATTEMPTS, put_project};
 use crate::world::{EdgeWorld, STATE, key};
@@ -24,13 +24,18 @@ into = "day"
 measures = { readings = "count", highest = { max = "value" }, lowest = { min = "value" } }
 "##;
 
+/// The attributes of a reading.
+fn reading(day: &str, value: &str) -> Value {
+    json!({ "day": { "S": day }, "value": { "N": value } })
+}
+
 #[tokio::test]
 async fn many_images_of_one_item_into_changing_rollups_are_counted() {
     for images in [99, 100, 250] {
         let mut world = EdgeWorld::new(DAYS);
         for image in 0..images {
             let (day, value) = (format!("d{image}"), image.to_string());
-            world.put("SENSOR#s1", "READING", json!({ "day": { "S": day }, "value": { "N": value } }));
+            world.put("SENSOR#s1", "READING", reading(&day, &value));
         }
         let delivery = world.deliver().await;
         assert_eq!(delivery.failures, BTreeMap::new());
@@ -55,12 +60,11 @@ async fn many_expiries_of_one_item_are_settled() {
     // The first lives expire in the same rollups, each of the others in its own: the actions that are left over differ.
     for shared in 0..3 {
         let mut world = EdgeWorld::new(&counts);
-        let first = json!({ "day": { "S": "first" }, "value": { "N": "1" } });
-        world.put("SENSOR#s1", "READING", first);
+        world.put("SENSOR#s1", "READING", reading("first", "1"));
         world.settle().await;
         for life in 0..120 {
             let day = format!("d{}", shared.max(life));
-            world.put("SENSOR#s1", "READING", json!({ "day": { "S": day }, "value": { "N": "1" } }));
+            world.put("SENSOR#s1", "READING", reading(&day, "1"));
             world.expire("SENSOR#s1", "READING");
         }
         let delivery = world.deliver().await;
@@ -104,7 +108,7 @@ async fn records_of_one_item_are_counted_in_the_order_of_their_positions() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
         let mut world = EdgeWorld::new(DAYS);
         for value in ["1", "9", "4"] {
-            world.put("SENSOR#s1", "READING", json!({ "day": { "S": value }, "value": { "N": value } }));
+            world.put("SENSOR#s1", "READING", reading(value, value));
         }
         world.stream();
         let records = order.map(|index: usize| world.records[index].clone());
@@ -116,15 +120,14 @@ async fn records_of_one_item_are_counted_in_the_order_of_their_positions() {
 
 #[tokio::test]
 async fn an_item_whose_change_of_a_rollup_exceeds_38_digits_is_parked_alone() {
-    let by_sensor = DAYS
+    let with_total = DAYS
         .replace("into = \"day\"", "into = [\"day\", \"all\"]")
         .replace("[[aggregates]]", "[rollups.all]\nkey = { PK = \"ALL\", SK = \"ROLLUP\" }\n[[aggregates]]")
         .replace(
             "highest = { max = \"value\" }, lowest = { min = \"value\" }",
             "total = { sum = \"value\" }",
         );
-    let mut world = EdgeWorld::new(&by_sensor);
-    let reading = |day: &str, value: &str| json!({ "day": { "S": day }, "value": { "N": value } });
+    let mut world = EdgeWorld::new(&with_total);
     world.put("SENSOR#s1", "READING", reading("d1", "0.1"));
     world.settle().await;
     // Its day changes, so that the rollup of all readings loses one number and gets another one.
@@ -143,8 +146,7 @@ async fn max_and_min_of_more_items_than_a_transaction_has_room_for_are_right() {
         let mut world = EdgeWorld::new(DAYS);
         for number in 0..250 {
             let value = if is_descending { 250 - number } else { number + 1 };
-            let attributes = json!({ "day": { "S": "d1" }, "value": { "N": value.to_string() } });
-            world.put(&format!("SENSOR#s{number:03}"), "READING", attributes);
+            world.put(&format!("SENSOR#s{number:03}"), "READING", reading("d1", &value.to_string()));
         }
         assert_eq!(world.deliver().await.failures, BTreeMap::new());
         let measures = ["readings", "highest", "lowest"].map(|name| world.measure("DAY#d1", "ROLLUP", name));
@@ -158,12 +160,11 @@ async fn nothing_is_added_to_a_rollup_that_has_expired() {
         .replace("SK = \"ROLLUP\" }", "SK = \"ROLLUP\" }\nexpires = { after = \"2 days\", of = \"day\" }");
     let mut world = EdgeWorld::new(&expiring);
     let (live, expired) = ("2026-02-06", "2026-01-01");
-    let reading = |day: &str| json!({ "day": { "S": day }, "value": { "N": "5" } });
-    world.put("SENSOR#s2", "READING", reading(expired));
+    world.put("SENSOR#s2", "READING", reading(expired, "5"));
     for (day, counted) in [(live, 1), (expired, 0), (live, 1)] {
-        world.put("SENSOR#s1", "READING", reading(day));
+        world.put("SENSOR#s1", "READING", reading(day, "5"));
         assert_eq!(world.deliver().await.failures, BTreeMap::new());
-        assert_eq!(world.measure("DAY#2026-02-06", "ROLLUP", "readings"), Some(counted));
-        assert_eq!(world.tables.get(&key(STATE, "DAY#2026-01-01", "ROLLUP")), None);
+        assert_eq!(world.measure(&format!("DAY#{live}"), "ROLLUP", "readings"), Some(counted));
+        assert_eq!(world.tables.get(&key(STATE, &format!("DAY#{expired}"), "ROLLUP")), None);
     }
 }

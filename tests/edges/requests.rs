@@ -122,9 +122,11 @@ async fn a_remembered_lookup_without_a_declared_output_fails_its_records_at_once
 
 /// The tables of a world that fail the first request of this kind with a key that begins so.
 fn failing_once(world: &EdgeWorld, kind: &'static str, beginning: &'static str) -> Arc<ObservedTables> {
-    ObservedTables::failing_once(&world.tables, (kind, ErrorKind::Unavailable), move |key| {
-        key.partition.value.as_text().expect("a text").starts_with(beginning)
-    })
+    ObservedTables::with_fate_once(
+        &world.tables,
+        (kind, WriteFate::Failed(ErrorKind::Unavailable)),
+        move |key| key.partition.value.as_text().expect("a text").starts_with(beginning),
+    )
 }
 
 /// Delivers records to these tables until the deadline. No record fails.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::models::SHOP;
 use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{EdgeWorld, NOW, STATE, TABLE, aggregator_over, deliver_to, key, reconcile};
+use crate::world::{EdgeWorld, STATE, TABLE, aged, aggregator_over, deliver_to, key, reconcile};
 
 /// A world in which a shop shows that it has no books, and the record of its first book is not delivered.
 async fn world() -> EdgeWorld {
@@ -127,12 +127,11 @@ async fn a_deletion_whose_tombstone_is_gone_when_it_is_delivered_again_is_shown(
     assert_eq!(shown(&world), Some(1));
     world.tables.delete(&key(TABLE, "SHOP#s1", "BOOK#b1")).expect("a key");
     world.stream();
-    let mut deletion = world.newest(1).to_vec();
+    let deletion = world.newest(1).to_vec();
     stop_delivering(&world.tables, &deletion);
     assert_eq!((world.measure("SHOP#s1", "ROLLUP", "books"), shown(&world)), (Some(0), Some(1)));
     // TTL deletes the tombstone after 35 days: only the record's old image names the rollup.
     world.tables.delete(&key(STATE, "LEDGER#app#SHOP#s1", "BOOK#b1")).expect("a key").expect("a tombstone");
-    deletion[0]["dynamodb"]["ApproximateCreationDateTime"] = json!(NOW - 36 * 86_400);
-    deliver(ObservedTables::new(&world.tables), &deletion).await;
+    deliver(ObservedTables::new(&world.tables), &[aged(&deletion[0], 36)]).await;
     assert_eq!((world.measure("SHOP#s1", "ROLLUP", "books"), shown(&world)), (Some(0), Some(0)));
 }

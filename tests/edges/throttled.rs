@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::models::{ATTEMPTS, READINGS, SHOP, put_project, reading};
 use crate::observed::ObservedTables;
-use crate::world::{EdgeWorld, NOW, STATE, TABLE, deliver_to};
+use crate::world::{EdgeWorld, STATE, TABLE, aged, deliver_to};
 
 /// More items than requests are sent at once.
 const MANY: usize = 30;
@@ -152,7 +152,7 @@ async fn an_item_that_cannot_be_read_holds_up_no_other() {
     world.put("SENSOR#s2", "READING#r2", reading(2));
     world.stream();
     // Older than tombstones live: its item is counted as the table has it.
-    world.records[0]["dynamodb"]["ApproximateCreationDateTime"] = json!(NOW - 40 * 86_400);
+    world.records[0] = aged(&world.records[0], 40);
     let failed = failures(&world, READINGS, &world.records, |key| *key.table == *TABLE).await;
     assert_eq!(failed, ["READING#r1"]);
     assert_eq!(world.measure("TOTAL#s2", "ROLLUP", "total"), Some(2));

@@ -1,20 +1,13 @@
 //! The totals of a batch: what becomes metrics.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use afterwrite::effect::Write;
 use afterwrite::record::AttributeValue;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::models::{READINGS, SHOP, reading};
+use crate::models::{READINGS, SHOP, misfit, reading};
 use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{EdgeWorld, NOW, STATE, TABLE, deliver_to, key};
-
-/// A value that no number is.
-fn misfit() -> Value {
-    json!({ "value": { "S": "many" } })
-}
+use crate::world::{EdgeWorld, STATE, TABLE, aged, deliver_to, key};
 
 #[tokio::test]
 async fn the_totals_of_a_batch_tell_duplicates_from_counted_and_failed_records() {
@@ -42,7 +35,7 @@ async fn the_totals_of_a_batch_tell_duplicates_from_counted_and_failed_records()
 }
 
 #[tokio::test]
-async fn the_totals_of_a_batch_have_folded_records_but_none_that_was_not_counted() {
+async fn the_totals_of_a_batch_count_a_parked_record_neither_as_folded_nor_as_a_duplicate() {
     let mut world = EdgeWorld::new(READINGS);
     for value in 0..3 {
         world.put("SENSOR#s1", "READING#r1", reading(value));
@@ -54,7 +47,7 @@ async fn the_totals_of_a_batch_have_folded_records_but_none_that_was_not_counted
 }
 
 #[tokio::test]
-async fn the_totals_of_a_batch_have_misfits_that_are_skipped_and_items_that_are_reconciled() {
+async fn the_totals_of_a_batch_count_skipped_misfits_and_reconciled_items() {
     let skipping = READINGS.replace("into = \"sensor\"", "into = \"sensor\"\non_misfit = \"skip\"");
     let mut world = EdgeWorld::new(&skipping);
     world.put("SENSOR#s1", "READING#r1", misfit());
@@ -62,33 +55,25 @@ async fn the_totals_of_a_batch_have_misfits_that_are_skipped_and_items_that_are_
     assert_eq!((totals.skipped, totals.parked, totals.reconciled), (1, 0, 0));
     world.put("SENSOR#s1", "READING#r2", reading(1));
     world.stream();
-    let mut old = world.newest(1).to_vec();
-    old[0]["dynamodb"]["ApproximateCreationDateTime"] = json!(NOW - 400 * 86_400);
-    let totals = world.deliver_these(&old).await.totals;
+    let totals = world.deliver_these(&[aged(&world.newest(1)[0], 400)]).await.totals;
     assert_eq!((totals.skipped, totals.reconciled, totals.ledger_writes), (0, 1, 1));
 }
 
-/// Tables in which the first write of a kind to such a table and partition conflicts.
+/// Tables in which the first request of a kind with a write to such a table and partition conflicts.
 fn conflicting_once(
     world: &EdgeWorld,
     kind: &'static str,
     table: &'static str,
     beginning: &'static str,
 ) -> Arc<ObservedTables> {
-    let conflicts = AtomicUsize::new(0);
-    ObservedTables::with_fate(&world.tables, move |sent, write: &Write| {
-        let partition = write.key.partition.value.as_text().unwrap_or_default();
-        let is_such = sent == kind && *write.key.table == *table && partition.starts_with(beginning);
-        if is_such && conflicts.fetch_add(1, Ordering::Relaxed) == 0 {
-            WriteFate::Conflicting
-        } else {
-            WriteFate::CarriedOut
-        }
+    ObservedTables::with_fate_once(&world.tables, (kind, WriteFate::Conflicting), move |key| {
+        let partition = key.partition.value.as_text().unwrap_or_default();
+        *key.table == *table && partition.starts_with(beginning)
     })
 }
 
 #[tokio::test]
-async fn the_totals_of_a_batch_have_each_conflict_once() {
+async fn the_totals_of_a_batch_count_each_conflict_once() {
     let mut world = EdgeWorld::new(SHOP);
     world.put("SHOP#s1", "SHOP", json!({ "stats": { "M": {} } }));
     world.settle().await;

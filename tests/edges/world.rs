@@ -87,6 +87,13 @@ impl EdgeWorld {
         self.tables.put(TABLE, item).expect("an item");
     }
 
+    /// Sets an attribute of a stored item, as a script that knows nothing of the ledger would.
+    pub(crate) fn overwrite(&self, key: &ItemKey, name: &'static str, value: AttributeValue<'static>) {
+        let mut item = self.tables.get(key).expect("an item");
+        item.insert(Cow::Borrowed(name), value);
+        self.tables.put(&key.table, item).expect("an item");
+    }
+
     /// Puts the rollup with the keys `partition` and `ROLLUP` and one attribute.
     pub(crate) fn put_rollup(&self, partition: &str, name: &'static str, value: AttributeValue<'static>) {
         let keys = [("PK", partition), ("SK", "ROLLUP")];
@@ -203,6 +210,13 @@ pub(crate) async fn deliver_to<T: Tables>(
     records: &[Value],
 ) -> Result<AggregatedBatch, Error> {
     aggregator_over(model, tables).handle(event(records).as_bytes(), DEADLINE).await
+}
+
+/// A record as if it had been created so many days ago. Tombstones live for 35 days.
+pub(crate) fn aged(record: &Value, days: i64) -> Value {
+    let mut record = record.clone();
+    record["dynamodb"]["ApproximateCreationDateTime"] = json!(NOW - days * 86_400);
+    record
 }
 
 /// Reconciles one item of the application's table, within 3 s.

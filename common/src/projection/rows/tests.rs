@@ -117,7 +117,7 @@ fn an_item_that_does_not_meet_the_condition_of_a_dataset_has_no_row_there() {
         (modified("5", "6"), Some("2026-02-06 REMOVE N(Decimal(Integer(5)))")),
         (modified("6", "5"), Some("2026-02-06 MODIFY N(Decimal(Integer(5)))")),
     ] {
-        assert_eq!(try_rows_of(&model, &change).unwrap().first().map(String::as_str), row);
+        assert_eq!(try_rows_of(&model, &change).unwrap(), row.into_iter().collect::<Vec<_>>());
     }
 
     let model = Model::parse(&model, "library.toml").unwrap();

@@ -131,6 +131,11 @@ fn packed(plans: &[ItemPlan<'_>], targets: &RollupTargets) -> Vec<TransactionBat
     pack(packables, targets)
 }
 
+/// The number of items of each transaction.
+fn items_of(transactions: &[TransactionBatch]) -> Vec<usize> {
+    transactions.iter().map(|transaction| transaction.items.len()).collect()
+}
+
 #[test]
 fn items_that_share_rollups_share_a_transaction() {
     let mut targets = targets();
@@ -171,9 +176,7 @@ fn large_entries_share_a_transaction_up_to_its_limit() {
     let plans: Vec<ItemPlan<'_>> = (0..20)
         .map(|item| plan(&PackedPlan { entry_bytes: 390_000, ..small([item], 1) }, &mut targets))
         .collect();
-    let transactions = packed(&plans, &targets);
-    let items: Vec<_> = transactions.iter().map(|transaction| transaction.items.len()).collect();
-    assert_eq!(items, [10, 10]);
+    assert_eq!(items_of(&packed(&plans, &targets)), [10, 10]);
 }
 
 #[test]
@@ -225,8 +228,4 @@ fn a_sum_that_exceeds_38_digits_within_one_plan_is_a_defect() {
     plan.deltas.push(second);
     let transactions = packed(&[plan], &targets);
     assert!(transactions[0].defect.is_some());
-}
-
-fn items_of(transactions: &[TransactionBatch]) -> Vec<usize> {
-    transactions.iter().map(|transaction| transaction.items.len()).collect()
 }
