@@ -9,10 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lexer::{RustToken, TokenKind, code_tokens};
-use super::sources::SourceFile;
-
-/// The module that a file holds, from the crate's root; empty for the root.
-type ModulePath = Vec<String>;
+use super::module_trees::{ModulePath, ModuleTree};
+use super::sources::{RuleBreach, SourceFile};
 
 /// A file of a crate, as far as imports go.
 pub(crate) struct ModuleFile<'s> {
@@ -21,6 +19,8 @@ pub(crate) struct ModuleFile<'s> {
     imports: Vec<ImportedPath<'s>>,
     /// Paths in its code.
     paths: Vec<(Vec<&'s str>, usize)>,
+    /// The names that it defines or imports; `*` if it imports all names of a module.
+    names: BTreeSet<&'s str>,
 }
 
 /// One name of a `use` declaration.
@@ -48,12 +48,9 @@ pub(crate) struct CrateModules<'s> {
 }
 
 impl<'s> CrateModules<'s> {
-    /// Reads the files of the crate whose root module lies in `folder`.
-    pub(crate) fn read(folder: &str, files: impl IntoIterator<Item = &'s SourceFile>) -> Self {
-        let read = files.into_iter().map(|file| {
-            let file = ModuleFile::read(folder, file);
-            (file.module.clone(), file)
-        });
+    /// Reads the files of a target.
+    pub(crate) fn read(tree: &ModuleTree<'s>) -> Self {
+        let read = tree.product_modules().map(|(path, file)| (path.clone(), ModuleFile::read(path, file)));
         Self { files: read.collect() }
     }
 
@@ -73,6 +70,30 @@ impl<'s> CrateModules<'s> {
             }
         }
         taken
+    }
+
+    /// Paths that begin with `crate` and lead to nothing that a module of the target defines or imports. The compiler knows better:
+    /// each of them is a path that these rules misread.
+    pub(crate) fn unresolved_paths(&self) -> Vec<RuleBreach> {
+        let mut unresolved = Vec::new();
+        for file in self.files.values() {
+            let imports = file.imports.iter().map(|import| (&import.segments, import.line));
+            let all = imports.chain(file.paths.iter().map(|(segments, line)| (segments, *line)));
+            for (segments, line) in all.filter(|(segments, _)| segments.first() == Some(&"crate")) {
+                if !self.is_resolved(&file.module, segments) {
+                    let problem = format!("`{}` leads nowhere", segments.join("::"));
+                    unresolved.push(RuleBreach::new(file.path, line, problem));
+                }
+            }
+        }
+        unresolved
+    }
+
+    fn is_resolved(&self, module: &[String], segments: &[&'s str]) -> bool {
+        // A path to a module, which is resolved, has no item.
+        self.item(module, segments).is_none_or(|(to, name)| {
+            self.files.get(to).is_some_and(|file| file.names.contains(name) || file.names.contains("*"))
+        })
     }
 
     /// The module whose item a path within `module` leads to, and the item's name; `None` for a path to a module, or into another
@@ -127,14 +148,15 @@ impl<'s> CrateModules<'s> {
 }
 
 impl<'s> ModuleFile<'s> {
-    fn read(folder: &str, file: &'s SourceFile) -> Self {
+    fn read(module: &ModulePath, file: &'s SourceFile) -> Self {
         let mut tokens = code_tokens(&file.text);
         tokens.retain(|token| !token.is_test);
         let mut read = Self {
             path: &file.path,
-            module: module_path(folder, &file.path),
+            module: module.clone(),
             imports: Vec::new(),
             paths: Vec::new(),
+            names: defined_names(&tokens),
         };
         let mut index = 0;
         while index < tokens.len() {
@@ -159,19 +181,19 @@ impl<'s> ModuleFile<'s> {
                 index += 1;
             }
         }
+        read.names.extend(read.imports.iter().map(|import| import.alias));
         read
     }
 }
 
-/// `common/src/table/load/mod.rs` → `table`, `load`.
-fn module_path(folder: &str, path: &str) -> ModulePath {
-    let inside = path.strip_prefix(folder).unwrap_or(path).trim_start_matches('/');
-    let inside = inside.strip_suffix(".rs").unwrap_or(inside);
-    let mut module: ModulePath = inside.split('/').map(str::to_owned).collect();
-    if module.last().is_some_and(|last| ["mod", "lib", "main"].contains(&&**last)) {
-        module.pop();
-    }
-    module
+/// The names of functions, types and so on, those of methods included.
+fn defined_names<'s>(tokens: &[RustToken<'s>]) -> BTreeSet<&'s str> {
+    const DEFINING: [&str; 10] =
+        ["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod", "macro_rules"];
+    let is_definition = |window: &&[RustToken<'s>]| DEFINING.iter().any(|keyword| window[0].is_word(keyword));
+    let name =
+        |window: &[RustToken<'s>]| if window[1].is_symbol("!") { window[2].text } else { window[1].text };
+    tokens.windows(3).filter(is_definition).map(name).collect()
 }
 
 /// How many tokens the path `a::b::c` has with which these begin; 1 for a name alone.
@@ -247,11 +269,13 @@ fn branches<'t, 's>(tokens: &'t [RustToken<'s>]) -> Vec<&'t [RustToken<'s>]> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::module_trees::{module_trees, package_of};
     use super::*;
 
     fn taken(files: &[(&str, &str)]) -> Vec<String> {
-        let files: Vec<SourceFile> = files.iter().map(|(path, text)| SourceFile::new(path, text)).collect();
-        let modules = CrateModules::read("src", &files);
+        let files = package_of(files);
+        let trees = module_trees(&files);
+        let modules = CrateModules::read(&trees[0]);
         let line = |taken: &TakenName<'_>| format!("{} -> {}: {}", taken.from, taken.to, taken.name);
         modules.taken_names().iter().map(line).collect()
     }
@@ -259,20 +283,20 @@ mod tests {
     #[test]
     fn names_are_taken_by_use_and_by_paths_from_the_module_that_they_name() {
         let found = taken(&[
-            ("src/lib.rs", "mod a; mod b; mod c;"),
-            ("src/a/mod.rs", "mod inner; pub use self::inner::Key; pub struct Own;"),
-            ("src/a/inner.rs", "pub struct Key; pub fn other() {}"),
+            ("a/src/lib.rs", "mod a; mod b; mod c;"),
+            ("a/src/a/mod.rs", "mod inner; pub use self::inner::Key; pub struct Own;"),
+            ("a/src/a/inner.rs", "pub struct Key; pub fn other() {}"),
             (
-                "src/b.rs",
+                "a/src/b.rs",
                 "use crate::a::{self, Key as ItemKey}; fn f() { a::inner::other(); std::fs::read(); Own::new(); }",
             ),
-            ("src/c.rs", "use super::b; fn g() { b::f(); self::h(); crate::a::Own; } fn h() {}"),
+            ("a/src/c.rs", "use super::b; fn g() { b::f(); self::h(); crate::a::Own; } fn h() {}"),
         ]);
         let expected = [
-            "src/b.rs -> src/a/inner.rs: other",
-            "src/b.rs -> src/a/mod.rs: Key",
-            "src/c.rs -> src/a/mod.rs: Own",
-            "src/c.rs -> src/b.rs: f",
+            "a/src/b.rs -> a/src/a/inner.rs: other",
+            "a/src/b.rs -> a/src/a/mod.rs: Key",
+            "a/src/c.rs -> a/src/a/mod.rs: Own",
+            "a/src/c.rs -> a/src/b.rs: f",
         ];
         assert_eq!(found, expected);
     }
@@ -280,10 +304,37 @@ mod tests {
     #[test]
     fn parents_re_exports_and_tests_do_not_count() {
         let found = taken(&[
-            ("src/lib.rs", "mod a; mod b; pub use a::Key; pub struct Root; fn f() { a::Key; }"),
-            ("src/a.rs", "use super::Root; pub struct Key; #[cfg(test)] mod tests { use crate::b::Other; }"),
-            ("src/b.rs", "pub use crate::a::Key; pub struct Other;"),
+            ("a/src/lib.rs", "mod a; mod b; pub use a::Key; pub struct Root; fn f() { a::Key; }"),
+            (
+                "a/src/a.rs",
+                "use super::Root; pub struct Key; #[cfg(test)] mod tests { use crate::b::Other; }",
+            ),
+            ("a/src/b.rs", "pub use crate::a::Key; pub struct Other;"),
         ]);
         assert_eq!(found, [""; 0]);
+    }
+
+    fn unresolved(files: &[(&str, &str)]) -> Vec<String> {
+        let files = package_of(files);
+        let trees = module_trees(&files);
+        let unresolved = trees.iter().flat_map(|tree| CrateModules::read(tree).unresolved_paths());
+        unresolved.map(|breach| format!("{}: {}", breach.path, breach.problem)).collect()
+    }
+
+    #[test]
+    fn paths_from_the_root_are_resolved_in_every_target() {
+        let found = unresolved(&[
+            ("a/src/lib.rs", "mod b; pub fn f() { crate::b::C::new(); crate::g(); }"),
+            ("a/src/b.rs", "use crate::b; pub use std::rc::Rc as C; fn g() { crate::f(); crate::b::D; }"),
+            ("a/t/main.rs", "mod h; use crate::h::i::J;"),
+            ("a/t/h/mod.rs", "mod i;"),
+            ("a/t/h/i.rs", "pub struct J; fn f() { crate::h::i::J; crate::b::C; }"),
+        ]);
+        let expected = [
+            "a/src/lib.rs: `crate::g` leads nowhere",
+            "a/src/b.rs: `crate::b::D` leads nowhere",
+            "a/t/h/i.rs: `crate::b::C` leads nowhere",
+        ];
+        assert_eq!(found, expected);
     }
 }

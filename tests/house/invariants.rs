@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lexer::{RustToken, code_tokens};
+use super::manifests::{CargoPackage, packages};
 use super::sources::{RuleBreach, SourceFile};
 
 /// Code that some files must not contain.
@@ -108,11 +109,11 @@ const LOCAL_PACKAGES: [&str; 5] =
 /// Dependencies through which a function links a local package. A function is a package that links Lambda's runtime, directly or
 /// through others, and is not a local package itself.
 pub(crate) fn dependency_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
-    let manifests = files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
-    let packages: BTreeMap<String, CargoPackage<'_>> = manifests.filter_map(CargoPackage::read).collect();
+    let packages: PackagesByName<'_> =
+        packages(files).into_iter().map(|package| (package.name, package)).collect();
     let mut breaches = Vec::new();
     for (name, package) in &packages {
-        let is_local = LOCAL_PACKAGES.contains(&name.as_str());
+        let is_local = LOCAL_PACKAGES.contains(name);
         if is_local || !packages_linked_through(name, &packages).contains("lambda_runtime") {
             continue;
         }
@@ -129,34 +130,13 @@ pub(crate) fn dependency_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
     breaches
 }
 
-/// A package of the workspace: its manifest, and the line of each dependency that is linked into the product.
-struct CargoPackage<'s> {
-    path: &'s str,
-    dependencies: BTreeMap<String, usize>,
-}
+type PackagesByName<'s> = BTreeMap<&'s str, CargoPackage<'s>>;
 
-impl<'s> CargoPackage<'s> {
-    fn read(file: &'s SourceFile) -> Option<(String, Self)> {
-        let manifest: toml::Table =
-            toml::from_str(&file.text).unwrap_or_else(|error| panic!("{}: {error}", file.path));
-        let name = manifest.get("package")?.get("name")?.as_str()?.to_owned();
-        let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table);
-        let line_of = |name: &str| {
-            let starts =
-                |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['.', ' ', '=']));
-            file.text.lines().position(|line| starts(&line)).map_or(1, |line| line + 1)
-        };
-        let dependencies = dependencies.into_iter().flat_map(|table| table.keys());
-        let dependencies = dependencies.map(|name| (name.clone(), line_of(name))).collect();
-        Some((name, Self { path: &file.path, dependencies }))
-    }
-}
-
-fn packages_linked_through(name: &str, packages: &BTreeMap<String, CargoPackage<'_>>) -> BTreeSet<String> {
-    let (mut linked, mut open) = (BTreeSet::new(), vec![name.to_owned()]);
+fn packages_linked_through<'s>(name: &'s str, packages: &PackagesByName<'s>) -> BTreeSet<&'s str> {
+    let (mut linked, mut open) = (BTreeSet::new(), vec![name]);
     while let Some(name) = open.pop() {
-        if let Some(package) = packages.get(&name) {
-            open.extend(package.dependencies.keys().filter(|other| !linked.contains(*other)).cloned());
+        if let Some(package) = packages.get(name) {
+            open.extend(package.dependencies.keys().filter(|other| !linked.contains(**other)));
         }
         linked.insert(name);
     }

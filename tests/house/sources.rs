@@ -32,24 +32,11 @@ impl SourceFile {
         let folders = ["tests", "benches", "examples"];
         self.path.ends_with("/tests.rs") || self.path.split('/').any(|part| folders.contains(&part))
     }
-
-    /// The crate that the file is compiled into, by the folder of its root module.
-    pub(crate) fn crate_folder(&self) -> &str {
-        let parts: Vec<&str> = self.path.split('/').collect();
-        let count = match parts.as_slice() {
-            ["common", ..] | ["tests", _] => 1,
-            ["tests", ..] => 2,
-            ["processors", _, "src", ..] | [_, _] => 2,
-            _ => parts.len().min(3),
-        };
-        let length: usize = parts[..count].iter().map(|part| part.len() + 1).sum();
-        &self.path[..(length - 1).min(self.path.len())]
-    }
 }
 
 /// All files of the repository, sorted by path.
 pub(crate) fn repository() -> Vec<SourceFile> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
     read_folder(&root, "", &mut files);
     files.sort_by(|left, right| left.path.cmp(&right.path));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::lexer::{RustToken, TokenKind, code_tokens};
+use super::module_trees::{ModuleTree, module_trees};
 use super::sources::{RuleBreach, SourceFile};
 
 pub(crate) const UNIQUE_RULE: &str = "A public type name is defined twice within a crate";
@@ -72,23 +73,25 @@ fn is_implementation(item: &[RustToken<'_>]) -> bool {
     keyword.is_some_and(|token| matches!(token.text, "impl" | "trait"))
 }
 
-/// Public names that a crate defines a second time.
+/// Public names that a target defines a second time.
 pub(crate) fn duplicates(files: &[SourceFile]) -> Vec<RuleBreach> {
-    let mut first: BTreeMap<(&str, &str), String> = BTreeMap::new();
+    module_trees(files).iter().flat_map(duplicates_of).collect()
+}
+
+fn duplicates_of(tree: &ModuleTree<'_>) -> Vec<RuleBreach> {
+    let mut first: BTreeMap<&str, String> = BTreeMap::new();
     let mut breaches = Vec::new();
-    for file in files.iter().filter(|file| file.is_rust()) {
-        for definition in definitions(&file.text) {
-            let TypeDefinition { name, line, is_public, is_test } = definition;
+    for (_, file) in tree.product_modules() {
+        for TypeDefinition { name, line, is_public, is_test } in definitions(&file.text) {
             if !is_public || is_test || SHARED_NAMES.contains(&name) {
                 continue;
             }
-            let place = format!("{}:{line}", file.path);
-            if let Some(earlier) = first.get(&(file.crate_folder(), name)) {
+            if let Some(earlier) = first.get(name) {
                 let problem =
                     format!("`{name}` is defined in {earlier} too: give one of them a name of two words");
                 breaches.push(RuleBreach::new(&file.path, line, problem));
             } else {
-                first.insert((file.crate_folder(), name), place);
+                first.insert(name, format!("{}:{line}", file.path));
             }
         }
     }
@@ -144,7 +147,10 @@ mod tests {
             SourceFile::new("common/src/a.rs", "pub struct Key; pub enum Error {} struct Own;"),
             SourceFile::new("common/src/b.rs", "pub struct Own; #[cfg(test)] mod t { pub struct Key; }"),
             SourceFile::new("common/src/c.rs", "pub(super) struct Key; pub struct Error;"),
-            SourceFile::new("processors/cli/src/d.rs", "pub struct Key;"),
+            SourceFile::new("common/src/lib.rs", "mod a; mod b; mod c;"),
+            SourceFile::new("common/Cargo.toml", "[package]\nname = \"a\""),
+            SourceFile::new("cli/src/lib.rs", "pub struct Key;"),
+            SourceFile::new("cli/Cargo.toml", "[package]\nname = \"b\""),
         ];
         let breaches = duplicates(&files);
         assert_eq!(breaches.len(), 1);
