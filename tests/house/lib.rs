@@ -15,6 +15,7 @@ mod imports;
 mod invariants;
 mod kinds;
 mod lexer;
+mod links;
 mod manifests;
 mod module_trees;
 mod prose;
@@ -22,7 +23,7 @@ mod sources;
 mod type_names;
 mod type_places;
 
-use self::sources::{assert_kept, repository};
+use self::sources::{assert_kept, other_paths, repository};
 
 #[test]
 fn prose_and_names_are_free_of_retired_idiom() {
@@ -55,6 +56,11 @@ fn files_do_not_import_each_other_in_circles() {
 #[test]
 fn every_source_file_belongs_to_a_target() {
     assert_kept(module_trees::RULE, module_trees::REASON, module_trees::orphans(&repository()));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    assert_kept(links::RULE, links::REASON, links::breaches(&repository(), &other_paths()));
 }
 
 #[test]

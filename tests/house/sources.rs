@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Folders of generated files and recordings.
 const IGNORED_FOLDERS: [&str; 6] = ["target", "corpus", "artifacts", "seeds", "exam-42", "__pycache__"];
@@ -34,17 +34,37 @@ impl SourceFile {
     }
 }
 
-/// All files of the repository, sorted by path.
+/// All text files of the repository, sorted by path.
 pub(crate) fn repository() -> Vec<SourceFile> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut files = Vec::new();
-    read_folder(&root, "", &mut files);
+    let mut files: Vec<SourceFile> = paths().into_iter().filter_map(|path| read(path).ok()).collect();
     files.sort_by(|left, right| left.path.cmp(&right.path));
     assert!(files.len() > 500, "the repository has more than {} files", files.len());
     files
 }
 
-fn read_folder(root: &Path, folder: &str, files: &mut Vec<SourceFile>) {
+/// The paths of files that are not text.
+pub(crate) fn other_paths() -> Vec<String> {
+    paths().into_iter().filter_map(|path| read(path).err()).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: String) -> Result<SourceFile, String> {
+    match fs::read_to_string(root().join(&path)) {
+        Ok(text) => Ok(SourceFile { path, text }),
+        Err(_) => Err(path),
+    }
+}
+
+fn paths() -> Vec<String> {
+    let mut paths = Vec::new();
+    add_paths_of(&root(), "", &mut paths);
+    paths
+}
+
+fn add_paths_of(root: &Path, folder: &str, paths: &mut Vec<String>) {
     for entry in fs::read_dir(root.join(folder)).expect("a readable folder") {
         let entry = entry.expect("a readable entry");
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -53,12 +73,10 @@ fn read_folder(root: &Path, folder: &str, files: &mut Vec<SourceFile>) {
         if file_type.is_dir() {
             let is_hidden = name.starts_with('.') && !HIDDEN_FOLDERS.contains(&&*name);
             if !is_hidden && !IGNORED_FOLDERS.contains(&&*name) {
-                read_folder(root, &path, files);
+                add_paths_of(root, &path, paths);
             }
-        } else if file_type.is_file()
-            && let Ok(text) = fs::read_to_string(entry.path())
-        {
-            files.push(SourceFile { path, text });
+        } else if file_type.is_file() {
+            paths.push(path);
         }
     }
 }
