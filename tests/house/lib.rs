@@ -18,6 +18,7 @@ mod lexer;
 mod links;
 mod manifests;
 mod module_trees;
+mod page_numbers;
 mod prose;
 mod sources;
 mod type_names;
@@ -37,8 +38,9 @@ fn no_public_type_name_is_defined_twice_in_a_crate() {
 
 #[test]
 fn few_type_names_are_a_single_word() {
-    let (count, one_word) = type_names::one_word_names(&repository());
-    let limit = type_names::LARGEST_ONE_WORD_SHARE;
+    let files = repository();
+    let (count, one_word) = type_names::one_word_names(&files);
+    let limit = page_numbers::limit(&files, type_names::ONE_WORD_LIMIT);
     let share =
         format!("{} of {count} type names are one word: {} %", one_word.len(), 100 * one_word.len() / count);
     println!("{share}");
@@ -56,6 +58,18 @@ fn files_do_not_import_each_other_in_circles() {
 #[test]
 fn every_source_file_belongs_to_a_target() {
     assert_kept(module_trees::RULE, module_trees::REASON, module_trees::orphans(&repository()));
+}
+
+#[test]
+fn files_and_functions_are_as_small_as_contributing_says() {
+    let breaches = page_numbers::size_breaches(&repository());
+    assert_kept(page_numbers::SIZE_RULE, page_numbers::SIZE_REASON, breaches);
+}
+
+#[test]
+fn pages_name_the_versions_that_the_build_needs() {
+    let breaches = page_numbers::version_breaches(&repository());
+    assert_kept(page_numbers::VERSION_RULE, page_numbers::VERSION_REASON, breaches);
 }
 
 #[test]

@@ -17,8 +17,8 @@ pub(crate) const WORDS_RULE: &str = "Too many type names are a single word";
 pub(crate) const WORDS_REASON: &str = "One word is mostly vague, or means something else in the next module. Two or three words name exactly which thing \
     it is; a single word is for a term that every reader knows (`Ledger`, `Decimal`).";
 
-/// The largest share of types that may be named by a single word, in per cent.
-pub(crate) const LARGEST_ONE_WORD_SHARE: usize = 35;
+/// The words of CONTRIBUTING.md before the largest share of types that may be named by a single word, in per cent.
+pub(crate) const ONE_WORD_LIMIT: &str = "type names of one word: at most ";
 
 /// A definition of a struct, an enum, a union, a trait or an alias.
 #[derive(Debug, PartialEq, Eq)]

@@ -177,7 +177,8 @@ fn names_outside_generics<'s>(header: &[RustToken<'s>]) -> Vec<RustToken<'s>> {
     names
 }
 
-fn closing_brace(tokens: &[RustToken<'_>], open: usize) -> usize {
+/// The position of the brace that closes the one at `open`.
+pub(crate) fn closing_brace(tokens: &[RustToken<'_>], open: usize) -> usize {
     let mut depth = 0_i32;
     for (index, token) in tokens.iter().enumerate().skip(open) {
         depth += i32::from(token.is_symbol("{")) - i32::from(token.is_symbol("}"));
