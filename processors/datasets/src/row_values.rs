@@ -150,12 +150,6 @@ impl<'r> DatasetRows<'r> {
         let index = self.dataset.columns.iter().position(is_named)?;
         value_text((*self.columns.get(index)?)?, row)
     }
-
-    /// Whether the dataset has a column with this name or source.
-    #[must_use]
-    pub fn has_value_of(&self, name: &str) -> bool {
-        self.dataset.columns.iter().any(|column| *column.name == *name || *column.source == *name)
-    }
 }
 
 /// Whether a column is an output of a lookup.
