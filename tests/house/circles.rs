@@ -66,7 +66,7 @@ pub(crate) const KNOWN: &[&[&str]] = &[
 /// One breach for every circle among the files of a target that is not known, and for every known one that is not there. A path that the
 /// rule cannot resolve is a breach too: it could be part of a circle.
 pub(crate) fn breaches(files: &[SourceFile], known: &[&[&str]]) -> Vec<RuleBreach> {
-    let mut known: BTreeSet<FileCircle<'_>> =
+    let mut known: Vec<FileCircle<'_>> =
         known.iter().map(|circle| circle.iter().copied().collect()).collect();
     let mut breaches = Vec::new();
     for tree in module_trees(files) {
@@ -74,8 +74,12 @@ pub(crate) fn breaches(files: &[SourceFile], known: &[&[&str]]) -> Vec<RuleBreac
         breaches.extend(modules.unresolved_paths());
         let mut taken = modules.taken_names();
         taken.extend(taken_within_places(&tree));
-        let circles = circles_of(&taken).into_iter().filter(|circle| !known.remove(circle));
-        breaches.extend(circles.map(|circle| breach(&circle, &taken)));
+        for circle in circles_of(&taken) {
+            match known.iter().position(|known| *known == circle) {
+                Some(index) => drop(known.remove(index)),
+                None => breaches.push(breach(&circle, &taken)),
+            }
+        }
     }
     breaches.extend(known.iter().map(outdated));
     breaches
@@ -88,7 +92,7 @@ fn outdated(circle: &FileCircle<'_>) -> RuleBreach {
     RuleBreach::new("tests/house/circles.rs", 1, problem)
 }
 
-fn circles_of<'s>(taken: &BTreeSet<TakenName<'s>>) -> BTreeSet<FileCircle<'s>> {
+fn circles_of<'s>(taken: &[TakenName<'s>]) -> Vec<FileCircle<'s>> {
     let mut next: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for name in taken {
         next.entry(name.from).or_default().insert(name.to);
@@ -96,11 +100,14 @@ fn circles_of<'s>(taken: &BTreeSet<TakenName<'s>>) -> BTreeSet<FileCircle<'s>> {
     let reachable: BTreeMap<&str, BTreeSet<&str>> =
         next.keys().map(|file| (*file, files_reachable_from(file, &next))).collect();
     let reaches = |from: &str, to: &str| reachable.get(from).is_some_and(|files| files.contains(to));
-    let in_a_circle = next.keys().copied().filter(|file| reaches(file, file));
-    let circle_of = |file: &'s str| {
-        next.keys().copied().filter(|other| reaches(file, other) && reaches(other, file)).collect()
-    };
-    in_a_circle.map(circle_of).collect()
+    let mut circles: Vec<FileCircle<'_>> = Vec::new();
+    for file in next.keys().filter(|file| reaches(file, file)) {
+        if !circles.iter().any(|circle| circle.contains(file)) {
+            let others = next.keys().filter(|other| reaches(file, other) && reaches(other, file));
+            circles.push(others.copied().collect());
+        }
+    }
+    circles
 }
 
 fn files_reachable_from<'s>(file: &'s str, next: &BTreeMap<&'s str, BTreeSet<&'s str>>) -> BTreeSet<&'s str> {
@@ -115,19 +122,17 @@ fn files_reachable_from<'s>(file: &'s str, next: &BTreeMap<&'s str, BTreeSet<&'s
     reached
 }
 
-fn breach(circle: &FileCircle<'_>, taken: &BTreeSet<TakenName<'_>>) -> RuleBreach {
+fn breach(circle: &FileCircle<'_>, taken: &[TakenName<'_>]) -> RuleBreach {
     let mut problem = format!("a circle of {} files", circle.len());
-    let inside = |name: &&TakenName<'_>| circle.contains(name.from) && circle.contains(name.to);
-    let mut ties: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    for name in taken.iter().filter(inside) {
-        ties.entry((name.from, name.to)).or_default().insert(name.name);
+    let inside = taken.iter().filter(|name| circle.contains(name.from) && circle.contains(name.to));
+    let mut inside: Vec<&TakenName<'_>> = inside.collect();
+    inside.sort();
+    inside.dedup_by_key(|name| (name.from, name.to, name.name));
+    for ties in inside.chunk_by(|left, right| (left.from, left.to) == (right.from, right.to)) {
+        let names: Vec<&str> = ties.iter().map(|name| name.name).collect();
+        let _ = write!(problem, "\n    {} takes {} from {}", ties[0].from, names.join(", "), ties[0].to);
     }
-    for ((from, to), names) in ties {
-        let names: Vec<&str> = names.into_iter().collect();
-        let _ = write!(problem, "\n    {from} takes {} from {to}", names.join(", "));
-    }
-    let first = taken.iter().find(inside).expect("a circle has imports");
-    RuleBreach::new(first.from, first.line, problem)
+    RuleBreach::new(inside[0].from, inside[0].line, problem)
 }
 
 #[cfg(test)]

@@ -55,8 +55,8 @@ impl<'s> CrateModules<'s> {
     }
 
     /// Every name that a file takes from another one, parents and children aside.
-    pub(crate) fn taken_names(&self) -> BTreeSet<TakenName<'s>> {
-        let mut taken = BTreeSet::new();
+    pub(crate) fn taken_names(&self) -> Vec<TakenName<'s>> {
+        let mut taken = Vec::new();
         for file in self.files.values() {
             let private = file.imports.iter().filter(|import| !import.is_public);
             let imports = private.map(|import| (&import.segments, import.line));
@@ -65,7 +65,7 @@ impl<'s> CrateModules<'s> {
                 let Some((to, name)) = self.item(&file.module, segments) else { continue };
                 let is_related = to.starts_with(&file.module) || file.module.starts_with(to);
                 if !is_related && let Some(other) = self.files.get(to) {
-                    taken.insert(TakenName { from: file.path, to: other.path, name, line });
+                    taken.push(TakenName { from: file.path, to: other.path, name, line });
                 }
             }
         }
@@ -277,7 +277,9 @@ mod tests {
         let trees = module_trees(&files);
         let modules = CrateModules::read(&trees[0]);
         let line = |taken: &TakenName<'_>| format!("{} -> {}: {}", taken.from, taken.to, taken.name);
-        modules.taken_names().iter().map(line).collect()
+        let mut taken = modules.taken_names();
+        taken.sort();
+        taken.iter().map(line).collect()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The promises of `docs/ARCHITECTURE.md` about the layers, as far as sources show them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::lexer::{RustToken, code_tokens};
 use super::manifests::{CargoPackage, packages};
@@ -109,12 +109,11 @@ const LOCAL_PACKAGES: [&str; 5] =
 /// Dependencies through which a function links a local package. A function is a package that links Lambda's runtime, directly or
 /// through others, and is not a local package itself.
 pub(crate) fn dependency_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
-    let packages: PackagesByName<'_> =
-        packages(files).into_iter().map(|package| (package.name, package)).collect();
+    let packages = packages(files);
     let mut breaches = Vec::new();
-    for (name, package) in &packages {
-        let is_local = LOCAL_PACKAGES.contains(name);
-        if is_local || !packages_linked_through(name, &packages).contains("lambda_runtime") {
+    for package in &packages {
+        let is_local = LOCAL_PACKAGES.contains(&package.name);
+        if is_local || !packages_linked_through(package.name, &packages).contains("lambda_runtime") {
             continue;
         }
         for (dependency, line) in &package.dependencies {
@@ -130,15 +129,13 @@ pub(crate) fn dependency_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
     breaches
 }
 
-type PackagesByName<'s> = BTreeMap<&'s str, CargoPackage<'s>>;
-
-fn packages_linked_through<'s>(name: &'s str, packages: &PackagesByName<'s>) -> BTreeSet<&'s str> {
+fn packages_linked_through<'s>(name: &'s str, packages: &[CargoPackage<'s>]) -> BTreeSet<&'s str> {
     let (mut linked, mut open) = (BTreeSet::new(), vec![name]);
     while let Some(name) = open.pop() {
-        if let Some(package) = packages.get(name) {
-            open.extend(package.dependencies.keys().filter(|other| !linked.contains(**other)));
+        if linked.insert(name) {
+            let package = packages.iter().filter(|package| package.name == name);
+            open.extend(package.flat_map(|package| package.dependencies.iter().map(|(other, _)| *other)));
         }
-        linked.insert(name);
     }
     linked
 }

@@ -4,7 +4,7 @@
 //! page by its path from the root (`docs/MODEL.md#times`). An anchor is a heading by GitHub's rule: lower case, without punctuation,
 //! hyphens for spaces, and `-1`, `-2` after the second and third heading of the same text; or the `id` of an `<a>`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::lexer::{RustToken, TokenKind, tokens};
 use super::module_trees::joined;
@@ -44,30 +44,31 @@ pub(crate) fn breaches(files: &[SourceFile], other_paths: &[String]) -> Vec<Rule
 struct LinkTargets<'s> {
     /// Files, and the folders that contain them.
     paths: BTreeSet<&'s str>,
-    anchors: BTreeMap<&'s str, BTreeSet<String>>,
+    /// `page#anchor`.
+    anchors: BTreeSet<String>,
 }
 
 impl<'s> LinkTargets<'s> {
     fn read(files: &'s [SourceFile], other_paths: &'s [String]) -> Self {
-        let all = files.iter().map(|file| &*file.path).chain(other_paths.iter().map(String::as_str));
-        let with_folders = all.flat_map(|path| {
-            let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
-            folders.chain([path])
-        });
-        let pages = files.iter().filter(|file| file.path.ends_with(".md"));
-        let anchors = pages.map(|page| (&*page.path, anchors(&page.text))).collect();
-        Self { paths: with_folders.collect(), anchors }
+        let mut targets = Self { paths: BTreeSet::new(), anchors: BTreeSet::new() };
+        for path in files.iter().map(|file| &file.path).chain(other_paths) {
+            targets.paths.extend(path.match_indices('/').map(|(end, _)| &path[..end]));
+            targets.paths.insert(path);
+        }
+        for page in files.iter().filter(|file| file.path.ends_with(".md")) {
+            add_anchors(page, &mut targets.anchors);
+        }
+        targets
     }
 
     fn problem(&self, file: &SourceFile, folder: &str, link: &str) -> Option<String> {
-        let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
+        let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
         let target = if path.is_empty() { file.path.clone() } else { joined(folder, path) };
         if !self.paths.contains(&*target) {
             return Some(format!("the repository has no {target}"));
         }
-        let anchor = anchor.filter(|anchor| !anchor.is_empty())?;
-        let anchors = self.anchors.get(&*target)?;
-        (!anchors.contains(anchor)).then(|| format!("{target} has no heading `#{anchor}`"))
+        let is_found = anchor.is_empty() || self.anchors.contains(&format!("{target}#{anchor}"));
+        (!is_found).then(|| format!("{target} has no heading `#{anchor}`"))
     }
 }
 
@@ -128,23 +129,21 @@ fn is_path_character(character: char) -> bool {
     character.is_alphanumeric() || "/._-".contains(character)
 }
 
-/// The anchors of a page.
-fn anchors(page: &str) -> BTreeSet<String> {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let mut anchors = BTreeSet::new();
-    for (line, _) in prose_lines(page) {
-        anchors.extend(
-            line.split("<a id=\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())),
-        );
-        let Some(heading) = line.starts_with('#').then(|| line.trim_start_matches('#').trim()) else {
-            continue;
-        };
-        let slug = slug(heading);
-        let count = counts.entry(slug.clone()).or_default();
-        anchors.insert(if *count == 0 { slug } else { format!("{slug}-{count}") });
-        *count += 1;
+fn add_anchors(page: &SourceFile, anchors: &mut BTreeSet<String>) {
+    for (line, _) in prose_lines(&page.text) {
+        for named in line.split("<a id=\"").skip(1) {
+            anchors.extend(named.split_once('"').map(|(name, _)| format!("{}#{name}", page.path)));
+        }
+        if line.starts_with('#') {
+            let anchor = format!("{}#{}", page.path, slug(line.trim_start_matches('#').trim()));
+            let mut numbered = anchor.clone();
+            let mut count = 0;
+            while !anchors.insert(numbered) {
+                count += 1;
+                numbered = format!("{anchor}-{count}");
+            }
+        }
     }
-    anchors
 }
 
 fn slug(heading: &str) -> String {

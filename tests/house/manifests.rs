@@ -3,8 +3,6 @@
 //! Reads the TOML that these manifests use: section headers, and one `key = value` a line. A comment on the line of a value, or a
 //! value of several lines, is not understood.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::sources::SourceFile;
 
 /// A package of the repository.
@@ -16,9 +14,9 @@ pub(crate) struct CargoPackage<'s> {
     /// The folder of its manifest.
     pub(crate) folder: &'s str,
     /// The packages that `[dependencies]` links into the product, each with its line.
-    pub(crate) dependencies: BTreeMap<&'s str, usize>,
+    pub(crate) dependencies: Vec<(&'s str, usize)>,
     /// Root files that the manifest names.
-    named_roots: BTreeSet<String>,
+    named_roots: Vec<String>,
 }
 
 /// All packages, by manifest.
@@ -29,13 +27,8 @@ pub(crate) fn packages(files: &[SourceFile]) -> Vec<CargoPackage<'_>> {
 impl<'s> CargoPackage<'s> {
     fn read(file: &'s SourceFile) -> Option<Self> {
         let folder = file.path.strip_suffix("/Cargo.toml")?;
-        let mut package = Self {
-            name: "",
-            path: &file.path,
-            folder,
-            dependencies: BTreeMap::new(),
-            named_roots: BTreeSet::new(),
-        };
+        let mut package =
+            Self { name: "", path: &file.path, folder, dependencies: Vec::new(), named_roots: Vec::new() };
         let mut section = "";
         for (line, number) in file.text.lines().zip(1..) {
             if line.starts_with('[') {
@@ -52,10 +45,10 @@ impl<'s> CargoPackage<'s> {
             ("package", "name") => self.name = value,
             ("dependencies", _) => {
                 let name = key.split('.').next().unwrap_or(key);
-                self.dependencies.insert(name, line);
+                self.dependencies.push((name, line));
             }
             ("lib" | "bin" | "test" | "bench" | "example", "path") => {
-                self.named_roots.insert(format!("{}/{value}", self.folder));
+                self.named_roots.push(format!("{}/{value}", self.folder));
             }
             _ => {}
         }
@@ -67,7 +60,7 @@ impl<'s> CargoPackage<'s> {
             return false;
         };
         let parts: Vec<&str> = inside.split('/').collect();
-        self.named_roots.contains(path)
+        self.named_roots.iter().any(|root| root == path)
             || match parts.as_slice() {
                 ["build.rs"] | ["src", "lib.rs" | "main.rs"] => true,
                 ["src", "bin", file] | ["tests" | "benches" | "examples", file] => file.ends_with(".rs"),
@@ -91,7 +84,7 @@ mod tests {
         let packages = packages(&files);
         let [package] = packages.as_slice() else { panic!("{packages:?}") };
         assert_eq!((package.name, package.folder), ("a", "x/a"));
-        assert_eq!(package.dependencies, BTreeMap::from([("three", 14), ("two", 13)]));
+        assert_eq!(package.dependencies, [("two", 13), ("three", 14)]);
         let inside = [
             "lib.rs",
             "b/main.rs",

@@ -12,7 +12,7 @@
 //! A type is found by its name. If a target defines the name twice, the file's own definition is meant; a file without one is
 //! left out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::imports::TakenName;
 use super::lexer::{RustToken, TokenKind, code_tokens};
@@ -38,17 +38,14 @@ struct ImplBlock<'s> {
 }
 
 /// The types and methods that files of a place take from each other.
-pub(crate) fn taken_within_places<'s>(tree: &ModuleTree<'s>) -> BTreeSet<TakenName<'s>> {
+pub(crate) fn taken_within_places<'s>(tree: &ModuleTree<'s>) -> Vec<TakenName<'s>> {
     let files: Vec<TypeFile<'s>> =
         tree.product_modules().map(|(_, file)| TypeFile::read(&file.path, &file.text)).collect();
-    let mut definitions: BTreeMap<&str, Vec<&TypeFile<'s>>> = BTreeMap::new();
-    for file in &files {
-        for name in &file.defined {
-            definitions.entry(name).or_default().push(file);
-        }
-    }
-    let mut taken = BTreeSet::new();
-    for (name, defining) in &definitions {
+    let implemented = files.iter().flat_map(|file| file.blocks.iter().map(|block| block.type_name));
+    let implemented: BTreeSet<&str> = implemented.collect();
+    let mut taken = Vec::new();
+    for name in implemented {
+        let defining: Vec<&TypeFile<'s>> = files.iter().filter(|file| file.defined.contains(name)).collect();
         let [definition] = defining.as_slice() else { continue };
         let place: Vec<&TypeFile<'s>> = files.iter().filter(|file| file.has_methods_of(name)).collect();
         if place.iter().any(|file| file.path != definition.path) {
@@ -64,8 +61,6 @@ fn taken_within_place<'s>(
     place: &[&TypeFile<'s>],
 ) -> Vec<TakenName<'s>> {
     let mut taken = Vec::new();
-    let methods: BTreeMap<&str, &str> =
-        place.iter().flat_map(|file| file.methods_of(name).map(|method| (method, file.path))).collect();
     for file in place {
         for block in file.inherent_blocks(name) {
             taken.push(TakenName { from: file.path, to: definition.path, name, line: block.line });
@@ -74,8 +69,8 @@ fn taken_within_place<'s>(
     let is_definition_apart = !place.iter().any(|file| file.path == definition.path);
     for file in place.iter().copied().chain(is_definition_apart.then_some(definition)) {
         for call in file.called_methods(name) {
-            if let Some(to) = methods.get(call.text) {
-                taken.push(TakenName { from: file.path, to, name: call.text, line: call.line });
+            for to in place.iter().filter(|to| to.methods_of(name).any(|method| method == call.text)) {
+                taken.push(TakenName { from: file.path, to: to.path, name: call.text, line: call.line });
             }
         }
     }
@@ -208,7 +203,8 @@ mod tests {
 
     fn taken(files: &[(&str, &str)]) -> Vec<String> {
         let files = package_of(files);
-        let taken = taken_within_places(&module_trees(&files)[0]);
+        let mut taken = taken_within_places(&module_trees(&files)[0]);
+        taken.sort();
         taken.iter().map(|taken| format!("{} -> {}: {}", taken.from, taken.to, taken.name)).collect()
     }
 
