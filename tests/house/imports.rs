@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lexer::{RustToken, TokenKind, code_tokens};
+use super::lexer::{RustToken, TokenKind};
 use super::module_trees::{ModulePath, ModuleTree};
 use super::sources::{RuleBreach, SourceFile};
 
@@ -149,8 +149,8 @@ impl<'s> CrateModules<'s> {
 
 impl<'s> ModuleFile<'s> {
     fn read(module: &ModulePath, file: &'s SourceFile) -> Self {
-        let mut tokens = code_tokens(&file.text);
-        tokens.retain(|token| !token.is_test);
+        let tokens = file.code().iter().filter(|token| !token.is_test);
+        let tokens: Vec<RustToken<'s>> = tokens.copied().collect();
         let mut read = Self {
             path: &file.path,
             module: module.clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lexer::{RustToken, code_tokens};
+use super::lexer::RustToken;
 use super::manifests::{CargoPackage, packages};
 use super::sources::{RuleBreach, SourceFile};
 
@@ -79,10 +79,10 @@ pub(crate) fn layer_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
         if rules.is_empty() {
             continue;
         }
-        let tokens = code_tokens(&file.text);
+        let tokens = file.code();
         for (rule, code) in rules.into_iter().flat_map(|rule| rule.code.iter().map(move |code| (rule, code)))
         {
-            for line in lines_with(&tokens, code) {
+            for line in lines_with(tokens, code) {
                 let problem = format!("`{}`: {}; {}", code.concat(), rule.reason, rule.instead);
                 breaches.push(RuleBreach::new(&file.path, line, problem));
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lexer::{RustToken, TokenKind, code_tokens};
+use super::lexer::{RustToken, TokenKind};
 use super::sources::{RuleBreach, SourceFile};
 
 pub(crate) const RULE: &str = "A kind of a model part is tested by a pattern that ignores new kinds";
@@ -17,7 +17,7 @@ pub(crate) fn breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
     let product = || files.iter().filter(|file| file.is_rust() && !file.is_test());
     let kinds: BTreeSet<&str> = product()
         .filter(|file| file.path.starts_with(KINDS_FOLDER))
-        .flat_map(|file| public_enums(&code_tokens(&file.text)))
+        .flat_map(|file| public_enums(file.code()))
         .collect();
     product().flat_map(|file| breaches_in(file, &kinds)).collect()
 }
@@ -31,7 +31,7 @@ fn public_enums<'s>(tokens: &[RustToken<'s>]) -> Vec<&'s str> {
 }
 
 fn breaches_in(file: &SourceFile, kinds: &BTreeSet<&str>) -> Vec<RuleBreach> {
-    let tokens = code_tokens(&file.text);
+    let tokens = file.code();
     let mut breaches = Vec::new();
     // For each open brace, the type of the `impl` that it opened.
     let mut implemented: Vec<Option<&str>> = Vec::new();
@@ -41,7 +41,7 @@ fn breaches_in(file: &SourceFile, kinds: &BTreeSet<&str>) -> Vec<RuleBreach> {
             (TokenKind::Symbol, "}") => drop(implemented.pop()),
             _ => {}
         }
-        let Some((form, pattern)) = refutable_pattern(&tokens, index) else { continue };
+        let Some((form, pattern)) = refutable_pattern(tokens, index) else { continue };
         let own = implemented.iter().rev().find_map(|own| *own);
         let kind = pattern.windows(2).find_map(|pair| {
             let name = if pair[0].is_word("Self") { own? } else { pair[0].text };

@@ -47,13 +47,6 @@ pub(crate) fn tokens(source: &str) -> Vec<RustToken<'_>> {
     tokens
 }
 
-/// The same without comments.
-pub(crate) fn code_tokens(source: &str) -> Vec<RustToken<'_>> {
-    let mut tokens = tokens(source);
-    tokens.retain(|token| token.kind != TokenKind::Comment);
-    tokens
-}
-
 struct SourceLexer<'s> {
     source: &'s str,
     position: usize,

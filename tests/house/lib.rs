@@ -28,19 +28,19 @@ use self::sources::{assert_kept, other_paths, repository};
 
 #[test]
 fn prose_and_names_are_free_of_retired_idiom() {
-    assert_kept(idiom::RULE, idiom::REASON, idiom::breaches(&repository()));
+    assert_kept(idiom::RULE, idiom::REASON, idiom::breaches(repository()));
 }
 
 #[test]
 fn no_public_type_name_is_defined_twice_in_a_crate() {
-    assert_kept(type_names::UNIQUE_RULE, type_names::UNIQUE_REASON, type_names::duplicates(&repository()));
+    assert_kept(type_names::UNIQUE_RULE, type_names::UNIQUE_REASON, type_names::duplicates(repository()));
 }
 
 #[test]
 fn few_type_names_are_a_single_word() {
     let files = repository();
-    let (count, one_word) = type_names::one_word_names(&files);
-    let limit = page_numbers::limit(&files, type_names::ONE_WORD_LIMIT);
+    let (count, one_word) = type_names::one_word_names(files);
+    let limit = page_numbers::limit(files, type_names::ONE_WORD_LIMIT);
     let share =
         format!("{} of {count} type names are one word: {} %", one_word.len(), 100 * one_word.len() / count);
     println!("{share}");
@@ -52,43 +52,43 @@ fn few_type_names_are_a_single_word() {
 
 #[test]
 fn files_do_not_import_each_other_in_circles() {
-    assert_kept(circles::RULE, circles::REASON, circles::breaches(&repository(), circles::KNOWN));
+    assert_kept(circles::RULE, circles::REASON, circles::breaches(repository(), circles::KNOWN));
 }
 
 #[test]
 fn every_source_file_belongs_to_a_target() {
-    assert_kept(module_trees::RULE, module_trees::REASON, module_trees::orphans(&repository()));
+    assert_kept(module_trees::RULE, module_trees::REASON, module_trees::orphans(repository()));
 }
 
 #[test]
 fn files_and_functions_are_as_small_as_contributing_says() {
-    let breaches = page_numbers::size_breaches(&repository());
+    let breaches = page_numbers::size_breaches(repository());
     assert_kept(page_numbers::SIZE_RULE, page_numbers::SIZE_REASON, breaches);
 }
 
 #[test]
 fn pages_name_the_versions_that_the_build_needs() {
-    let breaches = page_numbers::version_breaches(&repository());
+    let breaches = page_numbers::version_breaches(repository());
     assert_kept(page_numbers::VERSION_RULE, page_numbers::VERSION_REASON, breaches);
 }
 
 #[test]
 fn links_lead_somewhere() {
-    assert_kept(links::RULE, links::REASON, links::breaches(&repository(), &other_paths()));
+    assert_kept(links::RULE, links::REASON, links::breaches(repository(), &other_paths()));
 }
 
 #[test]
 fn kinds_of_model_parts_are_matched_exhaustively() {
-    assert_kept(kinds::RULE, kinds::REASON, kinds::breaches(&repository()));
+    assert_kept(kinds::RULE, kinds::REASON, kinds::breaches(repository()));
 }
 
 #[test]
 fn layers_keep_to_their_tasks() {
-    assert_kept(invariants::LAYER_RULE, invariants::LAYER_REASON, invariants::layer_breaches(&repository()));
+    assert_kept(invariants::LAYER_RULE, invariants::LAYER_REASON, invariants::layer_breaches(repository()));
 }
 
 #[test]
 fn deployed_functions_link_nothing_of_a_developers_machine() {
-    let breaches = invariants::dependency_breaches(&repository());
+    let breaches = invariants::dependency_breaches(repository());
     assert_kept(invariants::DEPENDENCY_RULE, invariants::DEPENDENCY_REASON, breaches);
 }

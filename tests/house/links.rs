@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lexer::{RustToken, TokenKind, tokens};
+use super::lexer::{RustToken, TokenKind};
 use super::module_trees::joined;
 use super::sources::{RuleBreach, SourceFile};
 
@@ -23,11 +23,11 @@ pub(crate) fn breaches(files: &[SourceFile], other_paths: &[String]) -> Vec<Rule
     let mut breaches = Vec::new();
     for file in files {
         let (folder, links) = if file.path.ends_with(".md") {
-            (file.path.rsplit_once('/').map_or("", |(folder, _)| folder), links_of_page(&file.text))
+            (file.path.rsplit_once('/').map_or("", |(folder, _)| folder), links_of_page(file.text))
         } else if file.is_rust() {
-            ("", pages_named_in_code(&file.text))
+            ("", pages_named_in_code(file))
         } else if file.path.ends_with(".tf") {
-            ("", pages_named_in(&file.text, 1))
+            ("", pages_named_in(file.text, 1))
         } else {
             continue;
         };
@@ -97,10 +97,9 @@ fn prose_lines(page: &str) -> impl Iterator<Item = (&str, usize)> {
 }
 
 /// Paths of pages in the texts and comments of Rust code, unit tests aside.
-fn pages_named_in_code(source: &str) -> Vec<(usize, &str)> {
+fn pages_named_in_code(file: &SourceFile) -> Vec<(usize, &str)> {
     let is_prose = |token: &&RustToken<'_>| [TokenKind::Text, TokenKind::Comment].contains(&token.kind);
-    let tokens = tokens(source);
-    let prose = tokens.iter().filter(is_prose).filter(|token| !token.is_test);
+    let prose = file.tokens().iter().filter(is_prose).filter(|token| !token.is_test);
     prose.flat_map(|token| pages_named_in(token.text, token.line)).collect()
 }
 
@@ -130,7 +129,7 @@ fn is_path_character(character: char) -> bool {
 }
 
 fn add_anchors(page: &SourceFile, anchors: &mut BTreeSet<String>) {
-    for (line, _) in prose_lines(&page.text) {
+    for (line, _) in prose_lines(page.text) {
         for named in line.split("<a id=\"").skip(1) {
             anchors.extend(named.split_once('"').map(|(name, _)| format!("{}#{name}", page.path)));
         }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lexer::{RustToken, TokenKind, code_tokens};
+use super::lexer::{RustToken, TokenKind};
 use super::manifests::{CargoPackage, packages};
 use super::sources::{RuleBreach, SourceFile};
 
@@ -72,7 +72,7 @@ impl<'s> ModuleTree<'s> {
         let mut open = vec![(ModulePath::new(), TreeModule { file: root, is_test: false })];
         while let Some((path, module)) = open.pop() {
             let is_root = path.is_empty();
-            for declaration in declarations(&module.file.text) {
+            for declaration in declarations(module.file) {
                 let places = declaration.places(&module.file.path, is_root);
                 let Some(file) = places.iter().find_map(|place| files.get(&**place)) else { continue };
                 let names = declaration.enclosing.iter().chain([&declaration.name]);
@@ -122,8 +122,8 @@ pub(crate) fn joined(folder: &str, path: &str) -> String {
 }
 
 /// The declarations of a file.
-fn declarations(source: &str) -> Vec<ModuleDeclaration<'_>> {
-    let tokens = code_tokens(source);
+fn declarations(file: &SourceFile) -> Vec<ModuleDeclaration<'_>> {
+    let tokens = file.code();
     let mut declarations = Vec::new();
     // For each open brace, the module that it opened.
     let mut braces: Vec<Option<&str>> = Vec::new();

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::lexer::{TokenKind, code_tokens};
+use super::lexer::TokenKind;
 use super::sources::{RuleBreach, SourceFile};
 use super::type_places::closing_brace;
 
@@ -29,7 +29,7 @@ pub(crate) fn limit(files: &[SourceFile], phrase: &str) -> usize {
     let numbers = files
         .iter()
         .filter(|file| file.path == CONTRIBUTING)
-        .flat_map(|page| numbers_after(&page.text, phrase));
+        .flat_map(|page| numbers_after(page.text, phrase));
     let first = numbers.filter_map(|(_, number)| number.parse().ok()).next();
     first.unwrap_or_else(|| panic!("{CONTRIBUTING} states no number after \"{phrase}\""))
 }
@@ -51,12 +51,12 @@ fn numbers_after<'p>(page: &'p str, phrase: &str) -> Vec<(usize, &'p str)> {
 /// Files and functions that are larger than the page allows, and entries of the list that are not needed.
 pub(crate) fn size_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
     let limits = (limit(files, "Files stay under "), limit(files, "functions under "));
-    let list = files.iter().find(|file| file.path == LIST).map_or("", |list| &list.text);
+    let list = files.iter().find(|file| file.path == LIST).map_or("", |list| list.text);
     let mut allowed: BTreeMap<&str, (usize, usize)> = list.lines().zip(1..).filter_map(entry).collect();
     let mut breaches = Vec::new();
     for file in files.iter().filter(|file| file.is_rust()) {
         let lines = file.text.lines().count();
-        let functions = functions(&file.text).into_iter();
+        let functions = functions(file).into_iter();
         let functions =
             functions.map(|(name, line, size)| (format!("{}::{name}", file.path), line, size, limits.1));
         for (name, line, size, limit) in functions.chain([(file.path.clone(), 1, lines, limits.0)]) {
@@ -83,8 +83,8 @@ fn entry((entry, line): (&str, usize)) -> Option<(&str, (usize, usize))> {
 }
 
 /// The functions of a file: name, line, and the number of lines between its braces. Of functions with one name, only the largest.
-fn functions(source: &str) -> Vec<(&str, usize, usize)> {
-    let tokens = code_tokens(source);
+fn functions(file: &SourceFile) -> Vec<(&str, usize, usize)> {
+    let tokens = file.code();
     let mut functions: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (index, pair) in tokens.windows(2).enumerate() {
         if !pair[0].is_word("fn") || pair[1].kind != TokenKind::Word {
@@ -94,7 +94,7 @@ fn functions(source: &str) -> Vec<(&str, usize, usize)> {
         let Some(open) = end.map(|end| index + end).filter(|open| tokens[*open].is_symbol("{")) else {
             continue;
         };
-        let close = tokens.get(closing_brace(&tokens, open)).map_or(0, |close| close.line);
+        let close = tokens.get(closing_brace(tokens, open)).map_or(0, |close| close.line);
         let size = close.saturating_sub(tokens[open].line + 1);
         let largest = functions.entry(pair[1].text).or_default();
         *largest = (*largest).max((size, pair[1].line));
@@ -110,14 +110,13 @@ pub(crate) fn version_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
     ];
     let mut breaches = Vec::new();
     for (phrase, path, key) in sources {
-        let source = files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
+        let source = files.iter().find(|file| file.path == path).map_or("", |file| file.text);
         let Some((_, needed)) = numbers_after(source, key).into_iter().next() else {
             breaches.push(RuleBreach::new(path, 1, format!("no version after `{key}`")));
             continue;
         };
         for page in files.iter().filter(|file| file.path.ends_with(".md")) {
-            let others =
-                numbers_after(&page.text, phrase).into_iter().filter(|(_, stated)| *stated != needed);
+            let others = numbers_after(page.text, phrase).into_iter().filter(|(_, stated)| *stated != needed);
             breaches.extend(others.map(|(line, stated)| {
                 RuleBreach::new(&page.path, line, format!("{phrase}{stated}: {path} needs {needed}"))
             }));

@@ -1,6 +1,6 @@
 //! The prose of a file: comments, strings, pages, and the names of things, as words with their lines.
 
-use super::lexer::{RustToken, TokenKind, tokens};
+use super::lexer::{RustToken, TokenKind};
 use super::sources::SourceFile;
 
 /// One piece of prose: a comment, a string, a paragraph, a name.
@@ -36,29 +36,29 @@ pub(crate) fn passages(file: &SourceFile) -> Vec<ProsePassage> {
     let mut passages = vec![name(&file.path, 0)];
     let extension = file.path.rsplit_once('.').map_or("", |(_, extension)| extension);
     match extension {
-        "rs" => passages.extend(rust(&file.text)),
-        "md" => passages.extend(markdown(&file.text)),
+        "rs" => passages.extend(rust(file)),
+        "md" => passages.extend(markdown(file.text)),
         "txt" => passages.extend(file.text.lines().zip(1..).map(|(line, number)| text(line, number))),
         "toml" => {
-            passages.extend(comments(&file.text, "#"));
-            passages.extend(descriptions(&file.text));
+            passages.extend(comments(file.text, "#"));
+            passages.extend(descriptions(file.text));
         }
-        "sql" => passages.extend(comments(&file.text, "--")),
+        "sql" => passages.extend(comments(file.text, "--")),
         "py" => {
-            passages.extend(comments(&file.text, "#"));
-            passages.extend(docstrings(&file.text));
+            passages.extend(comments(file.text, "#"));
+            passages.extend(docstrings(file.text));
         }
-        _ if file.text.starts_with("#!") => passages.extend(comments(&file.text, "#")),
+        _ if file.text.starts_with("#!") => passages.extend(comments(file.text, "#")),
         _ => {}
     }
     passages
 }
 
-fn rust(source: &str) -> Vec<ProsePassage> {
-    let tokens = tokens(source);
+fn rust(file: &SourceFile) -> Vec<ProsePassage> {
+    let tokens = file.tokens();
     let mut passages: Vec<ProsePassage> = Vec::new();
     let mut before = (0, "");
-    for token in &tokens {
+    for token in tokens {
         match token.kind {
             TokenKind::Comment => {
                 let mark = comment_mark(token.text);
@@ -74,7 +74,7 @@ fn rust(source: &str) -> Vec<ProsePassage> {
             TokenKind::Word | TokenKind::Symbol | TokenKind::Other => {}
         }
     }
-    passages.extend(defined_names(&tokens));
+    passages.extend(defined_names(tokens));
     passages
 }
 

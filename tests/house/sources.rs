@@ -4,23 +4,40 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::lexer::{RustToken, TokenKind, tokens};
 
 /// Folders of generated files and recordings.
 const IGNORED_FOLDERS: [&str; 6] = ["target", "corpus", "artifacts", "seeds", "exam-42", "__pycache__"];
 /// Hidden folders that belong to the repository.
 const HIDDEN_FOLDERS: [&str; 3] = [".ci", ".config", ".github"];
 
-/// A text file of the repository.
-#[derive(Clone, Debug)]
+/// A text file of the repository. Its text stays in memory until the process ends.
+#[derive(Debug)]
 pub(crate) struct SourceFile {
     /// From the repository's root, with `/`.
     pub(crate) path: String,
-    pub(crate) text: String,
+    pub(crate) text: &'static str,
+    tokens: OnceLock<Vec<RustToken<'static>>>,
+    code: OnceLock<Vec<RustToken<'static>>>,
 }
 
 impl SourceFile {
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        Self { path: path.to_owned(), text: text.to_owned() }
+        let text = text.to_owned().leak();
+        Self { path: path.to_owned(), text, tokens: OnceLock::new(), code: OnceLock::new() }
+    }
+
+    /// The tokens of Rust source. All rules share them: to find them takes longer than to use them.
+    pub(crate) fn tokens(&self) -> &[RustToken<'static>] {
+        self.tokens.get_or_init(|| tokens(self.text))
+    }
+
+    /// The same without comments.
+    pub(crate) fn code(&self) -> &[RustToken<'static>] {
+        let is_code = |token: &&RustToken<'_>| token.kind != TokenKind::Comment;
+        self.code.get_or_init(|| self.tokens().iter().filter(is_code).copied().collect())
     }
 
     pub(crate) fn is_rust(&self) -> bool {
@@ -35,11 +52,14 @@ impl SourceFile {
 }
 
 /// All text files of the repository, sorted by path.
-pub(crate) fn repository() -> Vec<SourceFile> {
-    let mut files: Vec<SourceFile> = paths().into_iter().filter_map(|path| read(path).ok()).collect();
-    files.sort_by(|left, right| left.path.cmp(&right.path));
-    assert!(files.len() > 500, "the repository has more than {} files", files.len());
-    files
+pub(crate) fn repository() -> &'static [SourceFile] {
+    static FILES: OnceLock<Vec<SourceFile>> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let mut files: Vec<SourceFile> = paths().into_iter().filter_map(|path| read(path).ok()).collect();
+        files.sort_by(|left, right| left.path.cmp(&right.path));
+        assert!(files.len() > 500, "the repository has more than {} files", files.len());
+        files
+    })
 }
 
 /// The paths of files that are not text.
@@ -53,7 +73,7 @@ fn root() -> PathBuf {
 
 fn read(path: String) -> Result<SourceFile, String> {
     match fs::read_to_string(root().join(&path)) {
-        Ok(text) => Ok(SourceFile { path, text }),
+        Ok(text) => Ok(SourceFile::new(&path, &text)),
         Err(_) => Err(path),
     }
 }

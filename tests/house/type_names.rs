@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::lexer::{RustToken, TokenKind, code_tokens};
+use super::lexer::{RustToken, TokenKind};
 use super::module_trees::{ModuleTree, module_trees};
 use super::sources::{RuleBreach, SourceFile};
 
@@ -31,8 +31,8 @@ pub(crate) struct TypeDefinition<'s> {
 }
 
 /// The types that a file defines. Associated types belong to their trait, and are left out.
-pub(crate) fn definitions(source: &str) -> Vec<TypeDefinition<'_>> {
-    let tokens = code_tokens(source);
+pub(crate) fn definitions(file: &SourceFile) -> Vec<TypeDefinition<'_>> {
+    let tokens = file.code();
     let mut definitions = Vec::new();
     // For each open brace, whether it opened the body of an `impl` or a trait.
     let mut braces: Vec<bool> = Vec::new();
@@ -82,7 +82,7 @@ fn duplicates_of(tree: &ModuleTree<'_>) -> Vec<RuleBreach> {
     let mut first: BTreeMap<&str, String> = BTreeMap::new();
     let mut breaches = Vec::new();
     for (_, file) in tree.product_modules() {
-        for TypeDefinition { name, line, is_public, is_test } in definitions(&file.text) {
+        for TypeDefinition { name, line, is_public, is_test } in definitions(file) {
             if !is_public || is_test || SHARED_NAMES.contains(&name) {
                 continue;
             }
@@ -102,7 +102,7 @@ fn duplicates_of(tree: &ModuleTree<'_>) -> Vec<RuleBreach> {
 pub(crate) fn one_word_names(files: &[SourceFile]) -> (usize, Vec<RuleBreach>) {
     let (mut count, mut one_word) = (0, Vec::new());
     for file in files.iter().filter(|file| file.is_rust()) {
-        for TypeDefinition { name, line, .. } in definitions(&file.text) {
+        for TypeDefinition { name, line, .. } in definitions(file) {
             count += 1;
             if word_count(name) == 1 {
                 one_word.push(RuleBreach::new(&file.path, line, format!("`{name}` is one word")));
@@ -136,8 +136,9 @@ mod tests {
     #[test]
     fn associated_types_and_types_of_functions() {
         let source = "pub trait A { type Item; } impl A for B { type Item = u8; } fn f() -> impl A { struct C; } pub(crate) type D = u8;";
+        let file = SourceFile::new("a.rs", source);
         let found: Vec<(&str, bool)> =
-            definitions(source).iter().map(|definition| (definition.name, definition.is_public)).collect();
+            definitions(&file).iter().map(|definition| (definition.name, definition.is_public)).collect();
         assert_eq!(found, [("A", true), ("C", false), ("D", true)]);
     }
 

@@ -15,8 +15,9 @@
 use std::collections::BTreeSet;
 
 use super::imports::TakenName;
-use super::lexer::{RustToken, TokenKind, code_tokens};
+use super::lexer::{RustToken, TokenKind};
 use super::module_trees::ModuleTree;
+use super::sources::SourceFile;
 
 /// A file of a target: its types, and its methods of types.
 struct TypeFile<'s> {
@@ -39,8 +40,7 @@ struct ImplBlock<'s> {
 
 /// The types and methods that files of a place take from each other.
 pub(crate) fn taken_within_places<'s>(tree: &ModuleTree<'s>) -> Vec<TakenName<'s>> {
-    let files: Vec<TypeFile<'s>> =
-        tree.product_modules().map(|(_, file)| TypeFile::read(&file.path, &file.text)).collect();
+    let files: Vec<TypeFile<'s>> = tree.product_modules().map(|(_, file)| TypeFile::read(file)).collect();
     let implemented = files.iter().flat_map(|file| file.blocks.iter().map(|block| block.type_name));
     let implemented: BTreeSet<&str> = implemented.collect();
     let mut taken = Vec::new();
@@ -79,15 +79,15 @@ fn taken_within_place<'s>(
 }
 
 impl<'s> TypeFile<'s> {
-    fn read(path: &'s str, source: &'s str) -> Self {
-        let mut tokens = code_tokens(source);
-        tokens.retain(|token| !token.is_test);
+    fn read(file: &'s SourceFile) -> Self {
+        let tokens = file.code().iter().filter(|token| !token.is_test);
+        let tokens: Vec<RustToken<'s>> = tokens.copied().collect();
         let is_definition = |pair: &&[RustToken<'s>]| {
             ["struct", "enum", "union"].iter().any(|keyword| pair[0].is_word(keyword))
         };
         let defined = tokens.windows(2).filter(is_definition).map(|pair| pair[1].text).collect();
         let blocks = (0..tokens.len()).filter_map(|index| impl_block(&tokens, index)).collect();
-        Self { path, tokens, defined, blocks }
+        Self { path: &file.path, tokens, defined, blocks }
     }
 
     fn inherent_blocks(&self, name: &str) -> impl Iterator<Item = &ImplBlock<'s>> {
