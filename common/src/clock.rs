@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::future::{Either, select};
+use futures::future::{BoxFuture, Either, select};
 
 use crate::record::Timestamp;
 
@@ -20,7 +20,7 @@ pub trait Clock: Send + Sync {
     fn permille(&self) -> u32;
 }
 
-impl<C: Clock> Clock for &C {
+impl<C: Clock + ?Sized> Clock for &C {
     fn now(&self) -> Timestamp {
         (**self).now()
     }
@@ -35,6 +35,54 @@ impl<C: Clock> Clock for &C {
 
     fn permille(&self) -> u32 {
         (**self).permille()
+    }
+}
+
+/// A [`Clock`] as an object: see [`DynTables`](crate::sink::DynTables).
+pub(crate) trait DynClock: Send + Sync {
+    /// See [`Clock::now`].
+    fn dyn_now(&self) -> Timestamp;
+    /// See [`Clock::sleep`].
+    fn dyn_sleep(&self, duration: Duration) -> BoxFuture<'_, ()>;
+    /// See [`Clock::until`].
+    fn dyn_until(&self, time: Timestamp) -> BoxFuture<'_, ()>;
+    /// See [`Clock::permille`].
+    fn dyn_permille(&self) -> u32;
+}
+
+impl<C: Clock> DynClock for C {
+    fn dyn_now(&self) -> Timestamp {
+        self.now()
+    }
+
+    fn dyn_sleep(&self, duration: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(self.sleep(duration))
+    }
+
+    fn dyn_until(&self, time: Timestamp) -> BoxFuture<'_, ()> {
+        Box::pin(self.until(time))
+    }
+
+    fn dyn_permille(&self) -> u32 {
+        self.permille()
+    }
+}
+
+impl Clock for dyn DynClock + '_ {
+    fn now(&self) -> Timestamp {
+        self.dyn_now()
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        self.dyn_sleep(duration)
+    }
+
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        self.dyn_until(time)
+    }
+
+    fn permille(&self) -> u32 {
+        self.dyn_permille()
     }
 }
 
@@ -81,7 +129,11 @@ impl Clock for SystemClock {
 /// assert_eq!(within(&SystemClock, deadline, ready("too late")).await, None);
 /// # });
 /// ```
-pub async fn within<F: Future>(clock: &impl Clock, deadline: Timestamp, future: F) -> Option<F::Output> {
+pub async fn within<F: Future>(
+    clock: &(impl Clock + ?Sized),
+    deadline: Timestamp,
+    future: F,
+) -> Option<F::Output> {
     if clock.now() >= deadline {
         return None;
     }

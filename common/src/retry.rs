@@ -39,13 +39,13 @@ impl RetryPolicy {
 
     /// The delay before retry number `retry`, with full jitter.
     #[must_use]
-    pub fn delay(&self, retry: u32, clock: &impl Clock) -> Duration {
+    pub fn delay(&self, retry: u32, clock: &(impl Clock + ?Sized)) -> Duration {
         self.ceiling(retry) * (1 + clock.permille()) / 1000
     }
 
     /// Waits before retry number `retry`. The last retry begins [`LAST_RETRY`] before `deadline`; later than that, returns `false` at
     /// once.
-    pub async fn wait(&self, retry: u32, deadline: Timestamp, clock: &impl Clock) -> bool {
+    pub async fn wait(&self, retry: u32, deadline: Timestamp, clock: &(impl Clock + ?Sized)) -> bool {
         let (now, latest) = (clock.now(), deadline.minus(LAST_RETRY));
         let is_time = now < latest;
         if is_time {

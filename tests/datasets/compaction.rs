@@ -28,7 +28,7 @@ use afterwrite_tests::unreliable_bucket::UnreliableBucket;
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
-use crate::dataset_shape::{DatasetShape, ItemState, SHAPES, name};
+use crate::datasets::dataset_shape::{DatasetShape, ItemState, SHAPES, name};
 
 const SEEDS: u64 = 300;
 const STEPS: usize = 14;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::models::{ATTEMPTS, REVIEWS, put_project};
-use crate::world::EdgeWorld;
+use crate::edges::models::{ATTEMPTS, REVIEWS, put_project};
+use crate::edges::world::EdgeWorld;
 
 /// Attempts that count only when they are done.
 fn drafts() -> String {

@@ -10,9 +10,9 @@ use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
-use crate::models::{READINGS, misfit, reading};
-use crate::observed::{NotedRequest, ObservedTables, WriteFate};
-use crate::world::{EdgeWorld, NOW, aggregator_over};
+use crate::edges::models::{READINGS, misfit, reading};
+use crate::edges::observed::{NotedRequest, ObservedTables, WriteFate};
+use crate::edges::world::{EdgeWorld, NOW, aggregator_over};
 
 type ObservedAggregator = StreamAggregator<Arc<ObservedTables>, StillClock>;
 

@@ -8,9 +8,9 @@ use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::AggregatedBatch;
 use serde_json::{Value, json};
 
-use crate::models::PROJECTS;
-use crate::observed::{ObservedTables, WriteFate};
-use crate::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
+use crate::edges::models::PROJECTS;
+use crate::edges::observed::{ObservedTables, WriteFate};
+use crate::edges::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
 
 /// As [`PROJECTS`], but a project that moves to another owner moves to another partition.
 fn by_owner() -> String {

@@ -8,7 +8,7 @@ use afterwrite_tests::programs::program;
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
-use crate::platform::Platform;
+use crate::kills::platform::Platform;
 
 const PAUSE: Duration = Duration::from_millis(300);
 

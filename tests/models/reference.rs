@@ -8,8 +8,8 @@ use afterwrite::table::Model;
 use afterwrite_tests::page::{self, PageExample};
 use serde_json::Value;
 
-use crate::delivery::{DeliveredWorkload, DeliveryOrder};
-use crate::workload::TableWorkload;
+use crate::models::delivery::{DeliveredWorkload, DeliveryOrder};
+use crate::models::workload::TableWorkload;
 
 const PAGE: &str = include_str!("../../docs/MODEL.md");
 

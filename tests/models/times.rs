@@ -3,8 +3,8 @@
 use afterwrite::table::Model;
 use serde_json::{Value, json};
 
-use crate::delivery::DeliveryOrder;
-use crate::workload::TableWorkload;
+use crate::models::delivery::DeliveryOrder;
+use crate::models::workload::TableWorkload;
 
 const MODEL: &str = include_str!("../fixtures/times/model.toml");
 const TABLE: &str = "shop";

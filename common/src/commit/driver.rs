@@ -19,7 +19,7 @@ use super::requests::Requests;
 use crate::clock::Clock;
 use crate::projection::{LookupKey, RollupTargets, TargetId, lookup_keys, offered_outputs};
 use crate::record::{AttributeValue, Image};
-use crate::sink::{ReadItem, Tables, Unprocessed, misaligned_read};
+use crate::sink::{ReadItem, Unprocessed, misaligned_read};
 use crate::table::Rollup;
 use crate::{Error, ErrorKind, Result};
 
@@ -28,14 +28,13 @@ use crate::{Error, ErrorKind, Result};
 const MANY_WAITS: u32 = 4;
 
 /// Drives the items of one invocation.
-#[derive(Debug)]
-pub(crate) struct LedgerDriver<'l, T, C> {
+pub(crate) struct LedgerDriver<'l> {
     pub(crate) core: &'l LedgerCore,
-    pub(crate) requests: &'l Requests<'l, T, C>,
-    pub(crate) lookups: &'l LookupStore<'l, T, C>,
+    pub(crate) requests: &'l Requests<'l>,
+    pub(crate) lookups: &'l LookupStore<'l>,
 }
 
-impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
+impl LedgerDriver<'_> {
     /// Drives every item to its end, then refreshes mirrors and remembers offered outputs, all before the deadline.
     ///
     /// # Errors
@@ -92,7 +91,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         }
     }
 
-    fn mirrors(&self) -> MirrorRefresher<'_, T, C> {
+    fn mirrors(&self) -> MirrorRefresher<'_> {
         let Self { core, requests, lookups } = self;
         MirrorRefresher { core, requests, lookups, context: self.context() }
     }

@@ -11,10 +11,8 @@ use super::batch::LedgerBatch;
 use super::core::ItemInput;
 use super::core::rollup::refuses;
 use super::driver::LedgerDriver;
-use crate::clock::Clock;
 use crate::projection::TargetId;
 use crate::record::Item;
-use crate::sink::Tables;
 use crate::{Error, ErrorKind, Result};
 
 /// A rollup whose update DynamoDB refused as invalid.
@@ -27,7 +25,7 @@ pub(crate) struct RefusedRollup {
     pub(crate) reason: String,
 }
 
-impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
+impl LedgerDriver<'_> {
     /// Rejects every item of the batch whose additions these rollups refuse as they are stored: a measure is not a number,
     /// or the sum exceeds DynamoDB's limits. If that does not explain a refusal, its items are isolated by halves. Returns whether a
     /// rollup could not be read: its items are written again in the next round, which must wait.

@@ -73,14 +73,13 @@ pub(crate) struct LookupAttempt {
 type AttemptResult = Result<Option<SharedOutputs>>;
 
 /// Resolves the lookups of a batch.
-#[derive(Debug)]
-pub(crate) struct LookupStore<'l, T, C> {
+pub(crate) struct LookupStore<'l> {
     pub(crate) core: &'l LedgerCore,
     pub(crate) cache: &'l LookupCache,
-    pub(crate) requests: &'l Requests<'l, T, C>,
+    pub(crate) requests: &'l Requests<'l>,
 }
 
-impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
+impl LookupStore<'_> {
     /// Adds a lookup to `results`, unless it is known. `offer` has the outputs, if a record of the batch shows them.
     pub(crate) fn require(
         &self,

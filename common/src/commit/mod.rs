@@ -81,6 +81,8 @@ mod waves;
 
 use std::sync::Arc;
 
+use futures::future::LocalBoxFuture;
+
 pub use self::core::keys::OperationItem;
 pub use self::core::records::{ItemRecord, ItemRecords, RecordFailure, SourceItem};
 pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy, RollupMerger, TombstoneHistory};
@@ -96,10 +98,10 @@ use self::driver::LedgerDriver;
 use self::lookup::{LookupCache, LookupStore};
 use self::requests::Requests;
 use self::tally::CommitTally;
-use crate::clock::Clock;
+use crate::clock::{Clock, DynClock};
 use crate::projection::{KnownLookups as _, LookupKey, LookupOutputs, RollupTargets};
 use crate::record::Timestamp;
-use crate::sink::Tables;
+use crate::sink::{DynTables, Tables};
 use crate::table::Model;
 use crate::{Error, Result};
 
@@ -252,6 +254,27 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         deadline: Timestamp,
     ) -> Result<Vec<Option<Arc<LookupOutputs>>>> {
         let Self { core, tables, clock, lookups: cache } = self;
+        look_up(core, cache, (tables, clock), keys, deadline).await
+    }
+
+    async fn run(&self, items: Vec<LedgerItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
+        let Self { core, tables, clock, lookups: cache } = self;
+        run(core, cache, (tables, clock), items, deadline).await
+    }
+}
+
+/// The tables and the clock of a ledger: the code below is compiled here, once for all.
+type LedgerSurroundings<'l> = (&'l dyn DynTables, &'l dyn DynClock);
+
+/// See [`Ledger::look_up`].
+fn look_up<'l>(
+    core: &'l LedgerCore,
+    cache: &'l LookupCache,
+    (tables, clock): LedgerSurroundings<'l>,
+    keys: &'l [LookupKey<'static>],
+    deadline: Timestamp,
+) -> LocalBoxFuture<'l, Result<Vec<Option<Arc<LookupOutputs>>>>> {
+    Box::pin(async move {
         let tally = CommitTally::default();
         let requests = Requests::new(tables, clock, deadline, &tally);
         let lookups = LookupStore { core, cache, requests: &requests };
@@ -272,10 +295,18 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             None => Ok(results.outputs(key).map(Arc::from)),
         });
         found.collect()
-    }
+    })
+}
 
-    async fn run(&self, items: Vec<LedgerItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
-        let Self { core, tables, clock, lookups: cache } = self;
+/// Counts items, with records or to be reconciled.
+fn run<'l, 'r: 'l>(
+    core: &'l LedgerCore,
+    cache: &'l LookupCache,
+    (tables, clock): LedgerSurroundings<'l>,
+    items: Vec<LedgerItem<'r>>,
+    deadline: Timestamp,
+) -> LocalBoxFuture<'l, Result<CommitOutcome>> {
+    Box::pin(async move {
         let tally = CommitTally::default();
         let requests = Requests::new(tables, clock, deadline, &tally);
         let lookups = LookupStore { core, cache, requests: &requests };
@@ -292,5 +323,5 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
         outcome.totals = tally.totals();
         Ok(outcome)
-    }
+    })
 }

@@ -8,12 +8,12 @@ use tokio::sync::Semaphore;
 use tokio::task::unconstrained;
 
 use super::tally::CommitTally;
-use crate::clock::{Clock, within};
+use crate::clock::{Clock as _, DynClock, within};
 use crate::effect::{ItemKey, Write, WriteRefusal};
 use crate::record::{Item, Timestamp};
 use crate::retry::RetryPolicy;
 use crate::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, MAX_READ_KEYS, PartialRead, ReadItem, THROTTLE_HINT, Tables,
+    ConsumedUnits, DynTables, IndexPage, IndexQuery, MAX_READ_KEYS, PartialRead, ReadItem, THROTTLE_HINT,
     TransactError, Unprocessed, WriteError, misaligned_read,
 };
 use crate::{Error, ErrorKind, Result};
@@ -30,10 +30,9 @@ const LEAST_REQUEST_TIME: Duration = Duration::from_millis(500);
 const MOST_BEGIN_TIME: Duration = Duration::from_secs(2);
 
 /// Sends the requests of one invocation, and counts them.
-#[derive(Debug)]
-pub(crate) struct Requests<'l, T, C> {
-    pub(crate) tables: &'l T,
-    pub(crate) clock: &'l C,
+pub(crate) struct Requests<'l> {
+    pub(crate) tables: &'l dyn DynTables,
+    pub(crate) clock: &'l dyn DynClock,
     /// No request is started after this time, and none is waited for.
     pub(crate) deadline: Timestamp,
     pub(crate) tally: &'l CommitTally,
@@ -41,9 +40,14 @@ pub(crate) struct Requests<'l, T, C> {
     slots: Semaphore,
 }
 
-impl<'l, T: Tables, C: Clock> Requests<'l, T, C> {
+impl<'l> Requests<'l> {
     /// The requests of an invocation, which has until this deadline.
-    pub(crate) fn new(tables: &'l T, clock: &'l C, deadline: Timestamp, tally: &'l CommitTally) -> Self {
+    pub(crate) fn new(
+        tables: &'l dyn DynTables,
+        clock: &'l dyn DynClock,
+        deadline: Timestamp,
+        tally: &'l CommitTally,
+    ) -> Self {
         Self { tables, clock, deadline, tally, slots: Semaphore::new(CONCURRENCY) }
     }
 

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::projection::TargetId;
 use crate::record::{AttributePath, AttributeValue, Decimal, Item, Position};
-use crate::sink::{Tables, TransactError, WriteError};
+use crate::sink::{TransactError, WriteError};
 use crate::{Error, ErrorKind, Result};
 
 /// A round ends after so many rejections. The next one marks the items that were found as parked, so that the marks are
@@ -56,7 +56,7 @@ struct ItemRefusal<'r> {
     rejection: Option<Error>,
 }
 
-impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
+impl LedgerDriver<'_> {
     /// Writes plans: transactions and, at the same time, single writes and the outputs of lookups that no item waits for. Returns
     /// whether the next round must wait: another writer or a throttle refused a write. After a rejection it need not.
     pub(crate) async fn write(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {

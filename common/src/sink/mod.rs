@@ -17,6 +17,7 @@ pub mod cloudfront;
 mod connect;
 mod delivery_stream;
 mod distribution;
+mod dyn_tables;
 pub mod dynamodb;
 pub mod firehose;
 mod item_size;
@@ -37,6 +38,7 @@ pub use self::cache::{
 pub use self::connect::http_client;
 pub use self::delivery_stream::DeliveryStream;
 pub use self::distribution::{Distribution, DistributionError};
+pub(crate) use self::dyn_tables::DynTables;
 pub use self::item_size::{MAX_ITEM_BYTES, item_bytes, value_bytes, write_units};
 pub use self::object_store::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 pub use self::path_queue::PathQueue;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::delivery::DeliveryOrder;
-use crate::values::plain_value;
-use crate::workload::{TableWorkload, days_after, time};
+use crate::models::delivery::DeliveryOrder;
+use crate::models::values::plain_value;
+use crate::models::workload::{TableWorkload, days_after, time};
 
 const TABLE: &str = "algoitny-main";
 /// Friday, 6 February 2026, 10:00 UTC.

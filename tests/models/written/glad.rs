@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::delivery::DeliveryOrder;
-use crate::workload::TableWorkload;
+use crate::models::delivery::DeliveryOrder;
+use crate::models::workload::TableWorkload;
 
 const TABLE: &str = "glad-entities";
 const HASH: &str = "$2a$10$N9qo8uLOickgx2ZMRZoMye";

@@ -3,7 +3,7 @@
 use afterwrite::table::Model;
 use serde_json::{Value, json};
 
-use crate::workload::TableWorkload;
+use crate::models::workload::TableWorkload;
 
 const TABLE: &str = "shop";
 

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::delivery::DeliveryOrder;
-use crate::workload::TableWorkload;
+use crate::models::delivery::DeliveryOrder;
+use crate::models::workload::TableWorkload;
 
 fn user(id: &str, stats: Option<Value>) -> Value {
     let mut user = json!({ "userId": id, "email": format!("{id}@example.com"), "username": id,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::workload::{TableWorkload, days_after};
+use crate::models::workload::{TableWorkload, days_after};
 
 const TABLE: &str = "EcommerceApp";
 

@@ -12,7 +12,7 @@ use crate::entity::SourceKey;
 use crate::record::{Image, Item};
 use crate::table::{Entity, Mirror};
 
-impl<T, C> MirrorRefresher<'_, T, C> {
+impl MirrorRefresher<'_> {
     /// Whether the key alone does not decide that an item shows a mirror.
     pub(super) fn is_guarded(&self, mirror: &Mirror) -> bool {
         self.mirroring_entity(mirror).is_some_and(needs_guard)

@@ -45,10 +45,9 @@ use super::batch::{LedgerBatch, MirrorProgress};
 use super::core::{ItemInput, LedgerCore, StepContext, keys};
 use super::lookup::LookupStore;
 use super::requests::{Requests, send_all, time_ended};
-use crate::clock::Clock;
 use crate::projection::TargetId;
 use crate::record::{AttributeValue, Decimal, Item};
-use crate::sink::{Tables, misaligned_read};
+use crate::sink::misaligned_read;
 use crate::table::{Mirror, MirroredAttribute, Rollup};
 use crate::{Error, ErrorKind, Result};
 
@@ -82,15 +81,14 @@ struct UnsetCopies {
 }
 
 /// Refreshes the copies that a batch made stale.
-#[derive(Debug)]
-pub(crate) struct MirrorRefresher<'l, T, C> {
+pub(crate) struct MirrorRefresher<'l> {
     pub(crate) core: &'l LedgerCore,
-    pub(crate) requests: &'l Requests<'l, T, C>,
-    pub(crate) lookups: &'l LookupStore<'l, T, C>,
+    pub(crate) requests: &'l Requests<'l>,
+    pub(crate) lookups: &'l LookupStore<'l>,
     pub(crate) context: StepContext<'l>,
 }
 
-impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
+impl MirrorRefresher<'_> {
     /// Refreshes the copies that committed items may have made stale, each once. Items that wait for a lookup are left out. Returns the
     /// error of copies that another attempt can set.
     ///

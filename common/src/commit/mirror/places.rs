@@ -7,12 +7,10 @@ use super::super::core::lookups::LookupResults;
 use super::super::core::{LedgerItem, keys};
 use super::{MirrorRefresher, MirrorValues};
 use crate::Result;
-use crate::clock::Clock;
 use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use crate::entity::ItemIdentity;
 use crate::projection::{ImageScope, KnownLookups as _, RollupTarget};
 use crate::record::{AttributePath, AttributeValue, Decimal, Image, Item};
-use crate::sink::Tables;
 use crate::table::Mirror;
 
 /// The prefix of the attributes of a remembered lookup that note another key of the looked-up item.
@@ -49,7 +47,7 @@ pub(super) fn rollup_revision(rollup: Option<&Item>) -> AttributeValue<'static> 
     rollup.and_then(|item| item.get(keys::REV)).cloned().unwrap_or(Decimal::ZERO.into())
 }
 
-impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
+impl MirrorRefresher<'_> {
     /// The values of the variables of the mirroring item's key, taken from the rollup's key.
     fn item_values<'t>(&self, mirror: &Mirror, target: &'t RollupTarget) -> Option<Vec<Cow<'t, str>>> {
         let rollup = self.core.model.rollups.get(mirror.from)?;

@@ -7,7 +7,6 @@ use super::super::core::LedgerItem;
 use super::super::core::lookups::LookupResults;
 use super::super::requests::send_all;
 use super::{MirrorRefresher, MirrorValues, UnsetCopies};
-use crate::clock::Clock;
 use crate::effect::Write;
 use crate::entity::ItemIdentity;
 use crate::projection::{
@@ -15,7 +14,6 @@ use crate::projection::{
     offered_outputs,
 };
 use crate::record::{AttributeValue, Image};
-use crate::sink::Tables;
 use crate::table::{Mirror, Rollup};
 use crate::{ErrorKind, Result};
 
@@ -44,7 +42,7 @@ pub(super) type MirrorRefreshes = BTreeMap<(usize, TargetId), MirrorRefresh>;
 /// The rollups, by mirror, whose copies were refreshed after all items of the batch were counted that are refreshed with them.
 pub(super) type RefreshedRollups = BTreeSet<(usize, TargetId)>;
 
-impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
+impl MirrorRefresher<'_> {
     /// Requires the lookups of unrefreshed items.
     pub(super) fn require_lookups(&self, batch: &mut LedgerBatch<'_>) {
         let elsewhere = batch.unrefreshed().filter(|(_, item)| self.is_to_be_projected(item));

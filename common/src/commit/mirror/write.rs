@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use super::MirrorRefresher;
 use super::places::PlacedCopies;
-use crate::clock::Clock;
 use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::record::{AttributePath, AttributeValue, Item};
-use crate::sink::{Tables, WriteError};
+use crate::sink::WriteError;
 use crate::table::MirroredAttribute;
 use crate::{Error, ErrorKind, Result};
 
@@ -24,7 +23,7 @@ struct MirrorCopy<'c> {
     is_extreme: bool,
 }
 
-impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
+impl MirrorRefresher<'_> {
     /// Sets the copies of one mirror on one item, unless the item does not exist or has newer copies.
     pub(super) async fn set_copies(&self, copies: &PlacedCopies<'_>) -> Result<()> {
         let mut by_parent: BTreeMap<_, Vec<MirrorCopy<'_>>> = BTreeMap::new();

@@ -29,10 +29,10 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::consumers::{deliver, export};
-use crate::killer::kill_one;
-use crate::platform::Platform;
-use crate::services::Service;
+use crate::kills::consumers::{deliver, export};
+use crate::kills::killer::kill_one;
+use crate::kills::platform::Platform;
+use crate::kills::services::Service;
 
 const KILLS: usize = 50;
 /// The programs that are killed, each several times.
