@@ -14,7 +14,7 @@ use afterwrite::sink::redis::RedisCache;
 use afterwrite::sink::sqs::SqsQueue;
 use afterwrite::table::Model;
 use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::cloudfront::{FakeCloudFront, InvalidationRequest, client};
+use afterwrite_tests::cloudfront::{FakeCloudFront, InvalidationRequest, sdk_config};
 use afterwrite_tests::moto::MotoServer;
 use serde_json::Value;
 
@@ -132,9 +132,9 @@ async fn a_refused_path_is_reported_and_holds_up_nothing() {
 #[ignore = "needs moto: run tests/run"]
 async fn moto_has_the_paths_of_a_batch() {
     let moto = MotoServer::start();
-    let client = client(moto.endpoint());
+    let sdk = sdk_config(moto.endpoint());
     let id = moto.create_distribution().await;
-    let invalidator = invalidator(CloudFront::new(client.clone(), &id));
+    let invalidator = invalidator(CloudFront::new(sdk.clone(), &id));
     let records = [question("p", "q"), question("ü b*", "q")];
     let outcome = invalidate(&invalidator, &records).await;
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
@@ -143,7 +143,7 @@ async fn moto_has_the_paths_of_a_batch() {
     paths.sort_unstable();
     let encoded = "/api/projects/%C3%BC%20b%2A";
     assert_eq!(paths, [encoded, &format!("{encoded}/*"), "/api/projects/p", "/api/projects/p/*"]);
-    let unknown = self::invalidator(CloudFront::new(client, "NOSUCHDISTRIBUTION"));
+    let unknown = self::invalidator(CloudFront::new(sdk, "NOSUCHDISTRIBUTION"));
     let error = &invalidate(&unknown, &records[..1]).await.failures[&0];
     assert!(error.to_string().contains("AFTERWRITE_CLOUDFRONT_DISTRIBUTION"), "{error}");
 }
@@ -182,10 +182,10 @@ paths = ["/halls/{hall_id}/*"]
 #[ignore = "needs moto: run tests/run"]
 async fn thousands_of_paths_are_sent_within_the_limits_and_equal_when_redelivered() {
     let moto = MotoServer::start();
-    let client = client(moto.endpoint());
+    let sdk = sdk_config(moto.endpoint());
     let id = moto.create_distribution().await;
     let model = Arc::new(Model::parse(LIBRARY, "library").unwrap_or_else(|errors| panic!("{errors}")));
-    let cloudfront = CloudFront::new(client.clone(), &id);
+    let cloudfront = CloudFront::new(sdk.clone(), &id);
     let target = PathTarget::Distribution(cloudfront);
     let invalidator: CdnInvalidator = CacheInvalidator::new(None, Some(target), SharedClock::at(BEGIN));
     let items = [("ARTICLE", 3_500), ("SHELF", 20), ("HALL", 14)];

@@ -7,7 +7,7 @@ use afterwrite::relay::{MAX_PATHS, MAX_WILDCARDS};
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::{Distribution, DistributionError};
 use afterwrite::{Error, ErrorKind};
-use afterwrite_tests::cloudfront::{FakeCloudFront, client};
+use afterwrite_tests::cloudfront::{FakeCloudFront, sdk_config};
 use afterwrite_tests::moto::MotoServer;
 use tokio::net::TcpListener;
 
@@ -118,7 +118,7 @@ async fn a_refused_path_is_rejected() {
 async fn a_service_that_does_not_respond_is_unavailable_within_the_limit() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
-    let distribution = CloudFront::new(client(&endpoint), "EXAMPLE");
+    let distribution = CloudFront::new(sdk_config(&endpoint), "EXAMPLE");
     let begun = Instant::now();
     let failed = distribution.invalidate(&["/a".to_owned()], "silent", Duration::from_millis(300)).await;
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
@@ -157,11 +157,11 @@ impl MotoDistribution {
 
 impl DistributionUnderTest for MotoDistribution {
     fn distribution(&self) -> CloudFront {
-        CloudFront::new(client(self.moto.endpoint()), &self.id)
+        CloudFront::new(sdk_config(self.moto.endpoint()), &self.id)
     }
 
     fn missing_distribution(&self) -> CloudFront {
-        CloudFront::new(client(self.moto.endpoint()), "NOSUCHDISTRIBUTION")
+        CloudFront::new(sdk_config(self.moto.endpoint()), "NOSUCHDISTRIBUTION")
     }
 
     async fn started(&self) -> Vec<(String, BTreeSet<String>)> {

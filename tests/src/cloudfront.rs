@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use afterwrite::sink::cloudfront::CloudFront;
-use aws_sdk_cloudfront::Client;
-use aws_sdk_cloudfront::config::{BehaviorVersion, Credentials, Region};
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Response};
@@ -95,20 +95,21 @@ impl FakeCloudFront {
     /// A distribution with this id, which may not exist.
     #[must_use]
     pub fn distribution_with_id(&self, id: &str) -> CloudFront {
-        CloudFront::new(client(&self.endpoint()), id)
+        CloudFront::new(sdk_config(&self.endpoint()), id)
     }
 }
 
-/// A client of an endpoint.
+/// The configuration of requests to an endpoint.
 #[must_use]
-pub fn client(endpoint: &str) -> Client {
-    let configuration = aws_sdk_cloudfront::Config::builder()
+pub fn sdk_config(endpoint: &str) -> SdkConfig {
+    let credentials = Credentials::new("test", "test", None, None, "test");
+    SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .http_client(afterwrite::sink::http_client())
         .region(Region::from_static("us-east-1"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .endpoint_url(endpoint);
-    Client::from_conf(configuration.build())
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .endpoint_url(endpoint)
+        .build()
 }
 
 fn respond(state: &mut FakeState, request: &Request<Bytes>) -> Response<Full<Bytes>> {
@@ -149,7 +150,7 @@ fn error(code: &str) -> String {
 }
 
 /// The texts of all elements with this name.
-fn elements(xml: &str, name: &str) -> Vec<String> {
+pub(crate) fn elements(xml: &str, name: &str) -> Vec<String> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     xml.split(&open).skip(1).filter_map(|rest| rest.split(&close).next()).map(str::to_owned).collect()
 }

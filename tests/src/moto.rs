@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use aws_sdk_cloudfront::types::{
-    DefaultCacheBehavior, DistributionConfig, Origin, Origins, S3OriginConfig, ViewerProtocolPolicy,
-};
+use afterwrite::sink::cloudfront::CLOUDFRONT;
+use afterwrite::sink::secret::SECRETS_MANAGER;
+use afterwrite::sink::service_api::{ApiRequest, AwsService, ServiceApi};
 use aws_sdk_firehose::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_firehose::types::ExtendedS3DestinationConfiguration;
+use serde_json::{Value, json};
 
 use crate::archive::{BUCKET, STREAM};
-use crate::cloudfront;
+use crate::cloudfront::{elements, sdk_config};
 use crate::redis_server::free_port;
 use crate::sqs;
 
@@ -79,24 +80,15 @@ impl MotoServer {
     /// # Panics
     /// If it cannot be created.
     pub async fn create_distribution(&self) -> String {
-        let bucket = S3OriginConfig::builder().origin_access_identity("").build();
-        let origin = Origin::builder().id("o").domain_name("b.s3.amazonaws.com").s3_origin_config(bucket);
-        let origins = Origins::builder().quantity(1).items(origin.build().expect("an origin"));
-        let behavior = DefaultCacheBehavior::builder()
-            .target_origin_id("o")
-            .viewer_protocol_policy(ViewerProtocolPolicy::AllowAll)
-            .build();
-        let configuration = DistributionConfig::builder()
-            .caller_reference("test")
-            .origins(origins.build().expect("origins"))
-            .default_cache_behavior(behavior.expect("a behavior"))
-            .comment("")
-            .enabled(true)
-            .build()
-            .expect("a configuration");
-        let create = cloudfront::client(&self.endpoint).create_distribution();
-        let created = Box::pin(create.distribution_config(configuration).send()).await;
-        created.expect("a distribution").distribution().expect("its description").id().to_owned()
+        let configuration = "<DistributionConfig xmlns=\"http://cloudfront.amazonaws.com/doc/2020-05-31/\">\
+             <CallerReference>test</CallerReference><Comment></Comment><Enabled>true</Enabled><Origins><Quantity>1</Quantity><Items>\
+             <Origin><Id>o</Id><DomainName>b.s3.amazonaws.com</DomainName>\
+             <S3OriginConfig><OriginAccessIdentity></OriginAccessIdentity></S3OriginConfig></Origin></Items></Origins>\
+             <DefaultCacheBehavior><TargetOriginId>o</TargetOriginId><ViewerProtocolPolicy>allow-all</ViewerProtocolPolicy>\
+             </DefaultCacheBehavior></DistributionConfig>";
+        let path = "/2020-05-31/distribution";
+        let created = self.cloudfront("CreateDistribution", "POST", path, configuration).await;
+        elements(&created, "Id").into_iter().next().expect("its id")
     }
 
     /// The invalidations of a distribution, in order of creation: caller references with their paths.
@@ -104,20 +96,29 @@ impl MotoServer {
     /// # Panics
     /// If they cannot be read.
     pub async fn invalidations(&self, distribution: &str) -> Vec<(String, Vec<String>)> {
-        let client = cloudfront::client(&self.endpoint);
-        let list = client.list_invalidations().distribution_id(distribution).send().await.expect("a list");
-        let list = list.invalidation_list().expect("a list");
-        assert!(!list.is_truncated());
+        let path = format!("/2020-05-31/distribution/{distribution}/invalidation");
+        let list = self.cloudfront("ListInvalidations", "GET", &path, "").await;
+        assert_eq!(elements(&list, "IsTruncated"), ["false"]);
         let mut invalidations = Vec::new();
-        for summary in list.items() {
-            let get = client.get_invalidation().distribution_id(distribution).id(summary.id());
-            let response = get.send().await.expect("an invalidation");
-            let batch = response.invalidation().and_then(|invalidation| invalidation.invalidation_batch());
-            let batch = batch.expect("its paths");
-            let paths = batch.paths().expect("its paths").items().to_vec();
-            invalidations.push((batch.caller_reference().to_owned(), paths));
+        for id in elements(&list, "Id") {
+            let batch = self.cloudfront("GetInvalidation", "GET", &format!("{path}/{id}"), "").await;
+            let reference = elements(&batch, "CallerReference").into_iter().next().expect("a reference");
+            invalidations.push((reference, elements(&batch, "Path")));
         }
         invalidations
+    }
+
+    async fn cloudfront(&self, action: &'static str, method: &'static str, path: &str, body: &str) -> String {
+        let headers = vec![("content-type", "application/xml".to_owned())];
+        let request = ApiRequest { action, method, path: path.to_owned(), headers, body: body.to_owned() };
+        self.call(&CLOUDFRONT, request).await
+    }
+
+    /// Sends a request; returns the text of the response.
+    async fn call(&self, service: &'static AwsService, request: ApiRequest) -> String {
+        let api = ServiceApi::new(service, sdk_config(&self.endpoint));
+        let response = api.send(request).await.expect("a response");
+        String::from_utf8(response.to_vec()).expect("a text")
     }
 
     /// Creates a secret with this text; returns its ARN.
@@ -125,15 +126,19 @@ impl MotoServer {
     /// # Panics
     /// If it cannot be created.
     pub async fn create_secret(&self, name: &str, text: &str) -> String {
-        let config = aws_sdk_secretsmanager::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::from_static("us-east-1"))
-            .endpoint_url(&self.endpoint)
-            .credentials_provider(credentials())
-            .http_client(afterwrite::sink::http_client());
-        let client = aws_sdk_secretsmanager::Client::from_conf(config.build());
-        let created = Box::pin(client.create_secret().name(name).secret_string(text).send()).await;
-        created.expect("a secret").arn().expect("its ARN").to_owned()
+        let request = ApiRequest {
+            action: "CreateSecret",
+            method: "POST",
+            path: "/".to_owned(),
+            headers: vec![
+                ("content-type", "application/x-amz-json-1.1".to_owned()),
+                ("x-amz-target", "secretsmanager.CreateSecret".to_owned()),
+            ],
+            body: json!({ "Name": name, "SecretString": text }).to_string(),
+        };
+        let created: Value =
+            serde_json::from_str(&self.call(&SECRETS_MANAGER, request).await).expect("a secret");
+        created["ARN"].as_str().expect("its ARN").to_owned()
     }
 
     /// Creates a queue; returns its URL.

@@ -8,7 +8,9 @@ use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use aws_types::service_config::ServiceConfigKey;
 
 use super::EnvironmentSettings;
+use crate::sink::cloudfront::CloudFront;
 use crate::sink::http_client;
+use crate::sink::secret::ManagedSecret;
 use crate::{Error, ErrorKind, Result};
 
 /// Time limits of a connection and of a request: services respond within milliseconds. A connection that died while the function was
@@ -61,14 +63,14 @@ impl EnvironmentSettings {
         Ok(s3_client_of(&self.sdk_config(|embedded| &embedded.s3).await?))
     }
 
-    /// A CloudFront client.
-    pub(super) async fn cloudfront_client(&self) -> Result<aws_sdk_cloudfront::Client> {
-        Ok(aws_sdk_cloudfront::Client::new(&self.sdk_config(|embedded| &embedded.cloudfront).await?))
+    /// A CloudFront distribution.
+    pub(super) async fn distribution(&self, id: impl Into<String>) -> Result<CloudFront> {
+        Ok(CloudFront::new(self.sdk_config(|embedded| &embedded.cloudfront).await?, id))
     }
 
-    /// A Secrets Manager client. No embedded server takes its place.
-    pub(super) async fn secrets_client(&self) -> Result<aws_sdk_secretsmanager::Client> {
-        Ok(aws_sdk_secretsmanager::Client::new(&sdk_config().await?))
+    /// A secret of Secrets Manager. No embedded server takes its place.
+    pub(super) async fn secret<'s>(&self, arn: &'s str, setting: &'static str) -> Result<ManagedSecret<'s>> {
+        Ok(ManagedSecret::new(sdk_config().await?, arn, setting))
     }
 
     /// An SQS client.

@@ -15,7 +15,6 @@ use crate::commit::PoisonPolicy;
 use crate::relay::invalidate::PathTarget;
 use crate::sink::cloudfront::CloudFront;
 use crate::sink::redis::{CacheTopology, RedisCache};
-use crate::sink::secret::ManagedSecret;
 use crate::sink::sqs::SqsQueue;
 use crate::table::{Model, Table, nearest_name};
 use crate::{Error, ErrorKind, Result};
@@ -187,7 +186,7 @@ impl EnvironmentSettings {
             (None, None) => Ok(None),
             (Some(url), None) => redis_cache(url, topology, CACHE_URL).map(Some),
             (None, Some(arn)) => {
-                let secret = ManagedSecret::new(self.secrets_client().await?, arn, CACHE_SECRET);
+                let secret = self.secret(arn, CACHE_SECRET).await?;
                 let url = secret.text().await?;
                 redis_cache(url.trim(), topology, "the text of the secret that AFTERWRITE_CACHE_SECRET names")
                     .map(Some)
@@ -207,7 +206,7 @@ impl EnvironmentSettings {
             return Ok(Some(PathTarget::Queue(SqsQueue::new(&client, Arc::from(url)))));
         }
         let Some(id) = self.distribution.as_deref() else { return Ok(None) };
-        Ok(Some(PathTarget::Distribution(CloudFront::new(self.cloudfront_client().await?, id))))
+        Ok(Some(PathTarget::Distribution(self.distribution(id).await?)))
     }
 
     /// The URL of the queue of stale paths, if one is set.
@@ -228,7 +227,7 @@ impl EnvironmentSettings {
     pub async fn required_distribution(&self) -> Result<CloudFront> {
         let hint = "Set it to the id of the CloudFront distribution whose paths are invalidated";
         let id = required(self.distribution.as_deref(), DISTRIBUTION, hint)?;
-        Ok(CloudFront::new(self.cloudfront_client().await?, id))
+        Ok(self.distribution(id).await?)
     }
 }
 

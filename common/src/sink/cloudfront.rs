@@ -2,26 +2,31 @@
 
 use std::time::Duration;
 
-use aws_sdk_cloudfront::Client;
-use aws_sdk_cloudfront::error::BuildError;
-use aws_sdk_cloudfront::types::{InvalidationBatch, Paths};
+use aws_config::SdkConfig;
+use aws_sdk_firehose::error::ProvideErrorMetadata as _;
 
 use super::request::ServiceRequest;
+use super::service_api::{ApiRequest, AwsService, ServiceApi, path_segment};
 use super::{Distribution, DistributionError};
-use crate::{Error, ErrorKind};
+use crate::ErrorKind;
+
+/// CloudFront, which has one endpoint for all regions.
+pub const CLOUDFRONT: AwsService = AwsService { id: "CloudFront", name: "cloudfront", is_global: true };
+/// The version of the API: the first part of its paths, and the namespace of its XML.
+const API_VERSION: &str = "2020-05-31";
 
 /// A CloudFront distribution, through the AWS SDK.
 #[derive(Clone, Debug)]
 pub struct CloudFront {
-    client: Client,
+    api: ServiceApi,
     distribution: String,
 }
 
 impl CloudFront {
     /// The distribution with this id.
     #[must_use]
-    pub fn new(client: Client, distribution: impl Into<String>) -> Self {
-        Self { client, distribution: distribution.into() }
+    pub fn new(sdk: SdkConfig, distribution: impl Into<String>) -> Self {
+        Self { api: ServiceApi::new(&CLOUDFRONT, sdk), distribution: distribution.into() }
     }
 
     fn request(&self) -> ServiceRequest<'_> {
@@ -35,9 +40,8 @@ impl CloudFront {
         }
     }
 
-    async fn create_invalidation(&self, batch: InvalidationBatch) -> Result<(), DistributionError> {
-        let call = self.client.create_invalidation().distribution_id(&self.distribution);
-        let error = match Box::pin(call.invalidation_batch(batch).send()).await {
+    async fn create_invalidation(&self, paths: &[String], reference: &str) -> Result<(), DistributionError> {
+        let error = match self.api.send(self.invalidation(paths, reference)).await {
             Ok(_started) => return Ok(()),
             Err(error) => error,
         };
@@ -52,6 +56,24 @@ impl CloudFront {
         }
         Err(DistributionError::Failed(self.request().error(&error)))
     }
+
+    /// The request for an invalidation. CloudFront starts nothing for a caller reference that it knows.
+    fn invalidation(&self, paths: &[String], reference: &str) -> ApiRequest {
+        let items: String = paths.iter().map(|path| format!("<Path>{}</Path>", xml_text(path))).collect();
+        ApiRequest {
+            action: "CreateInvalidation",
+            method: "POST",
+            path: format!("/{API_VERSION}/distribution/{}/invalidation", path_segment(&self.distribution)),
+            headers: vec![("content-type", "application/xml".to_owned())],
+            body: format!(
+                "<InvalidationBatch xmlns=\"http://cloudfront.amazonaws.com/doc/{API_VERSION}/\">\
+                 <Paths><Quantity>{}</Quantity><Items>{items}</Items></Paths>\
+                 <CallerReference>{}</CallerReference></InvalidationBatch>",
+                paths.len(),
+                xml_text(reference)
+            ),
+        }
+    }
 }
 
 impl Distribution for CloudFront {
@@ -61,17 +83,26 @@ impl Distribution for CloudFront {
         reference: &str,
         limit: Duration,
     ) -> Result<(), DistributionError> {
-        let batch = invalidation_batch(paths, reference).map_err(|error| {
-            let error = Error::new(ErrorKind::Rejected, "a request could not be built").caused_by(error);
-            DistributionError::Failed(error)
-        })?;
         let timeout = |_| DistributionError::Failed(self.request().timeout());
-        tokio::time::timeout(limit, self.create_invalidation(batch)).await.map_err(timeout)?
+        tokio::time::timeout(limit, self.create_invalidation(paths, reference)).await.map_err(timeout)?
     }
 }
 
-fn invalidation_batch(paths: &[String], reference: &str) -> Result<InvalidationBatch, BuildError> {
-    let quantity = i32::try_from(paths.len()).unwrap_or(i32::MAX);
-    let paths = Paths::builder().quantity(quantity).set_items(Some(paths.to_vec())).build()?;
-    InvalidationBatch::builder().paths(paths).caller_reference(reference).build()
+/// A text as the content of an XML element.
+fn xml_text(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\r', "&#xD;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_and_a_distribution_stay_what_they_are() {
+        let sdk = SdkConfig::builder().build();
+        let request = CloudFront::new(sdk, "a/b?").invalidation(&["/a?b=1&c=<d>".to_owned()], "r&1");
+        assert_eq!(request.path, "/2020-05-31/distribution/a%2Fb%3F/invalidation");
+        assert!(request.body.contains("<Path>/a?b=1&amp;c=&lt;d&gt;</Path>"), "{}", request.body);
+        assert!(request.body.contains("<CallerReference>r&amp;1</CallerReference>"), "{}", request.body);
+    }
 }

@@ -27,6 +27,7 @@ pub mod redis;
 mod request;
 pub mod s3;
 pub mod secret;
+pub mod service_api;
 pub mod sqs;
 mod table_index;
 mod table_scan;

@@ -1,14 +1,21 @@
 //! Secrets in AWS Secrets Manager.
 
-use aws_sdk_secretsmanager::Client;
+use aws_config::SdkConfig;
+use serde::Deserialize;
+use serde_json::json;
 
 use super::request::ServiceRequest;
+use super::service_api::{ApiRequest, AwsService, ServiceApi, parse_response};
 use crate::{Error, ErrorKind, Result};
+
+/// Secrets Manager.
+pub const SECRETS_MANAGER: AwsService =
+    AwsService { id: "Secrets Manager", name: "secretsmanager", is_global: false };
 
 /// A secret, through the AWS SDK. Its text is never part of an error.
 #[derive(Clone, Debug)]
 pub struct ManagedSecret<'s> {
-    client: Client,
+    api: ServiceApi,
     arn: &'s str,
     setting: &'static str,
 }
@@ -16,8 +23,8 @@ pub struct ManagedSecret<'s> {
 impl<'s> ManagedSecret<'s> {
     /// The secret with this ARN; `setting` is the variable that names it.
     #[must_use]
-    pub fn new(client: Client, arn: &'s str, setting: &'static str) -> Self {
-        Self { client, arn, setting }
+    pub fn new(sdk: SdkConfig, arn: &'s str, setting: &'static str) -> Self {
+        Self { api: ServiceApi::new(&SECRETS_MANAGER, sdk), arn, setting }
     }
 
     fn request(&self) -> ServiceRequest<'_> {
@@ -37,9 +44,18 @@ impl<'s> ManagedSecret<'s> {
     /// [`ErrorKind::Configuration`] if the secret does not exist, may not be read, or has no text; [`ErrorKind::Unavailable`] if a retry can
     /// help.
     pub async fn text(&self) -> Result<String> {
-        let request = self.client.get_secret_value().secret_id(self.arn);
-        let response = Box::pin(request.send()).await.map_err(|error| self.request().error(&error))?;
-        response.secret_string.ok_or_else(|| self.without_text())
+        let request = ApiRequest {
+            action: "GetSecretValue",
+            method: "POST",
+            path: "/".to_owned(),
+            headers: vec![
+                ("content-type", "application/x-amz-json-1.1".to_owned()),
+                ("x-amz-target", "secretsmanager.GetSecretValue".to_owned()),
+            ],
+            body: json!({ "SecretId": self.arn }).to_string(),
+        };
+        let response = self.api.send(request).await.map_err(|error| self.request().error(&error))?;
+        parse_response::<SecretValue>(&response)?.text.ok_or_else(|| self.without_text())
     }
 
     fn without_text(&self) -> Error {
@@ -47,4 +63,11 @@ impl<'s> ManagedSecret<'s> {
             .new_error(ErrorKind::Configuration, "its current version has no text")
             .hint("Store the value as text (SecretString), not as binary")
     }
+}
+
+/// The response to `GetSecretValue`.
+#[derive(Deserialize)]
+struct SecretValue {
+    #[serde(rename = "SecretString")]
+    text: Option<String>,
 }

@@ -8,58 +8,167 @@
 use std::collections::BTreeMap;
 
 use afterwrite::Result;
+use afterwrite::sink::service_api::{ApiRequest, AwsService, ServiceApi, parse_response, path_segment};
 use afterwrite_operations::doctor::{FunctionFacts, Looked, MappingFacts};
 use aws_config::SdkConfig;
-use aws_sdk_lambda::types::{EventSourceMappingConfiguration, FilterCriteria, FunctionResponseType};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::look::{looked, mapped};
+use super::look::{looked, mapped, try_mapped};
+
+/// Lambda.
+const LAMBDA: AwsService = AwsService { id: "Lambda", name: "lambda", is_global: false };
+/// The version of the API: the first part of its paths.
+const API_VERSION: &str = "2015-03-31";
 
 /// The beginning of the variables of our functions.
 const OWN: &str = "AFTERWRITE_";
 
+const LIST: &str = "lambda:ListEventSourceMappings";
+const GET_MAPPING: &str = "lambda:GetEventSourceMapping";
+const GET_FUNCTION: &str = "lambda:GetFunctionConfiguration";
 /// The permission to read what a key encrypts.
 const DECRYPT: &str = "kms:Decrypt";
 
+/// The element of `FunctionResponseTypes` of a mapping whose function names the records that failed.
+const REPORTS_ITEM_FAILURES: &str = "ReportBatchItemFailures";
+
 /// Reads mappings, functions and queues.
 pub(super) struct DeliveryLook {
-    functions: aws_sdk_lambda::Client,
+    functions: ServiceApi,
     pub(super) queues: aws_sdk_sqs::Client,
+}
+
+/// A page of `ListEventSourceMappings`.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct MappingPage {
+    next_marker: Option<String>,
+    #[serde(default)]
+    event_source_mappings: Vec<EventSourceMapping>,
+}
+
+/// An event source mapping, as `GetEventSourceMapping` returns it.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct EventSourceMapping {
+    #[serde(default, rename = "UUID")]
+    uuid: String,
+    #[serde(default)]
+    function_arn: String,
+    #[serde(default)]
+    state: String,
+    last_processing_result: Option<String>,
+    starting_position: Option<String>,
+    function_response_types: Option<Vec<String>>,
+    bisect_batch_on_function_error: Option<bool>,
+    maximum_retry_attempts: Option<i64>,
+    maximum_record_age_in_seconds: Option<i64>,
+    destination_config: Option<DestinationConfig>,
+    filter_criteria: Option<FilterCriteria>,
+    filter_criteria_error: Option<ErrorCode>,
+    #[serde(rename = "KMSKeyArn")]
+    kms_key_arn: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct DestinationConfig {
+    on_failure: Option<FailureDestination>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct FailureDestination {
+    destination: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct FilterCriteria {
+    #[serde(default)]
+    filters: Vec<FilterPattern>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct FilterPattern {
+    pattern: Option<String>,
+}
+
+/// Why a part of a response is missing. Its code and message are not used.
+#[derive(Deserialize)]
+struct ErrorCode {}
+
+/// A function, as `GetFunctionConfiguration` returns it.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct FunctionConfiguration {
+    timeout: Option<u64>,
+    environment: Option<FunctionEnvironment>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct FunctionEnvironment {
+    variables: Option<BTreeMap<String, String>>,
+    error: Option<ErrorCode>,
 }
 
 impl DeliveryLook {
     pub(super) fn new(sdk: &SdkConfig) -> Self {
-        Self { functions: aws_sdk_lambda::Client::new(sdk), queues: aws_sdk_sqs::Client::new(sdk) }
+        Self { functions: ServiceApi::new(&LAMBDA, sdk.clone()), queues: aws_sdk_sqs::Client::new(sdk) }
     }
 
     /// The mappings of a source; none without a source.
     pub(super) async fn mappings(&self, source: Option<&str>) -> Result<Looked<Vec<MappingFacts>>> {
         let Some(source) = source else { return Ok(Looked::Found(Vec::new())) };
-        let list = self.functions.list_event_source_mappings().event_source_arn(source);
-        let pages = list.into_paginator().items().send();
-        let listed = looked(Box::pin(pages.try_collect()).await, "lambda:ListEventSourceMappings", source)?;
-        let Looked::Found(listed) = listed else { return Ok(mapped(listed, |_| Vec::new())) };
-        let mut mappings = Vec::new();
-        for mapping in listed {
-            let filters = Box::pin(self.filters(&mapping)).await?;
-            mappings.push(mapping_facts(&mapping, filters));
+        let list = format!("/{API_VERSION}/event-source-mappings?EventSourceArn={}", path_segment(source));
+        let (mut mappings, mut marker) = (Vec::new(), None);
+        loop {
+            let path = match &marker {
+                Some(marker) => format!("{list}&Marker={}", path_segment(marker)),
+                None => list.clone(),
+            };
+            let listed = self.get::<MappingPage>("ListEventSourceMappings", path, LIST, source).await?;
+            let Looked::Found(page) = listed else { return Ok(mapped(listed, |_| Vec::new())) };
+            for mapping in page.event_source_mappings {
+                let filters = Box::pin(self.filters(&mapping)).await?;
+                mappings.push(mapping_facts(mapping, filters));
+            }
+            // The last page may have an empty marker.
+            marker = page.next_marker.filter(|marker| !marker.is_empty());
+            if marker.is_none() {
+                return Ok(Looked::Found(mappings));
+            }
         }
-        Ok(Looked::Found(mappings))
     }
 
     /// The filter patterns of a mapping. A list of mappings leaves them out if a key encrypts them.
-    async fn filters(&self, mapping: &EventSourceMappingConfiguration) -> Result<Looked<Vec<String>>> {
-        let is_encrypted = mapping.kms_key_arn().is_some() || mapping.filter_criteria_error().is_some();
-        if !is_encrypted || mapping.filter_criteria().is_some() {
-            return Ok(Looked::Found(patterns(mapping.filter_criteria())));
+    async fn filters(&self, mapping: &EventSourceMapping) -> Result<Looked<Vec<String>>> {
+        let is_encrypted = mapping.kms_key_arn.is_some() || mapping.filter_criteria_error.is_some();
+        if !is_encrypted || mapping.filter_criteria.is_some() {
+            return Ok(Looked::Found(patterns(mapping.filter_criteria.as_ref())));
         }
-        let id = mapping.uuid().unwrap_or_default();
-        let get = self.functions.get_event_source_mapping().uuid(id);
-        let read = looked(Box::pin(get.send()).await, "lambda:GetEventSourceMapping", id)?;
-        Ok(match read {
-            Looked::Found(mapping) if mapping.filter_criteria_error().is_some() => {
-                Looked::NotAllowed(DECRYPT)
-            }
-            read => mapped(read, |mapping| patterns(mapping.filter_criteria())),
+        let path = format!("/{API_VERSION}/event-source-mappings/{}", path_segment(&mapping.uuid));
+        let get = self.get::<EventSourceMapping>("GetEventSourceMapping", path, GET_MAPPING, &mapping.uuid);
+        Ok(match get.await? {
+            Looked::Found(mapping) if mapping.filter_criteria_error.is_some() => Looked::NotAllowed(DECRYPT),
+            read => mapped(read, |mapping| patterns(mapping.filter_criteria.as_ref())),
+        })
+    }
+
+    /// Sends a request that only reads.
+    async fn get<T: DeserializeOwned>(
+        &self,
+        action: &'static str,
+        path: String,
+        permission: &'static str,
+        subject: &str,
+    ) -> Result<Looked<T>> {
+        let request = ApiRequest { action, method: "GET", path, headers: Vec::new(), body: String::new() };
+        try_mapped(looked(self.functions.send(request).await, permission, subject)?, |body| {
+            parse_response(&body)
         })
     }
 
@@ -67,45 +176,43 @@ impl DeliveryLook {
     pub(super) async fn function(&self, name: &str) -> Result<Looked<FunctionFacts>> {
         let (unqualified, alias) =
             name.split_once(':').map_or((name, None), |(name, alias)| (name, Some(alias)));
-        let get = self.functions.get_function_configuration().function_name(unqualified);
-        let get = get.set_qualifier(alias.map(str::to_owned));
-        let described = looked(Box::pin(get.send()).await, "lambda:GetFunctionConfiguration", name)?;
-        let environment = described.found().and_then(|function| function.environment());
-        if environment.is_some_and(|environment| environment.error().is_some()) {
+        let qualifier = alias.map(|alias| format!("?Qualifier={}", path_segment(alias))).unwrap_or_default();
+        let function = path_segment(unqualified);
+        let path = format!("/{API_VERSION}/functions/{function}/configuration{qualifier}");
+        let get = self.get::<FunctionConfiguration>("GetFunctionConfiguration", path, GET_FUNCTION, name);
+        let described = get.await?;
+        let environment = described.found().and_then(|function| function.environment.as_ref());
+        if environment.is_some_and(|environment| environment.error.is_some()) {
             return Ok(Looked::NotAllowed(DECRYPT));
         }
         Ok(mapped(described, |function| {
             let variables = function.environment.and_then(|environment| environment.variables);
             let own = variables.into_iter().flatten().filter(|(name, _)| name.starts_with(OWN));
-            let timeout = function.timeout.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
-            FunctionFacts { environment: own.collect::<BTreeMap<_, _>>(), timeout }
+            FunctionFacts { environment: own.collect(), timeout: function.timeout.unwrap_or(0) }
         }))
     }
 }
 
 fn patterns(criteria: Option<&FilterCriteria>) -> Vec<String> {
-    let filters = criteria.map(FilterCriteria::filters).unwrap_or_default().iter();
-    filters.filter_map(|filter| filter.pattern().map(str::to_owned)).collect()
+    let filters = criteria.iter().flat_map(|criteria| &criteria.filters);
+    filters.filter_map(|filter| filter.pattern.clone()).collect()
 }
 
-fn mapping_facts(mapping: &EventSourceMappingConfiguration, filters: Looked<Vec<String>>) -> MappingFacts {
-    let bound = |number: Option<i32>| number.and_then(|number| u64::try_from(number).ok());
-    let problem = mapping.last_processing_result().filter(|result| result.starts_with("PROBLEM"));
-    let on_failure = mapping.destination_config().and_then(|destinations| destinations.on_failure());
-    let position = mapping.starting_position().map(|position| position.as_str().to_owned());
+fn mapping_facts(mapping: EventSourceMapping, filters: Looked<Vec<String>>) -> MappingFacts {
+    let bound = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+    let on_failure = mapping.destination_config.and_then(|destinations| destinations.on_failure);
+    let responses = mapping.function_response_types.unwrap_or_default();
     MappingFacts {
-        id: mapping.uuid().unwrap_or_default().to_owned(),
-        function: function_name(mapping.function_arn().unwrap_or_default()),
-        state: mapping.state().unwrap_or_default().to_owned(),
-        problem: problem.map(str::to_owned),
-        starting_position: position.unwrap_or_default(),
-        reports_item_failures: mapping
-            .function_response_types()
-            .contains(&FunctionResponseType::ReportBatchItemFailures),
-        bisects: mapping.bisect_batch_on_function_error() == Some(true),
-        retries: bound(mapping.maximum_retry_attempts()),
-        record_age: bound(mapping.maximum_record_age_in_seconds()),
-        on_failure: on_failure.and_then(|destination| destination.destination()).map(str::to_owned),
+        id: mapping.uuid,
+        function: function_name(&mapping.function_arn),
+        state: mapping.state,
+        problem: mapping.last_processing_result.filter(|result| result.starts_with("PROBLEM")),
+        starting_position: mapping.starting_position.unwrap_or_default(),
+        reports_item_failures: responses.iter().any(|response| response == REPORTS_ITEM_FAILURES),
+        bisects: mapping.bisect_batch_on_function_error == Some(true),
+        retries: bound(mapping.maximum_retry_attempts),
+        record_age: bound(mapping.maximum_record_age_in_seconds),
+        on_failure: on_failure.and_then(|destination| destination.destination),
         filters,
     }
 }

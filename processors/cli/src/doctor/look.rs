@@ -72,3 +72,13 @@ pub(super) fn mapped<T, U>(looked: Looked<T>, map: impl FnOnce(T) -> U) -> Looke
         Looked::NotNamed(setting) => Looked::NotNamed(setting),
     }
 }
+
+/// Replaces a found part by what can be read from it.
+pub(super) fn try_mapped<T, U>(looked: Looked<T>, map: impl FnOnce(T) -> Result<U>) -> Result<Looked<U>> {
+    Ok(match looked {
+        Looked::Found(part) => Looked::Found(map(part)?),
+        Looked::Missing => Looked::Missing,
+        Looked::NotAllowed(permission) => Looked::NotAllowed(permission),
+        Looked::NotNamed(setting) => Looked::NotNamed(setting),
+    })
+}
