@@ -80,11 +80,8 @@ enum Command {
     Export(ExportArguments),
     /// Pack the logs of the datasets and derive their current rows, as the function `compactor` does on its schedule.
     Compact(CompactArguments),
-    /// Show the freshness of the datasets, or migrate them from the layout before Delta tables.
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  afterwrite datasets freshness --bucket my-bucket\n  afterwrite datasets migrate --bucket my-bucket"
-    )]
+    /// Show the freshness of the datasets.
+    #[command(subcommand, after_help = "Examples:\n  afterwrite datasets freshness --bucket my-bucket")]
     Datasets(DatasetsCommand),
     /// Count the items that the tables already have, or what a changed model counts of them, while they are written to.
     Backfill(BackfillCommand),

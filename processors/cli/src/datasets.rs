@@ -1,12 +1,10 @@
 //! `afterwrite datasets`: the tables of the datasets themselves.
 
 use afterwrite::Result;
-use afterwrite::clock::SystemClock;
 use afterwrite::config::{EnvironmentSettings, s3_client};
 use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_datasets::freshness::{DatasetFreshness, dataset_freshness};
-use afterwrite_datasets::migrate::{MigrationTotals, migrate_datasets};
 use clap::{Args, Subcommand};
 
 use crate::print::{align_right, json, new_table, print};
@@ -19,14 +17,9 @@ pub enum DatasetsCommand {
         after_help = "Examples:\n  afterwrite datasets freshness --bucket my-bucket\n  afterwrite datasets freshness --json\n\nEverything that was exported until the time `as of` is in the table of current rows. The view NAME_now has the rest, too.\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
     )]
     Freshness(DatasetsArguments),
-    /// Add the files of the layout before Delta tables to the logs. Can be stopped and run again; the old files stay.
-    #[command(
-        after_help = "Examples:\n  afterwrite datasets migrate --bucket my-bucket\n  afterwrite datasets migrate --model my-model.toml --json\n\nStop the old exporter and compactor first, and run `afterwrite compact` afterwards. Then the old files, datasets/NAME/dt=…/ without those named current-…, and compactions/ can be removed.\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
-    )]
-    Migrate(DatasetsArguments),
 }
 
-/// The arguments of these commands.
+/// The arguments of `afterwrite datasets freshness`.
 #[derive(Debug, Args)]
 pub struct DatasetsArguments {
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
@@ -46,20 +39,10 @@ impl DatasetsCommand {
     /// # Errors
     /// A setting that is missing or wrong; a bucket that cannot be reached; a table or a file that cannot be read.
     pub async fn run(&self) -> Result<bool> {
-        match self {
-            Self::Freshness(arguments) => {
-                let (bucket, model) =
-                    (arguments.bucket().await?, crate::model::load(arguments.model.as_deref())?);
-                let freshness = Box::pin(dataset_freshness(bucket, &model)).await?;
-                print(&if arguments.json { json(&freshness)? } else { freshness_table(&freshness) })?;
-            }
-            Self::Migrate(arguments) => {
-                let (bucket, model) =
-                    (arguments.bucket().await?, crate::model::load(arguments.model.as_deref())?);
-                let migrated = Box::pin(migrate_datasets(bucket, &model, &SystemClock)).await?;
-                print(&if arguments.json { json(&migrated)? } else { migration_table(&migrated) })?;
-            }
-        }
+        let Self::Freshness(arguments) = self;
+        let (bucket, model) = (arguments.bucket().await?, crate::model::load(arguments.model.as_deref())?);
+        let freshness = Box::pin(dataset_freshness(bucket, &model)).await?;
+        print(&if arguments.json { json(&freshness)? } else { freshness_table(&freshness) })?;
         Ok(true)
     }
 }
@@ -89,19 +72,5 @@ fn freshness_table(freshness: &[DatasetFreshness]) -> String {
     }
     align_right(&mut table, 1..3);
     align_right(&mut table, 4..5);
-    format!("{table}\n")
-}
-
-fn migration_table(migrated: &MigrationTotals) -> String {
-    let mut table = new_table(&[]);
-    for (name, number) in [
-        ("files migrated", migrated.files),
-        ("rows migrated", migrated.rows),
-        ("files that were migrated before", migrated.existing_files),
-        ("files that others supersede", migrated.superseded_files),
-    ] {
-        table.add_row([name.to_owned(), number.to_string()]);
-    }
-    align_right(&mut table, 1..2);
     format!("{table}\n")
 }

@@ -14,7 +14,6 @@ pub mod export;
 mod fixed_clock;
 pub mod freshness;
 mod heartbeat;
-pub mod migrate;
 mod objects;
 mod paths;
 pub mod row_values;

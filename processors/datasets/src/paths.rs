@@ -81,8 +81,7 @@ pub(crate) fn current_path(day: &str, run: &str, number: usize) -> String {
     format!("dt={day}/{CURRENT}{run}-{number}{PARQUET}")
 }
 
-/// Whether a file in a table's folder was written for the table of current rows. Other files there are of the layout before Delta
-/// tables: nothing but a migration may touch them.
+/// Whether a file in a table's folder was written for the table of current rows. A vacuum does not remove other files.
 pub(crate) fn is_current_path(path: &str) -> bool {
     path.split_once('/').is_some_and(|(_, name)| name.starts_with(CURRENT) && name.ends_with(PARQUET))
 }

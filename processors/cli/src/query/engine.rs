@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use afterwrite::sink::Bucket as _;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::catalogue;
@@ -23,7 +22,7 @@ use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 
 use super::objects::ReadOnlyBucket;
-use super::tables::{SnapshotTable, StoreReader, unopened};
+use super::tables::{SnapshotTable, unopened};
 use super::{DATASETS, Place};
 use crate::arguments;
 
@@ -66,7 +65,7 @@ impl Engine {
     /// The same, over any store with the layout of the bucket.
     ///
     /// # Errors
-    /// `Model` for a catalogue that the engine rejects; those of the store; `Configuration` for datasets in the layout before Delta tables.
+    /// `Model` for a catalogue that the engine rejects; those of the store.
     pub async fn over(model: &Model, store: Arc<dyn ObjectStore>) -> Result<Self> {
         let engine = Self { session: session(), names: names(model) };
         match Box::pin(engine.register(model, store)).await {
@@ -87,11 +86,7 @@ impl Engine {
             for name in [dataset.name.to_string(), catalogue::log_name(dataset)] {
                 let root = format!("{DATASETS}/{name}/");
                 let table = SnapshotTable::open(&store, url.clone(), &root, arrow_schema(dataset)).await;
-                let table = table.map_err(unopened)?;
-                if !table.exists() {
-                    check_layout(&store, &root).await.map_err(unopened)?;
-                }
-                self.session.register_table(name, Arc::new(table))?;
+                self.session.register_table(name, Arc::new(table.map_err(unopened)?))?;
             }
             self.session.sql(&catalogue::create_view(model, dataset)).await?;
         }
@@ -148,20 +143,6 @@ fn names(model: &Model) -> Vec<String> {
     let tables = model.datasets.iter().map(|dataset| dataset.name.to_string());
     let logs = model.datasets.iter().map(catalogue::log_name);
     tables.chain(logs).chain(model.datasets.iter().map(catalogue::view_name)).collect()
-}
-
-/// A table that does not exist is empty, unless its folder has files of the layout before Delta tables.
-async fn check_layout(store: &Arc<dyn ObjectStore>, root: &str) -> Result<()> {
-    let listed = StoreReader(Arc::clone(store)).list(&format!("{root}dt=")).await?;
-    if listed.iter().any(|object| object.key.ends_with(".parquet")) {
-        return Err(Error::new(
-            ErrorKind::Configuration,
-            "the datasets are in the layout before Delta tables",
-        )
-        .with("folder", root)
-        .hint("Run `afterwrite datasets migrate`, then `afterwrite compact`"));
-    }
-    Ok(())
 }
 
 /// Converts an error of the engine: the bucket's error if it has one; a broken file; otherwise the SQL is wrong.

@@ -31,15 +31,13 @@ use object_store::path::Path;
 #[derive(Debug)]
 pub(super) struct SnapshotTable {
     url: ObjectStoreUrl,
-    /// Whether it has any version.
-    exists: bool,
     columns: TableSchema,
     /// In the order of their paths.
     files: Vec<PartitionedFile>,
 }
 
 impl SnapshotTable {
-    /// The newest version of the table with this prefix. Columns that a file lacks are null.
+    /// The newest version of the table with this prefix; a table without a version is empty. Columns that a file lacks are null.
     pub(super) async fn open(
         store: &Arc<dyn object_store::ObjectStore>,
         url: ObjectStoreUrl,
@@ -49,18 +47,11 @@ impl SnapshotTable {
         let table = DeltaTable::new(StoreReader(Arc::clone(store)), root);
         let snapshot = Box::pin(table.snapshot()).await?;
         let partition = Arc::new(Field::new(PARTITION, DataType::Utf8, true));
-        let (exists, files) = (snapshot.version().is_some(), files_of(root, &snapshot));
         Ok(Self {
             url,
-            exists,
             columns: TableSchema::builder(columns).with_table_partition_cols(vec![partition]).build(),
-            files,
+            files: files_of(root, &snapshot),
         })
-    }
-
-    /// Whether it has any version; one that has none is empty.
-    pub(super) fn exists(&self) -> bool {
-        self.exists
     }
 
     /// The files whose days the conditions allow.
@@ -136,7 +127,7 @@ impl TableProvider for SnapshotTable {
 
 /// A store of DataFusion as a bucket that can only be read.
 #[derive(Debug)]
-pub(super) struct StoreReader(pub(super) Arc<dyn object_store::ObjectStore>);
+struct StoreReader(Arc<dyn object_store::ObjectStore>);
 
 impl WritableStore for StoreReader {
     async fn put(&self, _: &str, _: Vec<u8>) -> Result<(), Error> {

@@ -36,7 +36,7 @@ mod partition_writer;
 pub mod removal;
 mod row_builder;
 pub mod snapshot;
-pub(crate) mod upload;
+mod upload;
 
 use std::sync::Arc;
 

@@ -89,23 +89,23 @@ pub(super) async fn upload_files<B: Bucket>(
 }
 
 /// The upload of one file of a log.
-pub(crate) struct FileUpload<'u, B, C> {
-    pub(crate) log: &'u DeltaTable<B>,
-    pub(crate) clock: &'u C,
+struct FileUpload<'u, B, C> {
+    log: &'u DeltaTable<B>,
+    clock: &'u C,
     /// The key of the object that the rows come from.
-    pub(crate) source_key: &'u str,
-    pub(crate) fingerprint: &'u str,
-    pub(crate) day: String,
+    source_key: &'u str,
+    fingerprint: &'u str,
+    day: String,
 }
 
 impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
     /// The beginning of the paths of all files with the same rows.
-    pub(crate) fn prefix(&self) -> String {
+    fn prefix(&self) -> String {
         exported_prefix(&self.day, self.source_key, self.fingerprint)
     }
 
     /// Writes the file, or finds the one of an earlier attempt.
-    pub(crate) async fn upload(
+    async fn upload(
         &self,
         body: Bytes,
         statistics: FileStatistics,

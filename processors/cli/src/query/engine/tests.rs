@@ -249,17 +249,6 @@ async fn files_that_left_the_table_are_not_read() {
 }
 
 #[tokio::test]
-async fn datasets_of_the_layout_before_delta_tables_are_named() {
-    let written = Written::nothing();
-    let old = written.folder.path().join(DATASETS).join("books/dt=2026-02-06");
-    create_dir_all(&old).unwrap();
-    write(old.join("1.parquet"), "PAR1").unwrap();
-    let place = Place::Folder(written.folder.path().to_path_buf());
-    let Err(error) = Engine::open(&written.model, &place).await else { panic!("the tables do not exist") };
-    assert!(error.report().contains("datasets migrate"), "{error}");
-}
-
-#[tokio::test]
 async fn an_expired_item_stays_or_is_removed_as_the_model_declares() {
     let rows = [("a", "INSERT", 1, Some(1), 10), ("a", "EXPIRE", 2, Some(2), 10)];
     let written =
