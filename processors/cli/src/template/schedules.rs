@@ -1,5 +1,6 @@
 //! The schedules of the compactor, the heartbeat and the verifier.
 
+use afterwrite_functions::HEARTBEAT_REQUEST;
 use serde_json::{Map, Value, json};
 
 use super::alias;
@@ -29,7 +30,7 @@ pub(super) fn schedules(shape: &DeployedShape<'_>) -> Vec<FunctionSchedule> {
             name: "heartbeat",
             function: "aggregator",
             expression: "rate(1 minute)",
-            payload: r#"{"afterwrite":"heartbeat"}"#,
+            payload: HEARTBEAT_REQUEST,
         });
         schedules.push(FunctionSchedule {
             name: "verification",
