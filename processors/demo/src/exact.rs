@@ -57,13 +57,6 @@ impl ExactNumber {
         Self { is_negative, digits, exponent: exponent + i64::try_from(zeros).unwrap_or(i64::MAX) }
     }
 
-    /// Whether DynamoDB can hold it: at most 38 digits, the first of them for a power of ten from -130 to 125.
-    #[must_use]
-    pub fn fits_dynamodb(&self) -> bool {
-        let length = i64::try_from(self.digits.len()).unwrap_or(i64::MAX);
-        length == 0 || (length <= 38 && (-130..=125).contains(&(self.exponent + length - 1)))
-    }
-
     /// The number as an `i64`, if it is one.
     #[must_use]
     pub fn to_i64(&self) -> Option<i64> {
