@@ -13,6 +13,8 @@ use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_operations::inference::{InferredModel, KeyAttribute, TableSample, sample_items};
 use afterwrite_tests::programs::program;
 
+use super::generated::with_proposals;
+
 /// Saturday, 7 February 2026, 12:34:56 UTC.
 const NOW: i64 = 1_770_467_696;
 
@@ -88,7 +90,7 @@ async fn the_inferred_entities_of_the_demos_have_the_keys_of_the_built_in_models
             let inferred = InferredModel::of(&sample);
             assert_eq!(inferred.undescribed, 0, "{}\n{}", table.name, inferred.toml);
             assert!(inferred.proposals > 0, "{}\n{}", table.name, inferred.toml);
-            for toml in [&inferred.toml, &inferred.with_proposals()] {
+            for toml in [&inferred.toml, &with_proposals(&inferred.toml)] {
                 let report = Model::check(toml, "model.toml");
                 assert!(report.model.is_some(), "{}: {:?}\n{toml}", table.name, report.problems);
             }

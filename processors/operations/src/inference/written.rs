@@ -63,16 +63,6 @@ impl InferredModel {
         let undescribed = refused.iter().map(|(entity, _)| entity.items).sum();
         Self { toml, entities: accepted.len(), proposals, undescribed, left_out }
     }
-
-    /// The model with all proposals in effect.
-    #[must_use]
-    pub fn with_proposals(&self) -> String {
-        let uncommented = self.toml.lines().map(|line| match line.strip_prefix(PROPOSED) {
-            Some(proposed) if !proposed.starts_with(' ') => proposed,
-            Some(_) | None => line,
-        });
-        uncommented.map(|line| format!("{line}\n")).collect()
-    }
 }
 
 const PROPOSALS_HEADING: &str = "
