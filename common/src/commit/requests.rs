@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
     use crate::effect::KeyAttribute;
-    use crate::sink::ReadSnapshot;
+    use crate::sink::{ReadSnapshot, Tables};
 
     /// Tables without items, whose reads have these server times.
     struct TimedReads(Mutex<Vec<Timestamp>>);
