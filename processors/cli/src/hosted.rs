@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use afterwrite::Result;
 use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{Invocation, LambdaFunction};
 use afterwrite_mapping::EventHandler;
 
@@ -14,9 +14,7 @@ pub(crate) struct HostedFunction<F>(pub(crate) F);
 impl<F: LambdaFunction> EventHandler for HostedFunction<F> {
     async fn handle(&self, event: Vec<u8>, remaining: Duration) -> Result<Vec<u8>> {
         let invocation = Invocation::new(&event, SystemClock.now().plus(remaining))?;
-        let response = Box::pin(self.0.handle(invocation)).await?;
-        serde_json::to_vec(&response).map_err(|error| {
-            Error::new(ErrorKind::State, "the response cannot be serialized").caused_by(error)
-        })
+        let response = self.0.handle(invocation).await?;
+        Ok(response.get().as_bytes().to_vec())
     }
 }

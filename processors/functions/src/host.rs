@@ -17,7 +17,9 @@ use afterwrite::sink::redis::RedisCache;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::sqs::SqsQueue;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_lambda::{BatchResponse, Invocation, LambdaFunction, MetricsLabels};
+use afterwrite_lambda::{
+    BatchResponse, HandledInvocation, Invocation, LambdaFunction, MetricsLabels, response_json,
+};
 use futures::future::{OptionFuture, join};
 
 use crate::heartbeat::{is_heartbeat_request, write_heartbeats};
@@ -114,9 +116,13 @@ impl ProjectionHost {
 }
 
 impl LambdaFunction for ProjectionHost {
-    type Response = BatchResponse;
+    fn handle(&self, invocation: Invocation) -> HandledInvocation<'_> {
+        Box::pin(async move { response_json(&self.respond(invocation).await?) })
+    }
+}
 
-    async fn handle(&self, invocation: Invocation) -> Result<BatchResponse> {
+impl ProjectionHost {
+    async fn respond(&self, invocation: Invocation) -> Result<BatchResponse> {
         if is_heartbeat_request(invocation.payload()) {
             return Box::pin(self.write_heartbeats()).await;
         }

@@ -21,7 +21,8 @@ use afterwrite::sink::Distribution;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{
-    BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLabels,
+    BatchItemFailure, BatchResponse, EventSource, HandledInvocation, Invocation, LambdaFunction,
+    MetricsLabels, response_json,
 };
 use serde::Deserialize;
 
@@ -167,9 +168,13 @@ impl InvalidatorFunction {
 }
 
 impl LambdaFunction for InvalidatorFunction {
-    type Response = BatchResponse;
+    fn handle(&self, invocation: Invocation) -> HandledInvocation<'_> {
+        Box::pin(async move { response_json(&self.respond(invocation).await?) })
+    }
+}
 
-    async fn handle(&self, invocation: Invocation) -> Result<BatchResponse> {
+impl InvalidatorFunction {
+    async fn respond(&self, invocation: Invocation) -> Result<BatchResponse> {
         let started = Instant::now();
         let invalidated = Box::pin(self.handler.handle(invocation.payload(), invocation.deadline())).await?;
         self.log(&invalidated);

@@ -13,4 +13,4 @@ pub use self::logging::start_logging;
 pub use self::metrics::{MetricsLabels, MetricsLine};
 pub use self::payload::EventSource;
 pub use self::response::{BatchItemFailure, BatchResponse};
-pub use self::runtime::{Invocation, LambdaFunction, run};
+pub use self::runtime::{HandledInvocation, Invocation, LambdaFunction, response_json, run};

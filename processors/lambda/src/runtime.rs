@@ -14,12 +14,13 @@ use std::time::Duration;
 use afterwrite::config::EnvironmentSettings;
 use afterwrite::record::Timestamp;
 use afterwrite::{Error, ErrorKind, Result};
-use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn, tracing};
 use lambda_runtime_api_client::body::Body;
 use lambda_runtime_api_client::{PooledClient, build_request};
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::failure::FunctionFailure;
 use crate::logging::start_logging;
@@ -30,12 +31,23 @@ const RESPONSE_RESERVE: Duration = Duration::from_millis(500);
 const REPORT_LIMIT: Duration = Duration::from_secs(2);
 
 /// A Lambda function, ready for invocations.
+///
+/// It is used as an object: the runtime is compiled once for all functions, and each function once for all programs that host it.
 pub trait LambdaFunction {
-    /// The JSON that an invocation returns.
-    type Response: Serialize;
+    /// Handles one invocation; returns the JSON of the response (see [`response_json`]). An error fails the invocation.
+    fn handle(&self, invocation: Invocation) -> HandledInvocation<'_>;
+}
 
-    /// Handles one invocation. An error fails the invocation.
-    fn handle(&self, invocation: Invocation) -> impl Future<Output = Result<Self::Response>>;
+/// The JSON of the response, when it is ready.
+pub type HandledInvocation<'f> = LocalBoxFuture<'f, Result<Box<RawValue>>>;
+
+/// A response as JSON.
+///
+/// # Errors
+/// [`ErrorKind::State`] if the response cannot be serialized.
+pub fn response_json(response: &impl Serialize) -> Result<Box<RawValue>> {
+    to_raw_value(response)
+        .map_err(|error| Error::new(ErrorKind::State, "the response cannot be serialized").caused_by(error))
 }
 
 /// One invocation.
@@ -70,12 +82,21 @@ impl Invocation {
     }
 }
 
+/// Creates a function.
+type FunctionStart = Box<dyn FnOnce(EnvironmentSettings) -> LocalBoxFuture<'static, Result<StartedFunction>>>;
+type StartedFunction = Box<dyn LambdaFunction>;
+
 /// Runs the function `name` until Lambda ends its process. `start` creates it from the environment's settings.
-pub fn run<F, S>(name: &'static str, start: impl FnOnce(EnvironmentSettings) -> S) -> ExitCode
+pub fn run<F, S>(name: &'static str, start: impl FnOnce(EnvironmentSettings) -> S + 'static) -> ExitCode
 where
-    F: LambdaFunction,
-    S: Future<Output = Result<F>>,
+    F: LambdaFunction + 'static,
+    S: Future<Output = Result<F>> + 'static,
 {
+    let boxed = |function| Box::new(function) as StartedFunction;
+    run_object(name, Box::new(move |settings| Box::pin(start(settings).map_ok(boxed))))
+}
+
+fn run_object(name: &'static str, start: FunctionStart) -> ExitCode {
     start_logging();
     let settings = EnvironmentSettings::from_env();
     for warning in &settings.warnings {
@@ -90,23 +111,19 @@ where
     }
 }
 
-fn serve<F, S>(settings: EnvironmentSettings, start: impl FnOnce(EnvironmentSettings) -> S) -> Result<()>
-where
-    F: LambdaFunction,
-    S: Future<Output = Result<F>>,
-{
+fn serve(settings: EnvironmentSettings, start: FunctionStart) -> Result<()> {
     check_runtime_api(settings.runtime_api.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| unavailable("the async runtime cannot be started", error))?;
     runtime.block_on(async {
-        let function = match Box::pin(start(settings)).await {
+        let function = match start(settings).await {
             Ok(function) => function,
             Err(error) => {
                 report_failed_start(&error).await;
                 return Err(error);
             }
         };
-        let serving = lambda_runtime::run(service_fn(|event| handle(&function, event)));
+        let serving = lambda_runtime::run(service_fn(|event| handle(&*function, event)));
         serving.await.map_err(|error| unavailable("the Lambda Runtime API cannot be reached", error))
     })
 }
@@ -122,10 +139,10 @@ fn check_runtime_api(address: Option<&str>) -> Result<()> {
         .hint("This program is a Lambda function: deploy it, and Lambda sets the variable"))
 }
 
-async fn handle<F: LambdaFunction>(
-    function: &F,
+async fn handle(
+    function: &dyn LambdaFunction,
     event: LambdaEvent<Box<RawValue>>,
-) -> Result<F::Response, FunctionFailure> {
+) -> Result<Box<RawValue>, FunctionFailure> {
     let lambda_deadline = Timestamp::from_epoch_ms(i64::try_from(event.context.deadline).unwrap_or(i64::MAX));
     let invocation = Invocation { payload: event.payload, deadline: lambda_deadline.minus(RESPONSE_RESERVE) };
     match AssertUnwindSafe(function.handle(invocation)).catch_unwind().await {

@@ -124,7 +124,7 @@ impl DeliveryLook {
     pub(super) async fn mappings(&self, source: Option<&str>) -> Result<Looked<Vec<MappingFacts>>> {
         let Some(source) = source else { return Ok(Looked::Found(Vec::new())) };
         let list = format!("/{API_VERSION}/event-source-mappings?EventSourceArn={}", path_segment(source));
-        let (mut mappings, mut marker) = (Vec::new(), None);
+        let (mut mappings, mut marker): (Vec<MappingFacts>, Option<String>) = (Vec::new(), None);
         loop {
             let path = match &marker {
                 Some(marker) => format!("{list}&Marker={}", path_segment(marker)),

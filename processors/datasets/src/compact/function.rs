@@ -7,7 +7,9 @@ use afterwrite::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite::heartbeat::HeartbeatStage;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_lambda::{EventSource, Invocation, LambdaFunction, MetricsLabels, MetricsLine};
+use afterwrite_lambda::{
+    EventSource, HandledInvocation, Invocation, LambdaFunction, MetricsLabels, MetricsLine, response_json,
+};
 use serde::Deserialize;
 
 use crate::heartbeat::exported_heartbeat;
@@ -72,9 +74,13 @@ impl CompactionRequest {
 }
 
 impl LambdaFunction for CompactorFunction {
-    type Response = CompactionTotals;
+    fn handle(&self, invocation: Invocation) -> HandledInvocation<'_> {
+        Box::pin(async move { response_json(&self.respond(invocation).await?) })
+    }
+}
 
-    async fn handle(&self, invocation: Invocation) -> Result<CompactionTotals> {
+impl CompactorFunction {
+    async fn respond(&self, invocation: Invocation) -> Result<CompactionTotals> {
         let started = Instant::now();
         let CompactionRequest { dataset, dt } = CompactionRequest::read(invocation.payload())?;
         let is_whole = dataset.is_none() && dt.is_none();

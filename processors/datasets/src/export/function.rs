@@ -16,7 +16,8 @@ use afterwrite::{Error, ErrorKind};
 use afterwrite_bulk::BulkWorker;
 use afterwrite_bulk::request::{BulkRequest, BulkResponse};
 use afterwrite_lambda::{
-    BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLabels, MetricsLine,
+    BatchItemFailure, BatchResponse, EventSource, HandledInvocation, Invocation, LambdaFunction,
+    MetricsLabels, MetricsLine, response_json,
 };
 use serde::Serialize;
 
@@ -175,11 +176,15 @@ pub enum ExporterResponse {
 }
 
 impl LambdaFunction for ExporterFunction {
-    type Response = ExporterResponse;
+    fn handle(&self, invocation: Invocation) -> HandledInvocation<'_> {
+        Box::pin(async move { response_json(&self.respond(invocation).await?) })
+    }
+}
 
+impl ExporterFunction {
     /// Exports the objects that an event names. An event of S3 fails with the first error of any object, and S3 redelivers it as a whole. Of
     /// SQS messages only those fail that the response names.
-    async fn handle(&self, invocation: Invocation) -> Result<ExporterResponse> {
+    async fn respond(&self, invocation: Invocation) -> Result<ExporterResponse> {
         if let Some(request) = BulkRequest::read(invocation.payload())? {
             return Box::pin(self.bulk_step(&request)).await.map(ExporterResponse::Bulk);
         }

@@ -10,7 +10,9 @@ use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{ObjectStore as _, TableScan as _};
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_lambda::{Invocation, LambdaFunction, MetricsLabels, MetricsLine};
+use afterwrite_lambda::{
+    HandledInvocation, Invocation, LambdaFunction, MetricsLabels, MetricsLine, response_json,
+};
 
 use super::report::{VerifierReport, report_keys};
 use super::request::VerifierRequest;
@@ -137,9 +139,13 @@ impl VerifierFunction {
 }
 
 impl LambdaFunction for VerifierFunction {
-    type Response = VerifierReport;
+    fn handle(&self, invocation: Invocation) -> HandledInvocation<'_> {
+        Box::pin(async move { response_json(&self.respond(invocation).await?) })
+    }
+}
 
-    async fn handle(&self, invocation: Invocation) -> Result<VerifierReport> {
+impl VerifierFunction {
+    async fn respond(&self, invocation: Invocation) -> Result<VerifierReport> {
         let started = Instant::now();
         let request = VerifierRequest::read(invocation.payload())?;
         let report = Box::pin(self.verify(request, invocation.deadline())).await?;
