@@ -227,7 +227,7 @@ impl EnvironmentSettings {
     pub async fn required_distribution(&self) -> Result<CloudFront> {
         let hint = "Set it to the id of the CloudFront distribution whose paths are invalidated";
         let id = required(self.distribution.as_deref(), DISTRIBUTION, hint)?;
-        Ok(self.distribution(id).await?)
+        self.distribution(id).await
     }
 }
 
