@@ -7,7 +7,7 @@ use afterwrite_memory::MemoryObjects;
 use afterwrite_memory::MemoryStream;
 use afterwrite_tests::archive::lines;
 
-use crate::archive::{deadline, recorded_lines};
+use super::{deadline, recorded_lines};
 
 #[tokio::test]
 async fn packing_halves_the_bill_even_in_batches_of_ten() {

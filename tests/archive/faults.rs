@@ -7,7 +7,7 @@ use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::relay::archive::ArchiveTotals;
 use afterwrite_tests::archive::{EmbeddedArchive, FlakyStream, StreamFaults, by_event_id, lines};
 
-use crate::archive::{deadline, recorded_lines};
+use super::{deadline, recorded_lines};
 
 /// Archives the recording through these faults; returns the totals and the number of duplicate lines.
 async fn archived_through(faults: StreamFaults) -> (ArchiveTotals, usize) {

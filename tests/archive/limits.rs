@@ -3,7 +3,7 @@
 use afterwrite_tests::archive::{EmbeddedArchive, lines};
 use afterwrite_tests::random::SeededRandom;
 
-use crate::archive::deadline;
+use super::deadline;
 
 const LIMIT: usize = 1_024_000;
 

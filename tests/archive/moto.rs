@@ -10,7 +10,7 @@ use afterwrite::sink::s3::S3Bucket;
 use afterwrite_tests::archive::{BUCKET, FlakyStream, STREAM, StreamFaults, by_event_id, lines, objects};
 use afterwrite_tests::moto::MotoServer;
 
-use crate::archive::{deadline, recorded_lines};
+use super::{deadline, recorded_lines};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs moto: run tests/run"]

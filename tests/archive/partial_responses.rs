@@ -10,7 +10,7 @@ use afterwrite_tests::firehose_proxy::{FirehoseProxy, ProxyTotals};
 use afterwrite_tests::moto::MotoServer;
 use serde_json::Value;
 
-use crate::archive::{deadline, recorded_lines};
+use super::{deadline, recorded_lines};
 
 /// The number of lines in a record of the delivery stream.
 const LINES_PER_RECORD: usize = 3;

@@ -7,7 +7,7 @@ use afterwrite_tests::archive::{EmbeddedArchive, by_event_id, lines};
 use afterwrite_tests::recording::StreamRecording;
 use serde_json::{Value, json};
 
-use crate::archive::{RECORDING, deadline, recorded_lines, secrets};
+use super::{RECORDING, deadline, recorded_lines, secrets};
 
 #[tokio::test]
 async fn every_record_of_a_month_is_archived_without_its_secrets() {

@@ -28,9 +28,8 @@ use afterwrite_tests::unreliable_bucket::UnreliableBucket;
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
-use crate::datasets::dataset_shape::{DatasetShape, ItemState, SHAPES, name};
+use super::dataset_shape::{DatasetShape, ItemState, SHAPES, name};
 
-const SEEDS: u64 = 300;
 const STEPS: usize = 14;
 const ITEMS: u64 = 6;
 const RETENTION: Duration = Duration::from_secs(6 * 60 * 60);
@@ -463,23 +462,24 @@ fn sorted(mut rows: Vec<ViewRow>) -> Vec<ViewRow> {
     rows
 }
 
-/// Three tests share the seeds: they run at once.
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
 async fn duckdb_and_deltalake_see_the_rows_of_a_recount_in_every_version() {
-    simulate(0..SEEDS / 3).await;
+    simulate(0..afterwrite_tests::size::size(40, 100)).await;
 }
 
-#[tokio::test]
-#[ignore = "needs duckdb: run tests/run"]
-async fn they_see_the_rows_of_a_recount_with_the_next_seeds() {
-    simulate(SEEDS / 3..SEEDS * 2 / 3).await;
-}
+mod full {
+    #[tokio::test]
+    #[ignore = "needs duckdb: run tests/run --full"]
+    async fn they_see_the_rows_of_a_recount_with_the_next_seeds() {
+        super::simulate(100..200).await;
+    }
 
-#[tokio::test]
-#[ignore = "needs duckdb: run tests/run"]
-async fn they_see_the_rows_of_a_recount_with_the_last_seeds() {
-    simulate(SEEDS * 2 / 3..SEEDS).await;
+    #[tokio::test]
+    #[ignore = "needs duckdb: run tests/run --full"]
+    async fn they_see_the_rows_of_a_recount_with_the_last_seeds() {
+        super::simulate(200..300).await;
+    }
 }
 
 async fn simulate(seeds: Range<u64>) {

@@ -6,7 +6,7 @@ use afterwrite_tests::{page, python};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
-use crate::documentation::rollup_reader::{read_buckets, read_ranked, read_sharded};
+use super::rollup_reader::{read_buckets, read_ranked, read_sharded};
 
 const PAGE: &str = include_str!("../../docs/COOKBOOK.md");
 const READER: &str = include_str!("rollup_reader.rs");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::edges::models::{ATTEMPTS, REVIEWS, put_project};
-use crate::edges::world::EdgeWorld;
+use super::models::{ATTEMPTS, REVIEWS, put_project};
+use super::world::EdgeWorld;
 
 /// Attempts that count only when they are done.
 fn drafts() -> String {

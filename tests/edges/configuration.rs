@@ -6,9 +6,9 @@ use afterwrite::record::Timestamp;
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 
-use crate::edges::models::{ATTEMPTS, SHOP, put_project};
-use crate::edges::observed::{ObservedTables, WriteFate};
-use crate::edges::world::{EdgeWorld, NOW, aggregator_over};
+use super::models::{ATTEMPTS, SHOP, put_project};
+use super::observed::{ObservedTables, WriteFate};
+use super::world::{EdgeWorld, NOW, aggregator_over};
 
 /// Delivers the records of a world whose writes with these kinds and beginnings of keys fail for a wrong set-up.
 async fn assert_refused(model: &str, world: &EdgeWorld, kind: &'static str, beginning: &'static str) {

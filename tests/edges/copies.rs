@@ -8,8 +8,8 @@ use afterwrite::record::{Decimal, Timestamp};
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 
-use crate::edges::observed::{ObservedTables, WriteFate};
-use crate::edges::world::{EdgeWorld, STATE, TABLE, aggregator_over, key, reconcile};
+use super::observed::{ObservedTables, WriteFate};
+use super::world::{EdgeWorld, STATE, TABLE, aggregator_over, key, reconcile};
 
 const PROJECTS: &str = r##"
 name = "edge"

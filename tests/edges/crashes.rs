@@ -6,8 +6,8 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
-use crate::edges::observed::ObservedTables;
-use crate::edges::world::{EdgeWorld, deliver_to};
+use super::observed::ObservedTables;
+use super::world::{EdgeWorld, deliver_to};
 
 /// The number of books of a shop, shown on the shop. A book moves to another shop.
 const SHOPS: &str = r##"

@@ -12,9 +12,9 @@ use afterwrite::retry::{LAST_RETRY, RetryPolicy};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 
-use crate::edges::models::{READINGS, reading};
-use crate::edges::observed::{ObservedTables, WriteFate};
-use crate::edges::world::{EdgeWorld, NOW, aggregator_over};
+use super::models::{READINGS, reading};
+use super::observed::{ObservedTables, WriteFate};
+use super::world::{EdgeWorld, NOW, aggregator_over};
 
 /// As many readings as one transaction has room for, each of another sensor.
 const READINGS_AT_ONCE: usize = 50;

@@ -6,8 +6,8 @@ use afterwrite::record::Timestamp;
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 
-use crate::edges::models::{READINGS, misfit, reading};
-use crate::edges::world::{EdgeWorld, NOW, STATE, aged, key};
+use super::models::{READINGS, misfit, reading};
+use super::world::{EdgeWorld, NOW, STATE, aged, key};
 
 /// Readings whose sort key is an identifier alone.
 fn readings() -> String {

@@ -15,9 +15,9 @@ use afterwrite_memory::MemoryTables;
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 
-use crate::edges::models::{READINGS, SHOP, reading};
-use crate::edges::observed::{ObservedTables, WriteFate};
-use crate::edges::world::{DEADLINE, EdgeWorld, STATE, deliver_to, ledger, parsed};
+use super::models::{READINGS, SHOP, reading};
+use super::observed::{ObservedTables, WriteFate};
+use super::world::{DEADLINE, EdgeWorld, STATE, deliver_to, ledger, parsed};
 
 /// Tables whose reads fail one after the other with these errors, until none is left.
 struct FailingReads {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use afterwrite_functions::AggregatedBatch;
 use serde_json::Value;
 
-use crate::edges::models::{READINGS, reading};
-use crate::edges::world::{EdgeWorld, deliver_to};
+use super::models::{READINGS, reading};
+use super::world::{EdgeWorld, deliver_to};
 
 /// Delivers records to a function with this model.
 async fn deliver(model: &str, world: &EdgeWorld, records: &[Value]) -> AggregatedBatch {

@@ -10,9 +10,9 @@ use afterwrite::sink::IndexQuery;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::edges::models::{ATTEMPTS, PROJECTS, READINGS, SHOP, put_project, reading};
-use crate::edges::slow_tables::{NEVER_DONE, SlowRequest, SlowTables, deliver, deliver_at_random};
-use crate::edges::world::{EdgeWorld, STATE, TABLE, key};
+use super::models::{ATTEMPTS, PROJECTS, READINGS, SHOP, put_project, reading};
+use super::slow_tables::{NEVER_DONE, SlowRequest, SlowTables, deliver, deliver_at_random};
+use super::world::{EdgeWorld, STATE, TABLE, key};
 
 /// A world with attempts of unknown projects, and then 100 attempts of a project whose owner is remembered.
 async fn world_of_attempts(unknown: usize) -> EdgeWorld {

@@ -10,9 +10,9 @@ use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};
 
-use crate::edges::models::{READINGS, misfit, reading};
-use crate::edges::observed::{NotedRequest, ObservedTables, WriteFate};
-use crate::edges::world::{EdgeWorld, NOW, aggregator_over};
+use super::models::{READINGS, misfit, reading};
+use super::observed::{NotedRequest, ObservedTables, WriteFate};
+use super::world::{EdgeWorld, NOW, aggregator_over};
 
 type ObservedAggregator = StreamAggregator<Arc<ObservedTables>, StillClock>;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::edges::world::EdgeWorld;
+use super::world::EdgeWorld;
 
 /// The tasks of each project's owner, and the number of tasks on the owner. Both are found by primary keys.
 const TASKS: &str = r##"

@@ -14,9 +14,9 @@ use afterwrite::record::{AttributeValue, Timestamp};
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 
-use crate::edges::models::{ATTEMPTS, REVIEWS, put_project};
-use crate::edges::observed::{ObservedTables, WriteFate};
-use crate::edges::world::{DEADLINE, EdgeWorld, NOW, STATE, aggregator_over, deliver_to};
+use super::models::{ATTEMPTS, REVIEWS, put_project};
+use super::observed::{ObservedTables, WriteFate};
+use super::world::{DEADLINE, EdgeWorld, NOW, STATE, aggregator_over, deliver_to};
 
 const BEGIN: Timestamp = Timestamp::from_epoch_seconds(NOW);
 

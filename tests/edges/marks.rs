@@ -8,9 +8,9 @@ use afterwrite::record::{AttributeValue, Item};
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
-use crate::edges::models::{READINGS, SHOP, misfit, reading};
-use crate::edges::observed::ObservedTables;
-use crate::edges::world::{EdgeWorld, NOW, STATE, TABLE, deliver_to, key};
+use super::models::{READINGS, SHOP, misfit, reading};
+use super::observed::ObservedTables;
+use super::world::{EdgeWorld, NOW, STATE, TABLE, deliver_to, key};
 
 fn ledger_key(sort: &str) -> ItemKey {
     key(STATE, "LEDGER#app#SENSOR#s1", sort)

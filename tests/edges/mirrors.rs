@@ -6,8 +6,8 @@ use std::sync::Arc;
 use afterwrite::table::Model;
 use serde_json::json;
 
-use crate::edges::models::SHOP;
-use crate::edges::world::{EdgeWorld, deliver_to};
+use super::models::SHOP;
+use super::world::{EdgeWorld, deliver_to};
 
 /// The largest price of a book, shown on the book itself.
 fn self_feeding() -> String {

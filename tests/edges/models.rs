@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::edges::world::EdgeWorld;
+use super::world::EdgeWorld;
 
 /// The number and the sum of a sensor's readings.
 pub(crate) const READINGS: &str = r##"

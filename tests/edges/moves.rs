@@ -8,9 +8,9 @@ use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::AggregatedBatch;
 use serde_json::{Value, json};
 
-use crate::edges::models::PROJECTS;
-use crate::edges::observed::{ObservedTables, WriteFate};
-use crate::edges::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
+use super::models::PROJECTS;
+use super::observed::{ObservedTables, WriteFate};
+use super::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
 
 /// As [`PROJECTS`], but a project that moves to another owner moves to another partition.
 fn by_owner() -> String {

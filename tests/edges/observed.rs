@@ -12,7 +12,7 @@ use afterwrite::sink::{
 use afterwrite::{Error, ErrorKind};
 use afterwrite_memory::MemoryTables;
 
-use crate::edges::world::TABLE;
+use super::world::TABLE;
 
 /// The result of a request that has this write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

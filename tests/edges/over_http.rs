@@ -15,7 +15,7 @@ use afterwrite_tests::deployment::event;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Map, Value, json};
 
-use crate::edges::world::{STATE, TABLE};
+use super::world::{STATE, TABLE};
 
 const LABEL: &str = "2026-02-06T10:00:00.000";
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use afterwrite::record::AttributeValue;
 use serde_json::json;
 
-use crate::edges::models::{ATTEMPTS, READINGS, misfit, reading};
-use crate::edges::world::{EdgeWorld, STATE, TABLE, aged, key, reconcile};
+use super::models::{ATTEMPTS, READINGS, misfit, reading};
+use super::world::{EdgeWorld, STATE, TABLE, aged, key, reconcile};
 
 #[tokio::test]
 async fn a_record_that_cannot_be_counted_is_parked_and_the_next_change_heals_its_item() {

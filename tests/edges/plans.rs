@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::edges::models::{ATTEMPTS, put_project};
-use crate::edges::world::{EdgeWorld, STATE, key};
+use super::models::{ATTEMPTS, put_project};
+use super::world::{EdgeWorld, STATE, key};
 
 const DAYS: &str = r##"
 name = "edge"

@@ -6,9 +6,9 @@ use afterwrite::record::{AttributeValue, Decimal};
 use afterwrite_memory::MemoryTables;
 use serde_json::{Value, json};
 
-use crate::edges::models::{READINGS, SHOP, reading};
-use crate::edges::observed::ObservedTables;
-use crate::edges::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
+use super::models::{READINGS, SHOP, reading};
+use super::observed::ObservedTables;
+use super::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
 
 /// Delivers records to these tables. None fails, and none is parked.
 async fn deliver(model: &str, tables: Arc<ObservedTables>, records: &[Value]) {

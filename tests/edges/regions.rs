@@ -6,8 +6,8 @@ use afterwrite_functions::StreamRegion;
 use afterwrite_tests::deployment::event;
 use serde_json::Value;
 
-use crate::edges::models::{READINGS, reading};
-use crate::edges::world::EdgeWorld;
+use super::models::{READINGS, reading};
+use super::world::EdgeWorld;
 
 /// Two records of the world's region, `eu-west-1`, and the same two of another.
 fn records(world: &mut EdgeWorld) -> [Vec<Value>; 2] {

@@ -11,9 +11,9 @@ use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
-use crate::edges::models::{ATTEMPTS, SHOP, put_project};
-use crate::edges::observed::{ObservedTables, WriteFate};
-use crate::edges::world::{DEADLINE, EdgeWorld, STATE, TABLE, aggregator_over, deliver_to, key};
+use super::models::{ATTEMPTS, SHOP, put_project};
+use super::observed::{ObservedTables, WriteFate};
+use super::world::{DEADLINE, EdgeWorld, STATE, TABLE, aggregator_over, deliver_to, key};
 
 /// The requests of a new process for these records, in order.
 async fn requests_of(world: &EdgeWorld, records: &[Value]) -> Vec<&'static str> {

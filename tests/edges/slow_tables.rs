@@ -17,7 +17,7 @@ use afterwrite_tests::deployment::event;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::edges::world::{NOW, STATE, TABLE, parsed};
+use super::world::{NOW, STATE, TABLE, parsed};
 
 pub(crate) const NEVER_DONE: Duration = Duration::MAX;
 

@@ -12,9 +12,9 @@ use afterwrite_tests::clock::StillClock;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
-use crate::edges::models::SHOP;
-use crate::edges::observed::{ObservedTables, WriteFate};
-use crate::edges::world::{EdgeWorld, STATE, TABLE, aged, aggregator_over, deliver_to, key, reconcile};
+use super::models::SHOP;
+use super::observed::{ObservedTables, WriteFate};
+use super::world::{EdgeWorld, STATE, TABLE, aged, aggregator_over, deliver_to, key, reconcile};
 
 /// A world in which a shop shows that it has no books, and the record of its first book is not delivered.
 async fn world() -> EdgeWorld {

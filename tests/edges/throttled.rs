@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use afterwrite::effect::ItemKey;
 use serde_json::{Value, json};
 
-use crate::edges::models::{ATTEMPTS, READINGS, SHOP, put_project, reading};
-use crate::edges::observed::ObservedTables;
-use crate::edges::world::{EdgeWorld, STATE, TABLE, aged, deliver_to};
+use super::models::{ATTEMPTS, READINGS, SHOP, put_project, reading};
+use super::observed::ObservedTables;
+use super::world::{EdgeWorld, STATE, TABLE, aged, deliver_to};
 
 /// More items than requests are sent at once.
 const MANY: usize = 30;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use afterwrite::record::AttributeValue;
 use serde_json::json;
 
-use crate::edges::models::{READINGS, SHOP, misfit, reading};
-use crate::edges::observed::{ObservedTables, WriteFate};
-use crate::edges::world::{EdgeWorld, STATE, TABLE, aged, deliver_to, key};
+use super::models::{READINGS, SHOP, misfit, reading};
+use super::observed::{ObservedTables, WriteFate};
+use super::world::{EdgeWorld, STATE, TABLE, aged, deliver_to, key};
 
 #[tokio::test]
 async fn the_totals_of_a_batch_tell_duplicates_from_counted_and_failed_records() {

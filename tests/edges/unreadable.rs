@@ -7,8 +7,8 @@ use std::sync::Arc;
 use afterwrite::effect::ItemKey;
 use afterwrite::record::{AttributeValue, Item};
 
-use crate::edges::models::{ATTEMPTS, READINGS, put_project, reading};
-use crate::edges::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
+use super::models::{ATTEMPTS, READINGS, put_project, reading};
+use super::world::{EdgeWorld, STATE, TABLE, deliver_to, key};
 
 fn entry_key(sort: &str) -> ItemKey {
     key(STATE, &format!("LEDGER#{TABLE}#SENSOR#s1"), sort)

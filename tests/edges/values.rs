@@ -14,11 +14,9 @@ use afterwrite_functions::StreamAggregator;
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 
-use crate::edges::models::{READINGS, SHOP, reading};
-use crate::edges::observed::ObservedTables;
-use crate::edges::world::{
-    DEADLINE, EdgeWorld, NOW, STATE, TABLE, deliver_to, key, ledger, parsed, reconcile,
-};
+use super::models::{READINGS, SHOP, reading};
+use super::observed::ObservedTables;
+use super::world::{DEADLINE, EdgeWorld, NOW, STATE, TABLE, deliver_to, key, ledger, parsed, reconcile};
 
 #[tokio::test]
 async fn only_the_item_that_needs_a_rollup_with_an_impossible_key_is_parked() {

@@ -11,7 +11,7 @@ use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;
 use serde_json::{Value, json};
 
-use crate::golden::platform::{TABLE, aggregator, counted, expiry, item, record, tables};
+use super::platform::{TABLE, aggregator, counted, expiry, item, record, tables};
 
 /// DynamoDB's limits on key values, in bytes.
 const PARTITION_BYTES: usize = 2_048;

@@ -16,7 +16,7 @@ use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;
 use serde_json::{Value, json};
 
-use crate::golden::platform::{aggregator, counted, created, record, tables};
+use super::platform::{aggregator, counted, created, record, tables};
 
 const ADMIN: (&str, &str) = ("ADMIN#a1", "ROLLUP#TOTAL");
 const FIRST_PROJECT: (&str, &str) = ("ADMIN#a1", "ROLLUP#PROJECT#p1#TOTAL");

@@ -5,7 +5,7 @@ use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 
-use crate::golden::platform::{TABLE, aggregator, created, item, tables};
+use super::platform::{TABLE, aggregator, created, item, tables};
 
 /// A project, after all its questions have been counted.
 pub(crate) struct MirroringProject(StreamAggregator<MemoryTables, StillClock>);

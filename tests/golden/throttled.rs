@@ -6,7 +6,7 @@ use afterwrite_functions::AggregatedBatch;
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::replay::STATE;
 
-use crate::golden::platform::{NOW, TABLE, aggregator, counted, created, item, tables};
+use super::platform::{NOW, TABLE, aggregator, counted, created, item, tables};
 
 /// The invocation's time limit.
 const TIME_LIMIT_MS: i64 = 30_000;

@@ -86,14 +86,6 @@ fn apply(example: &str) -> AppliedState {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs terraform, moto and the release binaries: run tests/run"]
-async fn a_new_table_is_deployed_used_and_destroyed() {
-    let state = apply("new-table");
-    let used = Box::pin(use_and_judge("new-table", &state, None));
-    tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs terraform, moto, redis-server and the release binaries: run tests/run"]
 async fn an_existing_table_is_deployed_and_used_with_caches_and_a_key() {
     let cache = RedisCluster::start().await;
@@ -113,12 +105,6 @@ async fn use_and_judge(example: &str, state: &AppliedState, cache: Option<&Redis
     problems.extend(cost::problems(state, &healthy, &faults));
     problems.extend(permissions::problems(example, state, &used.cloud.recorder.calls()));
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-}
-
-#[test]
-#[ignore = "needs terraform, moto and the release binaries: run tests/run"]
-fn a_global_table_is_deployed_with_one_reader() {
-    assert_check("global-table");
 }
 
 #[test]
@@ -175,4 +161,23 @@ fn every_metric_of_an_alarm_or_a_panel_is_emitted_by_a_function() {
     assert!(named.len() > 30, "{} metrics are named", named.len());
     let unknown: Vec<&String> = named.difference(&emitted).collect();
     assert!(unknown.is_empty(), "no function emits {unknown:?}");
+}
+
+/// `tests/run --full` alone runs these: each applies the module once more.
+mod full {
+    use super::{LIMIT, apply, assert_check, use_and_judge};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs terraform, moto and the release binaries: run tests/run --full"]
+    async fn a_new_table_is_deployed_used_and_destroyed() {
+        let state = apply("new-table");
+        let used = Box::pin(use_and_judge("new-table", &state, None));
+        tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
+    }
+
+    #[test]
+    #[ignore = "needs terraform, moto and the release binaries: run tests/run --full"]
+    fn a_global_table_is_deployed_with_one_reader() {
+        assert_check("global-table");
+    }
 }

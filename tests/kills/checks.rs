@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::kills::platform::{BUCKET, Platform, SOURCE, STATE};
+use super::platform::{BUCKET, Platform, SOURCE, STATE};
 
 const LIMIT: Duration = Duration::from_secs(90);
 

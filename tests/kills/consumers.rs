@@ -13,7 +13,7 @@ use afterwrite_tests::programs::program;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::kills::platform::{BUCKET, Platform, SOURCE};
+use super::platform::{BUCKET, Platform, SOURCE};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -1,4 +1,4 @@
-//! Processes that are killed (`kill -9`) under load, fifty times: the consumers of the stream, the exporter, the compactor, a backfill and a
+//! Processes that are killed (`kill -9`) under load: the consumers of the stream, the exporter, the compactor, a backfill and a
 //! verification. The database, the bucket and the delivery stream live in this process and survive, as AWS's do.
 //!
 //! At the end every rollup is exact, every change is archived, every current row is right, and `verify` finds nothing.
@@ -25,22 +25,26 @@ use afterwrite_demo::workloads;
 use afterwrite_demo::writer::ScriptWriter;
 use afterwrite_mapping::MappingControl;
 use afterwrite_tests::random::SeededRandom;
+use afterwrite_tests::size::size;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::kills::consumers::{deliver, export};
-use crate::kills::killer::kill_one;
-use crate::kills::platform::Platform;
-use crate::kills::services::Service;
+use self::consumers::{deliver, export};
+use self::killer::kill_one;
+use self::platform::Platform;
+use self::services::Service;
 
-const KILLS: usize = 50;
+/// Kills of every test run: three of each program.
+const KILLS: usize = 21;
+/// Kills of `tests/run --full`.
+const KILLS_IN_FULL: usize = 50;
 /// The programs that are killed, each several times.
 const VICTIMS: [&str; 7] = ["aggregator", "relay", "exporter", "run", "compact", "backfill", "verify"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the release binaries: run tests/run"]
-async fn fifty_kills_under_load_lose_and_repeat_nothing() {
+async fn kills_under_load_lose_and_repeat_nothing() {
     let platform = Platform::start().await;
     let workload = workloads::of("exambuddy").unwrap();
     let started = Timestamp::now().as_second();
@@ -103,7 +107,7 @@ async fn fifty_kills_under_load_lose_and_repeat_nothing() {
 async fn kills() -> BTreeMap<&'static str, usize> {
     let mut random = SeededRandom::new(50);
     let mut kills = BTreeMap::new();
-    while kills.values().sum::<usize>() < KILLS || kills.len() < VICTIMS.len() {
+    while kills.values().sum::<usize>() < size(KILLS, KILLS_IN_FULL) || kills.len() < VICTIMS.len() {
         sleep(Duration::from_millis(100 + random.below(400))).await;
         // Each in its turn: a program that lives long would be found most often. One that does not run at the moment keeps its turn.
         let mut victims = VICTIMS;

@@ -8,7 +8,7 @@ use afterwrite_tests::programs::program;
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
-use crate::kills::platform::Platform;
+use super::platform::Platform;
 
 const PAUSE: Duration = Duration::from_millis(300);
 

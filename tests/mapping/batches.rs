@@ -5,8 +5,8 @@ use std::time::Duration;
 use afterwrite_mapping::MappingSettings;
 use serde_json::json;
 
-use crate::mapping::harness::MappingRun;
-use crate::mapping::simulated_stream::SimulatedStream;
+use super::harness::MappingRun;
+use super::simulated_stream::SimulatedStream;
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_has_at_most_batch_size_records() {

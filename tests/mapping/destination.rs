@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::mapping::harness::{MappingRun, fails_with};
-use crate::mapping::simulated_stream::SimulatedStream;
+use super::harness::{MappingRun, fails_with};
+use super::simulated_stream::SimulatedStream;
 
 fn settings(more: &Value) -> Value {
     let mut settings = json!({

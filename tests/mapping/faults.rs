@@ -6,8 +6,8 @@ use std::time::Duration;
 use afterwrite_mapping::FaultPlan;
 use serde_json::json;
 
-use crate::mapping::harness::{MappingRun, RunOutcome};
-use crate::mapping::simulated_stream::SimulatedStream;
+use super::harness::{MappingRun, RunOutcome};
+use super::simulated_stream::SimulatedStream;
 
 fn stream() -> SimulatedStream {
     let stream = SimulatedStream::of(&[]);

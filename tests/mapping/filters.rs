@@ -3,8 +3,8 @@
 use afterwrite_mapping::FilterCriteria;
 use serde_json::{Value, json};
 
-use crate::mapping::harness::MappingRun;
-use crate::mapping::simulated_stream::SimulatedStream;
+use super::harness::MappingRun;
+use super::simulated_stream::SimulatedStream;
 
 fn record() -> String {
     json!({

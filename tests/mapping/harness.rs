@@ -14,7 +14,7 @@ use afterwrite_memory::MemoryObjects;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::mapping::simulated_stream::{PausedClock, SimulatedStream};
+use super::simulated_stream::{PausedClock, SimulatedStream};
 
 /// The function's treatment of a batch: number of the delivery, sequence numbers → response.
 pub(crate) type Script<'s> = dyn Fn(usize, &[String]) -> Result<Value> + Sync + 's;

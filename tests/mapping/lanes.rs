@@ -7,8 +7,8 @@ use std::time::Duration;
 use afterwrite_mapping::ShardCheckpoint;
 use serde_json::json;
 
-use crate::mapping::harness::{MappingRun, failures, function_error};
-use crate::mapping::simulated_stream::SimulatedStream;
+use super::harness::{MappingRun, failures, function_error};
+use super::simulated_stream::SimulatedStream;
 
 /// 600 changes of 30 items, their numbers ascending.
 fn changes_of_many_items() -> (SimulatedStream, BTreeMap<String, String>) {

@@ -6,7 +6,7 @@ use afterwrite_mapping::{
     EventSourceMapping, MappingControl, MappingOptions, MappingProgress, MappingSettings, MemoryCheckpoints,
 };
 
-use crate::mapping::simulated_stream::SimulatedStream;
+use super::simulated_stream::SimulatedStream;
 
 /// How often a batch of two records is delivered if each response is this text.
 async fn deliveries(response: &'static str) -> u64 {

@@ -8,8 +8,8 @@ use afterwrite_mapping::{
 };
 use serde_json::json;
 
-use crate::mapping::harness::MappingRun;
-use crate::mapping::simulated_stream::SimulatedStream;
+use super::harness::MappingRun;
+use super::simulated_stream::SimulatedStream;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -7,8 +7,8 @@ use afterwrite::{Error, ErrorKind};
 use afterwrite_mapping::{MappingControl, MappingEnd, ShardCheckpoint};
 use serde_json::{Value, json};
 
-use crate::mapping::harness::{MappingRun, accept, fails_with, failures, function_error};
-use crate::mapping::simulated_stream::SimulatedStream;
+use super::harness::{MappingRun, accept, fails_with, failures, function_error};
+use super::simulated_stream::SimulatedStream;
 
 const REPORT: [&str; 1] = ["ReportBatchItemFailures"];
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::mapping::harness::MappingRun;
-use crate::mapping::simulated_stream::SimulatedStream;
+use super::harness::MappingRun;
+use super::simulated_stream::SimulatedStream;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -59,7 +59,7 @@ async fn a_child_waits_until_its_parents_last_batch_is_accepted() {
     stream.open("child", Some("s"));
     stream.write("child", "2");
     let fails_twice = |delivery: usize, _: &[String]| {
-        if delivery < 3 { Err(crate::mapping::harness::function_error()) } else { Ok(json!(null)) }
+        if delivery < 3 { Err(super::harness::function_error()) } else { Ok(json!(null)) }
     };
     let run = MappingRun::new(&stream, json!({})).script(&fails_twice).drain().await;
     assert_eq!(run.numbers(), ["1", "1", "1", "2"]);

@@ -8,7 +8,7 @@ use afterwrite::table::{Model, ProblemCode};
 use afterwrite_tests::random::SeededRandom;
 use serde_json::{Value, json};
 
-use crate::models::workload::{ShownAttribute, TableWorkload};
+use super::workload::{ShownAttribute, TableWorkload};
 
 const TABLE: &str = "Social";
 
@@ -189,8 +189,7 @@ async fn forks_count_on_the_repository_that_they_are_of() {
         let measures = |sort: &str, count: u32| {
             let mut measures = json!({ "forks": count });
             if let Some(day) = sort.strip_prefix("ROLLUP#DAY#") {
-                measures["expires_at"] =
-                    json!(crate::models::workload::days_after(10, &format!("{day}T00:00:00Z")));
+                measures["expires_at"] = json!(super::workload::days_after(10, &format!("{day}T00:00:00Z")));
             }
             measures
         };

@@ -11,7 +11,7 @@ use afterwrite_memory::{self, KeyDefinition, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use serde_json::{Value, json};
 
-use crate::models::values::attributes;
+use super::values::attributes;
 
 const STATE: &str = "state";
 const DELIVERED_AT: &str = "2026-02-07T00:01:00Z";

@@ -6,7 +6,7 @@ use afterwrite::table::Model;
 use afterwrite_tests::random::SeededRandom;
 use serde_json::{Value, json};
 
-use crate::models::workload::{ShownAttribute, TableWorkload};
+use super::workload::{ShownAttribute, TableWorkload};
 
 const TABLE: &str = "Certificates";
 

@@ -6,9 +6,9 @@ use afterwrite::table::Model;
 use afterwrite_tests::random::SeededRandom;
 use serde_json::{Value, json};
 
-use crate::models::delivery::DeliveryOrder;
-use crate::models::values::{attributes, plain_value};
-use crate::models::workload::TableWorkload;
+use super::delivery::DeliveryOrder;
+use super::values::{attributes, plain_value};
+use super::workload::TableWorkload;
 
 /// Issues count by the language of their repository, which is in another table; forks count by the language of the repository that
 /// they are of.

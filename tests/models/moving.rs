@@ -7,9 +7,9 @@ use afterwrite::table::Model;
 use afterwrite_tests::random::SeededRandom;
 use serde_json::{Value, json};
 
-use crate::models::delivery::DeliveryOrder;
-use crate::models::values::plain_value;
-use crate::models::workload::TableWorkload;
+use super::delivery::DeliveryOrder;
+use super::values::plain_value;
+use super::workload::TableWorkload;
 
 const MODEL: &str = r##"
 name = "accounts"
@@ -277,8 +277,8 @@ impl RecountedSums {
     }
 
     /// The rollups with the measures that are not zero.
-    fn rollups(&self) -> crate::models::delivery::ItemsByKey {
-        let mut rollups = crate::models::delivery::ItemsByKey::new();
+    fn rollups(&self) -> super::delivery::ItemsByKey {
+        let mut rollups = super::delivery::ItemsByKey::new();
         for ((partition, measure), number) in self.0.iter().filter(|(_, number)| **number != 0) {
             let rollup = rollups.entry((partition.clone(), "ROLLUP".to_owned())).or_default();
             rollup.insert(measure.clone(), plain_value(&json!(number)));

@@ -8,8 +8,8 @@ use afterwrite::table::Model;
 use afterwrite_tests::page::{self, PageExample};
 use serde_json::Value;
 
-use crate::models::delivery::{DeliveredWorkload, DeliveryOrder};
-use crate::models::workload::TableWorkload;
+use super::delivery::{DeliveredWorkload, DeliveryOrder};
+use super::workload::TableWorkload;
 
 const PAGE: &str = include_str!("../../docs/MODEL.md");
 

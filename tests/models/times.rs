@@ -3,8 +3,8 @@
 use afterwrite::table::Model;
 use serde_json::{Value, json};
 
-use crate::models::delivery::DeliveryOrder;
-use crate::models::workload::TableWorkload;
+use super::delivery::DeliveryOrder;
+use super::workload::TableWorkload;
 
 const MODEL: &str = include_str!("../fixtures/times/model.toml");
 const TABLE: &str = "shop";

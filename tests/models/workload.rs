@@ -11,8 +11,8 @@ use afterwrite_memory::MemoryObjects;
 use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
 use serde_json::{Map, Value, json};
 
-use crate::models::delivery::{DeliveredWorkload, DeliveryOrder, ItemsByKey};
-use crate::models::values::{attributes, dynamodb_json, plain_value};
+use super::delivery::{DeliveredWorkload, DeliveryOrder, ItemsByKey};
+use super::values::{attributes, dynamodb_json, plain_value};
 
 /// The time of all changes.
 const CHANGED_AT: &str = "2026-02-07T00:00:00Z";

@@ -14,7 +14,7 @@ use afterwrite_operations::state_table::{StateDiff, StateDiffTotals, StateDiffer
 use afterwrite_operations::tables::OverlayTables;
 use afterwrite_tests::recording::fixtures;
 
-use crate::replay::world::{ExamWorld, LIVE};
+use super::world::{ExamWorld, LIVE};
 
 type Source = InputSource<MemoryObjects>;
 

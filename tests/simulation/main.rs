@@ -49,6 +49,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use afterwrite_tests::size::size;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use self::arguments::{SeedRange, SimulationCommand};
@@ -56,10 +57,14 @@ use self::coverage::FaultCoverage;
 use self::run::SimulationRun;
 use self::store::Store;
 
-/// Seeds of every test run.
+/// Seeds of every test run: as many as it takes until every fault has occurred in every way.
 const SEEDS: u64 = 1000;
+/// Seeds of `tests/run --full`.
+const SEEDS_IN_FULL: u64 = 20_000;
 /// Seeds of every test run over HTTP.
-const SEEDS_OVER_HTTP: u64 = 20;
+const SEEDS_OVER_HTTP: u64 = 5;
+/// Seeds of `tests/run --full` over HTTP.
+const SEEDS_OVER_HTTP_IN_FULL: u64 = 20;
 /// Failing seeds whose problems are printed.
 const PRINTED_SEEDS: usize = 3;
 
@@ -80,9 +85,11 @@ fn main() -> ExitCode {
 
 fn tests() -> Vec<Trial> {
     vec![
-        Trial::test("every_seed_ends_without_problems", || run_seeds(0, SEEDS, false).map_err(Failed::from)),
+        Trial::test("every_seed_ends_without_problems", || {
+            run_seeds(0, size(SEEDS, SEEDS_IN_FULL), false).map_err(Failed::from)
+        }),
         Trial::test("a_seed_runs_the_same_over_http_and_in_memory", || {
-            compare_over_http(0, SEEDS_OVER_HTTP).map_err(Failed::from)
+            compare_over_http(0, size(SEEDS_OVER_HTTP, SEEDS_OVER_HTTP_IN_FULL)).map_err(Failed::from)
         }),
         Trial::test("a_seed_runs_the_same_twice", || compare_repetitions().map_err(Failed::from)),
         Trial::test("every_guard_is_found_by_its_seeds", || {

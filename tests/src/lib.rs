@@ -32,6 +32,7 @@ pub mod replay;
 mod request_kind;
 pub mod runtime_api;
 pub mod secrets;
+pub mod size;
 pub mod sqs;
 pub mod unreliable_bucket;
 mod upstream;
