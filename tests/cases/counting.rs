@@ -1,0 +1,1 @@
+//! Cases D. One path from item to number.

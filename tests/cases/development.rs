@@ -1,0 +1,1 @@
+//! Cases I. The first hour with `dev`.

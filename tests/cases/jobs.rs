@@ -1,0 +1,1 @@
+//! Cases A. Jobs know what they run on.

@@ -1,0 +1,11 @@
+//! Cases that strangers and operators broke, by kind. A test's name begins with the case's letter and number.
+
+mod counting;
+mod deployment;
+mod development;
+mod jobs;
+mod names;
+mod previews;
+mod proof;
+mod recovery;
+mod strangers;

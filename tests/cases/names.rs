@@ -1,0 +1,1 @@
+//! Cases E. Names, secrets, hostile text.

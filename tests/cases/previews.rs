@@ -1,0 +1,1 @@
+//! Cases G. Previews show what will happen.

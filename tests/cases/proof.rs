@@ -1,0 +1,1 @@
+//! Cases B. Proof that proves.

@@ -1,0 +1,1 @@
+//! Cases C. Recovery from every loss.

@@ -1,0 +1,1 @@
+//! Cases F. Tables that other writers touched.
