@@ -103,8 +103,14 @@ pub(crate) const DEPENDENCY_REASON: &str =
     "A deployed binary stays small and starts fast, and what wraps a test or a terminal cannot run in it.";
 
 /// Packages that no deployed function may link.
-const LOCAL_PACKAGES: [&str; 5] =
-    ["afterwrite-cli", "afterwrite-demo", "afterwrite-local", "afterwrite-mapping", "afterwrite-tests"];
+const LOCAL_PACKAGES: [&str; 6] = [
+    "afterwrite-cli",
+    "afterwrite-demo",
+    "afterwrite-local",
+    "afterwrite-mapping",
+    "afterwrite-simulation",
+    "afterwrite-tests",
+];
 
 /// Dependencies through which a function links a local package. A function is a package that links Lambda's runtime, directly or
 /// through others, and is not a local package itself.

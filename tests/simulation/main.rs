@@ -3,11 +3,11 @@
 //! the product.
 //!
 //! ```text
-//! cargo test -p afterwrite-tests --test simulation                                       1,000 seeds, as in every test run
-//! cargo test --release -p afterwrite-tests --test simulation -- --seeds 100000           a long run
-//! cargo test -p afterwrite-tests --test simulation -- --seed 1234 --trace                one seed with its trace
-//! cargo test -p afterwrite-tests --test simulation -- --http --seeds 20                  with DynamoDB over HTTP
-//! cargo test --release -p afterwrite-tests --test simulation -- --guards                 1,000 seeds without each guard
+//! cargo test --release --test simulation                             1,000 seeds, as in every test run
+//! cargo test --release --test simulation -- --seeds 100000           a long run
+//! cargo test --release --test simulation -- --seed 1234 --trace      one seed with its trace
+//! cargo test --release --test simulation -- --http --seeds 20        with DynamoDB over HTTP
+//! cargo test --release --test simulation -- --guards                 1,000 seeds without each guard
 //! ```
 //!
 //! [`guards`] describes the options that concern guards.
@@ -201,7 +201,7 @@ fn report_failures(failed: &[(u64, Vec<String>)], seeds: u64) -> String {
     report.push_str(&format!("\nfailing seeds: {}", seeds.join(" ")));
     if let Some((seed, _)) = failed.first() {
         report.push_str(&format!(
-            "\nto repeat the first: cargo test -p afterwrite-tests --test simulation -- --seed {seed} --trace"
+            "\nto repeat the first: cargo test --release --test simulation -- --seed {seed} --trace"
         ));
     }
     report

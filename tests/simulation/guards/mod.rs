@@ -30,8 +30,8 @@ use super::store::in_memory;
 use super::{SEEDS, run_seed};
 
 /// The known seeds: a line `<guard>: <seed> <seed> …` for each guard, or `<guard>: unseen` if no seed finds it yet.
-const KNOWN_SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/simulation/guards/seeds.txt");
-const DOCUMENTATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/GUARDS.md");
+const KNOWN_SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guards/seeds.txt");
+const DOCUMENTATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/GUARDS.md");
 /// In place of known seeds: the simulation lacks the events in which the guard is needed.
 const UNSEEN: &str = "unseen";
 /// The seeds that are tried for a guard without known seeds.
