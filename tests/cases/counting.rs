@@ -1,1 +1,0 @@
-//! Cases D. One path from item to number.

@@ -1,1 +1,0 @@
-//! Cases H. Deployment.

@@ -1,1 +1,0 @@
-//! Cases I. The first hour with `dev`.

@@ -1,1 +1,0 @@
-//! Cases A. Jobs know what they run on.

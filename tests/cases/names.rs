@@ -1,1 +1,0 @@
-//! Cases E. Names, secrets, hostile text.

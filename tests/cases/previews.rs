@@ -1,1 +1,0 @@
-//! Cases G. Previews show what will happen.

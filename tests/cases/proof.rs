@@ -1,1 +1,0 @@
-//! Cases B. Proof that proves.

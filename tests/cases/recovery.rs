@@ -1,1 +1,0 @@
-//! Cases C. Recovery from every loss.

@@ -1,1 +1,0 @@
-//! Cases F. Tables that other writers touched.
