@@ -465,7 +465,7 @@ fn sorted(mut rows: Vec<ViewRow>) -> Vec<ViewRow> {
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
 async fn duckdb_and_deltalake_see_the_rows_of_a_recount_in_every_version() {
-    simulate(0..afterwrite_tests::size::size(40, 100)).await;
+    simulate(0..afterwrite_tests::size::size(60, 100)).await;
 }
 
 mod full {
