@@ -176,7 +176,8 @@ struct ServiceEndpoint {
     signing_region: Region,
 }
 
-/// The endpoint that the environment or the profile sets for this service, or else for all. One that the program sets is for all.
+/// The configured endpoint, if there is one. An endpoint that the program sets is used for every service. Otherwise the setting of this
+/// service in the environment or the profile precedes the setting for all services, as in the clients of the SDK.
 fn configured_endpoint(id: &'static str, sdk: &SdkConfig) -> Option<String> {
     let key = ServiceConfigKey::builder().service_id(id).env("AWS_ENDPOINT_URL").profile("endpoint_url");
     let of_service =
