@@ -279,7 +279,18 @@ locals {
     { for name, alarm in local.verifying_alarms : name => merge({ dimensions = try(local.own_dimensions.verifier, {}) }, alarm) if local.enabled.verifier },
     { for name, alarm in local.archiving_alarms : name => alarm if local.has_archive },
   )
-  alarms = { for name, alarm in local.declared_alarms : name => merge(local.alarm_defaults, alarm) }
+  # The alarms of `minimal`: every way of losing data. Records that expire unread in the stream (also because a mapping is disabled: then no heartbeat
+  # is counted or archived), that are given up, dropped or parked, expiries that are not applied, lines that are not exported, messages that are given
+  # up; and what the verifier finds.
+  essential_kinds = [
+    "iterator-age", "delivery-failures", "on-failure", "dropped", "parked", "expiries-too-old", "rejected-lines", "archive-delivery", "dead-letters", "drift",
+  ]
+  essential_names = ["errors-verifier", "freshness-counted", "freshness-archived"]
+
+  alarms = {
+    for name, alarm in local.declared_alarms : name => merge(local.alarm_defaults, alarm)
+    if !local.is_minimal || contains(local.essential_kinds, alarm.kind) || contains(local.essential_names, name)
+  }
 }
 
 resource "aws_cloudwatch_metric_alarm" "alarm" {

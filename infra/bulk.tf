@@ -269,7 +269,7 @@ resource "aws_lambda_function" "bulk" {
   role          = aws_iam_role.bulk["worker"].arn
   runtime       = "provided.al2023"
   handler       = "bootstrap"
-  architectures = [var.architecture]
+  architectures = [local.architecture]
   # One processor; the memory of a step is bounded by one data file.
   memory_size = 1769
   timeout     = 900

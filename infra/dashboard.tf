@@ -45,6 +45,8 @@ locals {
 }
 
 resource "aws_cloudwatch_dashboard" "deployment" {
+  count = local.is_minimal ? 0 : 1
+
   dashboard_name = var.name
 
   dashboard_body = jsonencode({

@@ -19,7 +19,7 @@ resource "aws_lambda_function" "function" {
   role                           = aws_iam_role.function[each.key].arn
   runtime                        = "provided.al2023"
   handler                        = "bootstrap"
-  architectures                  = [var.architecture]
+  architectures                  = [local.architecture]
   memory_size                    = each.value.memory_size
   timeout                        = each.value.timeout
   reserved_concurrent_executions = each.value.reserved_concurrent_executions
@@ -63,7 +63,7 @@ resource "aws_lambda_function" "function" {
   lifecycle {
     precondition {
       condition     = var.package_dir == null ? true : fileexists(local.packages[each.key])
-      error_message = "There is no ${each.key}.zip in ${coalesce(var.package_dir, "package_dir")}. Build the zips with infra/build, for the architecture ${var.architecture}."
+      error_message = "There is no ${each.key}.zip in ${coalesce(var.package_dir, "package_dir")}. Build the zips with infra/build, for the architecture ${local.architecture}."
     }
   }
 

@@ -201,7 +201,7 @@ locals {
         when      = true
       },
     ]
-    # It reads everything, and writes nothing but its reports.
+    # It reads everything, and writes nothing but its reports, with which sample is next.
     verifier = [
       {
         Sid       = "Tables"
@@ -214,6 +214,13 @@ locals {
         Sid       = "Datasets"
         Action    = ["s3:GetObject"]
         Resource  = ["${local.bucket_arn}/datasets/*", "${local.bucket_arn}/heartbeat/*"]
+        Condition = null
+        when      = local.has_archive
+      },
+      {
+        Sid       = "Rotation"
+        Action    = ["s3:GetObject"]
+        Resource  = ["${local.bucket_arn}/reports/rotation.json"]
         Condition = null
         when      = local.has_archive
       },

@@ -7,6 +7,8 @@ locals {
   partition = data.aws_partition.current.partition
   region    = data.aws_region.current.id
 
+  is_minimal = var.observability == "minimal"
+
   # Which parts of the product are deployed.
   has_aggregate  = length(local.model.rollups) > 0
   has_archive    = var.create_archive
@@ -54,12 +56,18 @@ locals {
 
   # --- The environment of the functions ---
 
-  renames = [for table, name in local.table_names : "${table}=${name}" if table != name]
+  # The first name of a table is its current one. Change records of all of its names are read.
+  renames = flatten([
+    for table, name in local.table_names : [
+      for deployed in concat([name], try(var.tables[table].former_names, [])) : "${table}=${deployed}"
+    ] if table != name || length(try(var.tables[table].former_names, [])) > 0
+  ])
   common_env = {
     AFTERWRITE_MODEL             = var.model
     AFTERWRITE_TABLES            = length(local.renames) == 0 ? null : join(",", local.renames)
     POWERTOOLS_METRICS_NAMESPACE = var.metrics_namespace
     POWERTOOLS_SERVICE_NAME      = var.name
+    AFTERWRITE_METRICS           = local.is_minimal ? "essential" : null
   }
   counting_env = {
     AFTERWRITE_STATE_TABLE = local.state_table_name

@@ -7,6 +7,9 @@ locals {
 
   model = jsondecode(file(local.description_path))
 
+  # Descriptions of earlier versions of infra/build, and of `afterwrite model show`, have no architecture.
+  architecture = coalesce(var.architecture, try(local.model.architecture, null), "arm64")
+
   # Key attributes are written `name`, or `name (N)` with another type than text.
   keys = {
     for table, key in local.model.tables : table => [
@@ -85,9 +88,8 @@ resource "terraform_data" "model" {
       error_message = "Set package_dir to the folder that infra/build wrote, or package_s3 to the bucket that has the zips, and not both."
     }
     precondition {
-      # Descriptions of earlier versions of infra/build, and of `afterwrite model show`, have no architecture.
-      condition     = try(local.model.architecture, var.architecture) == var.architecture
-      error_message = "infra/build made the zips for ${try(local.model.architecture, "")}, and architecture is ${var.architecture}: Lambda could not start the functions. Set architecture, or build the zips again."
+      condition     = try(local.model.architecture, local.architecture) == local.architecture
+      error_message = "infra/build made the zips for ${try(local.model.architecture, "")}, and architecture is ${local.architecture}: Lambda could not start the functions. Set architecture, or build the zips again."
     }
     precondition {
       condition     = alltrue([for table in keys(var.tables) : contains(keys(local.model.tables), table)])
@@ -102,6 +104,10 @@ resource "terraform_data" "model" {
       error_message = "Two tables of the model have the same deployed name."
     }
     precondition {
+      condition     = alltrue([for table, stream in local.given_streams : stream == null ? true : split("/", stream)[1] == local.table_names[table]])
+      error_message = "In `tables`, `name` and `stream_arn` are of different tables: ${join(", ", [for table, stream in local.given_streams : "${table} has the name ${local.table_names[table]} and the stream ${stream}" if stream == null ? false : split("/", stream)[1] != local.table_names[table]])}. Leave `name` out: it follows from the stream."
+    }
+    precondition {
       condition     = !contains(values(local.table_names), local.state_table_name)
       error_message = "`${local.state_table_name}` is both the state table and a source table. The aggregator would read its own writes: give the state table another name."
     }
@@ -112,6 +118,10 @@ resource "terraform_data" "model" {
     precondition {
       condition     = !var.create_tables || var.kms_key_arn == null || alltrue([for table in values(var.tables) : length(table.replicas) == 0])
       error_message = "Each replica of a global table needs a key of its own region, which this module does not take. Create the table in your configuration, and name its stream in `tables`."
+    }
+    precondition {
+      condition     = var.create_state_table || var.state_table_capacity == null
+      error_message = "state_table_capacity is for a state table that the module creates: with create_state_table = false, the table has the capacity that it was created with."
     }
     precondition {
       condition     = var.cache_url == null || var.cache_url_secret_arn == null

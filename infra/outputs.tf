@@ -1,3 +1,19 @@
+locals {
+  cli_environment = { for name, value in merge(local.relaying_env, {
+    AFTERWRITE_CACHE_URL   = null
+    AFTERWRITE_STATE_TABLE = local.state_table_name
+    AFTERWRITE_TABLES      = length(local.renames) == 0 ? null : join(",", local.renames)
+  }) : name => value if value != null }
+
+  # The model that the functions read from their zips is next to them, under the name that infra/build gives it.
+  model_file = "${coalesce(local.package_dir, path.module)}/model.toml"
+  cli_place = { for name, value in {
+    AWS_REGION         = local.region
+    AWS_DEFAULT_REGION = local.region
+    AFTERWRITE_MODEL   = fileexists(local.model_file) ? local.model_file : startswith(var.model, "/") ? null : var.model
+  } : name => value if value != null }
+}
+
 output "function_names" {
   description = "The names of the functions."
   value       = { for function, deployed in aws_lambda_function.function : function => deployed.function_name }
@@ -77,17 +93,20 @@ output "athena_database" {
 }
 
 output "dashboard_name" {
-  description = "The dashboard in CloudWatch."
-  value       = aws_cloudwatch_dashboard.deployment.dashboard_name
+  description = "The dashboard in CloudWatch, if `observability` is full."
+  value       = one(aws_cloudwatch_dashboard.deployment[*].dashboard_name)
 }
 
 output "cli_environment" {
   description = "The environment of the command line `afterwrite` for this deployment, apart from AFTERWRITE_MODEL, AWS_REGION and AFTERWRITE_CACHE_URL."
-  value = { for name, value in merge(local.relaying_env, {
-    AFTERWRITE_CACHE_URL   = null
-    AFTERWRITE_STATE_TABLE = local.state_table_name
-    AFTERWRITE_TABLES      = length(local.renames) == 0 ? null : join(",", local.renames)
-  }) : name => value if value != null }
+  value       = local.cli_environment
+}
+
+output "cli_exports" {
+  description = "The same, with the region and the model, as lines of a shell: `eval \"$(terraform output -raw cli_exports)\"`."
+  value = join("", [
+    for name, value in merge(local.cli_environment, local.cli_place) : "export ${name}='${replace(value, "'", "'\\''")}'\n"
+  ])
 }
 
 output "bulk_state_machine_arn" {

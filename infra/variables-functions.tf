@@ -154,6 +154,17 @@ variable "verify_sample" {
   }
 }
 
+variable "observability" {
+  description = "`full`: all metrics, alarms and a dashboard. `minimal`: the metrics and alarms that report every way of losing data, at most $5 a month with a table or two; everything else is in the logs. The command `cost` names the rate below which `full` costs more than the rest."
+  type        = string
+  default     = "full"
+
+  validation {
+    condition     = contains(["full", "minimal"], var.observability)
+    error_message = "observability is full or minimal."
+  }
+}
+
 variable "create_alarms" {
   description = "Whether the alarms are created. docs/RUNBOOK.md explains each."
   type        = bool

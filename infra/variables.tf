@@ -45,12 +45,12 @@ variable "package_s3" {
 }
 
 variable "architecture" {
-  description = "The instruction set of the functions: `arm64` or `x86_64`. The zips must be built for it."
+  description = "The instruction set of the functions: `arm64` or `x86_64`. The zips must be built for it. Default: that of the zips, as `infra/build` notes it in `model.json`; without a note, `arm64`."
   type        = string
-  default     = "arm64"
+  default     = null
 
   validation {
-    condition     = contains(["arm64", "x86_64"], var.architecture)
+    condition     = var.architecture == null ? true : contains(["arm64", "x86_64"], var.architecture)
     error_message = "The architecture is arm64 or x86_64."
   }
 }
@@ -68,19 +68,24 @@ variable "tables" {
     Settings of source tables, by the name in the model. A table without settings has the model's name.
 
     - `name`: the deployed name.
-    - `stream_arn`: of an existing table: its stream. The table is then not read, and nothing of it is checked: for tables of the same configuration.
+    - `former_names`: names that the table had before it was restored or replaced. Change records of these names are read, in streams and in the archive.
+    - `stream_arn`: of a table of the same configuration: its stream. The name follows from it. The table is then not checked.
     - `replicas`: the other regions, if it is a global table. A table that exists is read for its replicas.
     - `ttl_attribute`: of a table that is created: the TTL attribute.
-    - `global_secondary_indexes`: of a table that is created: indexes in addition to those that the model names.
+    - `global_secondary_indexes`: of a table that is created: indexes in addition to those that the model names. `hash_key_type` and
+      `range_key_type` are `S`, `N` or `B`. Default: the type that the attribute has in another key of the table, or `S`.
   EOT
   type = map(object({
     name          = optional(string)
+    former_names  = optional(list(string), [])
     stream_arn    = optional(string)
     replicas      = optional(set(string), [])
     ttl_attribute = optional(string)
     global_secondary_indexes = optional(map(object({
       hash_key           = string
+      hash_key_type      = optional(string)
       range_key          = optional(string)
+      range_key_type     = optional(string)
       projection_type    = optional(string, "ALL")
       non_key_attributes = optional(set(string))
     })), {})
@@ -92,6 +97,13 @@ variable "tables" {
       table.stream_arn == null || can(regex("^arn:[a-z-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/[^/]+/stream/[^/]+$", table.stream_arn))
     ])
     error_message = "A stream_arn is the ARN of a table's stream: arn:aws:dynamodb:<region>:<account>:table/<name>/stream/<label>."
+  }
+
+  validation {
+    condition = alltrue(flatten([for table in values(var.tables) : [
+      for index in values(table.global_secondary_indexes) : alltrue([for type in [index.hash_key_type, index.range_key_type] : type == null ? true : contains(["S", "N", "B"], type)])
+    ]]))
+    error_message = "hash_key_type and range_key_type of an index are S (text), N (number) or B (binary)."
   }
 }
 
@@ -105,6 +117,44 @@ variable "state_table_name" {
   description = "The state table. Default: `<name>-state`."
   type        = string
   default     = null
+}
+
+variable "state_table_capacity" {
+  description = <<-EOT
+    Provisioned capacity of the state table with auto scaling, in write and read units a second. Default: on demand. The command `cost` shows from
+    which rate provisioned capacity is cheaper.
+
+    - `write_min`, `write_max`, `read_min`, `read_max`: the bounds of auto scaling.
+    - `target_percent`: the use that it aims at, 20 to 90.
+    - `index_write`, `index_read`: the fixed capacity of the index of parked items.
+  EOT
+  type = object({
+    write_min      = optional(number, 5)
+    write_max      = number
+    read_min       = optional(number, 5)
+    read_max       = number
+    target_percent = optional(number, 70)
+    index_write    = optional(number, 5)
+    index_read     = optional(number, 5)
+  })
+  default = null
+
+  validation {
+    condition = var.state_table_capacity == null ? true : alltrue([
+      for units in values(var.state_table_capacity) : units >= 1 && floor(units) == units
+    ])
+    error_message = "The capacities of state_table_capacity are whole numbers, 1 or more."
+  }
+
+  validation {
+    condition     = var.state_table_capacity == null ? true : var.state_table_capacity.write_min <= var.state_table_capacity.write_max && var.state_table_capacity.read_min <= var.state_table_capacity.read_max
+    error_message = "write_min and read_min of state_table_capacity are at most write_max and read_max."
+  }
+
+  validation {
+    condition     = var.state_table_capacity == null ? true : var.state_table_capacity.target_percent >= 20 && var.state_table_capacity.target_percent <= 90
+    error_message = "target_percent of state_table_capacity is 20 to 90."
+  }
 }
 
 variable "deletion_protection_enabled" {

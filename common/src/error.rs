@@ -1,9 +1,11 @@
 //! The one error type of the crate.
 //!
 //! An error states what was being done (`message`), to what (`context`, never an item's contents), whether a retry can help (`kind`),
-//! and what the user can do (`hint`).
+//! and what the user can do (`hint`). Its text is harmless for terminals and logs, whatever names and values are in it.
 
 use std::fmt;
+
+use crate::harmless::{harmless, harmless_lines};
 
 /// The result of a fallible operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -150,7 +152,7 @@ impl Error {
         let mut report = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
-            report.push_str(&format!("\n  because: {error}"));
+            report.push_str(&format!("\n  because: {}", harmless(&error.to_string())));
             cause = error.source();
         }
         report
@@ -171,16 +173,18 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
+        // A model's problems are listed, one a line.
+        let has_lines = self.kind == ErrorKind::Model;
+        f.write_str(&if has_lines { harmless_lines(&self.message) } else { harmless(&self.message) })?;
         for (position, (name, value)) in self.context.iter().enumerate() {
             let opening = if position == 0 { " (" } else { ", " };
-            write!(f, "{opening}{name}: {value}")?;
+            write!(f, "{opening}{name}: {}", harmless(value))?;
         }
         if !self.context.is_empty() {
             f.write_str(")")?;
         }
         if let Some(hint) = &self.hint {
-            write!(f, ". {hint}")?;
+            write!(f, ". {}", harmless(hint))?;
         }
         Ok(())
     }

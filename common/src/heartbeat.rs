@@ -69,7 +69,7 @@ pub fn heartbeat_write(table: &Table, deployed: Arc<str>, now: Timestamp) -> Opt
         sort: table.sort_key.as_ref().map(attribute),
     };
     let time = AttributeValue::N(Decimal::from(now.epoch_ms()));
-    let change = AttributeChange::Set(AttributePath::dotted(HEARTBEAT_AT), time);
+    let change = AttributeChange::Set(AttributePath::from(HEARTBEAT_AT), time);
     Some(Write { key, condition: WriteCondition::Always, action: WriteAction::Update(vec![change]) })
 }
 

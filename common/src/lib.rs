@@ -21,6 +21,7 @@ pub mod config;
 pub mod effect;
 pub mod entity;
 mod error;
+pub mod harmless;
 pub mod heartbeat;
 pub mod projection;
 pub mod record;

@@ -19,6 +19,12 @@ mock_provider "aws" {
   mock_resource "aws_iam_role" {
     defaults = { arn = "arn:aws:iam::123456789012:role/role" }
   }
+  mock_resource "aws_kms_key" {
+    defaults = { arn = "arn:aws:kms:eu-west-1:123456789012:key/1234" }
+  }
+  mock_resource "aws_secretsmanager_secret" {
+    defaults = { arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:cache" }
+  }
   mock_resource "aws_lambda_alias" {
     defaults = { arn = "arn:aws:lambda:eu-west-1:123456789012:function:function:live" }
   }
@@ -273,15 +279,15 @@ run "one_reader_hosts_everything" {
     create_tables              = true
     single_reader              = true
     cloudfront_distribution_id = "E2QWRUHAPOMQZL"
-    tables                     = { ExamBuddyTable = { name = "exams-table", replicas = ["us-east-1"], ttl_attribute = "expires_at" } }
+    tables                     = { ExamBuddyTable = { name = "exams-table", former_names = ["exams-2025"], replicas = ["us-east-1"], ttl_attribute = "expires_at" } }
   }
   assert {
     condition     = keys(aws_lambda_event_source_mapping.stream) == ["aggregator/ExamBuddyTable"]
     error_message = "A global table's stream has one reader."
   }
   assert {
-    condition     = aws_lambda_function.function["aggregator"].environment[0].variables["AFTERWRITE_PROJECTIONS"] == "aggregate,invalidate,archive" && aws_lambda_function.function["aggregator"].environment[0].variables["AFTERWRITE_TABLES"] == "ExamBuddyTable=exams-table"
-    error_message = "It hosts all projections, and knows the table's name."
+    condition     = aws_lambda_function.function["aggregator"].environment[0].variables["AFTERWRITE_PROJECTIONS"] == "aggregate,invalidate,archive" && aws_lambda_function.function["aggregator"].environment[0].variables["AFTERWRITE_TABLES"] == "ExamBuddyTable=exams-table,ExamBuddyTable=exams-2025"
+    error_message = "It hosts all projections, and knows the table's names, the current one first."
   }
   assert {
     condition     = length([for statement in jsondecode(aws_iam_role_policy.function["aggregator"].policy).Statement : statement if contains(["Archive", "LongLines", "StalePaths", "LedgerAndRollups"], statement.Sid)]) == 4
@@ -644,5 +650,94 @@ run "a_bulk_backfill_with_a_key_and_without_protection" {
   assert {
     condition     = jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.TimeToLive.Next == "Recovery" && !can(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States.Protection)
     error_message = "The new table is not protected, as the state table is not."
+  }
+}
+
+# --- A table of the same configuration ---
+
+run "a_table_of_the_same_configuration_is_planned_before_it_exists" {
+  command = plan
+  module {
+    source = "./tests/same-configuration"
+  }
+  assert {
+    condition     = keys(output.stream_arns) == ["ExamBuddyTable"]
+    error_message = "The stream is known when the table exists."
+  }
+}
+
+run "a_table_of_the_same_configuration_is_created_with_the_deployment" {
+  module {
+    source = "./tests/same-configuration"
+  }
+  assert {
+    condition     = output.stream_arns.ExamBuddyTable == "arn:aws:dynamodb:eu-west-1:123456789012:table/table/stream/2026-02-06T10:00:00.000"
+    error_message = "The mapping has the stream of the table."
+  }
+  assert {
+    condition     = output.table_names.ExamBuddyTable == "table" && output.environment.AFTERWRITE_TABLES == "ExamBuddyTable=table"
+    error_message = "The deployed name follows from the stream."
+  }
+}
+
+run "a_table_of_the_same_configuration_is_replaced" {
+  command = plan
+  module {
+    source = "./tests/same-configuration"
+  }
+  variables {
+    revision = 2
+    is_named = true
+  }
+  assert {
+    condition     = output.table_names.ExamBuddyTable == "table"
+    error_message = "The stream is unknown again, and the given name is used."
+  }
+}
+
+run "the_mapping_of_a_replaced_table_has_its_new_stream" {
+  module {
+    source = "./tests/same-configuration"
+  }
+  variables {
+    revision = 2
+  }
+  assert {
+    condition     = endswith(output.stream_arns.ExamBuddyTable, "/stream/2026-02-06T10:00:00.000")
+    error_message = "The mapping has the stream of the new table."
+  }
+}
+
+# --- What is used after the deployment ---
+
+run "the_functions_have_the_architecture_of_the_zips" {
+  command = plan
+  variables {
+    model_description = "tests/no-rollups-x86-64.json"
+  }
+  assert {
+    condition     = alltrue([for function in values(aws_lambda_function.function) : function.architectures == tolist(["x86_64"])])
+    error_message = "infra/build notes the architecture in model.json."
+  }
+}
+
+run "the_settings_of_the_command_line_are_lines_of_a_shell" {
+  variables {
+    model                      = "exambuddy"
+    cloudfront_distribution_id = "E2QWRUHAPOMQZL"
+    tables                     = { ExamBuddyTable = { name = "prod-exams" } }
+  }
+  assert {
+    condition = toset(compact(split("\n", output.cli_exports))) == toset([
+      "export AFTERWRITE_BUCKET='exams-123456789012-eu-west-1'",
+      "export AFTERWRITE_CDN_QUEUE='https://sqs.eu-west-1.amazonaws.com/123456789012/queue'",
+      "export AFTERWRITE_FIREHOSE_STREAM='exams-archive'",
+      "export AFTERWRITE_MODEL='exambuddy'",
+      "export AFTERWRITE_STATE_TABLE='exams-state'",
+      "export AFTERWRITE_TABLES='ExamBuddyTable=prod-exams'",
+      "export AWS_DEFAULT_REGION='eu-west-1'",
+      "export AWS_REGION='eu-west-1'",
+    ])
+    error_message = "Everything that the command line needs, apart from credentials."
   }
 }

@@ -92,6 +92,7 @@ run "zips_for_another_architecture" {
   command = plan
   variables {
     model_description = "tests/no-rollups-x86-64.json"
+    architecture      = "arm64"
   }
   expect_failures = [terraform_data.model]
 }
@@ -512,4 +513,12 @@ run "a_bulk_backfill_without_rollups" {
     bulk_backfill     = true
   }
   expect_failures = [aws_lambda_function.bulk]
+}
+
+run "a_name_and_a_stream_of_different_tables" {
+  command = plan
+  variables {
+    tables = { ExamBuddyTable = { name = "exams", stream_arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/others/stream/2026-02-06T10:00:00.000" } }
+  }
+  expect_failures = [terraform_data.model]
 }

@@ -29,7 +29,7 @@ fn deadline(seconds: u64) -> Timestamp {
 
 /// Paths to secrets, as `map.attribute`.
 fn secrets(dotted: &[&str]) -> Vec<AttributePath> {
-    dotted.iter().map(|path| AttributePath::dotted(path)).collect()
+    dotted.iter().map(|path| path.parse().unwrap()).collect()
 }
 
 /// Every record of the recording as a line, by event id.

@@ -1,11 +1,12 @@
 """Checks the Terraform module in infra/, without AWS.
 
     python check.py sources     format, references and types of the module and its examples
-    python check.py cases       the module's own tests, on a simulated provider
+    python check.py cases       the module's own tests, on a simulated provider; with names of files, these alone
     python check.py new-table   the example, applied to moto: limits, the same as the SAM template, drift of a second plan, nothing left when destroyed
     python check.py existing-table
     python check.py global-table
     python check.py new-table STATE   the same, and writes the applied state into the file STATE
+    python check.py same-configuration   a table and the module in one configuration, applied to moto, and again with the table replaced
     python check.py template    cfn-lint: the SAM templates of all built-in models; their policies are within the limits of IAM
     python check.py release     the files of a release: reproducible, complete, with checksums and a signature
     python check.py scan        checkov: no findings but those that the sources waive, with a reason
@@ -27,6 +28,7 @@ from limits import Limits, unknown_actions
 from moto_process import Moto
 from parity import compare
 from release import check_release
+from same_configuration import check_same_configuration
 from sam_template import check_policies, write_template
 from terraform import INFRA, Terraform, differences, resources_of, resources_of_state
 
@@ -63,11 +65,11 @@ def check_sources():
             terraform.run("validate", folder=folder)
 
 
-def check_cases():
+def check_cases(*files):
     check_limit_cases(INFRA)
     with Terraform() as terraform:
         terraform.run("init", "-backend=false")
-        output = terraform.run("test")
+        output = terraform.run("test", *(f"-filter=tests/{file}.tftest.hcl" for file in files))
         assert "0 failed" in output, output
         print(output.strip().splitlines()[-1])
 
@@ -171,12 +173,14 @@ def main():
     match sys.argv[1:]:
         case ["sources"]:
             check_sources()
-        case ["cases"]:
-            check_cases()
+        case ["cases", *files]:
+            check_cases(*files)
         case ["scan"]:
             check_scan()
         case ["release"]:
             check_release()
+        case ["same-configuration"]:
+            check_same_configuration()
         case ["template"]:
             check_template()
         case ["new-table" | "existing-table" | "global-table" as name, *files]:

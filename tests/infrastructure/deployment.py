@@ -69,7 +69,7 @@ class Deployment:
 
     def source_table_key(self):
         """The SAM template's parameter for the key of the source table. Terraform reads it from the table."""
-        return {"SourceTableKeyArn": self.source_key} if self.source_key else {}
+        return {"ExamBuddyTableSourceKeyArn": self.source_key} if self.source_key else {}
 
     def patterns_of_entities(self):
         description = json.loads((INFRA / "tests/exambuddy.json").read_text())

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use afterwrite_mapping::ShardCheckpoint;
 use serde_json::json;
 
 use super::harness::MappingRun;
@@ -150,4 +151,17 @@ async fn latest_begins_with_the_next_record_and_reads_later_shards_in_full() {
         })
         .await;
     assert_eq!(run.numbers(), ["3", "4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listed_shard_that_is_gone_is_finished() {
+    let stream = SimulatedStream::of(&["1"]);
+    stream.close("s");
+    stream.forget("s");
+    stream.open("child", Some("s"));
+    stream.write("child", "2");
+    let run = MappingRun::new(&stream, json!({}));
+    let outcome = run.drain().await;
+    assert_eq!((outcome.batches(), outcome.counts.gaps), (vec!["2".to_owned()], 0));
+    assert_eq!(run.checkpoints.stored().shards["s"], ShardCheckpoint::Finished);
 }

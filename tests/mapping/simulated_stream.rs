@@ -64,6 +64,8 @@ struct SimulatedShard {
     shard: StreamShard,
     records: Vec<(Timestamp, StreamRecord)>,
     closed_at: Option<Timestamp>,
+    /// Whether it is listed and not kept any more.
+    is_gone: bool,
 }
 
 impl SimulatedShard {
@@ -107,11 +109,21 @@ impl SimulatedStream {
 
     pub(crate) fn open(&self, id: &str, parent: Option<&str>) {
         let shard = StreamShard { id: id.to_owned(), parent: parent.map(str::to_owned) };
-        self.shards.lock().unwrap().push(SimulatedShard { shard, records: Vec::new(), closed_at: None });
+        self.shards.lock().unwrap().push(SimulatedShard {
+            shard,
+            records: Vec::new(),
+            closed_at: None,
+            is_gone: false,
+        });
     }
 
     pub(crate) fn close(&self, id: &str) {
         self.change(id, |shard, now| shard.closed_at = Some(now));
+    }
+
+    /// Removes a shard, which stays listed.
+    pub(crate) fn forget(&self, id: &str) {
+        self.change(id, |shard, _| shard.is_gone = true);
     }
 
     /// Writes a change of the item whose key is the number.
@@ -181,6 +193,9 @@ impl StreamSource for SimulatedStream {
     async fn iterator(&self, shard: &str, position: &ShardPosition) -> Result<String, StreamReadError> {
         self.throttle()?;
         let (now, simulated) = (self.clock.now(), self.shard(shard));
+        if simulated.is_gone {
+            return Err(StreamReadError::Gone);
+        }
         let index = match position {
             ShardPosition::TrimHorizon => simulated.horizon(now),
             ShardPosition::Latest => simulated.records.len(),

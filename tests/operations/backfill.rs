@@ -20,8 +20,8 @@ use afterwrite_operations::jobs::{
     StepOutcome, WorkUnit, require_recovery,
 };
 use afterwrite_operations::verify::{DatasetCoverage, VerifyArguments, VerifyJob, VerifyTask};
-use serde_json::json;
 
+use super::created::{acquire, new_job};
 use super::exports::full_export;
 use super::world::{OperationWorld, STATE, sdk_item};
 
@@ -73,9 +73,8 @@ async fn backfill<T: Tables + TableScan + Clone>(
 ) -> JobState {
     let task = task(world, tables, arguments.clone(), None).await;
     let store = jobs(world);
-    let json = serde_json::to_value(&arguments).unwrap();
-    let job = store.create(JobKind::Backfill, json, task.units(), JobPlan::default(), None).await.unwrap();
-    let job = store.acquire(&job.id).await.unwrap();
+    let job = store.create(new_job(JobKind::Backfill, task.units())).await.unwrap();
+    let job = acquire(world, &store, &job.id).await.unwrap();
     let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 4 };
     runner.run(job, &task).await.unwrap()
 }
@@ -121,13 +120,11 @@ async fn a_killed_backfill_is_resumed_and_exact() {
         let world = OperationWorld::new("exambuddy", 100 + seed, 60, 700);
         let store = jobs(&world);
         let task = task(&world, Arc::clone(&world), BackfillArguments::default(), None).await;
-        let json = json!({});
-        let job =
-            store.create(JobKind::Backfill, json, task.units(), JobPlan::default(), None).await.unwrap();
+        let job = store.create(new_job(JobKind::Backfill, task.units())).await.unwrap();
         let mut kills = 0;
         for steps in [5, 9, 14, 23, 31] {
             let dying = DyingTask { task: &task, steps_left: steps.into() };
-            let Ok(acquired) = store.acquire(&job.id).await else { break };
+            let Ok(acquired) = acquire(&world, &store, &job.id).await else { break };
             let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
             if futures::FutureExt::now_or_never(runner.run(acquired, &dying)).is_some() {
                 break;
@@ -137,7 +134,7 @@ async fn a_killed_backfill_is_resumed_and_exact() {
         }
         assert!(kills >= 3, "{kills} kills");
         if store.load(&job.id).await.unwrap().status != JobStatus::Done {
-            let acquired = store.acquire(&job.id).await.unwrap();
+            let acquired = acquire(&world, &store, &job.id).await.unwrap();
             let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
             assert_eq!(runner.run(acquired, &task).await.unwrap().status, JobStatus::Done);
         }
@@ -326,6 +323,7 @@ async fn a_table_export_is_counted_exactly_with_the_changes_after_it() {
             location: folder.path().display().to_string(),
             exported_at_ms: exported_at.epoch_ms(),
             mapping_since_ms: exported_at.epoch_ms(),
+            manifest: export.manifest().fingerprint.clone(),
         };
         let arguments = BackfillArguments { export: Some(source), ..BackfillArguments::default() };
         let task = task(&world, Arc::clone(&world), arguments, Some(export)).await;
@@ -372,6 +370,7 @@ async fn an_export_that_could_be_counted_wrongly_is_refused() {
         location: "x".to_owned(),
         exported_at_ms,
         mapping_since_ms,
+        manifest: broken.manifest().fingerprint.clone(),
     };
     let at = exported_at.epoch_ms();
     let old = at - 35 * 24 * 3_600_000;

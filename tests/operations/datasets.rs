@@ -13,6 +13,7 @@ use afterwrite_operations::jobs::{
     JobKind, JobPlan, JobRunner, JobState, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
 };
 
+use super::created::{acquire, new_job};
 use super::lake::{
     MortalBucket, ThrottledTables, compact, current_rows, differences, export_archive, exporter, filling,
     table_rows,
@@ -21,9 +22,8 @@ use super::world::{OperationWorld, STATE};
 
 async fn run(world: &OperationWorld, units: Vec<WorkUnit>, task: &impl JobTask) -> JobState {
     let store = JobStore::new(Arc::clone(&world.tables), world.clock, Arc::from(STATE));
-    let (arguments, plan) = (serde_json::json!({}), JobPlan::default());
-    let job = store.create(JobKind::Backfill, arguments, units, plan, None).await.unwrap();
-    let job = store.acquire(&job.id).await.unwrap();
+    let job = store.create(new_job(JobKind::Backfill, units)).await.unwrap();
+    let job = acquire(world, &store, &job.id).await.unwrap();
     let job =
         JobRunner { store: &store, observer: &SilentObserver, workers: 3 }.run(job, task).await.unwrap();
     assert_eq!(job.status, JobStatus::Done);
@@ -132,13 +132,12 @@ async fn a_killed_filling_is_resumed_and_adds_no_duplicates() {
         let bucket = MortalBucket::new(&world);
         let store = JobStore::new(Arc::clone(&world.tables), world.clock, Arc::from(STATE));
         let fill = filling(&world, bucket.clone(), Arc::clone(&world), "job");
-        let (arguments, plan) = (serde_json::json!({}), JobPlan::default());
-        let job = store.create(JobKind::Backfill, arguments, fill.units(), plan, None).await.unwrap();
+        let job = store.create(new_job(JobKind::Backfill, fill.units())).await.unwrap();
         let mut kills = 0;
         for puts in [3, 7, 12, 20, 33] {
             bucket.die_after(puts);
             bucket.objects.set_clock(world.clock.now());
-            let acquired = store.acquire(&job.id).await.unwrap();
+            let acquired = acquire(&world, &store, &job.id).await.unwrap();
             let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
             if futures::FutureExt::now_or_never(runner.run(acquired, &fill)).is_some() {
                 break;
@@ -149,7 +148,7 @@ async fn a_killed_filling_is_resumed_and_adds_no_duplicates() {
         assert!(kills >= 3, "{kills} kills");
         bucket.die_after(usize::MAX);
         if store.load(&job.id).await.unwrap().status != JobStatus::Done {
-            let acquired = store.acquire(&job.id).await.unwrap();
+            let acquired = acquire(&world, &store, &job.id).await.unwrap();
             let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
             assert_eq!(runner.run(acquired, &fill).await.unwrap().status, JobStatus::Done);
         }
@@ -186,8 +185,7 @@ async fn a_throttled_table_is_read_in_shorter_chunks_and_completely() {
     let fill = filling(&world, bucket.clone(), tables.clone(), "job");
     let job = run(&world, fill.units(), &fill).await;
     let items: usize = world.table_names().iter().map(|name| world.rows(name).len()).sum();
-    let read: u64 = job.units.iter().map(|unit| unit.items).sum();
-    assert_eq!(read, u64::try_from(items).unwrap(), "no page is read twice");
+    assert_eq!(total(&job, "dataset_rows"), u64::try_from(items).unwrap(), "no page is read twice");
     compact(&world, &bucket.objects).await;
     assert_eq!(differences(&world, &bucket.objects).await, [""; 0]);
 }

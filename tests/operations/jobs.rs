@@ -13,8 +13,8 @@ use afterwrite::sink::{
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_memory::{MemoryTables, TableDefinition};
 use afterwrite_operations::jobs::{
-    JobControl, JobKind, JobObserver, JobPlan, JobReport, JobRunner, JobState, JobStatus, JobStore, JobTask,
-    SilentObserver, StepOutcome, WorkUnit,
+    AcquiredJob, JobBasis, JobControl, JobKind, JobObserver, JobPlan, JobReport, JobRunner, JobState,
+    JobStatus, JobStore, JobTask, ListedJob, NewJob, SilentObserver, StepOutcome, WorkUnit,
 };
 use afterwrite_tests::clock::StillClock;
 
@@ -41,7 +41,18 @@ fn store<'c>(tables: &Arc<MemoryTables>, clock: &'c StillClock) -> Store<'c> {
 async fn create(store: &Store<'_>, phases: &[u32], rate: Option<u64>) -> JobState {
     let units = phases.iter().enumerate().map(|(index, phase)| WorkUnit::new(format!("u{index}"), *phase));
     let plan = JobPlan { items: 10 * phases.len() as u64, ..JobPlan::default() };
-    store.create(JobKind::Backfill, serde_json::json!({}), units.collect(), plan, rate).await.unwrap()
+    store.create(new_job(units.collect(), plan, rate)).await.unwrap()
+}
+
+fn new_job(units: Vec<WorkUnit>, plan: JobPlan, rate: Option<u64>) -> NewJob {
+    let (kind, arguments, basis) = (JobKind::Backfill, serde_json::json!({}), JobBasis::default());
+    NewJob { kind, arguments, basis, units, plan, rate }
+}
+
+/// Acquires a job at the time of the clock, which is that of the tables, too.
+async fn acquire(store: &Store<'_>, tables: &MemoryTables, id: &str) -> Result<AcquiredJob> {
+    tables.set_time(store.clock().now());
+    store.acquire(id, &JobBasis::default()).await
 }
 
 /// Counts items; each step takes a second, and an action can be taken at each.
@@ -93,7 +104,7 @@ impl JobTask for CountingTask<'_> {
     }
 }
 
-async fn run(store: &Store<'_>, job: JobState, task: &CountingTask<'_>) -> Result<JobState> {
+async fn run(store: &Store<'_>, job: AcquiredJob, task: &CountingTask<'_>) -> Result<JobState> {
     JobRunner { store, observer: &SilentObserver, workers: 1 }.run(job, task).await
 }
 
@@ -104,13 +115,13 @@ async fn a_job_does_every_unit_phase_by_phase() {
     let job = create(&store, &[1, 0, 1], None).await;
     assert_eq!((job.status, store.load(&job.id).await.unwrap()), (JobStatus::Planned, job.clone()));
     let task = CountingTask::new(&store, &clock, &job.id);
-    let done = run(&store, store.acquire(&job.id).await.unwrap(), &task).await.unwrap();
+    let done = run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap();
     assert_eq!((done.status, done.totals["counted"]), (JobStatus::Done, 30));
     let names: Vec<_> = task.steps.lock().unwrap().iter().map(|(name, _)| name.clone()).collect();
     assert!(names[..10].iter().all(|name| name == "u1"), "the lowest phase comes first: {names:?}");
     let stored = store.load(&job.id).await.unwrap();
     assert_eq!((stored.status, stored.lease.clone(), stored.totals["counted"]), (JobStatus::Done, None, 30));
-    assert_eq!(store.acquire(&job.id).await.unwrap_err().kind(), ErrorKind::Configuration);
+    assert_eq!(acquire(&store, &tables, &job.id).await.unwrap_err().kind(), ErrorKind::Configuration);
 }
 
 #[tokio::test]
@@ -118,14 +129,14 @@ async fn two_processes_never_run_one_job_and_a_killed_one_is_resumed_after_its_l
     let (tables, clock) = (tables(), clock());
     let store = store(&tables, &clock);
     let job = create(&store, &[0], None).await;
-    let running = store.acquire(&job.id).await.unwrap();
-    assert_eq!(running.status, JobStatus::Running);
+    let running = acquire(&store, &tables, &job.id).await.unwrap();
+    assert_eq!(running.state.status, JobStatus::Running);
     clock.sleep(Duration::from_millis(1)).await;
-    let error = store.acquire(&job.id).await.unwrap_err();
+    let error = acquire(&store, &tables, &job.id).await.unwrap_err();
     assert!(error.to_string().contains("another process runs the job"), "{error}");
     clock.sleep(Duration::from_secs(61)).await;
-    let resumed = store.acquire(&job.id).await.unwrap();
-    assert_ne!(resumed.lease.unwrap().owner, running.lease.clone().unwrap().owner);
+    let resumed = acquire(&store, &tables, &job.id).await.unwrap();
+    assert_ne!(resumed.state.lease.unwrap().owner, running.state.lease.clone().unwrap().owner);
     // The first process wakes up: its lease is gone, and it saves nothing.
     let task = CountingTask::new(&store, &clock, &job.id);
     let error = run(&store, running, &task).await.unwrap_err();
@@ -141,15 +152,15 @@ async fn a_resumed_job_repeats_only_what_was_not_saved() {
     let task = CountingTask::new(&store, &clock, &job.id);
     task.hangs_at.store(8, Ordering::Relaxed);
     {
-        let acquired = store.acquire(&job.id).await.unwrap();
+        let acquired = acquire(&store, &tables, &job.id).await.unwrap();
         let hanging = std::pin::pin!(run(&store, acquired, &task));
         // Killed: the future is dropped in the middle of the eighth step.
         assert!(futures::FutureExt::now_or_never(hanging).is_none());
     }
     let saved = store.load(&job.id).await.unwrap();
-    assert_eq!((saved.status, saved.units[0].items), (JobStatus::Running, 5), "saved every five seconds");
+    assert_eq!((saved.status, saved.work.items), (JobStatus::Running, 5), "saved every five seconds");
     clock.sleep(Duration::from_secs(61)).await;
-    let done = run(&store, store.acquire(&job.id).await.unwrap(), &task).await.unwrap();
+    let done = run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap();
     assert_eq!((done.status, done.totals["counted"]), (JobStatus::Done, 10));
     let steps = task.steps.lock().unwrap();
     let begins: Vec<u64> = steps.iter().map(|(_, begin)| *begin).collect();
@@ -163,12 +174,12 @@ async fn a_failed_step_leaves_a_job_that_can_be_resumed() {
     let job = create(&store, &[0, 0], None).await;
     let task = CountingTask::new(&store, &clock, &job.id);
     task.fails_at.store(7, Ordering::Relaxed);
-    let error = run(&store, store.acquire(&job.id).await.unwrap(), &task).await.unwrap_err();
+    let error = run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap_err();
     assert!(error.to_string().contains("the step failed"), "{error}");
     let failed = store.load(&job.id).await.unwrap();
     assert_eq!((failed.status, failed.totals["counted"]), (JobStatus::Failed, 6));
     assert!(failed.failure.unwrap().contains("the step failed"));
-    let done = run(&store, store.acquire(&job.id).await.unwrap(), &task).await.unwrap();
+    let done = run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap();
     assert_eq!((done.status, done.totals["counted"], done.failure), (JobStatus::Done, 20, None));
 }
 
@@ -183,12 +194,12 @@ async fn an_operator_pauses_resumes_and_stops_a_job_while_it_runs() {
         12 => Some(JobControl::Stop),
         _ => None,
     });
-    let paused = run(&store, store.acquire(&job.id).await.unwrap(), &task).await.unwrap();
+    let paused = run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap();
     let done_before = paused.totals["counted"];
     assert!(paused.status == JobStatus::Paused && (5..=7).contains(&done_before), "{paused:?}");
-    let stopped = run(&store, store.acquire(&job.id).await.unwrap(), &task).await.unwrap();
+    let stopped = run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap();
     assert!(stopped.status == JobStatus::Stopped && stopped.totals["counted"] > done_before, "{stopped:?}");
-    assert_eq!(store.acquire(&job.id).await.unwrap_err().kind(), ErrorKind::Configuration);
+    assert_eq!(acquire(&store, &tables, &job.id).await.unwrap_err().kind(), ErrorKind::Configuration);
     assert!(store.control(&job.id, JobControl::Pause).await.is_err(), "a stopped job has ended");
 }
 
@@ -199,7 +210,7 @@ async fn the_rate_is_obeyed_and_can_be_changed_while_the_job_runs() {
     let slow = create(&store, &[0], Some(1)).await;
     let task = CountingTask::new(&store, &clock, &slow.id);
     let begin = clock.now();
-    run(&store, store.acquire(&slow.id).await.unwrap(), &task).await.unwrap();
+    run(&store, acquire(&store, &tables, &slow.id).await.unwrap(), &task).await.unwrap();
     let slow_time = clock.now().since(begin);
     // Each step takes a second, and its item another one.
     assert!((19..=22).contains(&slow_time.as_secs()), "{slow_time:?}");
@@ -208,7 +219,7 @@ async fn the_rate_is_obeyed_and_can_be_changed_while_the_job_runs() {
     let mut task = CountingTask::new(&store, &clock, &faster.id);
     task.on_step = Box::new(|number| (number == 3).then_some(JobControl::SetRate(None)));
     let begin = clock.now();
-    let done = run(&store, store.acquire(&faster.id).await.unwrap(), &task).await.unwrap();
+    let done = run(&store, acquire(&store, &tables, &faster.id).await.unwrap(), &task).await.unwrap();
     let fast_time = clock.now().since(begin);
     assert!(fast_time.as_secs() < 16 && done.rate.is_none(), "{fast_time:?}");
 }
@@ -229,7 +240,7 @@ async fn progress_has_rate_backlog_eta_and_next_steps() {
     let job = create(&store, &[0, 0], None).await;
     let task = CountingTask::new(&store, &clock, &job.id);
     let seen = SeenReports::default();
-    let acquired = store.acquire(&job.id).await.unwrap();
+    let acquired = acquire(&store, &tables, &job.id).await.unwrap();
     JobRunner { store: &store, observer: &seen, workers: 1 }.run(acquired, &task).await.unwrap();
     let reports = seen.0.into_inner().unwrap();
     assert!(reports.len() >= 20, "{} reports in 20 seconds", reports.len());
@@ -251,7 +262,11 @@ async fn the_list_has_the_newest_hundred_jobs() {
         clock.sleep(Duration::from_secs(1)).await;
         ids.push(create(&store, &[0], None).await.id);
     }
-    let listed: Vec<String> = store.list().await.unwrap().into_iter().map(|job| job.id).collect();
+    let readable = |listed: ListedJob| match listed {
+        ListedJob::Readable(job) => job.id,
+        ListedJob::Unreadable { id, error } => panic!("{id}: {error}"),
+    };
+    let listed: Vec<String> = store.list().await.unwrap().into_iter().map(readable).collect();
     ids.reverse();
     assert_eq!(listed, ids[..100]);
     let error = store.load("backfill-0").await.unwrap_err();
@@ -315,13 +330,12 @@ async fn a_job_whose_steps_use_up_the_permitted_requests_still_saves_its_state()
     let narrow = NarrowTables { tables, gate: Arc::new(tokio::sync::Semaphore::new(1)) };
     let store = JobStore::new(narrow.clone(), &clock, Arc::from(STATE));
     let units = (0..8).map(|index| WorkUnit::new(format!("u{index}"), 0)).collect();
-    let plan = JobPlan::default();
-    let job = store.create(JobKind::Backfill, serde_json::json!({}), units, plan, None).await.unwrap();
-    let job = store.acquire(&job.id).await.unwrap();
+    let job = store.create(new_job(units, JobPlan::default(), None)).await.unwrap();
+    let job = store.acquire(&job.id, &JobBasis::default()).await.unwrap();
     let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 8 };
     let task = ReadingTask { tables: narrow, clock: &clock };
     let run = tokio::time::timeout(Duration::from_secs(30), runner.run(job, &task));
     let done = run.await.expect("steps and the job's state wait for each other").unwrap();
     assert_eq!(done.status, JobStatus::Done);
-    assert_eq!(done.units.iter().map(|unit| unit.items).sum::<u64>(), 8 * UNIT_ITEMS);
+    assert_eq!(done.work.items, 8 * UNIT_ITEMS);
 }

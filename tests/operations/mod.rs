@@ -5,6 +5,7 @@ mod backfill;
 mod bulk;
 mod bulk_command;
 mod command_line;
+mod created;
 mod dataset_drift;
 mod datasets;
 mod exports;

@@ -14,9 +14,7 @@ use afterwrite::sink::{
 };
 use afterwrite_memory::MemoryObjects;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
-use afterwrite_operations::jobs::{
-    JobJournal, JobKind, JobPlan, JobRunner, JobStatus, JobStore, SilentObserver,
-};
+use afterwrite_operations::jobs::{JobJournal, JobKind, JobRunner, JobStatus, JobStore, SilentObserver};
 use afterwrite_operations::repair::{DriftRepairer, RepairTask, repair_units};
 use afterwrite_operations::verify::{
     DatasetCheck, DatasetCoverage, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport, VerifyTask,
@@ -25,6 +23,7 @@ use afterwrite_operations::verify::{
 use afterwrite_tests::clock::StillClock;
 use futures::FutureExt as _;
 
+use super::created::{acquire, new_job};
 use super::lake::{compact, export_archive, filling, judge, store_heartbeat};
 use super::world::{OperationWorld, STATE};
 
@@ -130,9 +129,8 @@ impl DriftedWorld {
         let fill = filling(world, Arc::clone(&self.objects), Arc::clone(world), "fill");
         let (store, _) = self.process(usize::MAX);
         for (units, is_counting) in [(counting.units(), true), (fill.units(), false)] {
-            let (arguments, plan) = (serde_json::json!({}), JobPlan::default());
-            let job = store.create(JobKind::Backfill, arguments, units, plan, None).await.unwrap();
-            let job = store.acquire(&job.id).await.unwrap();
+            let job = store.create(new_job(JobKind::Backfill, units)).await.unwrap();
+            let job = acquire(world, &store, &job.id).await.unwrap();
             let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
             let done =
                 if is_counting { runner.run(job, &counting).await } else { runner.run(job, &fill).await };
@@ -165,7 +163,7 @@ impl DriftedWorld {
         let journal = JobJournal::new(JobStore::new(tables, world.clock, Arc::from(STATE)), id);
         let job = VerifyJob::new(state, Some(check), DatasetCoverage::Compared).with_journal(journal);
         let running = async {
-            let mut acquired = store.acquire(id).await.unwrap();
+            let mut acquired = acquire(&self.world, &store, id).await.unwrap();
             job.restore(&mut acquired).await.unwrap();
             let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
             let done = runner.run(acquired, &job).await.unwrap();
@@ -181,8 +179,7 @@ impl DriftedWorld {
     async fn new_verification(&self) -> String {
         let (store, _) = self.process(usize::MAX);
         let units = verify_units(&self.world.model(), &arguments());
-        let (json, plan) = (serde_json::json!({}), JobPlan::default());
-        store.create(JobKind::Verify, json, units, plan, None).await.unwrap().id
+        store.create(new_job(JobKind::Verify, units)).await.unwrap().id
     }
 
     /// Runs or resumes a repair in a process; returns whether it ended.
@@ -201,7 +198,7 @@ impl DriftedWorld {
         let rows = judge(world, Arc::clone(&self.objects), tables, TOLERANCE);
         let task = RepairTask::new(repairer, Some(rows), id, findings);
         let running = async {
-            let acquired = store.acquire(id).await.unwrap();
+            let acquired = acquire(&self.world, &store, id).await.unwrap();
             let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
             runner.run(acquired, &task).await.unwrap()
         };
@@ -248,8 +245,7 @@ async fn a_repair_that_was_killed_is_resumed_and_leaves_nothing() {
     let id = drifted.new_verification().await;
     let findings = drifted.verify(&id, usize::MAX).await.unwrap().findings;
     let (store, _) = drifted.process(usize::MAX);
-    let (json, plan) = (serde_json::json!({}), JobPlan::default());
-    let job = store.create(JobKind::Repair, json, repair_units(&findings), plan, None).await.unwrap();
+    let job = store.create(new_job(JobKind::Repair, repair_units(&findings))).await.unwrap();
     let journal = JobJournal::new(drifted.process(usize::MAX).0, &job.id);
     for part in findings.chunks(2) {
         let stored: Vec<VerifyFinding> = part.iter().map(VerifyFinding::without_values).collect();

@@ -7,7 +7,7 @@ use afterwrite::clock::Clock as _;
 use afterwrite::effect::{AttributeChange, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_memory::MemoryObjects;
-use afterwrite_operations::verifier::{TimedVerification, VerifiedShare, VerifierReport};
+use afterwrite_operations::verifier::{RotationReport, TimedVerification, VerifiedShare, VerifierReport};
 use afterwrite_operations::verify::{
     DatasetCheck, DatasetCoverage, VerifyArguments, VerifyJob, VerifyReport, VerifyTask, verify_units,
 };
@@ -53,7 +53,11 @@ async fn verify(
     let timed = TimedVerification { job: &job, clock: &world.clock, deadline, tolerance: TOLERANCE };
     let done = timed.run(verify_units(&world.model(), &arguments)).await.unwrap();
     assert!(world.clock.now() <= deadline.plus(Duration::from_secs(1)), "it ends in time");
-    done
+    (done.report, done.share)
+}
+
+fn report(found: &VerifyReport, share: VerifiedShare) -> VerifierReport {
+    VerifierReport::new(found, share, RotationReport { round: None, last_round: None })
 }
 
 fn total_of(world: &OperationWorld) -> Item {
@@ -86,7 +90,7 @@ async fn with_enough_time_everything_is_read_and_drift_is_named() {
     assert_eq!(share, all);
     add_attempt(&world, &total_of(&world));
     let (found, share) = verify(&world, &objects, (Duration::from_secs(3600), 1.0)).await;
-    let report = VerifierReport::new(&found, 1.0, share);
+    let report = report(&found, share);
     assert_eq!((report.drifted_targets, report.undecided_targets), (1, 0), "{:#?}", found.findings);
     let summary = &found.summary;
     assert_eq!(report.checked_targets, summary.items + summary.rollups + summary.dataset_keys);
@@ -119,9 +123,9 @@ async fn suspects_without_time_for_a_second_look_are_undecided() {
     world.tables.delete(&world.tables.key_of(&name, &attempt).unwrap()).unwrap();
     let _ = world.tables.take_changes(&name);
     let (found, share) = verify(&world, &objects, (Duration::from_secs(3600), 1.0)).await;
-    assert!(VerifierReport::new(&found, 1.0, share).drifted_targets >= 2, "the entry and the row");
+    assert!(report(&found, share).drifted_targets >= 2, "the entry and the row");
     // The tolerance alone takes 60 seconds.
     let (found, share) = verify(&world, &objects, (Duration::from_secs(55), 1.0)).await;
-    let report = VerifierReport::new(&found, 1.0, share);
+    let report = report(&found, share);
     assert_eq!(report.drifted_targets, 0, "{:#?}", found.findings);
 }

@@ -12,7 +12,7 @@ use afterwrite_memory::MemoryObjects;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
-    JobKind, JobPlan, JobRunner, JobState, JobStatus, JobStore, JobTask, JobTotals, SilentObserver, WorkUnit,
+    JobKind, JobRunner, JobState, JobStatus, JobStore, JobTask, JobTotals, SilentObserver, WorkUnit,
 };
 use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome};
 use afterwrite_operations::tables::OverlayTables;
@@ -21,15 +21,15 @@ use afterwrite_operations::verify::{
     VerifyReport, VerifyTask, finding_lines, parse_findings, recheck_findings,
 };
 
+use super::created::{acquire, new_job};
 use super::world::{OperationWorld, STATE, state_key};
 
 const TOLERANCE: Duration = Duration::from_secs(120);
 
 async fn run(world: &OperationWorld, units: Vec<WorkUnit>, task: &impl JobTask) -> JobState {
     let store = JobStore::new(Arc::clone(&world.tables), world.clock, Arc::from(STATE));
-    let job =
-        store.create(JobKind::Verify, serde_json::json!({}), units, JobPlan::default(), None).await.unwrap();
-    let job = store.acquire(&job.id).await.unwrap();
+    let job = store.create(new_job(JobKind::Verify, units)).await.unwrap();
+    let job = acquire(world, &store, &job.id).await.unwrap();
     let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
     let done = runner.run(job, task).await.unwrap();
     assert_eq!(done.status, JobStatus::Done);

@@ -32,7 +32,7 @@ fn value(random: &mut SeededRandom) -> AttributeValue<'static> {
 }
 
 fn path(random: &mut SeededRandom) -> AttributePath {
-    AttributePath::dotted(random.pick(&["a", "b", "n", "m.n"]).unwrap())
+    random.pick(&["a", "b", "n", "m.n"]).unwrap().parse().unwrap()
 }
 
 fn write(random: &mut SeededRandom) -> Write {

@@ -87,10 +87,7 @@ async fn keys_paths_rows_and_lines_follow_from_each_record() {
     let rollups: Vec<String> = question.rollups.iter().map(ToString::to_string).collect();
     assert_eq!(
         rollups,
-        [
-            "ADMIN#<admin_id> ROLLUP#PROJECT#p#TOTAL (questions +1)",
-            "ADMIN#<admin_id> ROLLUP#TOTAL (questions +1)"
-        ]
+        ["ADMIN#a ROLLUP#PROJECT#p#TOTAL (questions +1)", "ADMIN#a ROLLUP#TOTAL (questions +1)"]
     );
     assert_eq!(report.lines.len(), 2);
     assert!(report.lines[1].contains("why?") && question.change.is_none());

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
-use afterwrite_local::sdk::REGION;
+use afterwrite_local::sdk::{CREDENTIAL, REGION};
 use afterwrite_mapping::{ShardPosition, StreamSource as _};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -95,8 +95,8 @@ impl FunctionDeployment {
             ("AFTERWRITE_STATE_TABLE", STATE),
             ("AWS_ENDPOINT_URL_DYNAMODB", &*endpoint),
             ("AWS_REGION", REGION),
-            ("AWS_ACCESS_KEY_ID", "test"),
-            ("AWS_SECRET_ACCESS_KEY", "test"),
+            ("AWS_ACCESS_KEY_ID", CREDENTIAL),
+            ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
         ];
         settings.extend(environment);
         let function = FunctionProcess::start(binary, &api, &settings).unwrap();

@@ -41,7 +41,7 @@ impl FolderBucket {
                 let age = metadata.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
                 let modified = Timestamp::from_epoch_ms(i64::try_from(age.as_millis()).unwrap_or(0));
                 let key = key.to_string_lossy().into_owned();
-                listed.push(ListedObject { key, size: metadata.len(), modified });
+                listed.push(ListedObject { key, size: metadata.len(), modified, etag: None });
             }
         }
         Ok(())

@@ -126,16 +126,8 @@ impl MotoServer {
     /// # Panics
     /// If it cannot be created.
     pub async fn create_secret(&self, name: &str, text: &str) -> String {
-        let request = ApiRequest {
-            action: "CreateSecret",
-            method: "POST",
-            path: "/".to_owned(),
-            headers: vec![
-                ("content-type", "application/x-amz-json-1.1".to_owned()),
-                ("x-amz-target", "secretsmanager.CreateSecret".to_owned()),
-            ],
-            body: json!({ "Name": name, "SecretString": text }).to_string(),
-        };
+        let secret = json!({ "Name": name, "SecretString": text });
+        let request = ApiRequest::json(SECRETS_MANAGER.name, "CreateSecret", &secret);
         let created: Value =
             serde_json::from_str(&self.call(&SECRETS_MANAGER, request).await).expect("a secret");
         created["ARN"].as_str().expect("its ARN").to_owned()

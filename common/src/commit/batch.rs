@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use hashbrown::HashMap;
 
 use super::core::lookups::LookupResults;
+use super::core::pack::{RollupUpdate, TransactionBatch};
+use super::core::rollup::{ReadRollup, computed_rollup};
 use super::core::{ItemInput, LedgerItem, StepContext};
 use crate::Error;
 use crate::projection::{RollupTargets, TargetId};
@@ -16,8 +18,9 @@ pub(crate) struct LedgerBatch<'r> {
     pub(crate) items: Vec<LedgerItem<'r>>,
     pub(crate) targets: RollupTargets,
     pub(crate) lookups: LookupResults,
-    /// The rollups with computed measures, as they are stored as far as known.
-    pub(crate) computed: HashMap<TargetId, Option<Item>>,
+    /// The rollups that were read, because an update depends on what is stored: those with computed measures, and those with a change that
+    /// cannot be added. They are as stored, as far as known.
+    pub(crate) read_rollups: HashMap<TargetId, Option<Item>>,
     /// How far the mirrors of each item are.
     pub(crate) mirrors: Vec<MirrorProgress>,
     /// The mirrors that could not be written.
@@ -45,7 +48,7 @@ impl<'r> LedgerBatch<'r> {
             targets,
             mirrors,
             lookups: LookupResults::default(),
-            computed: HashMap::new(),
+            read_rollups: HashMap::new(),
             unwritable_mirrors: Vec::new(),
             next_group: 0,
             rejections: 0,
@@ -85,6 +88,22 @@ impl<'r> LedgerBatch<'r> {
             reason = "indexes come from enumerating `items`, which never shrinks"
         )]
         &self.items[index]
+    }
+
+    /// A rollup as it was read, if this update depends on what is stored.
+    pub(crate) fn read_rollup(&self, id: TargetId, update: &RollupUpdate) -> Option<ReadRollup<'_>> {
+        let computed = computed_rollup(&self.targets, id);
+        let stored = self.read_rollups.get(&id).filter(|_| computed.is_some() || update.exceeds())?;
+        Some(ReadRollup { computed, stored: stored.as_ref() })
+    }
+
+    /// Whether a rollup must be read before the transaction can be sent, because its update depends on what is stored.
+    pub(crate) fn lacks_rollup(&self, transaction: &TransactionBatch) -> bool {
+        let is_unread = |(id, update): &(TargetId, RollupUpdate)| {
+            !self.read_rollups.contains_key(id)
+                && (update.exceeds() || computed_rollup(&self.targets, *id).is_some())
+        };
+        transaction.rollups.iter().any(is_unread)
     }
 
     /// Tells an item what was learned about it.

@@ -11,16 +11,16 @@ use std::collections::BTreeSet;
 
 use super::batch::LedgerBatch;
 use super::core::marker::{MarkerState, StoredMarker};
-use super::core::rollup::changes_rollup;
+use super::core::rollup::{changes_rollup, computed_rollup};
 use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};
 use super::lookup::LookupStore;
 use super::mirror::MirrorRefresher;
 use super::requests::Requests;
 use crate::clock::Clock;
-use crate::projection::{LookupKey, RollupTargets, TargetId, lookup_keys, offered_outputs};
+use crate::projection::{LookupKey, TargetId, lookup_keys, offered_outputs};
 use crate::record::{AttributeValue, Image};
 use crate::sink::{ReadItem, Unprocessed, misaligned_read};
-use crate::table::Rollup;
+use crate::table::{Model, Rollup};
 use crate::{Error, ErrorKind, Result};
 
 /// After so many waits, or half of the time, an item holds the batch up: a partition is throttled, other writers are busy with the item,
@@ -113,7 +113,7 @@ impl LedgerDriver<'_> {
         let unread = self.read_entries(batch).await?;
         let unread = unread.or(self.read_items(batch).await?);
         let is_open = self.resolve_lookups(batch).await?;
-        let unread = unread.or(self.read_computed_rollups(batch).await?);
+        let unread = unread.or(self.read_rollups(batch).await?);
         let is_refused = self.write(batch).await?;
         let message = "the deadline passed before the item could be committed";
         let refused = (is_open || is_refused).then(|| Error::new(ErrorKind::Conflict, message));
@@ -295,30 +295,27 @@ impl LedgerDriver<'_> {
         images.filter_map(|image| lookup_keys(&self.core.model, item.candidates, image).ok()).flatten()
     }
 
-    /// Reads the rollups with computed measures that plans write, and drops from the plans what would change nothing. Returns why one
+    /// Reads the rollups whose updates depend on what is stored, and drops from the plans what would change nothing. Returns why one
     /// is still unread, if one is.
-    async fn read_computed_rollups(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
-        if !self.core.model.rollups.iter().any(Rollup::is_computed) {
+    async fn read_rollups(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
+        let unread = unread_rollups(&self.core.model, batch);
+        if unread.is_empty() && batch.read_rollups.is_empty() {
             return Ok(None);
         }
-        let LedgerBatch { items, targets, computed, .. } = batch;
-        let planned = items.iter().filter_map(LedgerItem::planned).flat_map(|plan| plan.targets());
-        let unread: BTreeSet<TargetId> = planned
-            .filter(|target| !computed.contains_key(target) && computed_rollup(targets, *target).is_some())
-            .collect();
+        let LedgerBatch { items, targets, read_rollups, .. } = batch;
         // No item has an invalid key. The error is reported when the rollup is written.
         let (keyless, keyed): (Vec<_>, Vec<_>) = unread
             .into_iter()
             .map(|id| (id, self.core.keys.rollup(targets.get(id))))
             .partition(|(_, key)| key.is_none());
-        computed.extend(keyless.into_iter().map(|(id, _)| (id, None)));
+        read_rollups.extend(keyless.into_iter().map(|(id, _)| (id, None)));
         let (ids, keys): (Vec<_>, Vec<_>) =
             keyed.into_iter().filter_map(|(id, key)| Some((id, key?))).unzip();
         // The transactions of a rollup that was not read wait for the next round.
         let (mut unread, mut reason) = (BTreeSet::new(), None);
         for (id, stored) in ids.into_iter().zip(self.requests.read(&keys).await?.items) {
             match stored {
-                Ok(stored) => drop(computed.insert(id, stored)),
+                Ok(stored) => drop(read_rollups.insert(id, stored)),
                 Err(unprocessed) => {
                     unread.insert(id);
                     reason = Some(unprocessed);
@@ -326,7 +323,7 @@ impl LedgerDriver<'_> {
             }
         }
         for plan in items.iter_mut().filter_map(LedgerItem::planned_mut) {
-            plan.extremes.retain(|extreme| match computed.get(&extreme.target) {
+            plan.extremes.retain(|extreme| match read_rollups.get(&extreme.target) {
                 Some(stored) => changes_rollup(extreme, stored.as_ref()),
                 None => true,
             });
@@ -343,7 +340,17 @@ impl LedgerDriver<'_> {
     }
 }
 
-/// The rollup of a target that has computed measures. Such rollups never overlap, so a target has at most one.
-pub(crate) fn computed_rollup(targets: &RollupTargets, id: TargetId) -> Option<&Rollup> {
-    targets.rollups(id).find(|rollup| rollup.is_computed())
+/// The rollups that must be read before the plans can be written: those with computed measures, and those with a change that cannot be added.
+fn unread_rollups(model: &Model, batch: &LedgerBatch<'_>) -> BTreeSet<TargetId> {
+    let has_computed = model.rollups.iter().any(Rollup::is_computed);
+    let is_computed = |target: &TargetId| computed_rollup(&batch.targets, *target).is_some();
+    let mut unread = BTreeSet::new();
+    for plan in batch.items.iter().filter_map(LedgerItem::planned) {
+        unread.extend(plan.exceeding());
+        if has_computed {
+            unread.extend(plan.targets().filter(is_computed));
+        }
+    }
+    unread.retain(|target| !batch.read_rollups.contains_key(target));
+    unread
 }

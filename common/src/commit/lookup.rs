@@ -14,22 +14,19 @@ use std::time::Duration;
 use hashbrown::HashMap;
 
 use super::core::LedgerCore;
-use super::core::keys::{self, StateKeys};
+use super::core::keys;
 use super::core::lookups::{LookupKeyRef, LookupResults, OpenLookup, SharedOutputs};
-use super::requests::{Requests, write_error};
+use super::remembered::{OUTPUTS, lacking_outputs, outputs_by_name, remembered_outputs};
+use super::requests::Requests;
 use crate::clock::Clock;
-use crate::effect::{
-    AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
-};
+use crate::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::entity::SourceKey;
-use crate::projection::{LookupKey, LookupOutputs, offered_outputs};
-use crate::record::{AttributePath, AttributeValue, Image, Item};
-use crate::sink::{IndexQuery, ReadItem, Tables, WriteError, misaligned_read};
-use crate::table::{LookupSource, Model, Template};
-use crate::{Error, ErrorKind, Result};
+use crate::projection::{LookupKey, offered_outputs};
+use crate::record::{AttributeValue, Image, Item};
+use crate::sink::{IndexQuery, ReadItem, WriteError, misaligned_read};
+use crate::table::{LookupSource, Template};
+use crate::{ErrorKind, Result};
 
-/// The attribute of a remembered lookup that holds its outputs, by name.
-const OUTPUTS: &str = "gives";
 /// The pause after the first index query; it grows by as much after each further one.
 const INDEX_PAUSE: Duration = Duration::from_millis(100);
 /// The items of one page of an index. Nearly always the first item has the outputs.
@@ -356,82 +353,7 @@ impl LookupStore<'_> {
     }
 
     fn required_outputs(&self, key: &LookupKey<'_>, item: &Item) -> Result<SharedOutputs> {
-        remembered_outputs(&self.core.model, key, item).ok_or_else(|| {
-            let name = self.core.model.lookups.get(key.lookup).map_or("?", |lookup| &lookup.name);
-            Error::new(ErrorKind::State, "a remembered lookup lacks an output that the model declares")
-                .with("lookup", name)
-                .hint("Give the lookup a new name when you change its `gives`")
-        })
-    }
-}
-
-/// The outputs as they are stored.
-fn outputs_by_name(
-    model: &Model,
-    key: &LookupKey<'_>,
-    outputs: &[AttributeValue<'static>],
-) -> AttributeValue<'static> {
-    let names = model.lookups.get(key.lookup).map_or(&[][..], |lookup| &lookup.outputs);
-    let by_name = names.iter().map(|name| Cow::Owned(name.to_string())).zip(outputs.iter().cloned());
-    AttributeValue::M(by_name.collect())
-}
-
-/// The outputs of a remembered lookup; `None` if an output that the model declares is missing.
-fn remembered_outputs(model: &Model, key: &LookupKey<'_>, item: &Item) -> Option<SharedOutputs> {
-    let AttributeValue::M(by_name) = item.get(OUTPUTS)? else { return None };
-    let lookup = model.lookups.get(key.lookup)?;
-    let outputs = lookup.outputs.iter().map(|name| by_name.get(name.as_ref()).cloned());
-    outputs.collect::<Option<Vec<_>>>().map(Into::into)
-}
-
-/// Reads remembered lookups without querying an index: for the exporter, which makes rows of changes long after they
-/// were counted.
-#[derive(Clone, Debug)]
-pub struct RememberedLookups<T> {
-    model: Arc<Model>,
-    keys: StateKeys,
-    tables: T,
-}
-
-impl<T: Tables> RememberedLookups<T> {
-    /// The lookups of `model` that `state_table` remembers.
-    pub fn new(model: Arc<Model>, state_table: Arc<str>, tables: T) -> Self {
-        Self { model, keys: StateKeys::new(state_table), tables }
-    }
-
-    /// Replaces remembered outputs that differ from these; outputs that are not remembered are left alone. Returns whether they were
-    /// replaced. Functions keep outputs in memory: they see the new ones when their processes start again.
-    ///
-    /// # Errors
-    /// As [`Tables::write`]; the write was refused.
-    pub async fn replace(
-        &self,
-        lookup_key: &LookupKey<'static>,
-        outputs: &[AttributeValue<'static>],
-    ) -> Result<bool> {
-        let by_name = outputs_by_name(&self.model, lookup_key, outputs);
-        let path = AttributePath::from(OUTPUTS);
-        let write = Write {
-            key: self.keys.lookup(&self.model, lookup_key)?,
-            condition: WriteCondition::Differs(path.clone(), by_name.clone()),
-            action: WriteAction::Update(vec![AttributeChange::Set(path, by_name)]),
-        };
-        match self.tables.write(&write).await {
-            Ok(_) => Ok(true),
-            Err(WriteError::Refused(WriteRefusal::Condition(_))) => Ok(false),
-            Err(error) => Err(write_error(&write, error)),
-        }
-    }
-
-    /// The outputs for each key; `None` if none are remembered, or an output that the model declares is missing.
-    ///
-    /// # Errors
-    /// As [`Tables::read`].
-    pub async fn read(&self, lookup_keys: &[LookupKey<'static>]) -> Result<Vec<Option<Arc<LookupOutputs>>>> {
-        let keys: Vec<_> =
-            lookup_keys.iter().map(|key| self.keys.lookup(&self.model, key)).collect::<Result<_>>()?;
-        let items = self.tables.read(&keys).await?.items;
-        let stored = lookup_keys.iter().zip(items);
-        Ok(stored.map(|(key, item)| remembered_outputs(&self.model, key, &item?)).collect())
+        remembered_outputs(&self.core.model, key, item)
+            .map_err(|lacking| lacking_outputs(&self.core.model, key, &lacking))
     }
 }

@@ -73,6 +73,7 @@ mod driver;
 mod isolation;
 mod lookup;
 mod mirror;
+mod remembered;
 mod requests;
 mod stored;
 mod tally;
@@ -86,9 +87,9 @@ use futures::future::LocalBoxFuture;
 pub use self::core::keys::OperationItem;
 pub use self::core::records::{ItemRecord, ItemRecords, RecordFailure, SourceItem};
 pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy, RollupMerger, TombstoneHistory};
-pub use self::lookup::RememberedLookups;
+pub use self::remembered::{RememberedLookup, RememberedLookups};
 pub use self::stored::{StateItem, StateItems, StoredEntry};
-pub use self::tally::{CommitTotals, SharedCounter};
+pub use self::tally::{CommitTotals, ReconciledLives, SharedCounter};
 
 use self::batch::LedgerBatch;
 use self::core::keys::StateKeys;
@@ -128,6 +129,8 @@ pub struct CommitOutcome {
     pub unwritable_mirrors: Vec<Error>,
     /// The counters of the batch.
     pub totals: CommitTotals,
+    /// The reconciled items whose totals only the archive can confirm.
+    pub lives: ReconciledLives,
 }
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
@@ -193,10 +196,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         &self.clock
     }
 
-    /// The index of the model's table that is deployed under this name.
+    /// The index of the model's table that is deployed under this name, or was.
     #[must_use]
     pub fn table_index(&self, name: &str) -> Option<usize> {
-        self.core.table_names.iter().position(|known| **known == *name)
+        self.core.model.table_deployed_as(&self.core.table_names, name)
     }
 
     /// Counts the records of these items. Every item that can be committed is committed before `deadline`.
@@ -322,6 +325,7 @@ fn run<'l, 'r: 'l>(
             outcome.parked.extend(uncounted.parked);
         }
         outcome.totals = tally.totals();
+        outcome.lives = tally.lives();
         Ok(outcome)
     })
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::core::decide::TOMBSTONE_LIFETIME;
-use super::core::entry::{CLOCK_TOLERANCE, LedgerEntry};
+use super::core::entry::{CLOCK_TOLERANCE, GENERATION, LedgerEntry};
 use super::core::keys::{self, StateKeys};
 use super::core::source_item_key;
-use crate::Result;
 use crate::effect::ItemKey;
 use crate::entity::SourceKey;
 use crate::projection::{ItemContributions, RollupTarget, RollupTargets};
-use crate::record::{AttributeValue, Item, Timestamp};
+use crate::record::{AttributeValue, Decimal, Item, Timestamp};
 use crate::table::Model;
+use crate::{Error, ErrorKind, Result};
 
 /// A ledger entry as it is stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,11 +75,30 @@ impl StateItems {
         }
     }
 
+    /// Refuses an entry that a newer model has written: this model does not know what it counts.
+    ///
+    /// # Errors
+    /// [`Configuration`](ErrorKind::Configuration), with the generation of the entry.
+    pub fn check_generation(&self, entry: &Item) -> Result<()> {
+        let generation = entry.get(GENERATION).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
+        let Some(newer) = generation.filter(|generation| {
+            u64::try_from(*generation).is_ok_and(|generation| generation > self.model.generation)
+        }) else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Configuration, "the ledger was written by a newer table model")
+            .with("the ledger's generation", newer.to_string())
+            .with("this model's generation", self.model.generation.to_string())
+            .with("model", &*self.model.name)
+            .hint("Use the model that the functions have: pass --model, or set AFTERWRITE_MODEL"))
+    }
+
     /// Decodes an entry.
     ///
     /// # Errors
-    /// [`Unreadable`](crate::ErrorKind::Unreadable) if the item is not a readable ledger entry.
+    /// [`Unreadable`](ErrorKind::Unreadable) if the item is not a readable ledger entry; as [`Self::check_generation`].
     pub fn decode_entry(&self, item: &Item, targets: &mut RollupTargets) -> Result<StoredEntry> {
+        self.check_generation(item)?;
         let entry = LedgerEntry::decode(item, targets).map_err(|error| {
             let key = |name| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default();
             error.with("PK", key("PK")).with("SK", key("SK"))

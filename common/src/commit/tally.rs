@@ -24,16 +24,37 @@ impl SharedCounter {
     }
 }
 
+/// Items of entities that keep what expired, whose life a reconciliation ended or began again. No record shows what happened to them, so
+/// only the archive shows whether their totals are right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReconciledLives {
+    /// Items that do not exist, and were subtracted. If they expired, they are settled when the records of their expiries are delivered.
+    pub vanished: u64,
+    /// Items that exist, although a record of an earlier stream of the table deleted them. If they expired and the table was restored, they
+    /// count twice.
+    pub revived: u64,
+}
+
 macro_rules! tally {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         #[derive(Debug, Default)]
-        pub(crate) struct CommitTally { $(pub(crate) $name: SharedCounter,)* }
+        pub(crate) struct CommitTally {
+            $(pub(crate) $name: SharedCounter,)*
+            /// See [`ReconciledLives::vanished`].
+            pub(crate) vanished: SharedCounter,
+            /// See [`ReconciledLives::revived`].
+            pub(crate) revived: SharedCounter,
+        }
 
         /// The counters of a batch at its end.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct CommitTotals { $($(#[$doc])* pub $name: u64,)* }
 
         impl CommitTally {
+            pub(crate) fn lives(&self) -> ReconciledLives {
+                ReconciledLives { vanished: self.vanished.get(), revived: self.revived.get() }
+            }
+
             pub(crate) fn totals(&self) -> CommitTotals {
                 CommitTotals { $($name: self.$name.get(),)* }
             }

@@ -15,7 +15,7 @@ use super::core::plan::{ExpiryMarker, ItemPlan};
 use super::core::rollup::{after_write, rollup_write};
 use super::core::unreadable::mark_action;
 use super::core::{ItemInput, LedgerItem, keys};
-use super::driver::{LedgerDriver, computed_rollup};
+use super::driver::LedgerDriver;
 use super::isolation::{RefusedRollup, rejected_write, users};
 use super::requests::send_all;
 use super::waves::waves;
@@ -107,7 +107,7 @@ impl LedgerDriver<'_> {
                 // An earlier wave showed that one of its items cannot be written. The next round packs the others.
                 continue;
             }
-            if lacks_rollup(batch, &transaction) {
+            if batch.lacks_rollup(&transaction) {
                 must_wait = true;
                 continue;
             }
@@ -254,12 +254,8 @@ impl LedgerDriver<'_> {
         }
         let updated_at = newest.map(|newest| newest.to_string());
         for (id, update) in rollups {
-            let target = batch.targets.get(id);
-            let computed = batch
-                .computed
-                .get(&id)
-                .and_then(|stored| Some((computed_rollup(&batch.targets, id)?, stored.as_ref())));
-            match rollup_write(&self.core.keys, target, update, updated_at.as_deref(), computed) {
+            let (target, read) = (batch.targets.get(id), batch.read_rollup(id, &update));
+            match rollup_write(&self.core.keys, target, update, updated_at.as_deref(), read) {
                 Ok(None) => {}
                 Ok(Some(write)) => {
                     purposes.push(WritePurpose::Rollup(id));
@@ -315,11 +311,10 @@ impl LedgerDriver<'_> {
                 self.requests.tally.transactions.add(1);
                 for (purpose, write) in purposes.into_iter().zip(writes) {
                     if let WritePurpose::Rollup(id) = purpose
-                        && let Some(stored) = batch.computed.remove(&id)
+                        && let Some(stored) = batch.read_rollups.remove(&id)
                     {
-                        batch
-                            .computed
-                            .extend(after_write(stored, &write.action).map(|item| (id, Some(item))));
+                        let stored = after_write(stored, &write.action);
+                        batch.read_rollups.extend(stored.map(|item| (id, Some(item))));
                     }
                 }
                 for index in items {
@@ -468,17 +463,10 @@ fn most_delays(batch: &LedgerBatch<'_>, transaction: &TransactionBatch) -> Optio
     transaction.items.iter().map(|index| batch.item(*index).delays).max()
 }
 
-/// Whether a rollup with computed measures must be read again before the transaction can be sent.
-fn lacks_rollup(batch: &LedgerBatch<'_>, transaction: &TransactionBatch) -> bool {
-    let is_unread =
-        |id: TargetId| !batch.computed.contains_key(&id) && computed_rollup(&batch.targets, id).is_some();
-    transaction.rollups.iter().any(|(id, _)| is_unread(*id))
-}
-
 /// A rollup that may differ from what was read is read again.
 fn forget_rollup(batch: &mut LedgerBatch<'_>, purpose: &WritePurpose<'_>) {
     if let WritePurpose::Rollup(id) = purpose {
-        batch.computed.remove(id);
+        batch.read_rollups.remove(id);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::relay::invalidate::PathTarget;
 use crate::sink::cloudfront::CloudFront;
 use crate::sink::redis::{CacheTopology, RedisCache};
 use crate::sink::sqs::SqsQueue;
-use crate::table::{Model, Table, nearest_name};
+use crate::table::{Model, nearest_name};
 use crate::{Error, ErrorKind, Result};
 
 const PREFIX: &str = "AFTERWRITE_";
@@ -33,6 +33,7 @@ const DISTRIBUTION: &str = "AFTERWRITE_CLOUDFRONT_DISTRIBUTION";
 const CDN_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
 const ON_POISON: &str = "AFTERWRITE_ON_POISON";
 const LOG_KEYS: &str = "AFTERWRITE_LOG_KEYS";
+const METRICS: &str = "AFTERWRITE_METRICS";
 const METRICS_NAMESPACE: &str = "POWERTOOLS_METRICS_NAMESPACE";
 const METRICS_SERVICE: &str = "POWERTOOLS_SERVICE_NAME";
 
@@ -41,7 +42,8 @@ const METRICS_SERVICE: &str = "POWERTOOLS_SERVICE_NAME";
 pub struct EnvironmentSettings {
     /// `AFTERWRITE_MODEL`: a built-in model's name, or the path of a TOML file.
     pub model: Option<String>,
-    /// `AFTERWRITE_TABLES`: `name in the model=deployed name`, separated by commas.
+    /// `AFTERWRITE_TABLES`: `name in the model=deployed name`, separated by commas. A table may have several names: the first is its current
+    /// one, and change records that name the others are read.
     pub tables: Option<String>,
     /// `AFTERWRITE_STATE_TABLE`: the table of rollups and ledger.
     pub state_table: Option<String>,
@@ -65,6 +67,8 @@ pub struct EnvironmentSettings {
     pub on_poison: Option<String>,
     /// `AFTERWRITE_LOG_KEYS`: `true` if logs may have the keys of items.
     pub log_keys: Option<String>,
+    /// `AFTERWRITE_METRICS`: `all`, or `essential` for those that report lost data.
+    pub metrics: Option<String>,
     /// `POWERTOOLS_METRICS_NAMESPACE`: the namespace of the metrics.
     pub metrics_namespace: Option<String>,
     /// `POWERTOOLS_SERVICE_NAME`: the metrics' dimension `service`.
@@ -112,6 +116,7 @@ impl EnvironmentSettings {
             cdn_queue: take(CDN_QUEUE),
             on_poison: take(ON_POISON),
             log_keys: take(LOG_KEYS),
+            metrics: take(METRICS),
             metrics_namespace: take(METRICS_NAMESPACE),
             metrics_service: take(METRICS_SERVICE),
             region,
@@ -170,6 +175,19 @@ impl EnvironmentSettings {
     /// [`ErrorKind::Configuration`] if `AFTERWRITE_LOG_KEYS` is not valid.
     pub fn names_keys(&self) -> Result<bool> {
         boolean(self.log_keys.as_deref(), LOG_KEYS, "Set it to `true` if logs may have the keys of items")
+    }
+
+    /// Whether only the metrics that report lost data are emitted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_METRICS` is not valid.
+    pub fn emits_essential_metrics(&self) -> Result<bool> {
+        match self.metrics.as_deref() {
+            None | Some("all") => Ok(false),
+            Some("essential") => Ok(true),
+            Some(_) => Err(invalid(format!("{METRICS} is neither `all` nor `essential`"))
+                .hint("Set it to `essential` to emit only the metrics that report lost data, or remove it")),
+        }
     }
 
     /// The cache whose keys are invalidated, if one is set. Reads the secret that has its address; connects to nothing else yet.
@@ -247,15 +265,14 @@ impl FunctionConfig {
     /// # Errors
     /// [`ErrorKind::Configuration`] or [`ErrorKind::Model`].
     pub fn resolve(settings: &EnvironmentSettings) -> Result<Self> {
-        let model = Model::load(required(
+        let mut model = Model::load(required(
             settings.model.as_deref(),
             MODEL,
             &format!("Set it to the path of a model file, or to a built-in model: {}", built_in_models()),
         )?)?;
-        let table_names = deployed_names(&model, settings.tables.as_deref().unwrap_or_default())?;
-        if let Some(state) =
-            settings.state_table.as_deref().filter(|state| table_names.iter().any(|name| **name == **state))
-        {
+        let table_names = deployed_names(&mut model, settings.tables.as_deref().unwrap_or_default())?;
+        let is_source = |name: &&str| model.table_deployed_as(&table_names, name).is_some();
+        if let Some(state) = settings.state_table.as_deref().filter(is_source) {
             return Err(invalid(format!("`{state}` is both the state table and a source table")).hint(
                 format!(
                     "Give the rollups and the ledger a table of their own, and set {STATE_TABLE} to its name"
@@ -281,41 +298,49 @@ fn built_in_models() -> String {
     Model::built_in_names().collect::<Vec<_>>().join(", ")
 }
 
-/// Resolves `AFTERWRITE_TABLES`. Tables that it does not name are deployed under the model's name.
-fn deployed_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
-    let mut renamed = BTreeMap::new();
+/// Resolves `AFTERWRITE_TABLES`: the deployed name of each table, which is the first one that is given, or the model's. All further names go
+/// to [`Table::former_names`](crate::table::Table::former_names).
+fn deployed_names(model: &mut Model, renames: &str) -> Result<Vec<Arc<str>>> {
+    let mut deployed: Vec<Vec<Arc<str>>> = model.tables.iter().map(|_| Vec::new()).collect();
     for rename in renames.split(',').map(str::trim).filter(|rename| !rename.is_empty()) {
-        let Some((name, deployed)) = rename.split_once('=').filter(|(_, deployed)| !deployed.is_empty())
-        else {
+        let Some((name, written)) = rename.split_once('=').filter(|(_, written)| !written.is_empty()) else {
             return Err(invalid(format!("{TABLES} holds `{rename}`, which is not a rename"))
                 .hint("Write `name in the model=deployed name`, separated by commas"));
         };
-        if !model.tables.iter().any(|table| *table.name == *name) {
+        let names = model.tables.iter().zip(&mut deployed).find(|(table, _)| *table.name == *name);
+        let Some((_, names)) = names else {
             let known: Vec<&str> = model.tables.iter().map(|table| table.name.as_ref()).collect();
             return Err(invalid(format!("{TABLES} renames `{name}`, which is not a table of the model"))
                 .with("tables of the model", known.join(", ")));
+        };
+        if names.iter().any(|known| **known == *written) {
+            return Err(invalid(format!("{TABLES} has `{rename}` twice")).hint("Remove one of the two"));
         }
-        if renamed.insert(name, deployed).is_some() {
-            return Err(invalid(format!("{TABLES} renames `{name}` twice")).hint("Keep one of the two names"));
-        }
+        names.push(Arc::from(written));
     }
-    let deployed_name = |table: &Table| {
-        renamed.get(&*table.name).map_or_else(|| Arc::clone(&table.name), |deployed| Arc::from(*deployed))
-    };
-    let names: Vec<Arc<str>> = model.tables.iter().map(deployed_name).collect();
-    check_distinct(model, &names)?;
-    Ok(names)
+    for (table, names) in model.tables.iter().zip(&mut deployed).filter(|(_, names)| names.is_empty()) {
+        names.push(Arc::clone(&table.name));
+    }
+    check_distinct(model, &deployed)?;
+    let mut current = Vec::with_capacity(deployed.len());
+    for (table, names) in model.tables.iter_mut().zip(deployed) {
+        let mut names = names.into_iter();
+        current.extend(names.next());
+        table.former_names = names.collect();
+    }
+    Ok(current)
 }
 
 /// Two tables of one name would be counted by the entities of the first.
-fn check_distinct(model: &Model, names: &[Arc<str>]) -> Result<()> {
-    for (index, (table, name)) in model.tables.iter().zip(names).enumerate() {
-        let mut others = model.tables.iter().zip(names).skip(index + 1);
-        if let Some((other, _)) = others.find(|(_, other)| *other == name) {
-            let message = format!("the tables `{}` and `{}` have the same name", table.name, other.name);
-            return Err(invalid(message)
-                .with("name", &**name)
-                .hint(format!("Each table of the model needs a table of its own: correct {TABLES}")));
+fn check_distinct(model: &Model, deployed: &[Vec<Arc<str>>]) -> Result<()> {
+    for (index, (table, names)) in model.tables.iter().zip(deployed).enumerate() {
+        for (other, others) in model.tables.iter().zip(deployed).skip(index + 1) {
+            if let Some(name) = names.iter().find(|name| others.contains(name)) {
+                let message = format!("the tables `{}` and `{}` have the same name", table.name, other.name);
+                return Err(invalid(message)
+                    .with("name", &**name)
+                    .hint(format!("Each table of the model needs a table of its own: correct {TABLES}")));
+            }
         }
     }
     Ok(())

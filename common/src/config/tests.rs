@@ -39,6 +39,17 @@ fn a_table_may_have_another_name_where_it_is_deployed() {
 }
 
 #[test]
+fn the_first_of_several_names_is_written_and_all_are_read() {
+    let table = Model::load("exambuddy").unwrap().tables[0].name.clone();
+    let tables = format!("{table}=new, {table}=old,{table}={table}");
+    let config = FunctionConfig::resolve(&settings(&[(MODEL, "exambuddy"), (TABLES, &tables)])).unwrap();
+    assert_eq!(config.table_names, [Arc::from("new")]);
+    for (name, index) in [("new", Some(0)), ("old", Some(0)), (&*table, Some(0)), ("other", None)] {
+        assert_eq!(config.model.table_deployed_as(&config.table_names, name), index, "{name}");
+    }
+}
+
+#[test]
 fn tables_of_one_name_are_refused() {
     let config = |tables: &str, state| {
         FunctionConfig::resolve(&settings(&[(MODEL, "quiz"), (TABLES, tables), (STATE_TABLE, state)]))
@@ -49,7 +60,10 @@ fn tables_of_one_name_are_refused() {
     assert!(config(&format!("{one}={other},{other}={one}"), "state").is_ok());
     assert_names(config(&format!("{one}=a,{other}=a"), "state"), &["same name", one, other]);
     assert_names(config(&format!("{one}={other}"), "state"), &["same name", one, other]);
-    assert_names(config(&format!("{one}=a,{one}=b"), "state"), &["AFTERWRITE_TABLES", "twice", one]);
+    assert_names(config(&format!("{one}=a,{one}=a"), "state"), &["AFTERWRITE_TABLES", "twice", one]);
+    assert_names(config(&format!("{one}=a,{one}=b,{other}=b"), "state"), &["same name", one, other]);
+    assert_names(config(&format!("{one}=a,{one}={other}"), "state"), &["same name", one, other]);
+    assert_names(config(&format!("{one}=a,{one}=state"), "state"), &["AFTERWRITE_STATE_TABLE", "state"]);
     assert_names(config(&format!("{one}=state"), "state"), &["AFTERWRITE_STATE_TABLE", "state"]);
 }
 

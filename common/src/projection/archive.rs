@@ -1,17 +1,20 @@
 //! A record of an event → a line of the archive: the same JSON on one line, without the secret attributes.
 //!
 //! Nothing is decoded and encoded again without need. White space between tokens is dropped; every string and number is copied byte for byte,
-//! so that 38 digits, binary values and sets stay as they are. An image is split only along the paths to a secret. If a JSON key occurs twice,
-//! readers take the last one, but a secret is removed from both. `Keys` stay whatever they hold: without them a line names no item.
+//! so that 38 digits, binary values and sets stay as they are. An image is split only along the paths to a secret ([`SecretPaths`]). If a JSON
+//! key occurs twice, readers take the last one, but a secret is removed from both. `Keys` stay whatever they hold: without them a line names no
+//! item.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use memchr::memchr2;
 use serde_json::value::RawValue;
 
-use crate::record::{AttributePath, JsonMembers};
+use crate::record::{AttributePath, AttributeSecrecy, JsonMembers, SecretPaths};
 use crate::{Error, ErrorKind, Result};
+
+/// The deepest value on the way to a secret. DynamoDB's items have at most 32 levels; each uses stack here.
+const MAX_LEVELS: u8 = 64;
 
 /// The archive's line of a record's JSON, newline included. Its images lack the attributes at `secrets`.
 ///
@@ -20,7 +23,7 @@ use crate::{Error, ErrorKind, Result};
 /// without secrets or not at all.
 pub fn archive_line(record: &str, secrets: &[AttributePath]) -> Result<String> {
     let mut line = String::with_capacity(record.len() + 1);
-    let secrets: Vec<&[Arc<str>]> = secrets.iter().map(AttributePath::names).collect();
+    let secrets = SecretPaths::new(secrets);
     if secrets.is_empty() {
         if !record.starts_with('{') {
             return Err(malformed("a record must be an object"));
@@ -64,53 +67,66 @@ fn string_end(json: &[u8], mut place: usize) -> usize {
     json.len()
 }
 
-fn write_record(record: &str, secrets: &[&[Arc<str>]], line: &mut String) -> Result<()> {
+fn write_record(record: &str, secrets: &SecretPaths<'_>, line: &mut String) -> Result<()> {
     write_object(record, "a record must be an object", line, |name, value, line| match name {
         "dynamodb" => write_change(value, secrets, line).map(|()| true),
         _ => Ok(false),
     })
 }
 
-fn write_change(change: &str, secrets: &[&[Arc<str>]], line: &mut String) -> Result<()> {
+fn write_change(change: &str, secrets: &SecretPaths<'_>, line: &mut String) -> Result<()> {
     write_object(change, "dynamodb must be a map", line, |name, value, line| match name {
-        "NewImage" | "OldImage" if value != "null" => write_members(value, secrets, line).map(|()| true),
+        "NewImage" | "OldImage" if value != "null" => {
+            write_members(value, secrets, MAX_LEVELS, line).map(|()| true)
+        }
         _ => Ok(false),
     })
 }
 
-/// An image, or the content of an `M` within it, without the secrets at `paths`, which start here.
-fn write_members(members: &str, paths: &[&[Arc<str>]], line: &mut String) -> Result<()> {
-    let mut kept = Vec::new();
-    for (key, value) in objects_members(members, "an image must be a map of attributes")? {
-        let name = name_of(key)?;
-        let deeper: Vec<&[Arc<str>]> = paths
-            .iter()
-            .filter_map(|path| path.split_first().filter(|(first, _)| ***first == *name))
-            .map(|(_, rest)| rest)
-            .collect();
-        if !deeper.iter().any(|rest| rest.is_empty()) {
-            kept.push((key, value, deeper));
-        }
-    }
+/// An image, or the content of an `M` within it, without its secrets. `levels` more levels may follow.
+fn write_members(members: &str, secrets: &SecretPaths<'_>, levels: u8, line: &mut String) -> Result<()> {
     line.push('{');
-    for (place, (key, value, deeper)) in kept.into_iter().enumerate() {
+    let mut place = 0;
+    for (key, value) in objects_members(members, "an image must be a map of attributes")? {
+        let within = match secrets.of(&name_of(key)?) {
+            AttributeSecrecy::Secret => continue,
+            AttributeSecrecy::Open => None,
+            AttributeSecrecy::Within(within) => Some(within),
+        };
         write_key(place, key, line);
-        if deeper.is_empty() {
-            compact(value.get(), line);
-        } else {
-            write_value(value.get(), &deeper, line)?;
+        place += 1;
+        match within {
+            None => compact(value.get(), line),
+            Some(within) => write_value(value.get(), &within, levels, line)?,
         }
     }
     line.push('}');
     Ok(())
 }
 
-/// An attribute value on a path: a path continues only into an `M`.
-fn write_value(value: &str, paths: &[&[Arc<str>]], line: &mut String) -> Result<()> {
+/// An attribute value on a path to a secret: a path continues into an `M`, and into every element of an `L`.
+fn write_value(value: &str, secrets: &SecretPaths<'_>, levels: u8, line: &mut String) -> Result<()> {
+    let levels = levels.checked_sub(1).ok_or_else(|| malformed("a value is nested too deep"))?;
     write_object(value, "an attribute value must have a type", line, |kind, content, line| match kind {
-        "M" => write_members(content, paths, line).map(|()| true),
+        "M" => write_members(content, secrets, levels, line).map(|()| true),
+        "L" => write_elements(content, secrets, levels, line).map(|()| true),
         _ => Ok(false),
     })
+}
+
+/// The content of an `L`, each of whose elements is searched.
+fn write_elements(list: &str, secrets: &SecretPaths<'_>, levels: u8, line: &mut String) -> Result<()> {
+    let elements: Vec<&RawValue> =
+        serde_json::from_str(list).map_err(|_| malformed("a list must have a list of values"))?;
+    line.push('[');
+    for (place, element) in elements.into_iter().enumerate() {
+        if place > 0 {
+            line.push(',');
+        }
+        write_value(element.get(), secrets, levels, line)?;
+    }
+    line.push(']');
+    Ok(())
 }
 
 /// Copies an object, but for the members that `write` has written; it returns `true` for those.

@@ -17,14 +17,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     pub(super) fn derive(&self, index: usize) -> Result<Option<Operand<'s>>> {
         let Some(derivation) = self.entity.derivations.get(index) else { return Ok(None) };
         match &derivation.kind {
-            DerivationKind::First(terms) => {
-                for term in terms {
-                    if let Some(value) = self.read_unless_null(term)? {
-                        return Ok(Some(value));
-                    }
-                }
-                Ok(None)
-            }
+            DerivationKind::First(terms) => self.first(terms),
             DerivationKind::Part { of, key, variables, variable } => {
                 let text = match self.read(of)? {
                     Some(Operand::Value(AttributeValue::S(text))) => &**text,
@@ -47,6 +40,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                 Ok(Some(Operand::Ratio { numerator, denominator: whole.into_owned() }))
             }
             DerivationKind::Size(term) => self.size(term),
+            DerivationKind::Number(term) => self.read_number(term),
             DerivationKind::Minus { from, subtracted } => {
                 let (Some(from), Some(subtracted)) = (self.operand(from)?, self.operand(subtracted)?) else {
                     return Ok(None);
@@ -58,11 +52,35 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         }
     }
 
+    /// The first of these values that is present and not `NULL`.
+    fn first(&self, terms: &[Term]) -> Result<Option<Operand<'s>>> {
+        for term in terms {
+            if let Some(value) = self.read_unless_null(term)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
     fn operand(&self, term: &'s NumberTerm) -> Result<Option<Cow<'s, Decimal>>> {
         match term {
             NumberTerm::Term(term) => self.number(term),
             NumberTerm::Constant(number) => Ok(Some(Cow::Borrowed(number))),
         }
+    }
+
+    /// The number in a value: the value itself, or a text that is a decimal number.
+    fn read_number(&self, term: &Term) -> Result<Option<Operand<'s>>> {
+        let text = match self.read_unless_null(term)? {
+            Some(Operand::Text(text)) => text,
+            Some(Operand::Value(AttributeValue::S(text))) => Cow::Borrowed(&**text),
+            _ => return Ok(self.number(term)?.map(|number| Operand::Number(number.into_owned()))),
+        };
+        // The cause says why it is not one, and not what it is.
+        let number = text.parse::<Decimal>().map_err(|cause| {
+            self.term_error(term, "is a text that is not a number, such as -1234.5").caused_by(cause)
+        })?;
+        Ok(Some(Operand::Number(number)))
     }
 
     /// The number of elements of a list, set or map, of characters of a text, or of bytes of a binary value.

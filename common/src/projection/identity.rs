@@ -1,10 +1,12 @@
 //! The identity of an item in one of its states: which of the entities that its key allows.
 
+use std::time::Duration;
+
 use crate::entity::{ItemCandidates, ItemIdentity, SourceKey};
-use crate::record::{ChangeRecord, Image};
+use crate::record::{AttributeValue, ChangeRecord, Decimal, Image, Operation, Timestamp};
 use crate::table::Model;
 
-use super::ImageScope;
+use super::{ImageScope, attribute};
 
 impl<'m, 'k> ItemCandidates<'m, 'k> {
     /// The identity of the item in the state of an image; `None` if the image meets the condition of no candidate.
@@ -32,11 +34,32 @@ impl<'m, 'k> ItemCandidates<'m, 'k> {
         self.in_state(record.new.as_ref()?)
     }
 
+    /// Whether a change is an expiry, a deletion by time to live (TTL): DynamoDB marks it as one, or the item had expired by the attribute that its
+    /// entity names. In a global table, DynamoDB does not mark the deletions that TTL made in another region.
+    #[must_use]
+    pub fn is_expiry(&self, record: &ChangeRecord<'_>) -> bool {
+        let had_expired = || {
+            let ttl = self.before(record)?.entity.ttl.as_ref()?;
+            had_expired(attribute(record.old.eager_fields()?, ttl)?, record.created_at?)
+        };
+        record.expired || (record.operation == Operation::Remove && had_expired().unwrap_or(false))
+    }
+
     /// Whether the item is of an entity before or after a change, or may be: its key alone decides.
     #[must_use]
     pub fn match_change(&self, record: &ChangeRecord<'_>) -> bool {
         self.by_key().is_some() || self.before(record).is_some() || self.after(record).is_some()
     }
+}
+
+/// DynamoDB's TTL does not delete an item whose time is longer ago than five years.
+const OLDEST_EXPIRY: Duration = Duration::from_secs(5 * 365 * 24 * 60 * 60);
+
+/// Whether an item with this value of its TTL attribute had expired when it was deleted; `None` if TTL ignores the value.
+fn had_expired(ttl: &AttributeValue<'_>, deleted_at: Timestamp) -> Option<bool> {
+    let seconds = |time: Timestamp| Decimal::from(time.epoch_seconds());
+    let expires_at = ttl.as_number()?;
+    Some(*expires_at <= seconds(deleted_at) && *expires_at >= seconds(deleted_at.minus(OLDEST_EXPIRY)))
 }
 
 impl SourceKey<'_> {

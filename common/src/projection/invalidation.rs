@@ -2,7 +2,8 @@
 //!
 //! Values are data. A cache key contains them unchanged: keys are sent with their length, so no character can begin another command or act
 //! as a glob. In a path, every character that RFC 1738 does not allow in a segment is percent-encoded, and `*` too: a value never becomes
-//! a wildcard, a second path or a query; only the template's own text can. No other character is encoded: CloudFront takes an unnecessarily
+//! a wildcard, a second path or a query; only the template's own text can. A value that the model declares as a path (`{page:path}`) is encoded
+//! segment by segment, and its slashes stay. No other character is encoded: CloudFront takes an unnecessarily
 //! encoded character for a different path, and rejects a bare `~`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use super::scope::{ImageScope, attribute};
 use crate::Result;
 use crate::entity::{ItemCandidates, ItemIdentity};
 use crate::record::Image;
-use crate::table::{BoundPiece, BoundTemplate, CacheRemedy, CacheRule, Model};
+use crate::table::{BoundPiece, BoundTemplate, CacheRemedy, CacheRule, Model, PathTemplate};
 
 /// Letters, digits and what RFC 1738 allows in a segment of a path, but `*`, which is CloudFront's wildcard, stay as they are.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -130,10 +131,10 @@ fn add_stale(
                 continue;
             }
             for template in &rule.keys {
-                keys.extend(render(&scope, template, false)?.map(|key| (key, rule.remedy, *index)));
+                keys.extend(render_key(&scope, template)?.map(|key| (key, rule.remedy, *index)));
             }
-            for template in &rule.paths {
-                paths.extend(render(&scope, template, true)?);
+            for path in &rule.paths {
+                paths.extend(render_path(&scope, path)?);
             }
         }
     }
@@ -148,17 +149,44 @@ fn is_affected(rule: &CacheRule, old: Option<&Image<'_>>, new: Option<&Image<'_>
         || rule.depends_on.iter().any(|path| attribute(old, path) != attribute(new, path))
 }
 
-/// The text of a key or path; `None` if the image lacks one of its values.
-fn render(scope: &ImageScope<'_, '_>, template: &BoundTemplate, is_path: bool) -> Result<Option<String>> {
+/// The text of a key; `None` if the image lacks one of its values.
+fn render_key(scope: &ImageScope<'_, '_>, template: &BoundTemplate) -> Result<Option<String>> {
+    render(scope, template, |key, _, value| key.push_str(value))
+}
+
+/// The text of a path; `None` if the image lacks one of its values.
+fn render_path(scope: &ImageScope<'_, '_>, path: &PathTemplate) -> Result<Option<String>> {
+    render(scope, &path.template, |rendered, place, value| {
+        if !path.is_path(place) {
+            return rendered.extend(utf8_percent_encode(value, ENCODED));
+        }
+        // Applications store paths with and without the slash at their beginning.
+        let value = if rendered.ends_with('/') { value.strip_prefix('/').unwrap_or(value) } else { value };
+        for (segment, text) in value.split('/').enumerate() {
+            if segment > 0 {
+                rendered.push('/');
+            }
+            rendered.extend(utf8_percent_encode(text, ENCODED));
+        }
+    })
+}
+
+/// Renders a template; `push` appends the value at a place among the template's values.
+fn render(
+    scope: &ImageScope<'_, '_>,
+    template: &BoundTemplate,
+    push: impl Fn(&mut String, usize, &str),
+) -> Result<Option<String>> {
     let mut rendered = String::with_capacity(64);
+    let mut place = 0;
     for piece in &template.pieces {
         match piece {
             BoundPiece::Literal(text) => rendered.push_str(text),
-            BoundPiece::Value(term, format) => match scope.text(term, *format)? {
-                None => return Ok(None),
-                Some(value) if is_path => rendered.extend(utf8_percent_encode(&value, ENCODED)),
-                Some(value) => rendered.push_str(&value),
-            },
+            BoundPiece::Value(term, format) => {
+                let Some(value) = scope.text(term, *format)? else { return Ok(None) };
+                push(&mut rendered, place, &value);
+                place += 1;
+            }
         }
     }
     Ok(Some(rendered))

@@ -16,6 +16,8 @@ mod invalidation;
 mod measures;
 mod rows;
 mod scope;
+mod searched;
+mod secrets;
 mod target;
 
 pub use archive::archive_line;
@@ -27,6 +29,8 @@ pub use elements::ItemElement;
 pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
 pub use rows::{DatasetRow, RecordImages, RowOperation, datasets_of, decode_old_image, rows, snapshot_row};
 pub use scope::{ImageScope, LookupOutputs, attribute};
+pub use searched::{SearchedLookups, awaits_lookup};
+pub use secrets::SecretAttributes;
 pub(crate) use target::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
 

@@ -65,6 +65,14 @@ impl<'s, 'a: 's> DatasetRow<'s, 'a> {
     pub fn value(&self, from: &Term) -> Option<Operand<'s>> {
         value_of(&self.scope, from)
     }
+
+    /// The text that a column's source reads as a number and that is not one. It has no [`Self::value`], and fits no column.
+    #[must_use]
+    pub fn unreadable_number(&self, from: &Term) -> Option<Operand<'s>> {
+        let derivation = self.scope.entity.derivations.get(from.derivation()?)?;
+        let read = derivation.kind.number_of()?;
+        self.scope.read(from).is_err().then(|| value_of(&self.scope, read)).flatten()
+    }
 }
 
 fn value_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Operand<'s>> {
@@ -151,7 +159,7 @@ pub fn rows<'s, 'a: 's>(
         let scope = scope_in(dataset, candidates, image)?;
         Some(DatasetRow { day: day_of(&scope, dataset), operation, scope })
     };
-    let deletion = if record.expired { RowOperation::Expire } else { RowOperation::Remove };
+    let deletion = if candidates.is_expiry(record) { RowOperation::Expire } else { RowOperation::Remove };
     let (row, left) = match record.operation {
         Operation::Insert => (row(images.new.unwrap_or(&EMPTY), RowOperation::Insert), None),
         Operation::Modify => {

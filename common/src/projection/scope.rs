@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{ItemElement, LookupKey};
 use crate::entity::ItemIdentity;
-use crate::record::{AttributeValue, Decimal, Image, Timestamp};
+use crate::record::{AttributePath, AttributeValue, Decimal, Image, Timestamp};
 use crate::table::{
     BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Mirror, Model, Operand, Pattern, Rollup,
     RollupExpiry, RollupKeys, Term, TimeReading, ValueFormat,
@@ -311,8 +311,8 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         match term {
             Term::Key(index) => format!("key variable `{}`", name(self.entity.variables.get(*index))),
             Term::Attribute(path) => {
-                let within = path.within.iter().map(|name| format!(".{name}")).collect::<String>();
-                format!("attribute `{}{within}`", self.model.row_attributes.name(path.root))
+                let root = Arc::clone(self.model.row_attributes.name(path.root));
+                format!("attribute `{}`", AttributePath::nested(root, path.within.iter().cloned()))
             }
             Term::Derived(index) => {
                 format!("derived value `{}`", name(self.entity.derivations.get(*index).map(|d| &d.name)))

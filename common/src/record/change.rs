@@ -37,10 +37,13 @@ pub struct ChangeRecord<'a> {
     pub keys: PrimaryKey<'a>,
     /// When the change was made, with a precision of at least a second. Some emulators and archived records omit it.
     pub created_at: Option<Timestamp>,
-    /// The item after the change. An absent image is not the same as an empty one.
+    /// The item after the change. An absent image is not the same as an empty one. A `REMOVE` has none, whatever its JSON has.
     pub new: Option<Image<'a>>,
-    /// The item before the change.
+    /// The item before the change. An `INSERT` has none, whatever its JSON has.
     pub old: OldImage<'a>,
+    /// Whether its JSON has an image that such a change does not have: a `NewImage` of a `REMOVE`, or an `OldImage` of an `INSERT`. The image
+    /// is ignored, but the JSON may contain secrets.
+    pub has_stray_image: bool,
     /// The stream's view type, if the record states it.
     pub view: Option<StreamView>,
 }

@@ -14,7 +14,7 @@ const MAX_DIGITS: i64 = 38;
 const MAX_MAGNITUDE: i64 = 125;
 const MIN_MAGNITUDE: i64 = -130;
 
-/// A decimal number of up to 38 significant digits, exact, as DynamoDB stores it.
+/// A decimal number of up to 38 significant digits, exact, as DynamoDB stores it. Only [`Decimal::plus_unlimited`] makes longer ones.
 ///
 /// Nearly every number is a small integer and is stored as an `i64`; all others as a [`BigDecimal`]. Equal numbers have equal forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +82,30 @@ impl Decimal {
             return Ok(Self(DecimalRepr::Integer(sum)));
         }
         Self::from_big(self.to_big() + other.to_big())
+    }
+
+    /// The sum, exact, also if it exceeds DynamoDB's limits: the difference of two numbers can have more digits than both.
+    ///
+    /// ```
+    /// use afterwrite::record::Decimal;
+    /// let (large, one): (Decimal, Decimal) = ("1E+39".parse()?, Decimal::ONE);
+    /// let change = one.plus_unlimited(&large.negated());
+    /// assert!(!change.is_storable());
+    /// assert_eq!(large.plus(&change)?, one);
+    /// # Ok::<(), afterwrite::record::NotADecimal>(())
+    /// ```
+    #[must_use]
+    pub fn plus_unlimited(&self, other: &Self) -> Self {
+        self.plus(other).unwrap_or_else(|_| Self::normal(self.to_big() + other.to_big()))
+    }
+
+    /// Whether DynamoDB can store the number.
+    #[must_use]
+    pub fn is_storable(&self) -> bool {
+        match &self.0 {
+            DecimalRepr::Integer(_) => true,
+            DecimalRepr::Exact(number) => is_within_limits(number),
+        }
     }
 
     /// The difference, exact.
@@ -231,15 +255,15 @@ impl Decimal {
 
     fn from_big(number: BigDecimal) -> Result<Self, NotADecimal> {
         let number = number.normalized();
-        if !number.is_zero() {
-            let digits = i64::try_from(number.digits()).unwrap_or(i64::MAX);
-            let magnitude = digits - number.fractional_digit_count() - 1;
-            if digits > MAX_DIGITS || !(MIN_MAGNITUDE..=MAX_MAGNITUDE).contains(&magnitude) {
-                return Err(NotADecimal::Range);
-            }
-        }
-        Ok(Self::normal(number))
+        if is_within_limits(&number) { Ok(Self::normal(number)) } else { Err(NotADecimal::Range) }
     }
+}
+
+/// Whether a normalized number has at most 38 digits, and a magnitude that DynamoDB can store.
+fn is_within_limits(number: &BigDecimal) -> bool {
+    let digits = i64::try_from(number.digits()).unwrap_or(i64::MAX);
+    let magnitude = digits - number.fractional_digit_count() - 1;
+    number.is_zero() || (digits <= MAX_DIGITS && (MIN_MAGNITUDE..=MAX_MAGNITUDE).contains(&magnitude))
 }
 
 /// Compares twice the remainder with the divisor, which is exact.

@@ -33,7 +33,7 @@ type DecodedRecord<'a> = Result<ChangeRecord<'a>, Box<BadRecord<'a>>>;
 /// Decodes an event. Only the attributes in `attributes` are decoded.
 ///
 /// # Errors
-/// [`ErrorKind::Event`] if the bytes are not JSON or have no list `Records`. A malformed record is not an error of the
+/// [`ErrorKind::Event`] if the bytes are not JSON, or neither have a list `Records` nor are a list of records. A malformed record is not an error of the
 /// event but a [`BadRecord`] in its place.
 pub fn decode<'a>(event: &'a [u8], attributes: &AttributeInterner) -> Result<RecordBatch<'a>> {
     let event = std::str::from_utf8(event).map_err(|error| {
@@ -47,30 +47,47 @@ pub fn decode<'a>(event: &'a [u8], attributes: &AttributeInterner) -> Result<Rec
     read_event(event, |reader| Ok(decoder.decode_json(reader.skip()?))).map_err(|_| event_error(event))
 }
 
-/// Reads an event; `record` reads each of its records.
+/// Reads an event; `record` reads each of its records. Lambda's event source mapping sends an object with the list `Records`, EventBridge
+/// Pipes the list alone.
 fn read_event<'a>(
     event: &'a str,
     mut record: impl FnMut(&mut JsonReader<'a>) -> JsonResult<DecodedRecord<'a>>,
 ) -> JsonResult<RecordBatch<'a>> {
-    let capacity = event.len() / TYPICAL_BYTES;
     JsonReader::read_all(event, |reader| {
+        if !reader.is_object() {
+            let batch = read_records(event, reader, |reader| {
+                if reader.is_object() { record(reader) } else { Err(InvalidJson) }
+            })?;
+            // A list without records is not an event of Pipes, which has no reason to send it.
+            return if batch.records.is_empty() { Err(InvalidJson) } else { Ok(batch) };
+        }
         let mut batch = None;
         reader.object(|reader, name| {
             if name != "Records" {
                 return reader.skip().map(drop);
             }
-            let (mut records, mut json) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
-            reader.list(|reader| {
-                let start = reader.start();
-                records.push(record(reader)?);
-                json.push(reader.text_since(start)?);
-                Ok(())
-            })?;
-            batch = Some(RecordBatch { records, json });
+            batch = Some(read_records(event, reader, &mut record)?);
             Ok(())
         })?;
         batch.ok_or(InvalidJson)
     })
+}
+
+/// Reads the list of an event's records.
+fn read_records<'a>(
+    event: &'a str,
+    reader: &mut JsonReader<'a>,
+    mut record: impl FnMut(&mut JsonReader<'a>) -> JsonResult<DecodedRecord<'a>>,
+) -> JsonResult<RecordBatch<'a>> {
+    let capacity = event.len() / TYPICAL_BYTES;
+    let (mut records, mut json) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+    reader.list(|reader| {
+        let start = reader.start();
+        records.push(record(reader)?);
+        json.push(reader.text_since(start)?);
+        Ok(())
+    })?;
+    Ok(RecordBatch { records, json })
 }
 
 /// The error of an event that [`read_event`] cannot read; only serde_json reports where text is not JSON.
@@ -84,8 +101,9 @@ fn event_error(event: &str) -> Error {
 }
 
 fn not_an_event(message: &str) -> Error {
-    Error::new(ErrorKind::Event, message)
-        .hint("Connect the function to a DynamoDB stream, or send it an event of the same format")
+    Error::new(ErrorKind::Event, message).hint(
+        "Connect the function to a DynamoDB stream by an event source mapping, or by EventBridge Pipes without an input transformer",
+    )
 }
 
 /// Decodes records one by one, for example the lines of the archive. It caches the shape of earlier records for speed;

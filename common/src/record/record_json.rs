@@ -142,6 +142,12 @@ impl DecodeContext<'_> {
             .sequence_number
             .and_then(|number| Position::new(label, number).ok())
             .ok_or_else(|| self.fault("SequenceNumber must be 1 to 40 digits"))?;
+        // Some emulators send an empty image where DynamoDB sends none: `eventName` decides which images the record has.
+        let (new, old, has_stray_image) = match operation {
+            Operation::Insert => (stream.new, OldImage::default(), stream.old.is_present()),
+            Operation::Modify => (stream.new, stream.old, false),
+            Operation::Remove => (None, stream.old, stream.new.is_some()),
+        };
         Ok(ChangeRecord {
             event_id: parts.event_id,
             region,
@@ -151,8 +157,9 @@ impl DecodeContext<'_> {
             expired: parts.is_time_to_live && operation == Operation::Remove,
             keys: stream.keys.ok_or_else(|| self.fault("Keys is missing"))?,
             created_at: stream.created_at,
-            new: stream.new,
-            old: stream.old,
+            new,
+            old,
+            has_stray_image,
             view: stream.view,
         })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use aws_sdk_firehose::error::ProvideErrorMetadata as _;
 
-use super::request::ServiceRequest;
+use super::request::{NamedBy, ServiceRequest};
 use super::service_api::{ApiRequest, AwsService, ServiceApi, path_segment};
 use super::{Distribution, DistributionError};
 use crate::ErrorKind;
@@ -36,7 +36,7 @@ impl CloudFront {
             permission: "cloudfront:CreateInvalidation",
             resource: "distribution",
             name: &self.distribution,
-            setting: "AFTERWRITE_CLOUDFRONT_DISTRIBUTION",
+            named_by: NamedBy::Setting("AFTERWRITE_CLOUDFRONT_DISTRIBUTION"),
         }
     }
 

@@ -8,7 +8,7 @@ use aws_sdk_firehose::primitives::Blob;
 use aws_sdk_firehose::types::{PutRecordBatchResponseEntry, Record};
 
 use super::DeliveryStream;
-use super::request::ServiceRequest;
+use super::request::{NamedBy, ServiceRequest};
 use crate::{Error, ErrorKind};
 
 /// Firehose's limit on the records of one request.
@@ -42,7 +42,7 @@ impl Firehose {
             permission: "firehose:PutRecordBatch",
             resource: "delivery stream",
             name: &self.stream,
-            setting: "AFTERWRITE_FIREHOSE_STREAM",
+            named_by: NamedBy::Setting("AFTERWRITE_FIREHOSE_STREAM"),
         }
     }
 

@@ -102,4 +102,6 @@ pub struct ListedObject {
     pub size: u64,
     /// When it was written, by the bucket's clock.
     pub modified: Timestamp,
+    /// Its entity tag, which changes with its content; `None` if the list has none.
+    pub etag: Option<String>,
 }

@@ -23,8 +23,52 @@ pub(super) struct ServiceRequest<'r> {
     pub(super) resource: &'static str,
     /// The resource's name.
     pub(super) name: &'r str,
-    /// The setting that names the resource.
-    pub(super) setting: &'static str,
+    /// The source of the resource's name.
+    pub(super) named_by: NamedBy,
+}
+
+/// The source of the name of a request's resource. It decides what the error of a wrong or forbidden resource advises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    /// A setting, usually an environment variable.
+    Setting(&'static str),
+    /// An argument of a command.
+    Argument,
+    /// An argument of a command, and the resource is a deployment's bucket of failed records, whose policy denies reading to all but some roles.
+    FailuresArgument,
+}
+
+impl NamedBy {
+    /// The advice if the resource does not exist.
+    fn missing_hint(self, resource: &str) -> String {
+        match self {
+            Self::Setting(setting) => {
+                format!("Set {setting} to the name of a {resource} in this account and region, or create it")
+            }
+            Self::Argument => format!("Name a {resource} of this account and region in the command"),
+            Self::FailuresArgument => format!(
+                "Name the {resource} of failed records in the command: the output failures_bucket_name of the Terraform module, FailuresBucketName of the SAM template"
+            ),
+        }
+    }
+
+    /// The advice if the caller lacks the permission.
+    fn denied_hint(self, resource: &str, permission: &str) -> String {
+        let wrong = match self {
+            Self::Setting(setting) => format!("set {setting} to the right one"),
+            Self::Argument | Self::FailuresArgument => "name the right one in the command".to_owned(),
+        };
+        let allow = match self {
+            Self::Setting(_) | Self::Argument => format!("Allow the role {permission} on the {resource}"),
+            Self::FailuresArgument => format!(
+                "Its policy lets only the roles in redrive_principal_arns of the Terraform module (RedrivePrincipalArn of the SAM template) read failed records: \
+                 add this role there, and attach the policy of the output redrive_policy_arn (RedrivePolicyArn) to it, which allows {permission}"
+            ),
+        };
+        format!(
+            "{allow}; if it is allowed, check the credentials, their account and AWS_REGION. If it is the wrong {resource}, {wrong}"
+        )
+    }
 }
 
 impl ServiceRequest<'_> {
@@ -76,12 +120,9 @@ impl ServiceRequest<'_> {
             | "NoSuchBucket"
             | "NoSuchDistribution"
             | "QueueDoesNotExist"
-            | "AWS.SimpleQueueService.NonExistentQueue" => {
-                self.new_error(ErrorKind::Configuration, "it does not exist").hint(format!(
-                    "Set {} to the name of a {} in this account and region, or create it",
-                    self.setting, self.resource
-                ))
-            }
+            | "AWS.SimpleQueueService.NonExistentQueue" => self
+                .new_error(ErrorKind::Configuration, "it does not exist")
+                .hint(self.named_by.missing_hint(self.resource)),
             "AccessDenied"
             | "AccessDeniedException"
             | "UnrecognizedClientException"
@@ -131,11 +172,9 @@ impl ServiceRequest<'_> {
     }
 
     fn denied_error(self, code: &str) -> Error {
-        let Self { permission, resource, setting, .. } = self;
-        self.new_error(ErrorKind::Configuration, "permission denied").with("code", code).hint(format!(
-            "Allow the role {permission} on the {resource}; if it is allowed, check the credentials, their account and AWS_REGION. \
-             If it is the wrong {resource}, set {setting} to the right one"
-        ))
+        self.new_error(ErrorKind::Configuration, "permission denied")
+            .with("code", code)
+            .hint(self.named_by.denied_hint(self.resource, self.permission))
     }
 
     /// The error for a request that was not sent or got no response: a setting is missing, or the network failed.

@@ -4,7 +4,7 @@ use aws_config::SdkConfig;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::request::ServiceRequest;
+use super::request::{NamedBy, ServiceRequest};
 use super::service_api::{ApiRequest, AwsService, ServiceApi, parse_response};
 use crate::{Error, ErrorKind, Result};
 
@@ -34,7 +34,7 @@ impl<'s> ManagedSecret<'s> {
             permission: "secretsmanager:GetSecretValue",
             resource: "secret",
             name: self.arn,
-            setting: self.setting,
+            named_by: NamedBy::Setting(self.setting),
         }
     }
 
@@ -44,16 +44,8 @@ impl<'s> ManagedSecret<'s> {
     /// [`ErrorKind::Configuration`] if the secret does not exist, may not be read, or has no text; [`ErrorKind::Unavailable`] if a retry can
     /// help.
     pub async fn text(&self) -> Result<String> {
-        let request = ApiRequest {
-            action: "GetSecretValue",
-            method: "POST",
-            path: "/".to_owned(),
-            headers: vec![
-                ("content-type", "application/x-amz-json-1.1".to_owned()),
-                ("x-amz-target", "secretsmanager.GetSecretValue".to_owned()),
-            ],
-            body: json!({ "SecretId": self.arn }).to_string(),
-        };
+        let request =
+            ApiRequest::json(SECRETS_MANAGER.name, "GetSecretValue", &json!({ "SecretId": self.arn }));
         let response = self.api.send(request).await.map_err(|error| self.request().error(&error))?;
         parse_response::<SecretValue>(&response)?.text.ok_or_else(|| self.without_text())
     }

@@ -66,6 +66,24 @@ pub struct ApiRequest {
     pub body: String,
 }
 
+impl ApiRequest {
+    /// A request of the protocol AWS JSON 1.1 to an action. The header `x-amz-target` names both the service's `prefix` and the action.
+    #[must_use]
+    pub fn json(prefix: &str, action: &'static str, body: &serde_json::Value) -> Self {
+        let target = format!("{prefix}.{action}");
+        Self {
+            action,
+            method: "POST",
+            path: "/".to_owned(),
+            headers: vec![
+                ("content-type", "application/x-amz-json-1.1".to_owned()),
+                ("x-amz-target", target),
+            ],
+            body: body.to_string(),
+        }
+    }
+}
+
 /// A response that reports a failure. The service's message may quote keys and values, so only its code is kept.
 #[derive(Debug)]
 pub struct ApiError {

@@ -9,7 +9,7 @@ use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchOutput;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 
 use super::PathQueue;
-use super::request::ServiceRequest;
+use super::request::{NamedBy, ServiceRequest};
 use crate::{Error, ErrorKind};
 
 /// SQS's limit on the messages of one request.
@@ -41,7 +41,7 @@ impl SqsQueue {
             permission: "sqs:SendMessage",
             resource: "queue",
             name: &self.url,
-            setting: "AFTERWRITE_CDN_QUEUE",
+            named_by: NamedBy::Setting("AFTERWRITE_CDN_QUEUE"),
         }
     }
 

@@ -75,6 +75,9 @@ pub struct ScanPage {
 /// A table, as its service describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSummary {
+    /// The id that the service gave the table at its creation; a table that is created again under the same name has another. `None` if the service
+    /// has no ids.
+    pub id: Option<String>,
     /// The number of items. DynamoDB updates it about every six hours.
     pub items: u64,
     /// Their size in bytes, updated as often.

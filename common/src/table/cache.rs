@@ -1,5 +1,6 @@
 //! Cache rules, the cache keys and paths that hold a copy of an item: `[[caches]]`; and what is archived.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,7 +10,10 @@ use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, RawValue, SettingsTable, place};
 use super::named::{NamedValue as _, alternatives, meant, named_values};
-use super::{BoundTemplate, Entity, InternedPath, Model, ModelNotation, Pattern, Term, ValueFormat};
+use super::{
+    BoundPiece, BoundTemplate, Entity, InternedPath, Model, ModelNotation, Pattern, Template, TemplatePiece,
+    Term, ValueFormat,
+};
 
 /// Readers find nothing cached while a tombstone stands: for longer than an hour the cache would be of no use.
 const LONGEST_TOMBSTONE: Duration = Duration::from_secs(60 * 60);
@@ -23,7 +27,7 @@ pub struct CacheRule {
     /// Cache keys.
     pub keys: Vec<BoundTemplate>,
     /// CloudFront paths. Each begins with `/`; a `*` at its end is a wildcard.
-    pub paths: Vec<BoundTemplate>,
+    pub paths: Vec<PathTemplate>,
     /// The condition on an image for keys and paths to be rendered from it.
     pub when: Option<Pattern>,
     /// If any are named: a change of an item that touches none of these makes nothing stale.
@@ -31,6 +35,42 @@ pub struct CacheRule {
     /// The action on the keys.
     pub remedy: CacheRemedy,
 }
+
+/// The template of a CloudFront path.
+#[derive(Debug)]
+pub struct PathTemplate {
+    /// The template.
+    pub template: BoundTemplate,
+    /// The values, by their places among the template's values, that are paths themselves: `{page:path}`. Their slashes stay.
+    path_values: BTreeSet<usize>,
+}
+
+impl PathTemplate {
+    /// Whether the value at this place among the template's values is a path: its slashes separate segments.
+    #[must_use]
+    pub fn is_path(&self, value: usize) -> bool {
+        self.path_values.contains(&value)
+    }
+
+    /// As the model writes it.
+    fn written(&self, notation: &ModelNotation<'_>) -> String {
+        let (mut text, mut value) = (String::new(), 0);
+        for piece in &self.template.pieces {
+            match piece {
+                BoundPiece::Literal(literal) => text.push_str(literal),
+                BoundPiece::Value(term, format) => {
+                    let suffix = if self.is_path(value) { PATH_FORMAT } else { "" };
+                    text.push_str(&format!("{{{}{suffix}}}", notation.formatted(term, *format)));
+                    value += 1;
+                }
+            }
+        }
+        text
+    }
+}
+
+/// The end of a variable whose value is a path.
+const PATH_FORMAT: &str = ":path";
 
 /// The action on a stale cache key. Each is carried out by the cache itself in one step, so that it holds even if the function
 /// stops the instant the cache has replied; [`crate::sink::Cache`] documents which races each closes and what readers must do.
@@ -88,7 +128,8 @@ named_values! {
 impl CacheRule {
     /// Calls `visit` with every term of its templates and its condition.
     pub(super) fn each_term(&self, visit: &mut impl FnMut(&Term)) {
-        self.keys.iter().chain(&self.paths).flat_map(BoundTemplate::terms).for_each(&mut *visit);
+        let paths = self.paths.iter().map(|path| &path.template);
+        self.keys.iter().chain(paths).flat_map(BoundTemplate::terms).for_each(&mut *visit);
         self.when.iter().for_each(|condition| condition.each_term(visit));
     }
 
@@ -105,7 +146,7 @@ impl CacheRule {
         CacheDescription {
             of: model.entity_name(self.of),
             keys: self.keys.iter().map(|key| notation.template(key)).collect(),
-            paths: self.paths.iter().map(|path| notation.template(path)).collect(),
+            paths: self.paths.iter().map(|path| path.written(&notation)).collect(),
             when: self.when.as_ref().map(|when| notation.condition(when)),
             depends_on: self.depends_on.iter().map(|path| notation.attribute(path)).collect(),
             remedy: self.remedy.describe(),
@@ -175,7 +216,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         let mut context = compiler.context(&owner, Some(entity));
         let keys = keys.iter().filter_map(|key| context.cache_template(*key)).collect();
         paths.iter().for_each(|path| context.check_path(*path));
-        let paths = paths.iter().filter_map(|path| context.cache_template(*path)).collect();
+        let paths = paths.iter().filter_map(|path| context.path_template(*path)).collect();
         let depends_on = depends_on.iter().filter_map(|name| context.depended_attribute(*name)).collect();
         let when = context.pattern(&owner, settings.get("when"));
         let index = compiler.model.caches.len();
@@ -217,6 +258,22 @@ fn read_remedy(called: &str, value: RawValue<'_>, problems: &mut ProblemCollecto
     }
 }
 
+/// A template without its variables. One that cannot be read is reported as that.
+fn literals(template: &str) -> String {
+    let compiled = Template::compile(template, &mut Vec::new()).unwrap_or_default();
+    compiled.pieces.iter().filter_map(TemplatePiece::literal).collect()
+}
+
+/// Words in the names of values that are usually paths.
+const PATH_WORDS: [&str; 9] = ["path", "page", "url", "uri", "route", "file", "filename", "href", "pathname"];
+
+fn literal(piece: &BoundPiece) -> Option<&str> {
+    match piece {
+        BoundPiece::Literal(text) => Some(text),
+        BoundPiece::Value(..) => None,
+    }
+}
+
 impl EntityContext<'_, '_, '_> {
     fn cache_template(&mut self, text: Located<&str>) -> Option<BoundTemplate> {
         let (owner, mut variables) = (self.owner.clone(), Vec::new());
@@ -225,15 +282,75 @@ impl EntityContext<'_, '_, '_> {
         Some(self.bind(&owner, &template, &names))
     }
 
+    /// A path: a template in which `{name:path}` is a value whose slashes stay.
+    fn path_template(&mut self, text: Located<&str>) -> Option<PathTemplate> {
+        let (mut plain, mut path_values, mut names) = (String::new(), BTreeSet::new(), Vec::new());
+        for (place, part) in text.value.split('{').enumerate() {
+            // The first part is before any variable.
+            let Some(value) = place.checked_sub(1) else {
+                plain.push_str(part);
+                continue;
+            };
+            plain.push('{');
+            match part.split_once('}') {
+                Some((written, rest)) => {
+                    let name = written.strip_suffix(PATH_FORMAT);
+                    path_values.extend(name.map(|_| value));
+                    let name = name.unwrap_or(written);
+                    names.push(name);
+                    plain.extend([name, "}", rest]);
+                }
+                None => plain.push_str(part),
+            }
+        }
+        let template = self.cache_template(Located { value: &plain, at: text.at })?;
+        let path = PathTemplate { template, path_values };
+        self.warn_of_slashes(&path, &names, text);
+        Some(path)
+    }
+
+    /// A value that is a path, and is not declared as one, names a path that nobody requests.
+    fn warn_of_slashes(&mut self, path: &PathTemplate, names: &[&str], text: Located<&str>) {
+        let is_value = |piece: &&BoundPiece| literal(piece).is_none();
+        let values = path.template.pieces.iter().enumerate().filter(|(_, piece)| is_value(piece));
+        let mut unfit = Vec::new();
+        for ((value, (place, piece)), name) in values.enumerate().zip(names) {
+            let is_plain = match piece {
+                BoundPiece::Value(_, format) => *format == ValueFormat::Plain,
+                BoundPiece::Literal(_) => false,
+            };
+            // All of the path, but for a wildcard.
+            let is_whole = place == 1
+                && path.template.pieces.first().and_then(literal).is_some_and(|begin| begin == "/")
+                && path
+                    .template
+                    .pieces
+                    .get(2)
+                    .is_none_or(|end| literal(end).is_some_and(|end| end == "*" || end == "/*"));
+            let words = name.rsplit('.').next().unwrap_or_default().to_lowercase();
+            let is_called_path = words.split(['_', '-']).any(|word| PATH_WORDS.contains(&word));
+            if is_plain && !path.is_path(value) && (is_whole || is_called_path) {
+                unfit.push(*name);
+            }
+        }
+        for name in unfit {
+            let message = format!(
+                "{}: path `{}`: a `/` in the value of `{name}` is written as %2F, and no reader requests such a path; write `{{{name}:path}}` if the value may have slashes",
+                self.owner, text.value
+            );
+            self.report(ProblemCode::SlashesInPath, text.at, message);
+        }
+    }
+
     /// CloudFront takes paths in the form that URLs have, with a wildcard only at the end.
     fn check_path(&mut self, path: Located<&str>) {
         let problem = if !path.value.starts_with('/') {
             Some("a path begins with `/`".to_owned())
-        } else if path.value.strip_suffix('*').unwrap_or(path.value).contains('*') {
+        } else if literals(path.value.strip_suffix('*').unwrap_or(path.value)).contains('*') {
             Some("CloudFront takes `*` only at the end of a path".to_owned())
         } else {
             let is_fit = |character: &char| character.is_ascii_graphic() && !"\"<>\\^`|".contains(*character);
-            let unfit = path.value.chars().find(|character| !is_fit(character));
+            let unfit = literals(path.value).chars().find(|character| !is_fit(character));
             unfit.map(|unfit| format!("a path is written as in a URL: percent-encode {unfit:?}"))
         };
         if let Some(problem) = problem {

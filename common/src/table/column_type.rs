@@ -73,6 +73,24 @@ impl ColumnTypeName {
     }
 }
 
+impl ColumnTypeName {
+    /// How a type of this kind is written.
+    fn rule(self) -> &'static str {
+        match self {
+            Self::String | Self::Int64 | Self::Double | Self::Boolean | Self::Timestamp => {
+                "this type has no arguments"
+            }
+            Self::Date | Self::Binary | Self::Json => "this type has no arguments",
+            Self::Decimal => "write `decimal(p,s)`: p is from 1 to 38 digits, s of them after the point",
+            Self::List => "write `list<type>`, such as `list<string>`",
+            Self::Map => "write `map<type>` or `map<string,type>`: the keys of a map are texts",
+            Self::Struct => {
+                "write `struct<name:type,…>`, such as `struct<sku:string,price:int64>`; a name has letters, digits and `_`, begins with no digit, and is there once in any case"
+            }
+        }
+    }
+}
+
 impl ColumnType {
     fn type_name(&self) -> ColumnTypeName {
         match self {
@@ -107,35 +125,53 @@ impl ColumnType {
         forms.join(", ")
     }
 
-    /// The end of a message about a type that does not exist: the name that was probably meant.
+    /// The end of a message about a type that does not exist: the type that was probably meant, or the form that its kind has.
     pub(super) fn meant(text: &str) -> String {
-        super::named::meant::<ColumnTypeName>(text.split(['(', '<']).next().unwrap_or_default().trim())
+        if let Some(meant) = Self::parse_within(text, DEEPEST, understood) {
+            return format!("; did you mean `{meant}`?");
+        }
+        let name = text.split(['(', '<']).next().unwrap_or_default().trim();
+        match ColumnTypeName::of_name(name) {
+            Some(kind) => format!("; {}", kind.rule()),
+            None => super::named::meant::<ColumnTypeName>(name),
+        }
     }
 
-    /// Parses the form that [`fmt::Display`] writes; white space between the parts is allowed. Types are nested at most 32 deep,
-    /// as attributes are.
+    /// Parses the form that [`fmt::Display`] writes, and three forms of Athena: `map<string,…>`, `decimal(p)` and members in backticks. White
+    /// space between the parts is allowed. Types are nested at most 32 deep, as attributes are.
     ///
     /// ```
     /// use afterwrite::table::ColumnType;
     /// let lines = "list<struct<sku:string,price:decimal(10,2)>>";
     /// assert_eq!(ColumnType::parse(lines).map(|parsed| parsed.to_string()).as_deref(), Some(lines));
+    /// assert_eq!(ColumnType::parse("map<string,decimal(10)>"), ColumnType::parse("map<decimal(10,0)>"));
     /// assert_eq!(ColumnType::parse("decimal(39,2)"), None);
     /// assert_eq!(ColumnType::parse("struct<unitPrice:int64,unitprice:int64>"), None);
     /// assert_eq!(ColumnType::parse(&format!("{}string{}", "list<".repeat(40), ">".repeat(40))), None);
     /// ```
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        Self::parse_within(text, DEEPEST)
+        Self::parse_within(text, DEEPEST, ColumnTypeName::of_name)
     }
 
-    fn parse_within(text: &str, depth: usize) -> Option<Self> {
+    /// A decimal of these digits: `10,2`, or `10` for whole numbers.
+    fn decimal(digits: &str) -> Option<Self> {
+        let (precision, scale) = digits.split_once(',').unwrap_or((digits, "0"));
+        let (precision, scale) = (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
+        let is_decimal =
+            (1..=38).contains(&precision) && u8::try_from(scale).is_ok_and(|scale| scale <= precision);
+        is_decimal.then_some(Self::Decimal { precision, scale })
+    }
+
+    /// `name_of` knows the names of types.
+    fn parse_within(text: &str, depth: usize, name_of: fn(&str) -> Option<ColumnTypeName>) -> Option<Self> {
         let depth = depth.checked_sub(1)?;
         let text = text.trim();
         let (name, arguments) = text.split_at(text.find(['(', '<']).unwrap_or(text.len()));
         let inside = |opening: char, closing: char| arguments.strip_prefix(opening)?.strip_suffix(closing);
-        let nested = |text| Some(Box::new(Self::parse_within(text, depth)?));
+        let nested = |text| Some(Box::new(Self::parse_within(text, depth, name_of)?));
         let plain = |column_type| arguments.is_empty().then_some(column_type);
-        match ColumnTypeName::of_name(name)? {
+        match name_of(name.trim())? {
             ColumnTypeName::String => plain(Self::String),
             ColumnTypeName::Int64 => plain(Self::Int64),
             ColumnTypeName::Double => plain(Self::Double),
@@ -144,52 +180,77 @@ impl ColumnType {
             ColumnTypeName::Date => plain(Self::Date),
             ColumnTypeName::Binary => plain(Self::Binary),
             ColumnTypeName::Json => plain(Self::Json),
-            ColumnTypeName::Decimal => {
-                let (precision, scale) = inside('(', ')')?.split_once(',')?;
-                let (precision, scale) = (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
-                let is_decimal =
-                    (1..=38).contains(&precision) && u8::try_from(scale).is_ok_and(|s| s <= precision);
-                is_decimal.then_some(Self::Decimal { precision, scale })
-            }
+            ColumnTypeName::Decimal => Self::decimal(inside('(', ')')?),
             ColumnTypeName::List => Some(Self::List(nested(inside('<', '>')?)?)),
-            ColumnTypeName::Map => Some(Self::Map(nested(inside('<', '>')?)?)),
+            ColumnTypeName::Map => {
+                let inside = inside('<', '>')?;
+                let value = match top_level_parts(inside)?.as_slice() {
+                    [value] => *value,
+                    // The keys of a map are always texts.
+                    [key, value] if name_of(key.trim()) == Some(ColumnTypeName::String) => *value,
+                    _ => return None,
+                };
+                Some(Self::Map(nested(value)?))
+            }
             ColumnTypeName::Struct => {
                 let members = members(inside('<', '>')?)?.into_iter();
-                let members =
-                    members.map(|(name, member)| Some((Arc::from(name), Self::parse_within(member, depth)?)));
+                let members = members.map(|(name, member)| {
+                    Some((Arc::from(name), Self::parse_within(member, depth, name_of)?))
+                });
                 Some(Self::Struct(members.collect::<Option<_>>()?))
             }
         }
     }
 }
 
-/// Cuts `name:type,name:type` where no bracket is open; `None` if a name is not a member's, or is there twice in any case.
+/// The type of a name, or of another word for it, in any case.
+fn understood(name: &str) -> Option<ColumnTypeName> {
+    let name = name.to_lowercase();
+    let aliases = ColumnTypeName::ALIASES.iter().filter(|(alias, _)| *alias == name);
+    ColumnTypeName::of_name(&name)
+        .or_else(|| aliases.into_iter().find_map(|(_, name)| ColumnTypeName::of_name(name)))
+}
+
+/// Cuts a text at the commas where no bracket is open; `None` if brackets do not match.
+fn top_level_parts(text: &str) -> Option<Vec<&str>> {
+    let (mut parts, mut depth, mut begun) = (Vec::new(), 0_u32, 0);
+    for (at, character) in text.char_indices() {
+        match character {
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth = depth.checked_sub(1)?,
+            ',' if depth == 0 => {
+                parts.push(text.get(begun..at)?);
+                begun = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text.get(begun..)?);
+    (depth == 0).then_some(parts)
+}
+
+/// Cuts `name:type,name:type`; `None` if a name is not a member's, or is there twice in any case.
 fn members(text: &str) -> Option<Vec<(&str, &str)>> {
-    let (mut members, mut depth, mut begun): (Vec<(&str, &str)>, i32, usize) = (Vec::new(), 0, 0);
-    let ends = text.char_indices().filter(|(_, character)| {
-        depth += match character {
-            '<' | '(' => 1,
-            '>' | ')' => -1,
-            _ => 0,
-        };
-        *character == ',' && depth == 0
-    });
-    let ends: Vec<usize> = ends.map(|(at, _)| at).chain([text.len()]).collect();
-    for end in ends {
-        let (name, member) = text.get(begun..end)?.split_once(':')?;
+    let mut members: Vec<(&str, &str)> = Vec::new();
+    for part in top_level_parts(text)? {
+        let (name, member) = part.split_once(':')?;
         let name = name.trim();
+        // As Athena writes names that begin with `_`.
+        let name = name.strip_prefix('`').and_then(|name| name.strip_suffix('`')).unwrap_or(name);
         if !is_member_name(name) || members.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
             return None;
         }
         members.push((name, member));
-        begun = end + 1;
     }
     Some(members)
 }
 
 /// A member has the name of the map's member. Athena's names have no case, so files have it in lower case.
 fn is_member_name(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_alphabetic()) && is_column_name(&name.to_ascii_lowercase())
+    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(is_word)
+        && name.chars().any(|character| character != '_')
 }
 
 /// Athena takes lower-case names of letters, digits and `_`; those that begin with `_` are our own.

@@ -8,11 +8,11 @@ use super::column_type::{ColumnType, is_column_name};
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
-use super::load::scope::{ResolvedName, base_name, interned_path, position};
+use super::load::scope::{ResolvedName, base_name, interned_path, not_a_path, position};
 use super::load::suggestion::{did_you_mean, listed, suggestion};
 use super::named::{named_values, read_named};
 use super::named_list::NamedList;
-use super::template::split_format;
+use super::template::{known_name, split_format};
 use super::value_type::ValueType;
 use super::{
     Entity, InternedPath, LookupUse, Model, ModelNotation, Pattern, Term, TimeBucket, TimeReading,
@@ -204,7 +204,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         of,
         when,
         partition: from.unwrap_or((Term::Key(0), ValueFormat::Plain)),
-        partition_source: Arc::from(partition.value),
+        partition_source: Arc::from(known_name(partition.value)),
         lookups: uses,
         columns,
         key,
@@ -315,7 +315,7 @@ impl EntityContext<'_, '_, '_> {
             column_type,
             from: resolved.map_or(Term::Key(0), |resolved| resolved.term),
             reading: reading.unwrap_or_default(),
-            source: Arc::from(source.value),
+            source: Arc::from(known_name(source.value)),
             required,
         })
     }
@@ -343,15 +343,14 @@ impl EntityContext<'_, '_, '_> {
         }
         let (code, problem) = match split_format(name.value) {
             Err(problem) => (problem.code(), problem.to_string()),
-            Ok((base, _)) if base.split('.').any(str::is_empty) => (
-                ProblemCode::InvalidPath,
-                format!("`{}` is not an attribute path; write it like `stats.seen`", name.value),
-            ),
-            Ok((base, format)) => {
-                let term = Term::Attribute(interned_path(base, interner));
-                let reading = TimeReading::Detected;
-                return Some(ResolvedName { term, format, value_type: ValueType::Any, reading });
-            }
+            Ok((base, format)) => match base.parse() {
+                Err(problem) => not_a_path(name.value, problem),
+                Ok(path) => {
+                    let term = Term::Attribute(interned_path(&path, interner));
+                    let reading = TimeReading::Detected;
+                    return Some(ResolvedName { term, format, value_type: ValueType::Any, reading });
+                }
+            },
         };
         self.report(code, name.at, format!("{owner}: {problem}"));
         None

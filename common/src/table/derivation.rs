@@ -8,6 +8,7 @@ use super::load::reader::{self, Located, RawValue, SettingsTable, WrittenFactor,
 use super::load::scope::{EntityScope, ResolvedName, position};
 use super::load::suggestion::listed;
 use super::named::{NamedValue as _, named_values};
+use super::template::{canonical_name, known_name};
 use super::value_type::ValueType;
 use super::{ModelNotation, Template, Term, TimeReading, ValueFormat};
 use crate::record::Decimal;
@@ -46,6 +47,8 @@ pub enum DerivationKind {
     },
     /// The elements of a list, set or map, the characters of a text, the bytes of a binary value; absent if it is.
     Size(Term),
+    /// A number, exact: a text is read as one; absent if it is. A text that is not a decimal number does not fit.
+    Number(Term),
     /// One number minus another, exact; absent if either is.
     Minus {
         /// The number that is subtracted from.
@@ -111,6 +114,7 @@ named_values! {
         First = "first",
         Part = "part",
         Size = "size",
+        Number = "number",
         Minus = "minus",
         Duration = "duration",
     }
@@ -126,6 +130,7 @@ impl DerivationFunction {
                 format!("an attribute and the key that it holds: [attribute, \"ORDER#{{{name}}}\"]")
             }
             Self::Size => "one attribute: a list, set, map, text or binary".to_owned(),
+            Self::Number => "one attribute: a text or a number".to_owned(),
             Self::Minus => "two attributes or numbers: [number, number to subtract]".to_owned(),
             Self::Duration => "two times: [begin, end]".to_owned(),
         }
@@ -139,8 +144,18 @@ impl DerivationKind {
             Self::First(_) => DerivationFunction::First,
             Self::Part { .. } => DerivationFunction::Part,
             Self::Size(_) => DerivationFunction::Size,
+            Self::Number(_) => DerivationFunction::Number,
             Self::Minus { .. } => DerivationFunction::Minus,
             Self::Duration { .. } => DerivationFunction::Duration,
+        }
+    }
+
+    /// The value that it reads as a number, if it does.
+    pub(crate) fn number_of(&self) -> Option<&Term> {
+        match self {
+            Self::Number(of) => Some(of),
+            Self::Percent { .. } | Self::First(_) | Self::Part { .. } => None,
+            Self::Size(_) | Self::Minus { .. } | Self::Duration { .. } => None,
         }
     }
 
@@ -148,7 +163,7 @@ impl DerivationKind {
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
         let (pair, all): (_, &[Term]) = match self {
             Self::Percent { part, whole } => ([Some(part), Some(whole)], &[]),
-            Self::Part { of, .. } | Self::Size(of) => ([Some(of), None], &[]),
+            Self::Part { of, .. } | Self::Size(of) | Self::Number(of) => ([Some(of), None], &[]),
             Self::Minus { from, subtracted } => ([from.term(), subtracted.term()], &[]),
             Self::Duration { from, to } => ([Some(&from.term), Some(&to.term)], &[]),
             Self::First(terms) => ([None, None], terms),
@@ -164,7 +179,7 @@ impl DerivationKind {
                 [from, subtracted].map(|number| number.describe(notation)).into()
             }
             Self::Duration { from, to } => [from, to].map(|time| time.describe(notation)).into(),
-            Self::Percent { .. } | Self::First(_) | Self::Part { .. } | Self::Size(_) => {
+            Self::Percent { .. } | Self::First(_) | Self::Part { .. } | Self::Size(_) | Self::Number(_) => {
                 self.terms().map(|term| notation.term(term)).collect()
             }
         };
@@ -172,6 +187,7 @@ impl DerivationKind {
             Self::Percent { .. }
             | Self::First(_)
             | Self::Size(_)
+            | Self::Number(_)
             | Self::Minus { .. }
             | Self::Duration { .. } => String::new(),
             Self::Part { key, variables, variable, .. } => {
@@ -203,9 +219,13 @@ pub(super) fn compile(
             compiler.problems.mark_incomplete();
             continue;
         };
+        if let Err(problem) = canonical_name(name.value) {
+            let message = format!("{owner}: the name cannot be read; {problem}");
+            compiler.report(ProblemCode::InvalidPath, name.at, message);
+        }
         places.push(name.at);
         // A wrong one keeps its name: uses of it are not reported as well.
-        let name: Arc<str> = Arc::from(name.value);
+        let name: Arc<str> = Arc::from(known_name(name.value));
         derived.push((Arc::clone(&name), value_type));
         derivations
             .push(Derivation { name, kind: kind.unwrap_or_else(|| DerivationKind::First(Vec::new())) });
@@ -245,34 +265,27 @@ fn derivation(
     }
     let arguments = settings.texts(function.name(), problems);
     let compiled = match (function, arguments.as_slice()) {
-        (DerivationFunction::Percent, [part, whole]) => {
-            let [part, whole] = [part, whole].map(|name| context.computed_number(*name, "a percentage"));
-            let kind = part.zip(whole).map(|(part, whole)| DerivationKind::Percent { part, whole });
-            (kind, ValueType::Ratio)
-        }
+        (DerivationFunction::Percent, [part, whole]) => (context.percent(*part, *whole), ValueType::Ratio),
         (DerivationFunction::First, [_, ..]) => {
             let values: Vec<ResolvedName> =
                 arguments.iter().filter_map(|name| context.plain_value(*name)).collect();
-            let first = values.first().map_or(ValueType::Any, |value| value.value_type);
-            let is_alike = values.iter().all(|value| value.value_type == first);
+            let value_type = ValueType::one_of(values.iter().map(|value| value.value_type));
             let terms = values.into_iter().map(|value| value.term).collect();
-            (Some(DerivationKind::First(terms)), if is_alike { first } else { ValueType::Any })
+            (Some(DerivationKind::First(terms)), value_type)
         }
         (DerivationFunction::Part, [of, key]) => {
             let kind = context.plain_value(*of).and_then(|of| context.part(name, of, *key));
             (kind, ValueType::Text)
         }
         (DerivationFunction::Size, [of]) => (context.sized(*of).map(DerivationKind::Size), ValueType::Number),
-        (DerivationFunction::Duration, [from, to]) => {
-            let [from, to] = [from, to].map(|name| context.time_term(*name));
-            let kind = from.zip(to).map(|(from, to)| DerivationKind::Duration { from, to });
-            (kind, ValueType::Number)
-        }
+        (DerivationFunction::Number, [of]) => (context.read_number(*of), ValueType::Number),
+        (DerivationFunction::Duration, [from, to]) => (context.duration(*from, *to), ValueType::Number),
         (
             DerivationFunction::Percent
             | DerivationFunction::First
             | DerivationFunction::Part
             | DerivationFunction::Size
+            | DerivationFunction::Number
             | DerivationFunction::Minus
             | DerivationFunction::Duration,
             _,
@@ -317,6 +330,21 @@ impl EntityContext<'_, '_, '_> {
         }
     }
 
+    fn percent(&mut self, part: Located<&str>, whole: Located<&str>) -> Option<DerivationKind> {
+        let [part, whole] = [part, whole].map(|name| self.computed_number(name, "a percentage"));
+        part.zip(whole).map(|(part, whole)| DerivationKind::Percent { part, whole })
+    }
+
+    fn duration(&mut self, from: Located<&str>, to: Located<&str>) -> Option<DerivationKind> {
+        let [from, to] = [from, to].map(|name| self.time_term(name));
+        from.zip(to).map(|(from, to)| DerivationKind::Duration { from, to })
+    }
+
+    fn read_number(&mut self, of: Located<&str>) -> Option<DerivationKind> {
+        let number = self.fitting(of, ValueType::is_ordered, "a number is read from a text or a number")?;
+        Some(DerivationKind::Number(number.term))
+    }
+
     fn sized(&mut self, name: Located<&str>) -> Option<Term> {
         let rule = "a size is of a list, set, map, text or binary";
         self.fitting(name, ValueType::has_size, rule).map(|value| value.term)
@@ -353,7 +381,7 @@ impl EntityContext<'_, '_, '_> {
                 ProblemCode::UnfitMeasureValue,
                 format!("a value that is {} cannot hold a key; name a text", of.value_type.described()),
             ),
-            Ok(template) => match position(&variables, name.value) {
+            Ok(template) => match position(&variables, &known_name(name.value)) {
                 Some(variable) => {
                     let (key, variables) = (template, variables.len());
                     return Some(DerivationKind::Part { of: of.term, key, variables, variable });

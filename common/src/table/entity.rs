@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::derivation::{self, Derivation};
+use super::key_attribute::key_attribute;
 use super::load::compiler::ModelCompiler;
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, SettingsTable};
@@ -16,7 +17,7 @@ use super::named_list::NamedList;
 use super::value_type::{DeclaredType, ValueType};
 use super::{
     Aggregate, InternedPath, KeyType, LookupUse, Model, ModelNotation, Pattern, Template, TemplatePiece,
-    Term, TimeReading, times,
+    Term, TimeReading, ValueFormat, times,
 };
 use crate::record::{AttributeId, AttributePath};
 
@@ -46,6 +47,8 @@ pub struct Entity {
     pub times: Vec<(Arc<str>, TimeReading)>,
     /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
+    /// The attribute by which TTL deletes its items, if the model names it: a removal of an item that had expired by then is an expiry.
+    pub ttl: Option<InternedPath>,
     /// The aggregates of this entity: indexes into [`Model::aggregates`].
     pub aggregates: Vec<usize>,
     /// The lookups of items of this entity, each with its key and outputs in this entity's own scope.
@@ -134,6 +137,7 @@ impl Entity {
             when: self.when.as_ref().map(|when| notation.condition(when)),
             yields_to: self.yields_to.iter().map(|entity| model.entity_name(*entity)).collect(),
             on_expiry: self.on_expiry,
+            ttl: self.ttl.as_ref().map(|ttl| notation.term(&Term::Attribute(ttl.clone()))),
             derived: derived.map(|value| (&value.name, value.kind.describe(&notation))).collect(),
             times: self.times.iter().map(|(name, reading)| (name, reading.to_string())).collect(),
             secret: self.secrets.iter().map(ToString::to_string).collect(),
@@ -156,6 +160,9 @@ pub struct EntityDescription {
     pub yields_to: Vec<String>,
     /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
+    /// The attribute by which TTL deletes its items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<String>,
     /// How its derived values are computed.
     pub derived: NamedList<String>,
     /// How names are read as times, where it is declared.
@@ -165,15 +172,16 @@ pub struct EntityDescription {
     pub secret: Vec<String>,
 }
 
-/// The attributes that decide which entity an item is of, next to its key.
+/// The attributes that decide which entity an item is of, next to its key, and whether its removal is an expiry.
 pub(super) fn decisive_attributes(model: &Model) -> Vec<AttributeId> {
-    let attributes = model.entities.iter().flat_map(|entity| entity.attributes_in(entity.when.as_ref()));
-    attributes.map(|path| path.root).collect()
+    let conditions = model.entities.iter().flat_map(|entity| entity.attributes_in(entity.when.as_ref()));
+    let ttl = model.entities.iter().filter_map(|entity| entity.ttl.clone());
+    conditions.chain(ttl).map(|path| path.root).collect()
 }
 
 /// The keys of an entity.
-pub(super) const KEYS: [&str; 8] =
-    ["table", "key", "when", "attributes", "derive", "times", "secret", "on_expiry"];
+pub(super) const KEYS: [&str; 9] =
+    ["table", "key", "when", "attributes", "derive", "times", "secret", "on_expiry", "ttl"];
 
 /// Compiles an entity.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -209,11 +217,10 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     times::check(compiler, settings, &times, &scope);
     let times = scope.times.clone();
     let scope = Arc::new(scope);
+    let ttl = ttl_attribute(compiler, settings, &scope);
     let when = compiler.context_of(owner, Arc::clone(&scope)).pattern(owner, settings.get("when"));
     let index = compiler.model.entities.len();
-    for secret in &secrets {
-        compiler.secrets.push((index, AttributePath::dotted(secret.value), secret.at));
-    }
+    let secrets = secrets_of(compiler, owner, index, &secrets);
     compiler.scopes.push(scope);
     compiler.places.entities.push(*at);
     compiler.model.entities.push(Entity {
@@ -225,10 +232,41 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         derivations,
         times,
         on_expiry,
-        secrets: secrets.iter().map(|secret| AttributePath::dotted(secret.value)).collect(),
+        ttl,
+        secrets,
         ..Entity::default()
     });
     Some(())
+}
+
+/// The attribute that `ttl` names: a top-level number, as DynamoDB's TTL reads it.
+fn ttl_attribute(
+    compiler: &mut ModelCompiler<'_, '_>,
+    settings: &SettingsTable<'_>,
+    scope: &Arc<EntityScope>,
+) -> Option<InternedPath> {
+    let name = settings.text("ttl", compiler.problems)?;
+    let owner = format!("{}: `ttl`", settings.owner);
+    let mut context = compiler.context_of(&owner, Arc::clone(scope));
+    let resolved = context.resolve(&owner, name)?;
+    let described = resolved.value_type.described();
+    let problem = match resolved.term {
+        Term::Attribute(path) if path.within.is_empty() && resolved.format == ValueFormat::Plain => {
+            if resolved.value_type.is_numeric() {
+                return Some(path);
+            }
+            format!("`{}` is {described}; TTL reads a number (N): seconds since 1970", name.value)
+        }
+        Term::Attribute(_)
+        | Term::Key(_)
+        | Term::Derived(_)
+        | Term::LookupOutput { .. }
+        | Term::Element(_) => {
+            format!("`{}` is not a top-level attribute; name the table's TTL attribute", name.value)
+        }
+    };
+    context.report(ProblemCode::UnfitTime, name.at, format!("{owner}: {problem}"));
+    None
 }
 
 /// A key attribute that is a number has no literal text, except that of a number.
@@ -246,7 +284,8 @@ fn check_number_keys(
         attribute.key_type == KeyType::Number && literals.any(|text| text.contains(is_text))
     });
     let Some((attribute, _)) = impossible else { return };
-    let Some((_, written)) = key.iter().find(|(name, _)| *name.value == *attribute.name) else { return };
+    let named = |name: &str| key_attribute(name) == *attribute.name;
+    let Some((_, written)) = key.iter().find(|(name, _)| named(name.value)) else { return };
     let (name, table, text) = (&attribute.name, &table.name, written.value);
     let message = format!(
         "{owner}: `{name}` is a number in table `{table}`, and no number looks like `{text}`; write a variable alone, like \"{{id}}\", or correct the table's `types`"
@@ -258,13 +297,47 @@ fn read_attributes(
     settings: &SettingsTable<'_>,
     problems: &mut ProblemCollector<'_>,
 ) -> Vec<(Arc<str>, ValueType)> {
-    let attributes = settings.pairs("attributes", problems).into_iter();
-    let attributes = attributes.map(|(name, written)| {
+    let mut attributes = Vec::new();
+    for (name, written) in settings.pairs("attributes", problems) {
         let called = format!("{}: the type of attribute `{}`", settings.owner, name.value);
         let declared = parse_named(&called, written, problems).unwrap_or(DeclaredType::Any);
-        (Arc::from(name.value), declared.value_type())
-    });
-    attributes.collect()
+        match name.value.parse::<AttributePath>() {
+            Ok(path) => attributes.push((Arc::from(path.to_string()), declared.value_type())),
+            Err(problem) => {
+                let message = format!(
+                    "{}: attribute `{}` is not an attribute path; {problem}",
+                    settings.owner, name.value
+                );
+                problems.report(ProblemCode::InvalidPath, name.at, message);
+                problems.mark_incomplete();
+            }
+        }
+    }
+    attributes
+}
+
+/// The attributes that never leave the table. One whose name cannot be read is reported: it would leave it.
+fn secrets_of(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    entity: usize,
+    written: &[Located<&str>],
+) -> Vec<AttributePath> {
+    let mut secrets = Vec::new();
+    for secret in written {
+        match secret.value.parse::<AttributePath>() {
+            Ok(path) => {
+                compiler.secrets.push((entity, path.clone(), secret.at));
+                secrets.push(path);
+            }
+            Err(problem) => {
+                let message =
+                    format!("{owner}: secret `{}` is not an attribute path; {problem}", secret.value);
+                compiler.report(ProblemCode::InvalidPath, secret.at, message);
+            }
+        }
+    }
+    secrets
 }
 
 fn table_of(

@@ -94,6 +94,9 @@ impl ModelFacts<'_> {
         let Some(known) = model.entities.get(entity) else { return };
         let described = known.describe(model, entity);
         self.add(&["entity", &known.name, &described.table, &described.key, described.on_expiry.name()]);
+        if let Some(ttl) = &described.ttl {
+            self.add(&["ttl", &known.name, ttl]);
+        }
         if let Some(table) = model.tables.get(known.table) {
             self.add(&["table", &table.name, &table.describe().join(", ")]);
         }
@@ -235,6 +238,7 @@ mod tests {
             ("sk = \"BOOK#{book_id}\"", "sk = \"VOLUME#{book_id}\""),
             ("price = \"N\"", "price = \"any\""),
             ("[entities.book]", "[entities.book]\non_expiry = \"subtract\""),
+            ("[entities.book]", "[entities.book]\nttl = \"price\""),
             ("[entities.book]", "[entities.book]\ntimes = { bought_at = \"Europe/Berlin\" }"),
             ("[entities.book]", "[entities.book]\ntimes = { bought_at = \"milliseconds\" }"),
             ("{bought_at:day}", "{bought_at:day@Europe/Berlin}"),

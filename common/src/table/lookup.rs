@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::key_attribute::key_attribute;
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
 use super::load::reader::{Located, SettingsTable};
-use super::template::split_format;
+use super::template::{known_name, split_format};
 use super::{Entity, Model, Template, TemplatePiece, Term, ValueFormat};
 
 /// Values of another item.
@@ -143,7 +144,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         partition: templates.next().unwrap_or_else(|| (Arc::from(""), Template::default())),
         sort: templates.next(),
         inputs,
-        outputs: gives.iter().map(|output| Arc::from(output.value)).collect(),
+        outputs: gives.iter().map(|output| Arc::from(known_name(output.value))).collect(),
     });
     Some(())
 }
@@ -166,7 +167,7 @@ fn index_key(
     let (mut inputs, mut templates) = (Vec::new(), Vec::new());
     for (attribute, text) in key {
         let template = compiler.template(owner, *text, &mut inputs).unwrap_or_default();
-        templates.push((Arc::from(attribute.value), template));
+        templates.push((Arc::from(key_attribute(attribute.value)), template));
     }
     LookedUpKey { inputs, templates, terms: None }
 }

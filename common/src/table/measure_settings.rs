@@ -203,10 +203,17 @@ impl EntityContext<'_, '_, '_> {
 
     fn ordered(&mut self, owner: &str, name: Located<&str>) -> Option<(Term, ValueFormat)> {
         let resolved = self.resolve(owner, name)?;
-        if !resolved.value_type.is_ordered() {
+        // With a format, texts of that format are compared.
+        let fits = match resolved.format {
+            ValueFormat::Plain => resolved.value_type.is_comparable(),
+            ValueFormat::Time(_) => resolved.value_type.is_ordered(),
+        };
+        if !fits {
             let described = resolved.value_type.described();
-            let message =
-                format!("{owner}: `{}` is {described}; `max` and `min` are of numbers or texts", name.value);
+            let message = format!(
+                "{owner}: `{}` is {described}; `max` and `min` are of numbers alone or of texts alone",
+                name.value
+            );
             self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         }
         Some((resolved.term, resolved.format))

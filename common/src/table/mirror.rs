@@ -221,13 +221,13 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let are_known =
             self.bindings.check_variables(self.compiler, &self.owner, ("the item's key", &variables));
         let bound = variables.iter().filter_map(|variable| self.bindings.source(variable));
-        let missing: Vec<_> = bound.filter(|source| position(&known, source.value).is_none()).collect();
+        let missing = bound.filter(|source| position(&known, source.value).is_none());
+        let missing: Vec<_> = missing.map(|source| (source.value.to_owned(), source.at)).collect();
         self.has_wrong_bindings = !are_known || !missing.is_empty();
-        for source in missing {
-            let nearest = suggestion(source.value, known.iter().map(|variable| &**variable));
-            let message =
-                format!("`bind`: the key of rollup `{name}` has no variable `{}`{nearest}", source.value);
-            self.report(ProblemCode::UnfitBinding, source.at, message);
+        for (source, at) in missing {
+            let nearest = suggestion(&source, known.iter().map(|variable| &**variable));
+            let message = format!("`bind`: the key of rollup `{name}` has no variable `{source}`{nearest}");
+            self.report(ProblemCode::UnfitBinding, at, message);
         }
     }
 
@@ -244,15 +244,14 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             let message = format!("its rollup has no measure `{}`{nearest}", measure.value);
             self.report(ProblemCode::UndeclaredPart, measure.at, message);
         }
-        if path.value.split('.').any(str::is_empty) {
-            let problem = format!(
-                "`{}` is not an attribute path; write names with single dots between them",
-                path.value
-            );
-            self.report(ProblemCode::InvalidPath, path.at, problem);
-            return None;
-        }
-        let place = AttributePath::dotted(path.value);
+        let place = match path.value.parse::<AttributePath>() {
+            Ok(place) => place,
+            Err(problem) => {
+                let problem = format!("`{}` is not an attribute path; {problem}", path.value);
+                self.report(ProblemCode::InvalidPath, path.at, problem);
+                return None;
+            }
+        };
         if place.names().len() > MAX_PATH_NAMES {
             let problem = format!(
                 "the path of `{}` has {} names, and DynamoDB nests maps at most {MAX_PATH_NAMES} deep; choose a shorter path",
@@ -268,10 +267,10 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         self.check_indexes(&mirrored);
         self.compiler.mirrored.push(mirrored);
         Some(MirroredAttribute {
+            image: interned_path(&place, &mut self.compiler.model.attributes),
             path: place,
             revision_path,
             of_path,
-            image: interned_path(path.value, &mut self.compiler.model.attributes),
             measure: Arc::from(measure.value),
         })
     }
@@ -280,7 +279,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
     fn check_companions(&mut self, mirrored: &MirroredPath) {
         let ModelCompiler { scopes, secrets, .. } = &*self.compiler;
         let declared = scopes.get(self.onto).into_iter().flat_map(|scope| &scope.attributes);
-        let declared = declared.map(|(name, _)| AttributePath::dotted(name));
+        let declared = declared.filter_map(|(name, _)| name.parse::<AttributePath>().ok());
         let secrets = secrets.iter().filter(|(entity, ..)| *entity == self.onto);
         let mut names = declared.chain(secrets.map(|(_, path, _)| path.clone()));
         // A map that holds the mirrored attribute may be declared.

@@ -118,7 +118,7 @@
 //! ```
 //!
 //! A **name** in a template, a measure or a condition means, in the scope of the aggregate's entity, the first of: a variable
-//! of the key, a derived value, an output of a lookup, a declared attribute. An attribute inside maps is written with dots and
+//! of the key, a derived value, an output of a lookup, a declared attribute. A name that has a dot or a colon itself is in single quotes. An attribute inside maps is written with dots and
 //! declared by that path or by its map (`M`); types are DynamoDB's, or `any`. In templates and in `max` and `min`, `:day` takes
 //! the UTC day of a time ([`TimeBucket`] has the others, `:day@Europe/Berlin` the day in a zone): RFC 3339 text, a date, an hour
 //! (`2026-02-06T14`, `2026-02-06-14`), or a number since 1970. `times` of an entity states another form of a value.
@@ -142,6 +142,7 @@ mod duration;
 mod entity;
 mod fingerprint;
 mod for_each;
+mod key_attribute;
 mod load;
 mod lookup;
 mod measure;
@@ -159,6 +160,7 @@ mod source_table;
 mod state_key;
 mod template;
 mod template_order;
+mod template_problem;
 mod term;
 mod time_bucket;
 mod time_format;
@@ -170,7 +172,7 @@ use std::sync::Arc;
 
 pub use aggregate::{Aggregate, AggregateDescription, OnMisfit, RollupDestination, RollupExpiry};
 pub use binding::KeyBinding;
-pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
+pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule, PathTemplate};
 pub use column_type::ColumnType;
 pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory, SavedQuery};
 pub use derivation::{Derivation, DerivationKind, NumberTerm, TimeTerm};
@@ -243,6 +245,27 @@ pub struct Model {
 }
 
 impl Model {
+    /// The table whose change records name the table `deployed`: it is deployed under this name, or was. `names` has the deployed name of
+    /// each of [`Model::tables`].
+    #[must_use]
+    pub fn table_deployed_as(&self, names: &[Arc<str>], deployed: &str) -> Option<usize> {
+        let is_named = |name: &Arc<str>| **name == *deployed;
+        names
+            .iter()
+            .position(is_named)
+            .or_else(|| self.tables.iter().position(|table| table.former_names.iter().any(is_named)))
+    }
+
+    /// How to set `AFTERWRITE_TABLES` if a change record names a table that [`Model::table_deployed_as`] does not find.
+    #[must_use]
+    pub fn deployed_name_hint(&self, deployed: &str) -> String {
+        let name = if let [only] = &self.tables[..] { &*only.name } else { "NAME" };
+        format!(
+            "If it is a table of the model, add `{name}={deployed}` to AFTERWRITE_TABLES. If the table had this name before it was restored or \
+             replaced, keep its current name first, as in `{name}=CURRENT,{name}={deployed}`: records of all names are read, the first is written"
+        )
+    }
+
     /// A short hash, 16 hexadecimal digits, of what decides contributions: the aggregates with their measures and
     /// conditions, and the entities, tables, lookups and rollups that they use. Ledger entries carry it: two models of one
     /// generation that count differently have different fingerprints.

@@ -6,6 +6,7 @@ use super::{
     BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Model, Template, TemplatePiece, Term,
     ValueFormat,
 };
+use crate::record::AttributePath;
 
 /// The scope of one entity, in which terms have names.
 ///
@@ -50,11 +51,11 @@ impl<'m> ModelNotation<'m> {
         }
     }
 
-    /// An attribute's name, with dots between the names of nested maps.
+    /// An attribute's path as model files write it.
     #[must_use]
     pub fn attribute(&self, path: &InternedPath) -> String {
-        let root = self.model.row_attributes.name(path.root);
-        std::iter::once(root).chain(&path.within).map(|name| &**name).collect::<Vec<_>>().join(".")
+        let root = Arc::clone(self.model.row_attributes.name(path.root));
+        AttributePath::nested(root, path.within.iter().cloned()).to_string()
     }
 
     /// A value's name with its format: `started_at:day`.

@@ -14,6 +14,7 @@ use super::load::scope::{base_name, position};
 use super::load::suggestion::suggestion;
 use super::percentile::PercentileBins;
 use super::state_key::STATE_KEY;
+use super::template::known_name;
 use super::{RollupKeys, Template, TemplatePiece, ValueFormat};
 use crate::record::Decimal;
 
@@ -276,8 +277,9 @@ fn lifetime(
         problems.report(ProblemCode::InvalidTime, after.at, message);
     }
     let variables = variables?;
-    let variable = position(variables, of.value)
-        .or_else(|| variables.iter().position(|variable| base_name(variable) == of.value));
+    let named = &*known_name(of.value);
+    let variable = position(variables, named)
+        .or_else(|| variables.iter().position(|variable| base_name(variable) == named));
     if variable.is_none() {
         let message = format!(
             "{owner}: `{}` is not a variable of the rollup's key, so the items that are counted into it would not agree on when it expires; name a variable of the key{}",

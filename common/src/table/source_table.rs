@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::key_attribute::key_attribute;
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
 use super::load::reader::{Located, SettingsTable, place};
@@ -14,6 +15,9 @@ use super::state_key::{RESERVED_PREFIXES, STATE_KEY};
 pub struct Table {
     /// Its name in the model; `AFTERWRITE_TABLES` may map it to another.
     pub name: Arc<str>,
+    /// Other names under which it was deployed: change records of these tables are its records. `AFTERWRITE_TABLES` has them, not the
+    /// model's file.
+    pub former_names: Vec<Arc<str>>,
     /// Its partition key.
     pub partition_key: KeySchema,
     /// Its sort key, if it has one.
@@ -23,6 +27,14 @@ pub struct Table {
 }
 
 impl Table {
+    fn new(
+        name: Arc<str>,
+        (partition_key, sort_key): (KeySchema, Option<KeySchema>),
+        separator: Option<char>,
+    ) -> Self {
+        Self { name, former_names: Vec::new(), partition_key, sort_key, separator }
+    }
+
     /// Its key attributes, the partition key first.
     pub fn key(&self) -> impl Iterator<Item = &KeySchema> {
         std::iter::once(&self.partition_key).chain(&self.sort_key)
@@ -80,23 +92,19 @@ pub(super) const KEYS: [&str; 3] = ["key", "types", "separator"];
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
     let problems = &mut *compiler.problems;
     let key = settings.required_texts("key", problems);
-    let problem = match key.as_slice() {
-        [partition, sort] if partition.value == sort.value => {
-            Some("the partition key and the sort key have the same name; name each key attribute once")
-        }
-        [_] | [_, _] => None,
-        _ => Some("`key` names the partition key and, if the table has one, the sort key"),
-    };
-    if let (Some(problem), Some(value)) = (problem, settings.get("key")) {
+    if let (Some(problem), Some(value)) = (key_problem(&key), settings.get("key")) {
         problems.report(ProblemCode::KeyMismatch, place(value), format!("{}: {problem}", settings.owner));
         problems.mark_incomplete();
     }
     let mut schemas = key
         .iter()
-        .map(|attribute| KeySchema { name: Arc::from(attribute.value), key_type: KeyType::default() })
+        .map(|attribute| KeySchema {
+            name: Arc::from(key_attribute(attribute.value)),
+            key_type: KeyType::default(),
+        })
         .collect::<Vec<_>>();
     for (attribute, written) in settings.pairs("types", problems) {
-        let schema = schemas.iter_mut().find(|schema| *schema.name == *attribute.value);
+        let schema = schemas.iter_mut().find(|schema| *schema.name == *key_attribute(attribute.value));
         if schema.is_none() {
             let nearest = suggestion(attribute.value, key.iter().map(|known| known.value));
             let (owner, name) = (&settings.owner, attribute.value);
@@ -115,8 +123,19 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let name = Arc::from(settings.name);
     compiler.places.separators.push(separator.map_or(settings.at, |separator| separator.at));
     let separator = separator.map(|separator| separator.value);
-    compiler.model.tables.push(Table { name, partition_key, sort_key: schemas.next(), separator });
+    compiler.model.tables.push(Table::new(name, (partition_key, schemas.next()), separator));
     Some(())
+}
+
+/// The problem of the names in `key`, if they have one.
+fn key_problem(key: &[Located<&str>]) -> Option<&'static str> {
+    match key {
+        [partition, sort] if partition.value == sort.value => {
+            Some("the partition key and the sort key have the same name; name each key attribute once")
+        }
+        [_] | [_, _] => None,
+        _ => Some("`key` names the partition key and, if the table has one, the sort key"),
+    }
 }
 
 /// The character that values in keys do not contain. A letter or a digit would be part of most values.

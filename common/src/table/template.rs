@@ -6,16 +6,14 @@
 
 mod overlap;
 
-use std::fmt;
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::load::problem::ProblemCode;
-use super::load::suggestion::{did_you_mean, listed};
-use super::named::NamedValue as _;
-use super::time_bucket::{TimeBucket, fits_shape};
-use super::time_format::{NotAFormat, TimeFormat};
+use super::template_problem::NotATemplate;
+use super::time_bucket::fits_shape;
+use super::time_format::TimeFormat;
 use super::time_reading::TimeReading;
-use crate::record::NamedZone;
+use crate::record::{AttributePath, InvalidPath, unquoted_places};
 
 /// A key template: literal text and variables. The default has no pieces: it stands for one that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,73 +88,52 @@ impl ValueFormat {
     }
 }
 
-/// Why a text is not a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NotATemplate {
-    /// It has no text at all.
-    Empty,
-    /// A brace has no partner, or stands inside another.
-    Braces,
-    /// `{}`.
-    Nameless,
-    /// A variable whose name has a space or another character that names do not have.
-    InvalidName(String),
-    /// Two variables follow each other.
-    Neighbours(String, String),
-    /// `{variable:format}` with a format that does not exist.
-    UnknownFormat(NotAFormat),
-}
-
-impl fmt::Display for NotATemplate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("a key template must not be empty"),
-            Self::Braces => f.write_str("unbalanced braces in the template; variables are written `{name}`"),
-            Self::Nameless => f.write_str("a variable without a name; variables are written `{name}`"),
-            Self::InvalidName(name) => write!(
-                f,
-                "`{{{name}}}`: the name of a variable is made of letters, digits, `_`, `-` and `.`; correct it"
-            ),
-            Self::Neighbours(first, second) => write!(
-                f,
-                "`{{{first}}}` and `{{{second}}}` follow each other, and a key could be split in several ways; put text between them"
-            ),
-            Self::UnknownFormat(NotAFormat::UnknownBucket(format)) => {
-                write!(f, "unknown format `{format}`; known formats are {}", listed(TimeBucket::NAMES))?;
-                f.write_str(&did_you_mean(format, TimeBucket::NAMES.iter().copied()))
-            }
-            Self::UnknownFormat(NotAFormat::UnknownZone(zone)) => f.write_str(&unknown_zone(zone)),
-        }
-    }
-}
-
-impl NotATemplate {
-    pub(super) fn code(&self) -> ProblemCode {
-        match self {
-            Self::UnknownFormat(NotAFormat::UnknownBucket(_)) => ProblemCode::UnknownFormat,
-            Self::UnknownFormat(NotAFormat::UnknownZone(_)) => ProblemCode::UnknownTimeZone,
-            Self::InvalidName(_) => ProblemCode::InvalidName,
-            Self::Empty | Self::Braces | Self::Nameless | Self::Neighbours(..) => {
-                ProblemCode::InvalidTemplate
-            }
-        }
-    }
-}
-
-/// The message about a zone that is not in the database.
-pub(super) fn unknown_zone(zone: &str) -> String {
-    let nearest = did_you_mean(zone, NamedZone::names());
-    format!("unknown time zone `{zone}`; write a name of the IANA database, such as `Europe/Berlin`{nearest}")
-}
-
 /// Splits `bought_at:day` into the name and the format.
 pub(super) fn split_format(variable: &str) -> Result<(&str, ValueFormat), NotATemplate> {
-    let Some((name, format)) = variable.rsplit_once(':') else { return Ok((variable, ValueFormat::Plain)) };
+    let colon = unquoted_places(variable, |character| character == ':').last();
+    let split = colon.and_then(|colon| variable.split_at_checked(colon));
+    let Some((name, format)) = split else { return Ok((variable, ValueFormat::Plain)) };
+    let format = format.strip_prefix(':').unwrap_or(format);
     match TimeFormat::parse(format) {
         Ok(format) if !name.is_empty() => Ok((name, ValueFormat::Time(format))),
         Ok(_) => Err(NotATemplate::Nameless),
         Err(problem) => Err(NotATemplate::UnknownFormat(problem)),
     }
+}
+
+/// A name, with or without a format, in the one way in which it is compared: in quotes only where it needs them.
+pub(super) fn canonical_name(written: &str) -> Result<Cow<'_, str>, InvalidPath> {
+    if !written.contains('\'') {
+        return Ok(Cow::Borrowed(written));
+    }
+    let (base, format) = match split_format(written) {
+        Ok((base, _)) => (base, written.get(base.len()..).unwrap_or_default()),
+        Err(_) => (written, ""),
+    };
+    let path: AttributePath = base.parse()?;
+    Ok(Cow::Owned(format!("{path}{format}")))
+}
+
+/// A name in the way in which it is compared. One that cannot be read stays as it is; it is reported where it is resolved.
+pub(super) fn known_name(written: &str) -> Cow<'_, str> {
+    canonical_name(written).unwrap_or(Cow::Borrowed(written))
+}
+
+/// Whether a name of a variable has characters that it can have only in quotes.
+fn is_unfit_bare(base: &str) -> bool {
+    let is_fit = |character: char| character.is_alphanumeric() || "_-.".contains(character);
+    let mut is_start = true;
+    for character in base.chars() {
+        if is_start && character == '\'' {
+            // The quotes are checked where the path is read.
+            return false;
+        }
+        if !is_fit(character) {
+            return true;
+        }
+        is_start = character == '.';
+    }
+    false
 }
 
 impl Template {
@@ -174,10 +151,11 @@ impl Template {
                 continue;
             }
             let inside = rest.strip_prefix('{').ok_or(NotATemplate::Braces)?;
-            let (name, after) = inside.split_once('}').ok_or(NotATemplate::Braces)?;
-            if name.contains('{') {
-                return Err(NotATemplate::Braces);
-            }
+            let end = unquoted_places(inside, |character| "{}".contains(character)).next();
+            let (name, after) = end
+                .and_then(|end| inside.split_at_checked(end))
+                .ok_or_else(|| NotATemplate::open_variable(inside))?;
+            let after = after.strip_prefix('}').ok_or(NotATemplate::Braces)?;
             if name.is_empty() {
                 return Err(NotATemplate::Nameless);
             }
@@ -185,10 +163,12 @@ impl Template {
                 return Err(NotATemplate::Neighbours(previous.to_owned(), name.to_owned()));
             }
             let (base, format) = split_format(name)?;
-            if !base.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character)) {
+            if is_unfit_bare(base) {
                 return Err(NotATemplate::InvalidName(base.to_owned()));
             }
-            pieces.push(TemplatePiece::Variable(index_of(name, variables), format));
+            let known = canonical_name(name)
+                .map_err(|problem| NotATemplate::InvalidPath(base.to_owned(), problem))?;
+            pieces.push(TemplatePiece::Variable(index_of(&known, variables), format));
             previous = Some(name);
             rest = after;
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::ValueFormat;
-use crate::record::AttributeId;
+use crate::record::{AttributeId, written_name};
 
 /// Where a value comes from, in the scope of one entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +35,11 @@ pub struct ElementPath {
     pub within: Vec<Arc<str>>,
 }
 
-/// As the model writes it: `line.sku`.
+/// As the model writes it: `line.sku`, `line.'unit.price'`.
 impl fmt::Display for ElementPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.element)?;
-        self.within.iter().try_for_each(|name| write!(f, ".{name}"))
+        self.within.iter().try_for_each(|name| write!(f, ".{}", written_name(name)))
     }
 }
 
@@ -75,7 +75,7 @@ impl Term {
     }
 
     /// The index of the derivation, if it is a derived value.
-    pub(super) fn derivation(&self) -> Option<usize> {
+    pub(crate) fn derivation(&self) -> Option<usize> {
         match self {
             Self::Derived(index) => Some(*index),
             Self::Key(_) | Self::Attribute(_) | Self::LookupOutput { .. } | Self::Element(_) => None,

@@ -7,7 +7,8 @@ use super::load::problem::ProblemCode;
 use super::load::reader::{LocatedPairs, SettingsTable};
 use super::load::scope::{EntityScope, NameScope, base_name};
 use super::named::{alternatives, meant};
-use super::template::unknown_zone;
+use super::template::known_name;
+use super::template_problem::unknown_zone;
 use super::time_reading::{TimeNotation, TimeReading};
 use super::value_type::ValueType;
 use crate::record::AttributeInterner;
@@ -21,7 +22,7 @@ pub(super) fn compile(
     let mut readings = Vec::new();
     for (name, written) in times {
         if let Some(reading) = TimeReading::of_name(written.value) {
-            readings.push((Arc::from(name.value), reading));
+            readings.push((Arc::from(known_name(name.value)), reading));
             continue;
         }
         let owner = format!("{}: the time `{}`", entity.owner, name.value);
@@ -75,7 +76,7 @@ fn unfit(reading: TimeReading, of_key: TimeReading, value_type: ValueType) -> Op
     }
     let fits = match reading {
         TimeReading::Notation(notation) if notation.is_numeric() => value_type.is_ordered(),
-        TimeReading::Notation(_) | TimeReading::Zone(_) => value_type.is_textual(),
+        TimeReading::Notation(_) | TimeReading::Zone(_) => value_type.may_be_text(),
         TimeReading::Detected | TimeReading::Bucket(..) => true,
     };
     let described = value_type.described();

@@ -14,6 +14,12 @@ variable "package_dir" {
   type        = string
 }
 
+variable "architecture" {
+  description = "The instruction set of the functions: arm64 or x86_64. Default: that of the zips."
+  type        = string
+  default     = null
+}
+
 variable "name" {
   description = "The name of the deployment."
   type        = string
@@ -71,9 +77,10 @@ variable "disposable" {
 module "afterwrite" {
   source = "../.."
 
-  name        = var.name
-  package_dir = var.package_dir
-  tables      = { ExamBuddyTable = { name = var.table_name } }
+  name         = var.name
+  package_dir  = var.package_dir
+  architecture = var.architecture
+  tables       = { ExamBuddyTable = { name = var.table_name } }
 
   single_reader        = true
   other_stream_readers = 1
@@ -97,4 +104,9 @@ module "afterwrite" {
 output "afterwrite" {
   description = "What the deployment consists of."
   value       = module.afterwrite
+}
+
+output "cli_exports" {
+  description = "The settings of the command line, for a shell: eval \"$(terraform output -raw cli_exports)\"."
+  value       = module.afterwrite.cli_exports
 }

@@ -1,6 +1,6 @@
 # A global table. Its streams allow one reader, so one function hosts everything. One region has the deployment: the changes of all
-# regions arrive in its stream. Items that TTL deletes in another region arrive there without the mark of an expiry, so let TTL be
-# enabled where the deployment is.
+# regions arrive in its stream. Any region may make the deletions of TTL, and those of another region arrive without the mark of an
+# expiry: name the TTL attribute in the model (`ttl` of an entity), so that they are recognised.
 #
 #   infra/build --model exambuddy --out dist
 #   terraform -chdir=infra/examples/global-table init
@@ -13,6 +13,12 @@ terraform {
 variable "package_dir" {
   description = "The folder that infra/build wrote."
   type        = string
+}
+
+variable "architecture" {
+  description = "The instruction set of the functions: arm64 or x86_64. Default: that of the zips."
+  type        = string
+  default     = null
 }
 
 variable "name" {
@@ -37,6 +43,7 @@ module "afterwrite" {
 
   name          = var.name
   package_dir   = var.package_dir
+  architecture  = var.architecture
   create_tables = true
   single_reader = true
   tables = {
@@ -52,4 +59,9 @@ module "afterwrite" {
 output "afterwrite" {
   description = "What the deployment consists of."
   value       = module.afterwrite
+}
+
+output "cli_exports" {
+  description = "The settings of the command line, for a shell: eval \"$(terraform output -raw cli_exports)\"."
+  value       = module.afterwrite.cli_exports
 }

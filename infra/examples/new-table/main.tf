@@ -13,6 +13,12 @@ variable "package_dir" {
   type        = string
 }
 
+variable "architecture" {
+  description = "The instruction set of the functions: arm64 or x86_64. Default: that of the zips."
+  type        = string
+  default     = null
+}
+
 variable "name" {
   description = "The name of the deployment."
   type        = string
@@ -36,6 +42,7 @@ module "afterwrite" {
 
   name          = var.name
   package_dir   = var.package_dir
+  architecture  = var.architecture
   create_tables = true
   tables = {
     ExamBuddyTable = { name = "${var.name}-table", ttl_attribute = "expires_at" }
@@ -51,4 +58,9 @@ module "afterwrite" {
 output "afterwrite" {
   description = "What the deployment consists of."
   value       = module.afterwrite
+}
+
+output "cli_exports" {
+  description = "The settings of the command line, for a shell: eval \"$(terraform output -raw cli_exports)\"."
+  value       = module.afterwrite.cli_exports
 }

@@ -1,6 +1,7 @@
 //! Full table exports: the manifest, and data files that are checked and read line by line.
 
 use std::io::{BufRead as _, BufReader};
+use std::sync::Arc;
 
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::Bucket;
@@ -11,6 +12,7 @@ use flate2::read::MultiGzDecoder;
 use futures::StreamExt as _;
 use md5::{Digest as _, Md5};
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 
 use crate::item_json::read_line;
 
@@ -37,6 +39,8 @@ pub struct ExportManifest {
     pub table: Option<String>,
     /// The data files.
     pub files: Vec<ExportedFile>,
+    /// A hash of both manifests, which have the checksums of all data files: another export has another.
+    pub fingerprint: String,
 }
 
 /// A data file: a line of `manifest-files.json`.
@@ -70,6 +74,7 @@ impl ExportManifest {
     /// # Errors
     /// [`ErrorKind::Configuration`] if they are not of a full export in DynamoDB JSON.
     pub fn parse(summary: &[u8], files: &[u8]) -> Result<Self> {
+        let fingerprint = fingerprint(&[summary, files]);
         let summary: ExportSummary =
             serde_json::from_slice(summary).map_err(|error| unreadable(SUMMARY).caused_by(error))?;
         let is_full = summary.export_type.as_deref().is_none_or(|kind| kind == "FULL_EXPORT");
@@ -85,7 +90,26 @@ impl ExportManifest {
             .collect::<Result<_, _>>()
             .map_err(|error| unreadable(FILES).caused_by(error))?;
         let table = summary.table_arn.and_then(|arn| Some(arn.rsplit_once('/')?.1.to_owned()));
-        Ok(Self { exported_at, table, files })
+        Ok(Self { exported_at, table, files, fingerprint })
+    }
+
+    /// The table that was exported: an index into these deployed names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if it is none of them, or not known.
+    pub fn table_among(&self, table_names: &[Arc<str>]) -> Result<usize> {
+        let position = |name: &String| table_names.iter().position(|known| **known == **name);
+        match (&self.table, table_names) {
+            (Some(name), _) => position(name).ok_or_else(|| self.of_unknown_table()),
+            (None, [_]) => Ok(0),
+            (None, _) => Err(self.of_unknown_table()),
+        }
+    }
+
+    fn of_unknown_table(&self) -> Error {
+        Error::new(ErrorKind::Configuration, "the export is of a table that the model does not have")
+            .with("table", self.table.as_deref().unwrap_or("not named in the manifest"))
+            .hint("Set AFTERWRITE_TABLES if the table has another name than in the model")
     }
 
     /// Reads the manifests below a prefix of a bucket: `…/AWSDynamoDB/<export id>`.
@@ -210,6 +234,15 @@ pub async fn read_object(bucket: &impl Bucket, key: &str) -> Result<Vec<u8>> {
         bytes.extend_from_slice(&chunk?);
     }
     Ok(bytes)
+}
+
+fn fingerprint(texts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for text in texts {
+        hash.update(text.len().to_le_bytes());
+        hash.update(text);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unreadable(file: &str) -> Error {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use afterwrite::clock::Clock;
 use afterwrite::commit::{CommitOutcome, ExportedImage, ItemRecords, Ledger, SourceItem};
 use afterwrite::entity::{ItemCandidates, SourceKey};
-use afterwrite::projection::{LookupKey, lookup_keys};
+use afterwrite::projection::{LookupKey, RollupTargets, SearchedLookups, awaits_lookup, lookup_keys};
 use afterwrite::record::{Image, Item, Timestamp};
 use afterwrite::sink::{Bucket, Tables};
 use afterwrite::table::{Entity, Model};
@@ -40,8 +40,9 @@ const MAX_LOOKUPS: usize = 100_000;
 const MAX_PACKED_BYTES: usize = 32 * 1024 * 1024;
 /// The time limit of a page, without the time that the rate of lookups takes. Only lookups send requests.
 const PAGE_TIME: Duration = Duration::from_secs(120);
-/// The requests of an item of a page at most: lookups that are read, queried and remembered.
-const LOOKUP_REQUESTS: usize = 4;
+/// The requests of an item of a page at most: a lookup that finds nothing is searched three times, each time in the state table and in the
+/// source table or its index.
+const LOOKUP_REQUESTS: usize = 6;
 
 /// A map step in progress.
 pub(crate) struct MapStep<'s, B, T, C> {
@@ -52,8 +53,8 @@ pub(crate) struct MapStep<'s, B, T, C> {
     ledger: Ledger<Arc<CountingTables<T, C>>, C>,
     tables: Arc<CountingTables<T, C>>,
     clock: C,
-    /// Lookups that find no item: each is searched once.
-    missing: BTreeSet<LookupKey<'static>>,
+    /// Lookups that found no item: before its items are counted, each is searched once.
+    searched: SearchedLookups,
     entries: ItemWriter,
     entry_files: u32,
     partials: BTreeMap<u32, ItemWriter>,
@@ -104,7 +105,7 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
             ledger,
             tables,
             clock,
-            missing: BTreeSet::new(),
+            searched: SearchedLookups::default(),
             entries: ItemWriter::default(),
             entry_files: 0,
             partials: BTreeMap::new(),
@@ -219,27 +220,24 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
         self.add_outcome(&outcome)
     }
 
-    /// The items whose lookups find an item. The others cannot be counted: the looked-up item was deleted before anything remembered it.
+    /// The items that can be decided: no lookup through an index finds nothing. The other items are reported: the looked-up item was deleted
+    /// before anything remembered it.
     async fn with_lookups<'p>(&mut self, items: Vec<ExportedItem<'p>>) -> Result<Vec<ExportedItem<'p>>> {
-        let keys: Vec<Vec<LookupKey<'static>>> = items
-            .iter()
-            .map(|item| {
-                // The ledger reports an item whose keys cannot be made.
-                let keys = lookup_keys(&self.model, &item.candidates, &item.image).unwrap_or_default();
-                keys.into_iter().map(LookupKey::into_owned).collect()
-            })
-            .collect();
-        let wanted: BTreeSet<_> =
-            keys.iter().flatten().filter(|key| !self.missing.contains(key)).cloned().collect();
-        let wanted: Vec<_> = wanted.into_iter().collect();
+        let needed = items.iter().flat_map(|item| {
+            // The ledger reports an item whose keys cannot be made.
+            lookup_keys(&self.model, &item.candidates, &item.image).unwrap_or_default()
+        });
+        let wanted: BTreeSet<_> = needed.map(LookupKey::into_owned).collect();
+        let wanted: Vec<_> = wanted.into_iter().filter(|key| !self.searched.has(key)).collect();
         let found = Box::pin(self.ledger.look_up(&wanted, self.deadline())).await?;
-        let missing = wanted.into_iter().zip(found).filter(|(_, outputs)| outputs.is_none());
-        self.missing.extend(missing.map(|(key, _)| key));
-        let all = items.len();
-        let has_all = |keys: &[LookupKey<'static>]| !keys.iter().any(|key| self.missing.contains(key));
-        let with: Vec<_> =
-            items.into_iter().zip(&keys).filter(|(_, keys)| has_all(keys)).map(|(item, _)| item).collect();
-        let without = u64::try_from(all - with.len()).unwrap_or(0);
+        wanted.into_iter().zip(found).for_each(|(key, outputs)| self.searched.note(key, outputs));
+        let mut targets = RollupTargets::of(&self.model);
+        let (without, with): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| {
+            let identity = (item.source, &item.candidates);
+            awaits_lookup(&self.model, identity, &item.image, &self.searched, &mut targets)
+        });
+        self.searched.forget_found();
+        let without = u64::try_from(without.len()).unwrap_or(u64::MAX);
         self.add("failed", without);
         self.add("failed_lookups", without);
         Ok(with)

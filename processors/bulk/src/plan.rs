@@ -77,7 +77,7 @@ pub(crate) async fn requests(
     let (mut planned, mut times, mut files, mut items) = (BTreeSet::new(), Vec::new(), 0, 0);
     for prefix in &request.exports {
         let manifest = ExportManifest::read(bucket, prefix).await?;
-        let table = table_of(target, &manifest, prefix)?;
+        let table = manifest.table_among(target.table_names).map_err(|error| error.with("export", prefix))?;
         check_time(&manifest, request, prefix, clock.now())?;
         if !planned.insert(table) {
             return Err(refused("two exports are of one table", prefix)
@@ -189,21 +189,6 @@ async fn map_requests(
         *files += 1;
     }
     Ok(requests)
-}
-
-/// The table of an export: an index into [`Model::tables`].
-fn table_of<T>(target: &PlanTarget<'_, T>, manifest: &ExportManifest, prefix: &str) -> Result<usize> {
-    let named = manifest
-        .table
-        .as_deref()
-        .and_then(|name| target.table_names.iter().position(|known| **known == *name));
-    match (named, &manifest.table) {
-        (Some(table), _) => Ok(table),
-        (None, None) if target.table_names.len() == 1 => Ok(0),
-        (None, table) => Err(refused("the export is of a table that the model does not have", prefix)
-            .with("table", table.as_deref().unwrap_or("not named in the manifest"))
-            .hint("Set AFTERWRITE_TABLES if the table has another name than in the model")),
-    }
 }
 
 fn check_time(manifest: &ExportManifest, request: &PlanRequest, prefix: &str, now: Timestamp) -> Result<()> {

@@ -3,6 +3,27 @@
 use afterwrite::record::Timestamp;
 use afterwrite::table::{NO_DAY, nearest_name};
 use afterwrite::{Error, ErrorKind};
+use afterwrite_operations::cost::Observability;
+use clap::ValueEnum;
+
+/// The metrics and alarms of a deployment, as an option.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObservabilityArgument {
+    /// All metrics, all alarms, and a dashboard.
+    #[default]
+    Full,
+    /// The metrics and alarms that report every way of losing data.
+    Minimal,
+}
+
+impl ObservabilityArgument {
+    pub(crate) fn level(self) -> Observability {
+        match self {
+            Self::Full => Observability::Full,
+            Self::Minimal => Observability::Minimal,
+        }
+    }
+}
 
 /// A whole number.
 pub(crate) fn whole_number(written: &str) -> Result<u64, String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use afterwrite::clock::SystemClock;
 use afterwrite::commit::RememberedLookups;
-use afterwrite::config::{EnvironmentSettings, s3_client};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
 use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
@@ -17,19 +17,20 @@ use afterwrite_operations::backfill::{
     TableExport, dataset_units, plan_backfill, plan_datasets,
 };
 use afterwrite_operations::jobs::{
-    JobKind, JobPlan, JobReport, JobRunner, JobState, JobStore, WorkUnit, require_recovery,
+    JobBasis, JobKind, JobPlan, JobReport, JobRunner, JobState, WorkUnit, require_recovery,
 };
 use clap::Args;
 
 use crate::arguments::pair;
 use crate::bulk::{self, BulkOptions};
-use crate::deployment::{Deployment, DeploymentArguments};
+use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
 use crate::job_output::{JobOptions, ProgressLine, print_report};
+use crate::reconciled_lives::report_lives;
 
 /// The arguments of `afterwrite backfill`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
     #[command(flatten)]
@@ -58,7 +59,7 @@ pub struct BackfillCommand {
     /// once for each table of the model.
     #[arg(long, value_name = "PLACE", requires = "mapping_since")]
     export: Vec<String>,
-    /// The table of the export, as the model names it; not needed if the model has one table.
+    /// The table of the export, as the model names it; default: the one that the export's manifest names.
     #[arg(long, value_name = "TABLE", requires = "export")]
     export_table: Option<String>,
     /// Since when the functions have read the stream of that table without a gap: RFC 3339, or a day.
@@ -99,7 +100,7 @@ impl BackfillCommand {
         }
     }
 
-    /// Plans, requests a confirmation, and runs the backfill; returns whether every item is counted.
+    /// Plans, requests a confirmation, and runs the backfill; returns whether every item is counted, and only items that exist or expired.
     ///
     /// # Errors
     /// A setting that is missing or wrong; the user declined; a step failed.
@@ -108,13 +109,26 @@ impl BackfillCommand {
         if let (true, Some(since)) = (self.bulk.bulk, self.mapping_since) {
             return Box::pin(self.bulk.run(&deployment, &self.export, since, &self.options)).await;
         }
+        Ok(Box::pin(self.run_on(&deployment)).await?.is_right())
+    }
+
+    /// Runs the backfill of the environment's deployment; returns whether every item is counted.
+    ///
+    /// # Errors
+    /// As [`BackfillCommand::run`].
+    pub(crate) async fn recover(&self) -> Result<bool> {
+        let deployment = self.deployment.connect().await?;
+        Ok(Box::pin(self.run_on(&deployment)).await?.is_complete)
+    }
+
+    async fn run_on(&self, deployment: &Deployment) -> Result<BackfillEnd> {
         let bucket = self.bucket.clone().or_else(|| EnvironmentSettings::from_env().bucket);
-        let datasets = self.filling(&deployment, bucket.is_some())?;
+        let datasets = self.filling(deployment, bucket.is_some())?;
         if datasets != DatasetFilling::Only {
-            require_recovery(&deployment.tables, &deployment.state_table, self.options.without_recovery)
-                .await?;
+            let tables = deployment.patient_tables();
+            require_recovery(&tables, &deployment.state_table, self.options.without_recovery).await?;
         }
-        let (export, source) = self.export(&deployment).await?;
+        let (export, source) = self.export(deployment).await?;
         let arguments = BackfillArguments {
             segments: self.segments,
             only: self.only.clone(),
@@ -126,29 +140,27 @@ impl BackfillCommand {
             datasets,
             bucket: bucket.filter(|_| datasets != DatasetFilling::Skipped),
         };
-        let mut plan = Box::pin(plan(&deployment, &arguments)).await?;
-        if datasets == DatasetFilling::Skipped
-            && !(self.without_datasets || self.mirrors)
-            && !deployment.config.model.datasets.is_empty()
-        {
-            plan.notes.push(
-                "datasets are not filled: no bucket is set; set AFTERWRITE_BUCKET or pass --bucket"
-                    .to_owned(),
-            );
-        }
+        let mut plan = Box::pin(plan(deployment, &arguments)).await?;
+        plan.notes.extend(self.unfilled_note(datasets, deployment));
         self.options.confirm(&plan)?;
-        let counting = counting(&deployment, arguments.clone(), export).await?;
+        let counting = counting(deployment, arguments.clone(), export).await?;
         let units = counting.iter().flat_map(BackfillTask::units);
         let units: Vec<WorkUnit> = units.chain(dataset_units(&deployment.config.model, &arguments)).collect();
-        let store = deployment.job_store();
-        let json = serde_json::to_value(&arguments).map_err(|error| {
-            Error::new(ErrorKind::State, "the arguments of the job cannot be stored").caused_by(error)
-        })?;
-        let job = store.create(JobKind::Backfill, json, units, plan, self.options.rate).await?;
-        let job = store.acquire(&job.id).await?;
-        let filling = filling(&deployment, arguments, &job.id).await?;
+        let (job, basis) =
+            deployment.create_job(JobKind::Backfill, &arguments, units, (plan, self.options.rate)).await?;
+        let filling = filling(deployment, arguments, &job.id).await?;
         let task = BackfillJob { counting, filling };
-        run_task(&store, job, &task, usize::from(self.options.workers), self.options.json).await
+        let workers = usize::from(self.options.workers);
+        run_task(deployment, (&job.id, &basis), &task, workers, self.options.json).await
+    }
+
+    /// The note of a plan that fills no datasets because nothing names their bucket.
+    fn unfilled_note(&self, datasets: DatasetFilling, deployment: &Deployment) -> Option<String> {
+        let is_intended =
+            self.without_datasets || self.mirrors || deployment.config.model.datasets.is_empty();
+        (datasets == DatasetFilling::Skipped && !is_intended).then(|| {
+            "datasets are not filled: no bucket is set; set AFTERWRITE_BUCKET or pass --bucket".to_owned()
+        })
     }
 
     /// Whether datasets are filled.
@@ -178,22 +190,11 @@ impl BackfillCommand {
                     .hint("Name one export, or use --bulk for exports of all tables"));
             }
         };
-        let tables = &deployment.config.model.tables;
-        let table = match (&self.export_table, tables.as_slice()) {
-            (Some(table), _) => table.clone(),
-            (None, [only]) => only.name.to_string(),
-            (None, _) => {
-                return Err(Error::new(ErrorKind::Configuration, "the model has several tables")
-                    .hint("Name the table of the export: --export-table NAME"));
-            }
-        };
-        let (export, exported_at) = open_export(location).await?;
-        let source = ExportSource {
-            table,
-            location: location.clone(),
-            exported_at_ms: exported_at.epoch_ms(),
-            mapping_since_ms: since.epoch_ms(),
-        };
+        let location = absolute_place(location)?;
+        let export = open_export(&location).await?;
+        let FunctionConfig { model, table_names, .. } = &deployment.config;
+        let named = (self.export_table.as_deref(), &**model, table_names.as_slice());
+        let source = ExportSource::of(&export, &location, since, named)?;
         Ok((Some(export), Some(source)))
     }
 }
@@ -202,22 +203,26 @@ impl BackfillCommand {
 ///
 /// # Errors
 /// As [`BackfillCommand::run`].
-pub async fn resume(deployment: &Deployment, job: JobState, workers: usize, as_json: bool) -> Result<bool> {
+pub async fn resume(
+    deployment: &Deployment,
+    job: (&JobState, &JobBasis),
+    workers: usize,
+    as_json: bool,
+) -> Result<bool> {
+    let (job, basis) = job;
     if job.arguments.get("bulk").is_some() {
-        return Box::pin(bulk::resume(deployment, job, workers, as_json)).await;
+        return Box::pin(bulk::resume(deployment, (job, basis), workers, as_json)).await;
     }
-    let arguments: BackfillArguments = serde_json::from_value(job.arguments.clone()).map_err(|error| {
-        Error::new(ErrorKind::State, "the arguments of the job cannot be read").caused_by(error)
-    })?;
+    let arguments: BackfillArguments = stored_arguments(job)?;
     let export = match &arguments.export {
-        Some(source) => Some(open_export(&source.location).await?.0),
+        Some(source) => Some(open_export(&source.location).await?),
         None => None,
     };
     let task = DeployedBackfill {
         counting: counting(deployment, arguments.clone(), export).await?,
         filling: filling(deployment, arguments, &job.id).await?,
     };
-    run_task(&deployment.job_store(), job, &task, workers, as_json).await
+    Ok(run_task(deployment, (&job.id, basis), &task, workers, as_json).await?.is_right())
 }
 
 type DeployedBackfill = BackfillJob<S3Bucket, Arc<DynamoDb>, SystemClock>;
@@ -238,7 +243,8 @@ async fn plan(deployment: &Deployment, arguments: &BackfillArguments) -> Result<
         )
         .await?
     };
-    plan_datasets(&deployment.config.model, names, &deployment.tables, arguments, &mut plan).await?;
+    plan_datasets(&deployment.config.model, names, &deployment.patient_tables(), arguments, &mut plan)
+        .await?;
     Ok(plan)
 }
 
@@ -279,22 +285,52 @@ async fn filling(
     Ok(Some(DatasetFill::new(exporter, Arc::clone(&deployment.tables), arguments, job)))
 }
 
+/// The end of a backfill.
+#[derive(Clone, Copy, Debug)]
+struct BackfillEnd {
+    /// Whether every item is counted.
+    is_complete: bool,
+    /// Whether the archive may show that items count that should not, or do not count that should.
+    needs_archive: bool,
+}
+
+impl BackfillEnd {
+    fn is_right(self) -> bool {
+        self.is_complete && !self.needs_archive
+    }
+}
+
 async fn run_task(
-    store: &JobStore<Arc<DynamoDb>, SystemClock>,
-    job: JobState,
+    deployment: &Deployment,
+    (id, basis): (&str, &JobBasis),
     task: &DeployedBackfill,
     workers: usize,
     as_json: bool,
-) -> Result<bool> {
-    let progress = ProgressLine::new();
-    let result = Box::pin(JobRunner { store, observer: &progress, workers }.run(job, task)).await;
+) -> Result<BackfillEnd> {
+    let (store, progress) = (deployment.job_store(), ProgressLine::new());
+    let job = store.acquire(id, basis).await?;
+    let result = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, task)).await;
     progress.finish();
     let report = JobReport::of(&result?);
     let is_done = print_report(&report, as_json)?;
-    Ok(is_done && !report.totals.contains_key("failed"))
+    let needs_archive = !Box::pin(report_lives(deployment, &report.totals)).await?;
+    Ok(BackfillEnd { is_complete: is_done && !report.totals.contains_key("failed"), needs_archive })
 }
 
-async fn open_export(location: &str) -> Result<(TableExport, Timestamp)> {
+/// The absolute path of a local folder: a job may be resumed in another one.
+fn absolute_place(location: &str) -> Result<String> {
+    if ExportFolder::bucket_and_prefix(location).is_some() {
+        return Ok(location.to_owned());
+    }
+    let absolute = std::path::absolute(location).map_err(|error| {
+        Error::new(ErrorKind::Configuration, "the folder of the export cannot be found")
+            .with("folder", location)
+            .caused_by(error)
+    })?;
+    Ok(absolute.display().to_string())
+}
+
+async fn open_export(location: &str) -> Result<TableExport> {
     let folder = match ExportFolder::bucket_and_prefix(location) {
         Some((bucket, prefix)) => {
             let bucket = S3Bucket::retrying(s3_client().await?, Arc::from(bucket));
@@ -302,7 +338,7 @@ async fn open_export(location: &str) -> Result<(TableExport, Timestamp)> {
         }
         None => ExportFolder::Local(PathBuf::from(location)),
     };
-    TableExport::open(folder).await
+    TableExport::open(folder).await.map(|(export, _)| export)
 }
 
 /// A tenant, as `--only` names it.

@@ -1,6 +1,7 @@
 //! `afterwrite backfill --bulk`: a new state table from table exports, for tables that are too large for transactions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use afterwrite::clock::SystemClock;
 use afterwrite::commit::StateItems;
@@ -16,11 +17,14 @@ use afterwrite_bulk::{BulkWorker, RunLayout};
 use afterwrite_operations::backfill::{
     BulkArguments, BulkDeployment, BulkTask, ExportFolder, StepInvoker, TableImporter, bulk_units, plan_bulk,
 };
-use afterwrite_operations::jobs::{JobKind, JobReport, JobRunner, JobState, JobStatus};
+use afterwrite_operations::jobs::{JobBasis, JobKind, JobReport, JobRunner, JobState, JobStatus, repeated};
 use clap::Args;
 
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, stored_arguments};
 use crate::job_output::{JobOptions, ProgressLine, print_report};
+
+/// How long the plan of the run is repeated while a service is throttled or unavailable.
+const PLAN_TIME: Duration = Duration::from_secs(120);
 
 /// The options of a bulk backfill.
 #[derive(Clone, Debug, Args)]
@@ -101,13 +105,14 @@ impl BulkOptions {
             model: Arc::clone(&deployment.config.model),
             table_names: deployment.config.table_names.clone(),
             state_table: Arc::clone(&deployment.state_table),
-            tables: Arc::clone(&deployment.tables),
+            tables: deployment.patient_tables(),
             clock: SystemClock,
         };
         let (plan, planned) = Box::pin(plan_bulk(objects.clone(), planned, &bulk)).await?;
         options.confirm(&plan)?;
         let worker = worker(deployment, objects);
-        Box::pin(worker.handle(&BulkRequest::Plan(bulk.clone()))).await?;
+        let request = BulkRequest::Plan(bulk.clone());
+        repeated(&SystemClock, PLAN_TIME, || Box::pin(worker.handle(&request))).await?;
         let without_recovery = options.without_recovery;
         let arguments = BulkArguments {
             bucket,
@@ -117,14 +122,11 @@ impl BulkOptions {
             earliest_ms: planned.earliest_ms,
             without_recovery,
         };
-        let json = serde_json::to_value(&arguments).map_err(|error| {
-            Error::new(ErrorKind::State, "the arguments of the job cannot be stored").caused_by(error)
-        })?;
-        let store = deployment.job_store();
         let units = bulk_units(planned.requests);
-        let job = store.create(JobKind::Backfill, json, units, plan, options.rate).await?;
-        let job = store.acquire(&job.id).await?;
-        run_job(deployment, worker, &arguments, job, usize::from(options.workers), options.json).await
+        let (job, basis) =
+            deployment.create_job(JobKind::Backfill, &arguments, units, (plan, options.rate)).await?;
+        let workers = usize::from(options.workers);
+        run_job(deployment, worker, &arguments, (&job.id, &basis), workers, options.json).await
     }
 
     /// The bucket of the exports, and the request of the plan.
@@ -164,23 +166,21 @@ impl BulkOptions {
 /// As [`BulkOptions::run`].
 pub(crate) async fn resume(
     deployment: &Deployment,
-    job: JobState,
+    (job, basis): (&JobState, &JobBasis),
     workers: usize,
     as_json: bool,
 ) -> Result<bool> {
-    let arguments: BulkArguments = serde_json::from_value(job.arguments.clone()).map_err(|error| {
-        Error::new(ErrorKind::State, "the arguments of the job cannot be read").caused_by(error)
-    })?;
+    let arguments: BulkArguments = stored_arguments(job)?;
     let objects = S3Bucket::retrying(s3_client().await?, Arc::from(arguments.bucket.as_str()));
     let worker = worker(deployment, objects);
-    run_job(deployment, worker, &arguments, job, workers, as_json).await
+    run_job(deployment, worker, &arguments, (&job.id, basis), workers, as_json).await
 }
 
 async fn run_job(
     deployment: &Deployment,
     worker: DeployedWorker,
     arguments: &BulkArguments,
-    job: JobState,
+    (id, basis): (&str, &JobBasis),
     workers: usize,
     as_json: bool,
 ) -> Result<bool> {
@@ -190,12 +190,13 @@ async fn run_job(
         bucket: arguments.bucket.clone(),
         prefix: RunLayout(&arguments.bulk.run).import(),
         table: arguments.into.clone(),
-        token: job.id.clone(),
+        token: id.to_owned(),
         without_recovery: arguments.without_recovery,
     };
     let bucket = worker.bucket().clone();
     let task = BulkTask::new(ThreadInvoker(worker), importer, &bucket, arguments).await?;
     let (store, progress) = (deployment.job_store(), ProgressLine::new());
+    let job = store.acquire(id, basis).await?;
     let result = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, &task)).await;
     progress.finish();
     let job = result?;

@@ -11,13 +11,13 @@ use afterwrite_demo::workload::Workload;
 use afterwrite_demo::{records, workloads};
 use afterwrite_operations::cost::{
     CostEstimate, CostSettings, CostTrial, DeliverySettings, DeployedModule, DeploymentPart, EntityRate,
-    PriceList, StreamReaders, entity_counts, estimate,
+    PriceList, StreamReaders, UNMATCHED, entity_counts, estimate,
 };
 use afterwrite_operations::input::{RecordInput, TimeRange};
 use clap::Args;
 use comfy_table::ContentArrangement;
 
-use crate::arguments::{pair, unknown};
+use crate::arguments::{ObservabilityArgument, pair, unknown};
 use crate::feed::RecordFeed;
 use crate::inputs::objects_of;
 use crate::print::{align_right, json, new_table, print};
@@ -32,12 +32,12 @@ const MOST_RECORDS: usize = 60_000;
 /// The arguments of `afterwrite cost`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite cost exambuddy --rate attempt=5/s --rate question=1/s\n  afterwrite cost shop --rate order=20/s --cloudfront --month 24\n  afterwrite cost my-model.toml --rate order=300/min --sample changes.jsonl\n  afterwrite cost glad --rate skill=1000/d --json | jq .dollars\n\nA trial passes a sample of change records, at these rates, through the functions' own code, on tables in memory that charge by DynamoDB's rules. For a built-in model, the demo makes the sample; for your own, name change records (`afterwrite record` writes them), or the fixtures of `afterwrite model test`. Every assumption is printed. AWS is not called.\n\nExit codes: 0 success, 2 wrong usage or a sample that does not fit the model, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite cost exambuddy --rate attempt=5/s --rate question=1/s\n  afterwrite cost shop --rate order=20/s --cloudfront --month 24\n  afterwrite cost my-model.toml --rate order=300/min --sample changes.jsonl\n  afterwrite cost exambuddy --rate attempt=100/d --observability minimal\n  afterwrite cost glad --rate skill=1000/d --json | jq .dollars\n\nA trial passes a sample of change records, at these rates, through the functions' own code, on tables in memory that charge by DynamoDB's rules. For a built-in model, the demo makes the sample; for your own, name change records (`afterwrite record` writes them), or the fixtures of `afterwrite model test`. Every assumption is printed. AWS is not called.\n\nExit codes: 0 success, 2 wrong usage or a sample that does not fit the model, 3 the command could not finish."
 )]
 pub struct CostArguments {
     /// A built-in model's name or the path of a TOML file.
     model: String,
-    /// The changes of an entity's items: ENTITY=NUMBER/s, /min, /h or /d. Can be repeated; entities without a rate do not change.
+    /// The changes of an entity's items: ENTITY=NUMBER/s, /min, /h or /d. Can be repeated; entities without a rate do not change. The name `unmatched` is for items that match no entity.
     #[arg(long, value_name = "ENTITY=RATE", required = true, value_parser = entity_rate)]
     rate: Vec<EntityRate>,
     /// Change records to learn sizes and keys from: files, folders, s3://BUCKET/PREFIX, or -. Default: those of the demo, for a built-in model.
@@ -73,6 +73,9 @@ pub struct CostArguments {
     /// One function hosts everything, as for a global table.
     #[arg(long)]
     single_reader: bool,
+    /// The metrics and alarms of the deployment.
+    #[arg(long, value_enum, default_value_t)]
+    observability: ObservabilityArgument,
     /// Print the estimate as one JSON object.
     #[arg(long)]
     json: bool,
@@ -121,7 +124,7 @@ impl CostArguments {
     pub async fn run(&self) -> Result<bool> {
         let model = Arc::new(Model::load(&self.model)?);
         for rate in &self.rate {
-            let names = model.entities.iter().map(|entity| &*entity.name);
+            let names = model.entities.iter().map(|entity| &*entity.name).chain([UNMATCHED]);
             if !names.clone().any(|name| name == rate.entity) {
                 return Err(unknown("an entity that the model does not have", &rate.entity, names));
             }
@@ -192,7 +195,7 @@ impl CostArguments {
         let parts = parts.into_iter().filter(|(_, is_deployed)| *is_deployed).map(|(part, _)| part);
         let readers = if self.single_reader { StreamReaders::Single } else { StreamReaders::Separate };
         CostSettings {
-            module: DeployedModule::new(model, parts, readers),
+            module: DeployedModule::new(model, parts, readers).observed(self.observability.level()),
             queries_a_day: f64::from(self.queries),
             month: f64::from(self.month),
         }

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use afterwrite::Result;
 use afterwrite::clock::SystemClock;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::table::Model;
-use afterwrite_operations::jobs::JobStore;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_operations::jobs::{JobBasis, JobKind, JobPlan, JobState, JobStore, NewJob, WorkUnit};
+use afterwrite_operations::tables::PatientTables;
 use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Names the deployment; without these options the variables of the functions count.
 #[derive(Clone, Debug, Default, Args)]
@@ -19,7 +23,8 @@ pub struct DeploymentArguments {
     /// The table of rollups and ledger; default: AFTERWRITE_STATE_TABLE.
     #[arg(long, value_name = "TABLE")]
     pub state_table: Option<String>,
-    /// Renames of source tables, `name in the model=deployed name`; default: AFTERWRITE_TABLES.
+    /// Renames of source tables, `name in the model=deployed name`; of several names of a table, the first is written and the records of all
+    /// are read. Default: AFTERWRITE_TABLES.
     #[arg(long, value_name = "RENAMES")]
     pub tables: Option<String>,
 }
@@ -41,6 +46,59 @@ impl Deployment {
     pub fn job_store(&self) -> JobStore<Arc<DynamoDb>, SystemClock> {
         JobStore::new(Arc::clone(&self.tables), SystemClock, Arc::clone(&self.state_table))
     }
+}
+
+impl Deployment {
+    /// The tables, with reads that are repeated while they are throttled: for plans and checks, which no job repeats.
+    pub(crate) fn patient_tables(&self) -> PatientTables<Arc<DynamoDb>, SystemClock> {
+        PatientTables::new(Arc::clone(&self.tables), SystemClock)
+    }
+
+    /// The basis of a job with these arguments in this deployment.
+    ///
+    /// # Errors
+    /// A table that does not exist or cannot be reached.
+    pub(crate) async fn job_basis(&self, kind: JobKind, arguments: &Value) -> Result<JobBasis> {
+        let target = match kind {
+            JobKind::Replay => arguments.get("into").and_then(Value::as_str),
+            // The import of a bulk backfill creates its table.
+            JobKind::Backfill | JobKind::Verify | JobKind::Repair | JobKind::Redrive => None,
+        };
+        let FunctionConfig { model, table_names, .. } = &self.config;
+        JobBasis::of(model, table_names, &self.state_table, target, arguments, &self.patient_tables()).await
+    }
+
+    /// Creates a job that runs on this deployment, and what it is acquired with.
+    ///
+    /// # Errors
+    /// A table that cannot be reached.
+    pub(crate) async fn create_job(
+        &self,
+        kind: JobKind,
+        arguments: &impl Serialize,
+        units: Vec<WorkUnit>,
+        (plan, rate): (JobPlan, Option<u64>),
+    ) -> Result<(JobState, JobBasis)> {
+        let arguments = serde_json::to_value(arguments).map_err(|error| {
+            Error::new(ErrorKind::State, "the arguments of the job cannot be stored").caused_by(error)
+        })?;
+        let basis = self.job_basis(kind, &arguments).await?;
+        let new = NewJob { kind, arguments, basis: basis.clone(), units, plan, rate };
+        Ok((self.job_store().create(new).await?, basis))
+    }
+}
+
+/// The arguments of a stored job.
+///
+/// # Errors
+/// [`ErrorKind::State`] if another version has written them.
+pub(crate) fn stored_arguments<A: DeserializeOwned>(job: &JobState) -> Result<A> {
+    serde_json::from_value(job.arguments.clone()).map_err(|error| {
+        Error::new(ErrorKind::State, "the arguments of the job cannot be read")
+            .with("job", job.id.as_str())
+            .hint(job.plan_again())
+            .caused_by(error)
+    })
 }
 
 impl DeploymentArguments {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::RememberedLookups;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client, s3_client};
+use afterwrite::harmless::harmless;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
@@ -101,7 +102,7 @@ impl ExportArguments {
                     Ok(totals) => report.totals += totals,
                     Err(error) => {
                         report.failed += 1;
-                        progress.suspend(|| eprintln!("afterwrite: {key}: {}", error.report()));
+                        progress.suspend(|| eprintln!("afterwrite: {}: {}", harmless(key), error.report()));
                     }
                 }
             }

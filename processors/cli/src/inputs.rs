@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use afterwrite::config::s3_client;
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::s3::{NamedBy, S3Bucket};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
 use clap::Args;
 
 use crate::arguments::time;
+
+/// The prefixes of a bucket of failed records: Lambda's, and those of `afterwrite redrive`.
+const FAILED: [&str; 2] = ["aws/lambda", "redriven/"];
 
 /// Places with change records, and a range of time.
 #[derive(Debug, Args)]
@@ -59,10 +62,18 @@ pub(crate) async fn objects_of(
             RecordInput::Prefix { bucket, prefix } => {
                 let name: Arc<str> = Arc::from(bucket.as_str());
                 let client = Box::pin(s3_client()).await?;
-                let bucket = Arc::new(S3Bucket::retrying(client, Arc::clone(&name)));
+                let bucket = S3Bucket::retrying(client, Arc::clone(&name));
+                let bucket = Arc::new(bucket.named_by(named_by(&name, prefix)));
                 objects.extend(InputObject::of_prefix(&bucket, &name, prefix, range).await?);
             }
         }
     }
     Ok(objects)
+}
+
+/// The source of the name of an input's bucket: its name and prefix tell whether it is the bucket of failed records.
+fn named_by(bucket: &str, prefix: &str) -> NamedBy {
+    let is_of_failures =
+        bucket.contains("-failures-") || FAILED.iter().any(|failed| prefix.starts_with(failed));
+    if is_of_failures { NamedBy::FailuresArgument } else { NamedBy::Argument }
 }

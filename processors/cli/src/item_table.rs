@@ -1,12 +1,22 @@
 //! Items before and after, as a table.
 
-use afterwrite_operations::tables::ItemDifference;
-use comfy_table::{ContentArrangement, Table};
+use std::sync::Arc;
 
-use crate::print::new_table;
+use afterwrite_operations::recording::RecordCutter;
+use afterwrite_operations::tables::ItemDifference;
+use comfy_table::ContentArrangement;
+
+use crate::deployment::Deployment;
+use crate::print::{ResultTable, new_table};
+
+/// The items as they may be shown.
+pub(crate) fn without_secrets(deployment: &Deployment, items: Vec<ItemDifference>) -> Vec<ItemDifference> {
+    let config = &deployment.config;
+    RecordCutter::new(Arc::clone(&config.model), config.table_names.clone()).without_secrets(items)
+}
 
 /// One row for each attribute that differs.
-pub(crate) fn difference_table(items: &[ItemDifference]) -> Table {
+pub(crate) fn difference_table(items: &[ItemDifference]) -> ResultTable {
     let mut table = new_table(&["table", "type", "key", "attribute", "before", "after"]);
     table.set_content_arrangement(ContentArrangement::Dynamic);
     for item in items {

@@ -1,10 +1,15 @@
 //! The output of every job: its plan, the question before it begins, one line of progress a second, its report.
 
+use std::future::Future;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::pin::pin;
+use std::time::Duration;
 
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::{JobObserver, JobPlan, JobReport, JobStatus, UnitPrices};
+use afterwrite_operations::jobs::{JobObserver, JobPlan, JobReport, JobStatus, JobWait, UnitPrices};
 use clap::Args;
+use futures::future::{Either, select};
 
 use crate::print::{align_right, json, new_table, print};
 
@@ -85,7 +90,9 @@ pub fn plan_table(plan: &JobPlan, rate: Option<u64>) -> String {
         table.add_row([name.to_owned(), value]);
     }
     align_right(&mut table, 1..2);
-    let notes: String = plan.notes.iter().map(|note| format!("  - {note}\n")).collect();
+    let searched = plan.searched.iter().map(|searched| format!("searched: {searched}"));
+    let notes: String =
+        searched.chain(plan.notes.iter().cloned()).map(|note| format!("  - {note}\n")).collect();
     format!("{table}\n{notes}")
 }
 
@@ -119,6 +126,29 @@ impl JobObserver for ProgressLine {
     }
 }
 
+/// The result of work that is no job. On a terminal, one line shows what it waits for.
+pub async fn showing_waits<F: Future>(waiting: impl Fn() -> Option<JobWait>, work: F) -> F::Output {
+    let is_terminal = std::io::stderr().is_terminal();
+    let mut work = pin!(work);
+    let mut is_shown = false;
+    loop {
+        match select(work.as_mut(), pin!(SystemClock.sleep(Duration::from_secs(1)))).await {
+            Either::Left((output, _)) => {
+                if is_shown {
+                    eprintln!();
+                }
+                return output;
+            }
+            Either::Right(((), _)) => {
+                if let Some(wait) = waiting().filter(|_| is_terminal) {
+                    eprint!("\r{}\u{1b}[K", wait.line());
+                    is_shown = true;
+                }
+            }
+        }
+    }
+}
+
 /// Prints a job's report; returns whether the job is done.
 ///
 /// # Errors
@@ -138,10 +168,17 @@ pub fn report_table(report: &JobReport) -> String {
     for (name, number) in &report.totals {
         table.add_row([name.replace('_', " "), number.to_string()]);
     }
+    if let Some(searched) = &report.plan.searched {
+        table.add_row(["searched".to_owned(), searched.clone()]);
+    }
     if let Some(failure) = &report.failure {
         table.add_row(["failure".to_owned(), failure.clone()]);
     }
-    let steps: String = report.next_steps.iter().map(|step| format!("  {step}\n")).collect();
-    let steps = if steps.is_empty() { steps } else { format!("\nNext:\n{steps}") };
-    format!("{table}\n{steps}")
+    format!("{table}\n{}", steps_text(&report.next_steps))
+}
+
+/// The commands that make sense now, one a line.
+pub(crate) fn steps_text(steps: &[String]) -> String {
+    let lines: String = steps.iter().map(|step| format!("  {step}\n")).collect();
+    if lines.is_empty() { lines } else { format!("\nNext:\n{lines}") }
 }

@@ -1,8 +1,9 @@
 //! `afterwrite jobs`: shows and controls jobs, from any machine that reaches the state table.
 
 use afterwrite::Result;
-use afterwrite_operations::jobs::{JobControl, JobKind, JobReport, JobState};
+use afterwrite_operations::jobs::{JobControl, JobKind, JobReport, JobState, ListedJob};
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use crate::arguments::pair;
 use crate::backfill;
@@ -31,7 +32,7 @@ pub enum JobsCommand {
     Pause(JobArguments),
     /// Resume a job in this process: one that is paused, has failed, or whose process was killed.
     #[command(
-        after_help = "Examples:\n  afterwrite jobs resume backfill-20260206T101500-042\n\nAfter a kill, a job can be resumed when its lease has ended, at most 60 seconds later.\n\nExit codes: 0 the job is done, 1 it found a problem or was paused, 2 wrong usage or configuration, 3 the command could not finish."
+        after_help = "Examples:\n  afterwrite jobs resume backfill-20260206T101500-042\n\nAfter a kill, a job can be resumed when its lease has ended, about a minute later. A job is resumed only on what it was planned for: the same model, tables, state table and arguments, and inputs with the same content. A replay of standard input cannot be resumed.\n\nExit codes: 0 the job is done, 1 it found a problem or was paused, 2 wrong usage or configuration, 3 the command could not finish."
     )]
     Resume(ResumeArguments),
     /// Stop a job for good. Its finished work stays.
@@ -97,8 +98,8 @@ impl JobsCommand {
         match self {
             Self::List(arguments) => {
                 let jobs = arguments.deployment.jobs().await?.list().await?;
-                let reports: Vec<JobReport> = jobs.iter().map(JobReport::of).collect();
-                print(&if arguments.json { json(&reports)? } else { list_table(&reports) })?;
+                let jobs: Vec<JobLine> = jobs.into_iter().map(JobLine::from).collect();
+                print(&if arguments.json { json(&jobs)? } else { list_table(&jobs) })?;
             }
             Self::Show(arguments) => {
                 let job = arguments.deployment.jobs().await?.load(&arguments.id).await?;
@@ -125,35 +126,49 @@ impl JobArguments {
 }
 
 impl ResumeArguments {
-    /// Continues the job in this process.
+    /// Continues the job in this process, on what it was planned for.
     async fn resume(&self) -> Result<bool> {
-        let deployment = &self.job.deployment;
-        let store = deployment.jobs().await?;
-        let job = store.load(&self.job.id).await?;
-        let as_json = self.job.json;
+        let job = self.job.deployment.jobs().await?.load(&self.job.id).await?;
+        job.check_can_run()?;
+        let deployment = Box::pin(self.job.deployment.connect()).await?;
+        let basis = deployment.job_basis(job.kind, &job.arguments).await?;
+        job.check_basis(&basis)?;
+        let (resumed, workers, as_json) = ((&job, &basis), usize::from(self.workers), self.job.json);
         match job.kind {
-            JobKind::Backfill => {
-                let deployment = Box::pin(deployment.connect()).await?;
-                let job = store.acquire(&self.job.id).await?;
-                Box::pin(backfill::resume(&deployment, job, usize::from(self.workers), as_json)).await
-            }
-            JobKind::Replay => {
-                let deployment = Box::pin(deployment.connect()).await?;
-                Box::pin(crate::replay::resume(&deployment, &job, as_json)).await
-            }
-            JobKind::Redrive => {
-                let deployment = Box::pin(deployment.connect()).await?;
-                Box::pin(crate::redrive::resume(&deployment, &job, as_json)).await
-            }
+            JobKind::Backfill => Box::pin(backfill::resume(&deployment, resumed, workers, as_json)).await,
+            JobKind::Replay => Box::pin(crate::replay::resume(&deployment, resumed, as_json)).await,
+            JobKind::Redrive => Box::pin(crate::redrive::resume(&deployment, resumed, as_json)).await,
             JobKind::Verify => {
-                let deployment = Box::pin(deployment.connect()).await?;
-                let job = store.acquire(&self.job.id).await?;
-                Box::pin(verify::deployed::resume(&deployment, job, usize::from(self.workers), as_json)).await
+                Box::pin(verify::deployed::resume(&deployment, resumed, workers, as_json)).await
             }
-            JobKind::Repair => {
-                let deployment = Box::pin(deployment.connect()).await?;
-                let job = store.acquire(&self.job.id).await?;
-                Box::pin(repair::resume(&deployment, job, usize::from(self.workers), as_json)).await
+            JobKind::Repair => Box::pin(repair::resume(&deployment, resumed, workers, as_json)).await,
+        }
+    }
+}
+
+/// A job in the list.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum JobLine {
+    Readable(Box<JobReport>),
+    Unreadable(UnreadableJob),
+}
+
+/// A job that this version cannot read.
+#[derive(Serialize)]
+struct UnreadableJob {
+    id: String,
+    status: &'static str,
+    /// Why it cannot be read.
+    failure: String,
+}
+
+impl From<ListedJob> for JobLine {
+    fn from(listed: ListedJob) -> Self {
+        match listed {
+            ListedJob::Readable(job) => Self::Readable(Box::new(JobReport::of(&job))),
+            ListedJob::Unreadable { id, error } => {
+                Self::Unreadable(UnreadableJob { id, status: "unreadable", failure: error.report() })
             }
         }
     }
@@ -171,21 +186,29 @@ fn rate_setting(written: &str) -> std::result::Result<JobControl, String> {
     }
 }
 
-fn list_table(reports: &[JobReport]) -> String {
-    if reports.is_empty() {
+fn list_table(jobs: &[JobLine]) -> String {
+    if jobs.is_empty() {
         return "There are no jobs.\n".to_owned();
     }
     let mut table = new_table(&["job", "status", "done", "items", "left", "created"]);
-    for report in reports {
-        table.add_row([
-            report.id.clone(),
-            report.status.to_owned(),
-            format!("{:.0}%", report.progress.percent),
-            report.progress.items.to_string(),
-            report.progress.backlog.to_string(),
-            report.created_at.clone(),
-        ]);
+    let mut unreadable = String::new();
+    for job in jobs {
+        table.add_row(match job {
+            JobLine::Readable(report) => [
+                report.id.clone(),
+                report.status.to_owned(),
+                format!("{:.0}%", report.progress.percent),
+                report.progress.items.to_string(),
+                report.progress.backlog.to_string(),
+                report.created_at.clone(),
+            ],
+            JobLine::Unreadable(job) => {
+                unreadable.push_str(&format!("\n{}: {}\n", job.id, job.failure));
+                let [done, items, left, created] = ["", "", "", ""].map(str::to_owned);
+                [job.id.clone(), job.status.to_owned(), done, items, left, created]
+            }
+        });
     }
     align_right(&mut table, 2..5);
-    format!("{table}\n")
+    format!("{table}\n{unreadable}")
 }

@@ -24,6 +24,7 @@ pub mod model;
 mod model_option;
 mod print;
 pub mod query;
+mod reconciled_lives;
 pub mod record;
 pub mod redrive;
 pub mod repair;

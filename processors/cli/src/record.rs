@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
+use afterwrite::harmless::harmless_lines;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_operations::recording::RecordCutter;
 use clap::Args;
@@ -11,6 +12,7 @@ use clap::Args;
 use crate::feed::RecordFeed;
 use crate::inputs::InputArguments;
 use crate::model_option::ModelOption;
+use crate::print::tell;
 use crate::streams::StreamArguments;
 
 /// The arguments of `afterwrite record`.
@@ -67,12 +69,12 @@ impl RecordArguments {
                 Ok(record) => cutter.line(&record),
                 Err((name, rejected)) => {
                     totals.rejected += 1;
-                    eprintln!("afterwrite: {name}, line {}: {}", rejected.line, rejected.reason);
+                    tell(&format!("{name}, line {}: {}", rejected.line, rejected.reason));
                     continue;
                 }
             };
             match line {
-                Ok(line) if is_written(output.write_all(line.as_bytes()))? => totals.records += 1,
+                Ok(line) if is_written(self.write(&mut output, &line))? => totals.records += 1,
                 Ok(_) => return Ok(true),
                 Err(error) => {
                     totals.rejected += 1;
@@ -83,6 +85,14 @@ impl RecordArguments {
         is_written(output.flush())?;
         eprintln!("{} records written, {} texts rejected", totals.records, totals.rejected);
         Ok(totals.rejected == 0)
+    }
+
+    /// A file has the lines as the archive does. Standard output may be a terminal: the characters that it would obey are escapes of JSON.
+    fn write(&self, output: &mut dyn Write, line: &str) -> std::io::Result<()> {
+        match self.out {
+            Some(_) => output.write_all(line.as_bytes()),
+            None => output.write_all(harmless_lines(line).as_bytes()),
+        }
     }
 
     fn output(&self) -> Result<Box<dyn Write>> {

@@ -2,18 +2,20 @@
 
 use std::str::FromStr as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use afterwrite::clock::SystemClock;
 use afterwrite::commit::{StateItems, TombstoneHistory};
 use afterwrite::config::{dynamodb_client, s3_client};
+use afterwrite::harmless::harmless;
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::s3::{NamedBy, S3Bucket};
 use afterwrite::sink::{TableScan as _, Tables};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::StreamAggregator;
 use afterwrite_operations::input::RecordInput;
 use afterwrite_operations::jobs::{
-    JobKind, JobPlan, JobReport, JobRunner, JobState, JobStore, JobTotals, require_recovery,
+    JobBasis, JobKind, JobPlan, JobReport, JobRunner, JobState, JobTotals, repeated, require_recovery,
 };
 use afterwrite_operations::redrive::{
     ObjectRedrive, ParkedItem, ParkedRedrive, RedriveReport, RedriveTask, SettledObjects, parked_by_index,
@@ -23,8 +25,8 @@ use afterwrite_operations::tables::{ItemDifference, OverlayTables};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::deployment::{Deployment, DeploymentArguments};
-use crate::item_table::difference_table;
+use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
+use crate::item_table::{difference_table, without_secrets};
 use crate::job_output::{JobOptions, ProgressLine, print_report};
 use crate::print::{json, print};
 use crate::replay::{DeployedRelay, ReplayProjection, aggregator, ledger, relay};
@@ -32,10 +34,13 @@ use crate::replay::{DeployedRelay, ReplayProjection, aggregator, ledger, relay};
 /// Records of an on-failure object, for the estimate: the recommended batch.
 const RECORDS_PER_OBJECT: u64 = 1_000;
 
+/// How long the list of parked items is requested while the table is throttled.
+const LIST_TIME: Duration = Duration::from_secs(120);
+
 /// The arguments of `afterwrite redrive`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite redrive --dry-run\n  afterwrite redrive --yes\n  afterwrite redrive s3://my-failures/aws/lambda/ --parked --yes\n\nObjects are the events that Lambda wrote to an on-failure destination in S3. Those whose records are all processed move to redriven/; the others stay, and the reason is printed. Parked items are found in the index `parked` of the state table, or by a scan, and are counted as their tables have them now. Both are processed in the order of their age.\n\nExit codes: 0 everything was processed, 1 something stays, 2 wrong usage or configuration, 3 the job failed or was paused."
+    after_help = "Examples:\n  afterwrite redrive --dry-run\n  afterwrite redrive --yes\n  afterwrite redrive s3://my-failures/aws/lambda/ --parked --yes\n\nObjects are the events that Lambda wrote to an on-failure destination in S3. Those whose records are all processed move to redriven/; the others stay, and the reason is printed. Parked items are found in the index `parked` of the state table, or by a scan, and are counted as their tables have them now. Both are processed in the order of their age.\n\nExit codes: 0 everything was processed, 1 something stays or the job was paused, 2 wrong usage or configuration, 3 the job failed."
 )]
 pub struct RedriveArguments {
     /// The objects: s3://BUCKET/PREFIX. Without it, only parked items are processed.
@@ -91,13 +96,11 @@ impl RedriveArguments {
         let (objects, parked) = task.count().await?;
         let plan = plan(objects, parked);
         self.options.confirm(&plan)?;
-        require_recovery(&deployment.tables, &deployment.state_table, self.options.without_recovery).await?;
-        let store = store(&deployment);
-        let arguments = serde_json::to_value(&job).map_err(|error| {
-            Error::new(ErrorKind::State, "the job's arguments cannot be stored").caused_by(error)
-        })?;
-        let state = store.create(JobKind::Redrive, arguments, task.units(), plan, self.options.rate).await?;
-        Box::pin(run(&store, &state.id, &task, self.options.json)).await
+        let tables = deployment.patient_tables();
+        require_recovery(&tables, &deployment.state_table, self.options.without_recovery).await?;
+        let (state, basis) =
+            deployment.create_job(JobKind::Redrive, &job, task.units(), (plan, self.options.rate)).await?;
+        Box::pin(run(&deployment, (&state.id, &basis), &task, self.options.json)).await
     }
 
     async fn dry_run(&self, deployment: &Deployment, job: &RedriveJob) -> Result<bool> {
@@ -105,7 +108,8 @@ impl RedriveArguments {
         let job = RedriveJob { only: vec![ReplayProjection::Aggregate], ..job.clone() };
         let task = Box::pin(job.task(deployment, Arc::clone(&tables), SettledObjects::Keep)).await?;
         let totals = Box::pin(task.run()).await?;
-        let report = DryRedrive { totals, items: tables.differences(), staying: task.report() };
+        let items = without_secrets(deployment, tables.differences());
+        let report = DryRedrive { totals, items, staying: task.report() };
         print(&if self.options.json { json(&report)? } else { report.text() })?;
         Ok(report.staying == RedriveReport::default())
     }
@@ -137,11 +141,11 @@ impl DryRedrive {
 
 fn staying_text(report: &RedriveReport) -> String {
     let objects =
-        report.staying_objects.iter().map(|object| format!("stays: {}: {}\n", object.key, object.reason));
+        report.staying_objects.iter().map(|object| format!("stays: {}: {}", object.key, object.reason));
     let parked = report.staying_parked.iter().map(|parked| {
-        format!("stays parked: {} {}: {}\n", parked.item.partition, parked.item.sort, parked.reason)
+        format!("stays parked: {} {}: {}", parked.item.partition, parked.item.sort, parked.reason)
     });
-    objects.chain(parked).collect()
+    objects.chain(parked).map(|line| format!("{}\n", harmless(&line))).collect()
 }
 
 impl RedriveJob {
@@ -162,10 +166,11 @@ impl RedriveJob {
                 let counting = aggregator(deployment, state, tables.clone(), TombstoneHistory::Expiring)?;
                 let (bucket, prefix) = bucket_and_prefix(objects)?;
                 let client = Box::pin(s3_client()).await?;
+                let bucket = S3Bucket::retrying(client, Arc::from(bucket));
                 Some(ObjectRedrive {
                     aggregator: counts.then_some(counting),
                     relay: Box::pin(relay(deployment, &self.only)).await?,
-                    bucket: Arc::new(S3Bucket::retrying(client, Arc::from(bucket))),
+                    bucket: Arc::new(bucket.named_by(NamedBy::FailuresArgument)),
                     prefix,
                     settled,
                     clock: SystemClock,
@@ -183,14 +188,15 @@ async fn parked<T: Tables>(
     deployment: &Deployment,
     tables: T,
 ) -> Result<(ParkedRedrive<T, SystemClock>, Vec<ParkedItem>)> {
-    let client = Box::pin(dynamodb_client()).await?;
-    let items = match Box::pin(parked_by_index(&client, &deployment.state_table)).await? {
+    let (client, patient) = (Box::pin(dynamodb_client()).await?, deployment.patient_tables());
+    let listed = || Box::pin(parked_by_index(&client, &deployment.state_table));
+    let items = match repeated(&SystemClock, LIST_TIME, listed).await? {
         Some(items) => items,
-        None => parked_by_scan(&deployment.tables, &deployment.state_table).await?,
+        None => parked_by_scan(&patient, &deployment.state_table).await?,
     };
     let mut stream_labels = Vec::new();
     for name in &deployment.config.table_names {
-        stream_labels.push(deployment.tables.describe(name).await?.stream_label.unwrap_or_default());
+        stream_labels.push(patient.describe(name).await?.stream_label.unwrap_or_default());
     }
     let (model, state) = (Arc::clone(&deployment.config.model), Arc::clone(&deployment.state_table));
     let entries = StateItems::new(model, deployment.config.table_names.clone(), Arc::clone(&state));
@@ -217,6 +223,7 @@ fn plan(objects: usize, parked: usize) -> JobPlan {
         changes: records,
         read_units: records,
         write_units: 2 * records,
+        searched: None,
         notes: vec![format!(
             "{objects} objects of at most {RECORDS_PER_OBJECT} records each, and {parked} parked items"
         )],
@@ -224,34 +231,30 @@ fn plan(objects: usize, parked: usize) -> JobPlan {
     }
 }
 
-fn store(deployment: &Deployment) -> JobStore<Arc<DynamoDb>, SystemClock> {
-    JobStore::new(Arc::clone(&deployment.tables), SystemClock, Arc::clone(&deployment.state_table))
-}
-
 /// Continues a job in this process.
 ///
 /// # Errors
 /// As [`RedriveArguments::run`].
-pub(crate) async fn resume(deployment: &Deployment, job: &JobState, as_json: bool) -> Result<bool> {
-    let arguments: RedriveJob = serde_json::from_value(job.arguments.clone()).map_err(|error| {
-        Error::new(ErrorKind::State, "the job's arguments cannot be read")
-            .with("job", &job.id)
-            .caused_by(error)
-    })?;
+pub(crate) async fn resume(
+    deployment: &Deployment,
+    (job, basis): (&JobState, &JobBasis),
+    as_json: bool,
+) -> Result<bool> {
+    let arguments: RedriveJob = stored_arguments(job)?;
     let task =
         Box::pin(arguments.task(deployment, Arc::clone(&deployment.tables), arguments.settled())).await?;
-    Box::pin(run(&store(deployment), &job.id, &task, as_json)).await
+    Box::pin(run(deployment, (&job.id, basis), &task, as_json)).await
 }
 
 async fn run(
-    store: &JobStore<Arc<DynamoDb>, SystemClock>,
-    id: &str,
+    deployment: &Deployment,
+    (id, basis): (&str, &JobBasis),
     task: &Redrive<Arc<DynamoDb>>,
     as_json: bool,
 ) -> Result<bool> {
-    let job = store.acquire(id).await?;
-    let observer = ProgressLine::new();
-    let runner = JobRunner { store, observer: &observer, workers: 1 };
+    let (store, observer) = (deployment.job_store(), ProgressLine::new());
+    let job = store.acquire(id, basis).await?;
+    let runner = JobRunner { store: &store, observer: &observer, workers: 1 };
     let done = Box::pin(runner.run(job, task)).await;
     observer.finish();
     eprint!("{}", staying_text(&task.report()));

@@ -9,7 +9,8 @@ use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{TableScan, Tables};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
-    JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobStatus, require_recovery,
+    JobBasis, JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobStatus, JobTask as _,
+    require_recovery,
 };
 use afterwrite_operations::repair::{
     DriftRepairer, RepairLogEntry, RepairOutcome, RepairTask, repair_totals, repair_units,
@@ -19,9 +20,10 @@ use afterwrite_operations::verify::{DEFAULT_TOLERANCE, VerifyFinding};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::deployment::{Deployment, DeploymentArguments};
-use crate::job_output::{ProgressLine, print_report};
+use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
+use crate::job_output::{ProgressLine, print_report, showing_waits};
 use crate::print::{json, print};
+use crate::reconciled_lives::report_lives;
 use crate::verify::deployed::{dataset_bucket, dataset_judge, read_findings};
 use crate::verify::output::finding_text;
 
@@ -31,7 +33,7 @@ const ENTRY_FINDINGS: usize = 500;
 /// The arguments of `afterwrite repair`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite repair drift.jsonl --dry-run\n  afterwrite repair drift.jsonl --yes\n\nEach finding is judged again before anything is written, and every write depends on the revision that was judged. The log names each finding, its cause if known, and what was written. Rows of datasets are repaired in the log; the next compaction derives the current rows. A repair is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 everything is right, 1 findings are left or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite repair drift.jsonl --dry-run\n  afterwrite repair drift.jsonl --yes\n\nEach finding is judged again before anything is written, and every write depends on the revision that was judged. The log names each finding, its cause if known, and what was written. Rows of datasets are repaired in the log; the next compaction derives the current rows. A repair is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 everything is right, or would be after --dry-run; 1 findings are left, the archive must be consulted or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct RepairCommand {
     /// The findings: the file that `afterwrite verify --report` wrote.
@@ -83,21 +85,25 @@ impl RepairCommand {
         if self.dry_run {
             let overlay = Arc::new(OverlayTables::new(Arc::clone(&deployment.tables)));
             let task = arguments.task(&deployment, overlay, "dry-run", &findings).await?.dry();
-            let is_right = print_log(&Box::pin(task.run()).await?, self.json)?;
+            let log = showing_waits(|| task.waiting(), Box::pin(task.run())).await?;
+            let is_right = print_log(&log, self.json)?;
             if !self.json {
-                print("Dry run: nothing was written.\n")?;
+                let next = format!("afterwrite repair {} --yes", self.file.display());
+                print(&format!("Dry run: nothing was written.\n\nNext:\n  {next}\n"))?;
             }
             return Ok(is_right);
         }
-        require_recovery(&deployment.tables, &deployment.state_table, self.without_recovery).await?;
+        let patient = deployment.patient_tables();
+        require_recovery(&patient, &deployment.state_table, self.without_recovery).await?;
         if !self.yes {
             return Err(Error::new(ErrorKind::Configuration, "nothing was written")
                 .hint("Look at the result of --dry-run, then pass --yes"));
         }
-        let job = create_job(&deployment, &arguments, &findings).await?;
+        let (job, basis) = create_job(&deployment, &arguments, &findings).await?;
         let tables = Arc::clone(&deployment.tables);
         let task = arguments.task(&deployment, tables, &job.id, &findings).await?;
-        Box::pin(run_job(&deployment, job, &task, usize::from(self.workers), self.json)).await
+        let workers = usize::from(self.workers);
+        Box::pin(run_job(&deployment, (&job.id, &basis), &task, workers, self.json)).await
     }
 }
 
@@ -131,20 +137,17 @@ async fn create_job(
     deployment: &Deployment,
     arguments: &RepairJob,
     findings: &[VerifyFinding],
-) -> Result<JobState> {
-    let store = deployment.job_store();
-    let json = serde_json::to_value(arguments).map_err(|error| {
-        Error::new(ErrorKind::State, "the arguments of the job cannot be stored").caused_by(error)
-    })?;
+) -> Result<(JobState, JobBasis)> {
     let number = u64::try_from(findings.len()).unwrap_or(u64::MAX);
     let plan = JobPlan { items: number, changes: number, ..JobPlan::default() };
-    let job = store.create(JobKind::Repair, json, repair_units(findings), plan, None).await?;
+    let units = repair_units(findings);
+    let (job, basis) = deployment.create_job(JobKind::Repair, arguments, units, (plan, None)).await?;
     let journal = JobJournal::new(deployment.job_store(), &job.id);
     for findings in findings.chunks(ENTRY_FINDINGS) {
         let stored: Vec<VerifyFinding> = findings.iter().map(VerifyFinding::without_values).collect();
         journal.append(&stored).await?;
     }
-    store.acquire(&job.id).await
+    Ok((job, basis))
 }
 
 /// Continues a repair in this process; returns whether everything is right.
@@ -153,33 +156,32 @@ async fn create_job(
 /// As [`RepairCommand::run`].
 pub(crate) async fn resume(
     deployment: &Deployment,
-    job: JobState,
+    (job, basis): (&JobState, &JobBasis),
     workers: usize,
     as_json: bool,
 ) -> Result<bool> {
-    let arguments: RepairJob = serde_json::from_value(job.arguments.clone()).map_err(|error| {
-        Error::new(ErrorKind::State, "the arguments of the job cannot be read").caused_by(error)
-    })?;
+    let arguments: RepairJob = stored_arguments(job)?;
     let journal = JobJournal::new(deployment.job_store(), &job.id);
     let findings: Vec<Vec<VerifyFinding>> = journal.read().await?;
     let findings = findings.concat();
-    if repair_units(&findings).len() != job.units.len() {
+    if repair_units(&findings).len() != job.work.units {
         return Err(Error::new(ErrorKind::State, "the journal of the job does not have all of its findings")
-            .with("job", job.id)
+            .with("job", job.id.as_str())
             .hint("The process was killed while it stored them: start the repair again"));
     }
     let task = arguments.task(deployment, Arc::clone(&deployment.tables), &job.id, &findings).await?;
-    Box::pin(run_job(deployment, job, &task, workers, as_json)).await
+    Box::pin(run_job(deployment, (&job.id, basis), &task, workers, as_json)).await
 }
 
 async fn run_job<T: Tables + TableScan + Clone>(
     deployment: &Deployment,
-    job: JobState,
+    (id, basis): (&str, &JobBasis),
     task: &DeployedRepair<T>,
     workers: usize,
     as_json: bool,
 ) -> Result<bool> {
     let (store, progress) = (deployment.job_store(), ProgressLine::new());
+    let job = store.acquire(id, basis).await?;
     let done = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, task)).await;
     progress.finish();
     let done = done?;
@@ -188,14 +190,15 @@ async fn run_job<T: Tables + TableScan + Clone>(
     }
     // An earlier process may have printed a part of the log; the totals are those of all.
     let is_left = |name: &str| done.totals.get(name).is_some_and(|number| *number > 0);
-    Ok(print_log(&task.log(), as_json)? && !is_left("changed") && !is_left("failed"))
+    let is_repaired = print_log(&task.log(), as_json)? && !is_left("changed") && !is_left("failed");
+    Ok(Box::pin(report_lives(deployment, &done.totals)).await? && is_repaired)
 }
 
 /// Prints the log; returns whether everything in it is right.
 fn print_log(log: &[RepairLogEntry], as_json: bool) -> Result<bool> {
     print(&if as_json { json(&log)? } else { log_text(log) })?;
     let is_right = |entry: &RepairLogEntry| match entry.outcome {
-        RepairOutcome::Repaired | RepairOutcome::AlreadyRight => true,
+        RepairOutcome::Repaired | RepairOutcome::WouldBeRepaired | RepairOutcome::AlreadyRight => true,
         RepairOutcome::Changed | RepairOutcome::Failed => false,
     };
     Ok(log.iter().all(is_right))

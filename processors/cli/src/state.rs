@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use afterwrite::Result;
+use afterwrite::harmless::harmless;
 use afterwrite_operations::replay::LookupCopy;
 use afterwrite_operations::state_table::{StateDiff, StateDiffTotals, StateDifference};
 use clap::{Args, Subcommand};
@@ -130,8 +131,11 @@ fn line(difference: &StateDifference, as_json: bool) -> Result<String> {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let StateDifference { entity_type, partition, sort, kind, attribute, first, second } = difference;
     Ok(format!(
-        "{entity_type} {partition} {sort}: {}\n",
-        kind.describe(attribute, &value(first), &value(second))
+        "{}\n",
+        harmless(&format!(
+            "{entity_type} {partition} {sort}: {}",
+            kind.describe(attribute, &value(first), &value(second))
+        ))
     ))
 }
 

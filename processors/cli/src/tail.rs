@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::feed::RecordFeed;
 use crate::model_option::{ModelOption, remembered_lookups};
-use crate::print::{json_line, print};
+use crate::print::{json_line, print, tell};
 use crate::streams::StreamArguments;
 
 /// The arguments of `afterwrite tail`.
@@ -64,7 +64,7 @@ impl TailArguments {
                 }
                 Err((name, rejected)) => {
                     is_sound = false;
-                    eprintln!("afterwrite: {name}, line {}: {}", rejected.line, rejected.reason);
+                    tell(&format!("{name}, line {}: {}", rejected.line, rejected.reason));
                 }
             }
         }

@@ -19,7 +19,7 @@ pub(crate) fn arrow_type(column_type: &ColumnType) -> DataType {
         ColumnType::Double => DataType::Float64,
         ColumnType::Decimal { precision, scale } => DataType::Decimal128(*precision, *scale),
         ColumnType::Boolean => DataType::Boolean,
-        ColumnType::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, Some(Arc::from(UTC))),
+        ColumnType::Timestamp => timestamp_type(),
         ColumnType::Date => DataType::Date32,
         ColumnType::Binary => DataType::Binary,
         ColumnType::List(element) => DataType::List(Arc::new(element_field(element))),
@@ -28,9 +28,19 @@ pub(crate) fn arrow_type(column_type: &ColumnType) -> DataType {
     }
 }
 
+/// The type of timestamps.
+pub(crate) fn timestamp_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Millisecond, Some(Arc::from(UTC)))
+}
+
 /// The elements of a list, under the name that Parquet gives them.
 pub(crate) fn element_field(element: &ColumnType) -> Field {
-    Field::new("element", arrow_type(element), true)
+    element_field_of(arrow_type(element))
+}
+
+/// The elements of a list of values of this type.
+pub(crate) fn element_field_of(element: DataType) -> Field {
+    Field::new("element", element, true)
 }
 
 /// The key and the value of a map's entries.

@@ -163,7 +163,7 @@ fn is_required_output(column: &Column) -> bool {
 
 /// A value as text; `None` for null.
 #[expect(clippy::wildcard_enum_match_arm, reason = "columns of datasets have no other types")]
-fn value_text(values: &ArrayRef, row: usize) -> Option<String> {
+pub(crate) fn value_text(values: &ArrayRef, row: usize) -> Option<String> {
     if values.is_null(row) {
         return None;
     }

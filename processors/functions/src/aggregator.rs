@@ -87,7 +87,7 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
         let records = identify_records(model, &batch, &sources);
         let (items, mut failures) = group_by_item(&records)?;
         let outcome = self.ledger.commit(items, deadline).await?;
-        let CommitOutcome { failures: uncommitted, parked, unwritable_mirrors, totals } = outcome;
+        let CommitOutcome { failures: uncommitted, parked, unwritable_mirrors, totals, lives: _ } = outcome;
         failures.extend(uncommitted);
         let is_unmatched = |record: &&IdentifiedRecord<'_>| {
             record.source.is_ok() && !record.is_matched() && !record.is_heartbeat()
@@ -150,6 +150,7 @@ fn is_used(entity: &Entity) -> bool {
 /// Whether a record lacks an image that is needed to count it.
 fn lacks_counted_image(record: &ChangeRecord<'_>, candidates: &ItemCandidates<'_, '_>) -> bool {
     let lacks_new = record.operation != Operation::Remove && record.new.is_none();
+    // The expiry of an item that is not marked as one is known by its old image.
     let must_settle = record.expired && candidates.any(|entity| entity.on_expiry == OnExpiry::Keep);
     lacks_new || (must_settle && !record.old.is_present())
 }

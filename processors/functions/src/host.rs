@@ -64,7 +64,7 @@ impl ProjectionHost {
                 ProjectionKind::Archive => archiver = Some(Box::pin(start_archiver(&settings)).await?),
             }
         }
-        let labels = MetricsLabels::new(&settings, function, &config.model);
+        let labels = MetricsLabels::new(&settings, function, &config.model)?;
         let region = StreamRegion::new(settings.region.as_deref());
         let table_names = config.table_names.clone();
         let tables = SourceTables::new(config.model, config.table_names).in_region(region);

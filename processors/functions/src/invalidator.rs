@@ -128,7 +128,9 @@ fn read_event(event: &str) -> Result<SqsEvent<'_>> {
         None | Some(EventSource::Sqs) => {}
         Some(source) => return Err(source.unexpected(FUNCTION, reads, hint)),
     }
-    serde_json::from_str(event).map_err(|_| {
+    // EventBridge Pipes sends the messages alone.
+    let records = serde_json::from_str(event).map(|records| SqsEvent { records });
+    records.or_else(|_| serde_json::from_str(event)).map_err(|_| {
         Error::new(ErrorKind::Event, format!("the payload is not an SQS event; {FUNCTION} reads {reads}"))
             .hint(hint)
     })
@@ -152,7 +154,7 @@ impl InvalidatorFunction {
         let model = FunctionConfig::resolve(&settings)?.model;
         let distribution = Box::pin(settings.required_distribution()).await?;
         let handler = QueueInvalidator::new(distribution, SystemClock);
-        let labels = MetricsLabels::new(&settings, FUNCTION, &model);
+        let labels = MetricsLabels::new(&settings, FUNCTION, &model)?;
         Ok(Self { labels, handler, names_keys: settings.names_keys()? })
     }
 

@@ -16,7 +16,6 @@ mod invalidator;
 pub mod metrics;
 mod region;
 mod relay;
-mod secrets;
 mod tables;
 
 pub use aggregator::{AggregatedBatch, StreamAggregator};
@@ -26,5 +25,4 @@ pub use host::ProjectionHost;
 pub use invalidator::{FailedMessage, InvalidatedMessages, InvalidatorFunction, QueueInvalidator};
 pub use region::StreamRegion;
 pub use relay::{RelayedBatch, StreamRelay};
-pub use secrets::SecretAttributes;
 pub use tables::SourceTables;

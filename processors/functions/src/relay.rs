@@ -19,7 +19,7 @@ use std::time::Duration;
 use afterwrite::clock::Clock;
 use afterwrite::commit::RecordFailure;
 use afterwrite::entity::ItemCandidates;
-use afterwrite::projection::archive_line;
+use afterwrite::projection::{SecretAttributes, archive_line};
 use afterwrite::record::{ChangeRecord, Operation, RecordBatch, StreamView, Timestamp};
 use afterwrite::relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
 use afterwrite::relay::invalidate::{
@@ -36,7 +36,6 @@ use crate::batch::{
     FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
     missing_image, newest_heartbeat, record_error,
 };
-use crate::secrets::SecretAttributes;
 use crate::tables::SourceTables;
 
 /// Invalidates caches and archives changes.

@@ -45,7 +45,7 @@ impl SourceTables {
     /// [`ErrorKind::Stream`] if a record is of a table that is not in the model, if a stream carries only keys, or if all records are of
     /// another region: neither a wrong rename nor a wrong view type nor a wrong redrive may consume a stream unnoticed.
     pub fn source_keys<'b>(&self, batch: &'b RecordBatch<'b>) -> Result<Vec<Result<SourceKey<'b>>>> {
-        let index_of = |table: &str| self.names.iter().position(|known| **known == *table);
+        let index_of = |table: &str| self.model.table_deployed_as(&self.names, table);
         source_keys(&self.model, &self.region, batch, index_of)
     }
 }
@@ -102,7 +102,10 @@ fn keys_only_stream(record: &ChangeRecord<'_>) -> Error {
 
 fn unknown_table(model: &Model, table: &str) -> Error {
     let known: Vec<&str> = model.tables.iter().map(|table| table.name.as_ref()).collect();
-    Error::new(ErrorKind::Stream, format!("the stream is of table `{table}`, which is not in the model"))
-        .with("tables of the model", known.join(", "))
-        .hint(format!("If one of them is deployed under this name, set AFTERWRITE_TABLES to `name={table}`"))
+    Error::new(
+        ErrorKind::Stream,
+        format!("the record is of table `{table}`, and no table of the model is deployed under this name"),
+    )
+    .with("tables of the model", known.join(", "))
+    .hint(model.deployed_name_hint(table))
 }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 
 use afterwrite::Error;
+use afterwrite::harmless::harmless;
 use lambda_runtime::Diagnostic;
 
 /// Why an invocation, or the start of the function, failed.
@@ -23,7 +24,7 @@ impl FunctionFailure {
     pub(crate) fn from_panic(payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let message = format!("the function panicked: {}", text.unwrap_or("no message"));
+        let message = format!("the function panicked: {}", harmless(text.unwrap_or("no message")));
         Self { error_type: "PanicError", message }
     }
 }

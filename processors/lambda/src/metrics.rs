@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use afterwrite::Result;
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::config::EnvironmentSettings;
 use afterwrite::heartbeat::HeartbeatStage;
@@ -19,6 +20,11 @@ const SERVICE: &str = "service";
 const FUNCTION: &str = "Function";
 const MODEL: &str = "Model";
 
+/// The metrics of each function that report lost data. With `AFTERWRITE_METRICS=essential`, the others are numbers in the log alone.
+pub const ESSENTIAL_METRICS: [&str; 4] = ["DriftedTargets", "ExpiriesTooOld", "Parked", "RejectedLines"];
+/// The stages whose freshness reports that a stream is not read.
+pub const ESSENTIAL_STAGES: [HeartbeatStage; 2] = [HeartbeatStage::Counted, HeartbeatStage::Archived];
+
 /// Where a function's metrics appear in CloudWatch: namespace and dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsLabels {
@@ -26,19 +32,32 @@ pub struct MetricsLabels {
     service: Option<String>,
     function: &'static str,
     model: String,
+    /// Whether only [`ESSENTIAL_METRICS`] and the freshness of [`ESSENTIAL_STAGES`] are metrics.
+    is_essential: bool,
 }
 
 impl MetricsLabels {
     /// The labels of `function`, which runs this model. Metrics have the dimension `service` if `POWERTOOLS_SERVICE_NAME` is set, so
     /// that deployments of one model in one account are distinguished.
-    #[must_use]
-    pub fn new(settings: &EnvironmentSettings, function: &'static str, model: &Model) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// `Configuration` if `AFTERWRITE_METRICS` is not valid.
+    pub fn new(settings: &EnvironmentSettings, function: &'static str, model: &Model) -> Result<Self> {
+        Ok(Self {
+            is_essential: settings.emits_essential_metrics()?,
             namespace: settings.metrics_namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned()),
             service: settings.metrics_service.clone(),
             function,
             model: model.name.to_string(),
-        }
+        })
+    }
+
+    fn is_metric(&self, name: &str) -> bool {
+        !self.is_essential || ESSENTIAL_METRICS.contains(&name)
+    }
+
+    fn is_stage(&self, stage: HeartbeatStage) -> bool {
+        !self.is_essential || ESSENTIAL_STAGES.contains(&stage)
     }
 
     /// The dimensions and their values.
@@ -80,13 +99,17 @@ impl MetricsLine {
     #[must_use]
     pub fn render(mut self, labels: &MetricsLabels, duration: Duration, now: Timestamp) -> String {
         self.milliseconds("Duration", u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
+        let emitted = self.metrics.iter().filter(|(name, _, _)| labels.is_metric(name));
         let definitions: Vec<Value> =
-            self.metrics.iter().map(|(name, unit, _)| json!({ "Name": name, "Unit": unit })).collect();
+            emitted.map(|(name, unit, _)| json!({ "Name": name, "Unit": unit })).collect();
         let dimensions = labels.dimensions();
         let names: Vec<&str> = dimensions.iter().map(|(name, _)| *name).collect();
         let mut line = Map::new();
-        let mut directives = vec![directive(&labels.namespace, &names, &definitions)];
-        if let Some((stage, age)) = self.freshness {
+        let mut directives = Vec::new();
+        if !definitions.is_empty() {
+            directives.push(directive(&labels.namespace, &names, &definitions));
+        }
+        if let Some((stage, age)) = self.freshness.filter(|(stage, _)| labels.is_stage(*stage)) {
             let names: Vec<&str> =
                 names.iter().copied().filter(|name| *name != FUNCTION).chain([STAGE]).collect();
             let freshness = [json!({ "Name": FRESHNESS, "Unit": "Seconds" })];
@@ -94,10 +117,12 @@ impl MetricsLine {
             line.insert(STAGE.to_owned(), json!(stage.name()));
             line.insert(FRESHNESS.to_owned(), json!(age.as_secs_f64()));
         }
-        line.insert(
-            "_aws".to_owned(),
-            json!({ "Timestamp": now.epoch_ms(), "CloudWatchMetrics": directives }),
-        );
+        if !directives.is_empty() {
+            line.insert(
+                "_aws".to_owned(),
+                json!({ "Timestamp": now.epoch_ms(), "CloudWatchMetrics": directives }),
+            );
+        }
         line.extend(dimensions.into_iter().map(|(name, value)| (name.to_owned(), json!(value))));
         line.extend(self.metrics.into_iter().map(|(name, _, value)| (name, json!(value))));
         Value::Object(line).to_string()
@@ -123,7 +148,7 @@ mod tests {
     use super::*;
 
     fn line_of(settings: &EnvironmentSettings, mut line: MetricsLine) -> Value {
-        let labels = MetricsLabels::new(settings, "relay", &Model::load("shop").unwrap());
+        let labels = MetricsLabels::new(settings, "relay", &Model::load("shop").unwrap()).unwrap();
         line.count("records_relayed", 3_u64);
         let now = Timestamp::from_epoch_ms(1_770_372_000_000);
         serde_json::from_str(&line.render(&labels, Duration::from_millis(12), now)).unwrap()
@@ -146,6 +171,26 @@ mod tests {
         assert_eq!(line["_aws"]["CloudWatchMetrics"][1], directive);
         assert_eq!((&line["stage"], &line["FreshnessSeconds"]), (&json!("archived"), &json!(2.5)));
         assert_eq!((&line["RecordsRelayed"], &line["Model"]), (&json!(3), &json!("shop")));
+    }
+
+    #[test]
+    fn essential_metrics_alone_are_metrics_and_the_others_are_in_the_log() {
+        let essential =
+            EnvironmentSettings { metrics: Some("essential".to_owned()), ..EnvironmentSettings::default() };
+        let line = rendered(&essential);
+        assert_eq!((line.get("_aws"), &line["RecordsRelayed"]), (None, &json!(3)));
+        let mut parked = MetricsLine::default();
+        parked.count("parked", 1_u64);
+        parked.freshness(HeartbeatStage::Archived, Some(Duration::from_secs(2)));
+        let line = line_of(&essential, parked);
+        let directives = line["_aws"]["CloudWatchMetrics"].as_array().unwrap();
+        assert_eq!(directives[0]["Metrics"], json!([{ "Name": "Parked", "Unit": "Count" }]));
+        assert_eq!(directives[1]["Metrics"][0]["Name"], "FreshnessSeconds");
+        let mut queryable = MetricsLine::default();
+        queryable.freshness(HeartbeatStage::Queryable, Some(Duration::from_secs(2)));
+        assert_eq!(line_of(&essential, queryable).get("_aws"), None);
+        let wrong = EnvironmentSettings { metrics: Some("few".to_owned()), ..EnvironmentSettings::default() };
+        assert!(MetricsLabels::new(&wrong, "relay", &Model::load("shop").unwrap()).is_err());
     }
 
     #[test]

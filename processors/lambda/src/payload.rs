@@ -45,7 +45,11 @@ impl EventSource {
     /// The service that sent a payload; `None` if it is not recognised.
     #[must_use]
     pub fn detect(payload: &[u8]) -> Option<Self> {
-        let envelope: PayloadEnvelope<'_> = serde_json::from_slice(payload).ok()?;
+        let envelope: PayloadEnvelope<'_> = match serde_json::from_slice(payload) {
+            // EventBridge Pipes sends the records alone.
+            Ok(records) => PayloadEnvelope { records, detail_type: None, event: None },
+            Err(_) => serde_json::from_slice(payload).ok()?,
+        };
         if envelope.detail_type.is_some() {
             return Some(Self::EventBridge);
         }
@@ -95,6 +99,7 @@ mod tests {
             (r#"{"Records":[{"kinesis":{"data":""},"eventSource":"aws:kinesis"}]}"#, EventSource::Kinesis),
             (r#"{"Records":[{"EventSource":"aws:sns","Sns":{"Message":"x"}}]}"#, EventSource::Sns),
             (r#"{"Records":[{"eventSource":"aws:s3","s3":{}}]}"#, EventSource::S3),
+            (r#"[{"messageId":"1","body":"{}","eventSource":"aws:sqs"}]"#, EventSource::Sqs),
             (r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"b"}"#, EventSource::S3),
             (
                 r#"{"version":"0","detail-type":"Scheduled Event","source":"aws.events"}"#,
@@ -103,7 +108,9 @@ mod tests {
         ] {
             assert_eq!(EventSource::detect(payload.as_bytes()), Some(source), "{payload}");
         }
-        for payload in ["", "{}", "5", r#"{"Records":[]}"#, r#"{"Records":5}"#, r#"{"Records":[{}]}"#] {
+        for payload in
+            ["", "{}", "5", r#"{"Records":[]}"#, r#"{"Records":5}"#, r#"{"Records":[{}]}"#, "[]", "[5]"]
+        {
             assert_eq!(EventSource::detect(payload.as_bytes()), None, "{payload}");
         }
     }

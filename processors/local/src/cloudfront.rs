@@ -11,6 +11,8 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 
+use crate::signature::{self, SignatureCheck};
+
 /// Paths that are remembered.
 const MAX_PATHS: usize = 10_000;
 const RESPONSE: &str = "<Invalidation><Id>I1</Id><Status>InProgress</Status><CreateTime>2026-01-01T00:00:00Z</CreateTime>\
@@ -20,6 +22,7 @@ const RESPONSE: &str = "<Invalidation><Id>I1</Id><Status>InProgress</Status><Cre
 #[derive(Debug)]
 pub struct EmbeddedCloudFront {
     server: HttpServer,
+    signatures: SignatureCheck,
     paths: Arc<Mutex<Vec<String>>>,
 }
 
@@ -30,12 +33,19 @@ impl EmbeddedCloudFront {
     /// `Configuration` if the port is in use.
     pub async fn start(port: u16) -> Result<Self> {
         let paths = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&paths);
+        let (noted, signatures) = (Arc::clone(&paths), SignatureCheck::default());
+        let checked = signatures.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let noted = Arc::clone(&noted);
-            async move { Ok::<_, Infallible>(respond(request, &noted).await) }
+            let (noted, checked) = (Arc::clone(&noted), checked.clone());
+            async move { Ok::<_, Infallible>(respond(request, &checked, &noted).await) }
         });
-        Ok(Self { server: HttpServer::start_at("embedded CloudFront", port, service).await?, paths })
+        let server = HttpServer::start_at("embedded CloudFront", port, service).await?;
+        Ok(Self { server, signatures, paths })
+    }
+
+    /// From now on, requests must be signed with the credentials of the embedded services.
+    pub fn require_signatures(&self) {
+        self.signatures.require();
     }
 
     /// The server's URL: `http://127.0.0.1:<port>`.
@@ -51,16 +61,30 @@ impl EmbeddedCloudFront {
     }
 }
 
-async fn respond(request: Request<Incoming>, noted: &Mutex<Vec<String>>) -> Response<Full<Bytes>> {
-    let body = match request.into_body().collect().await {
-        Ok(body) => String::from_utf8_lossy(&body.to_bytes()).into_owned(),
-        Err(_) => String::new(),
-    };
+async fn respond(
+    request: Request<Incoming>,
+    signatures: &SignatureCheck,
+    noted: &Mutex<Vec<String>>,
+) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    if !signatures.accepts(&head, &body) {
+        let error = format!(
+            "<ErrorResponse><Error><Code>UnrecognizedClientException</Code><Message>{}</Message></Error></ErrorResponse>",
+            signature::REFUSAL
+        );
+        return xml_response(StatusCode::FORBIDDEN, Bytes::from(error));
+    }
+    let body = String::from_utf8_lossy(&body).into_owned();
     let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
     let room = MAX_PATHS.saturating_sub(noted.len());
     noted.extend(paths(&body).take(room).map(str::to_owned));
-    let mut response = Response::new(Full::new(Bytes::from_static(RESPONSE.as_bytes())));
-    *response.status_mut() = StatusCode::CREATED;
+    xml_response(StatusCode::CREATED, Bytes::from_static(RESPONSE.as_bytes()))
+}
+
+fn xml_response(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/xml"));
     response
 }

@@ -12,15 +12,18 @@ use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 
 use crate::proxy::{ProxyResponse, ReceivedRequest, UpstreamProxy, json_response, unavailable};
+use crate::signature::SignatureCheck;
 
 /// A running proxy.
 #[derive(Debug)]
 pub struct ConflictProxy {
     server: HttpServer,
+    signatures: SignatureCheck,
 }
 
 struct ProxyState {
     proxy: UpstreamProxy,
+    signatures: SignatureCheck,
     share: f64,
     random: Mutex<Rng>,
 }
@@ -32,8 +35,10 @@ impl ConflictProxy {
     /// # Errors
     /// `Configuration` if there is no free port.
     pub async fn start(upstream: &str, share: f64, seed: u64) -> Result<Self> {
+        let signatures = SignatureCheck::default();
         let state = Arc::new(ProxyState {
             proxy: UpstreamProxy::new(upstream),
+            signatures: signatures.clone(),
             share,
             random: Mutex::new(Rng::with_seed(seed)),
         });
@@ -41,7 +46,12 @@ impl ConflictProxy {
             let state = Arc::clone(&state);
             async move { Ok::<_, Infallible>(state.respond(request).await) }
         });
-        Ok(Self { server: HttpServer::start("proxy of the embedded DynamoDB", service).await? })
+        Ok(Self { server: HttpServer::start("proxy of the embedded DynamoDB", service).await?, signatures })
+    }
+
+    /// From now on, requests must be signed with the credentials of the embedded services.
+    pub fn require_signatures(&self) {
+        self.signatures.require();
     }
 
     /// The proxy's URL: `http://127.0.0.1:<port>`.
@@ -54,6 +64,9 @@ impl ConflictProxy {
 impl ProxyState {
     async fn respond(&self, request: Request<Incoming>) -> ProxyResponse {
         let Some(request) = ReceivedRequest::receive(request).await else { return unavailable() };
+        if let Some(refusal) = request.refusal(&self.signatures) {
+            return refusal;
+        }
         if request.operation() == "TransactWriteItems" && self.draws_conflict() {
             return conflict(&request.body);
         }

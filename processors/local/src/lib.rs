@@ -18,5 +18,6 @@ pub mod imports;
 mod proxy;
 pub mod s3;
 pub mod sdk;
+mod signature;
 pub mod sqs;
 pub mod stream_api;

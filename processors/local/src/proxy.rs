@@ -10,6 +10,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
+use crate::signature::{self, SignatureCheck};
+
 /// The header with the CRC-32 of a response of DynamoDB.
 const CHECKSUM: &str = "x-amz-crc32";
 
@@ -35,6 +37,13 @@ impl ReceivedRequest {
         let (head, body) = request.into_parts();
         let body = body.collect().await.ok()?.to_bytes();
         Some(Self { head, body })
+    }
+
+    /// The response to a request that is not signed as it must be; `None` if it is answered.
+    pub(crate) fn refusal(&self, signatures: &SignatureCheck) -> Option<ProxyResponse> {
+        let is_accepted = signatures.accepts(&self.head, &self.body);
+        (!is_accepted)
+            .then(|| failure(StatusCode::BAD_REQUEST, "UnrecognizedClientException", signature::REFUSAL))
     }
 
     /// The operation of DynamoDB, such as `PutItem`.

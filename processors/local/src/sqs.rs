@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use crate::signature::{self, SignatureCheck};
+
 /// The account of the queues' URLs.
 const ACCOUNT: &str = "000000000000";
 
@@ -61,6 +63,7 @@ pub struct EmbeddedSqs {
 
 #[derive(Debug, Default)]
 struct QueueSet {
+    signatures: SignatureCheck,
     messages: Mutex<BTreeMap<String, VecDeque<QueueMessage>>>,
     arrived: Notify,
 }
@@ -86,6 +89,11 @@ impl EmbeddedSqs {
     #[must_use]
     pub fn endpoint(&self) -> String {
         self.server.endpoint()
+    }
+
+    /// From now on, requests must be signed with the credentials of the embedded services.
+    pub fn require_signatures(&self) {
+        self.queues.signatures.require();
     }
 
     /// The URL of a queue.
@@ -139,8 +147,11 @@ impl QueueSet {
         let (head, body) = request.into_parts();
         let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
         let operation = target.unwrap_or_default().trim_start_matches("AmazonSQS.").to_owned();
-        let body = match body.collect().await {
-            Ok(body) => serde_json::from_slice::<Value>(&body.to_bytes()).unwrap_or_default(),
+        let body = match body.collect().await.map(|body| body.to_bytes()) {
+            Ok(body) if !self.signatures.accepts(&head, &body) => {
+                return error("com.amazonaws.sqs#UnrecognizedClientException", signature::REFUSAL);
+            }
+            Ok(body) => serde_json::from_slice::<Value>(&body).unwrap_or_default(),
             Err(_) => Value::Null,
         };
         let url = body.get("QueueUrl").and_then(Value::as_str).unwrap_or_default();

@@ -24,16 +24,19 @@ use serde_json::{Value, json};
 use crate::dynamodb::{EmbeddedDynamoDb, aws_arn, call};
 use crate::proxy::{ProxyResponse, ReceivedRequest, UpstreamProxy, replace_body, unavailable};
 use crate::sdk::{REGION, sdk_config};
+use crate::signature::SignatureCheck;
 
 /// A running server.
 #[derive(Debug)]
 pub struct StreamServer {
     server: HttpServer,
+    signatures: SignatureCheck,
 }
 
 struct StreamFront {
     proxy: UpstreamProxy,
     database: Database,
+    signatures: SignatureCheck,
 }
 
 impl StreamServer {
@@ -42,7 +45,9 @@ impl StreamServer {
     /// # Errors
     /// `Configuration` if the port is in use.
     pub async fn start(dynamodb: &EmbeddedDynamoDb, port: u16) -> Result<Self> {
+        let signatures = SignatureCheck::default();
         let front = Arc::new(StreamFront {
+            signatures: signatures.clone(),
             proxy: UpstreamProxy::new(&dynamodb.endpoint()),
             database: dynamodb.database(),
         });
@@ -50,7 +55,12 @@ impl StreamServer {
             let front = Arc::clone(&front);
             async move { Ok::<_, Infallible>(front.respond(request).await) }
         });
-        Ok(Self { server: HttpServer::start_at("embedded DynamoDB", port, service).await? })
+        Ok(Self { server: HttpServer::start_at("embedded DynamoDB", port, service).await?, signatures })
+    }
+
+    /// From now on, requests must be signed with the credentials of the embedded services.
+    pub fn require_signatures(&self) {
+        self.signatures.require();
     }
 
     /// The server's URL: `http://127.0.0.1:<port>`.
@@ -69,6 +79,9 @@ impl StreamServer {
 impl StreamFront {
     async fn respond(&self, request: Request<Incoming>) -> ProxyResponse {
         let Some(mut request) = ReceivedRequest::receive(request).await else { return unavailable() };
+        if let Some(refusal) = request.refusal(&self.signatures) {
+            return refusal;
+        }
         let Some(correct) = correction(request.operation()) else { return self.proxy.forward(request).await };
         if let Some(body) = self.embedded_request(&request.body).await {
             request.body = body;

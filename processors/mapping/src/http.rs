@@ -1,17 +1,20 @@
-//! The HTTP/1.1 server of the Runtime API and of the embedded services, on 127.0.0.1.
+//! The HTTP/1.1 server of the Runtime API and of the embedded services, on 127.0.0.1. It answers programs, not web pages (`guard`).
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 
 use afterwrite::{Error, ErrorKind, Result};
-use hyper::body::{Body, Incoming};
+use http_body_util::Either;
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::server::conn::http1;
-use hyper::service::Service;
+use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+
+use crate::guard;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -33,8 +36,7 @@ impl HttpServer {
         S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,
         S::Error: Into<Cause>,
-        B: Body + Send + 'static,
-        B::Data: Send,
+        B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Cause>,
     {
         Self::start_at(name, 0, service).await
@@ -49,8 +51,7 @@ impl HttpServer {
         S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,
         S::Error: Into<Cause>,
-        B: Body + Send + 'static,
-        B::Data: Send,
+        B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Cause>,
     {
         let cannot_listen = |error| {
@@ -94,8 +95,7 @@ where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Cause>,
-    B: Body + Send + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Cause>,
 {
     let mut connections = JoinSet::new();
@@ -119,13 +119,26 @@ where
     S: Service<Request<Incoming>, Response = Response<B>> + Send,
     S::Future: Send,
     S::Error: Into<Cause>,
-    B: Body + Send + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Cause>,
 {
     // Responses are small: waiting to fill a packet would only slow them.
     let _ = socket.set_nodelay(true);
-    let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
+    let guarded = service_fn(move |request: Request<Incoming>| {
+        let response = match guard::refusal(&request) {
+            Some(refusal) => Err(refusal),
+            None => Ok(service.call(request)),
+        };
+        async move {
+            let mut response = match response {
+                Err(refusal) => return Ok::<_, S::Error>(refusal.map(Either::Left)),
+                Ok(response) => response.await?,
+            };
+            guard::remove_grants(response.headers_mut());
+            Ok(response.map(Either::Right))
+        }
+    });
+    let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(socket), guarded));
     // An error here means that the client closed the connection.
     tokio::select! {
         _ = connection.as_mut() => {}

@@ -21,6 +21,7 @@ mod control;
 mod delivery;
 mod faults;
 mod filter;
+mod guard;
 mod handler;
 pub mod http;
 mod lane;
@@ -33,6 +34,7 @@ pub mod runtime;
 mod sample;
 mod settings;
 mod shard;
+mod shard_reader;
 mod stream;
 pub mod tail;
 

@@ -136,6 +136,8 @@ struct ShardLineage {
     started: BTreeMap<String, ShardState>,
     /// Positions of shards from stored checkpoints.
     stored: BTreeMap<String, ShardCheckpoint>,
+    /// Shards that an earlier run has started and not delivered to their end.
+    begun: BTreeSet<String>,
     /// Shards that were listed before the first start; with `LATEST`, they begin at their newest records.
     first_listing: Option<BTreeSet<String>>,
 }
@@ -232,8 +234,11 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
         }
         let finished = shards.iter().filter(|(_, checkpoint)| **checkpoint == ShardCheckpoint::Finished);
         let started = finished.map(|(shard, _)| (shard.clone(), ShardState::Finished)).collect();
+        let is_begun = |checkpoint: &ShardCheckpoint| *checkpoint != ShardCheckpoint::Finished;
+        let begun = shards.iter().filter(|(_, checkpoint)| is_begun(checkpoint));
+        let begun = begun.map(|(shard, _)| shard.clone()).collect();
         // Shards without a checkpoint are newer than the mapping: they begin with their oldest record.
-        Ok(ShardLineage { started, stored: shards, first_listing: Some(BTreeSet::new()) })
+        Ok(ShardLineage { started, stored: shards, begun, first_listing: Some(BTreeSet::new()) })
     }
 
     /// All pages of the stream's shards.
@@ -293,6 +298,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
         for shard in
             shards.iter().filter(|shard| lineage.is_ready(shard, shards)).cloned().collect::<Vec<_>>()
         {
+            let is_begun = lineage.begun.contains(&shard.id);
             if !lineage.stored.contains_key(&shard.id) {
                 let started = ShardCheckpoint::Oldest;
                 self.options.checkpoints.save(self.source.arn(), &shard.id, &started).await?;
@@ -300,7 +306,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
             }
             let position = lineage.position(&shard.id);
             lineage.started.insert(shard.id.clone(), ShardState::Running);
-            running.push(Box::pin(self.run_shard(context, shard.id, position)));
+            running.push(Box::pin(self.run_shard(context, shard.id, (position, is_begun))));
         }
         Ok(())
     }
@@ -330,7 +336,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
         &self,
         context: MappingContext<'_, Function, C>,
         shard: String,
-        position: ShardPosition,
+        (position, is_begun): (ShardPosition, bool),
     ) -> (String, Result<ShardEnd>) {
         let task = ShardTask {
             context,
@@ -338,6 +344,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
             checkpoints: self.options.checkpoints,
             shard: &shard,
             position,
+            is_begun,
             stops_at_gaps: self.options.gaps == GapPolicy::Stop,
         };
         let end = task.run().await;

@@ -10,12 +10,12 @@
 
 use std::collections::VecDeque;
 
+use afterwrite::Result;
 use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
-use afterwrite::{Error, Result};
-use futures::StreamExt as _;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 
 use crate::checkpoint::{CheckpointStore, ShardCheckpoint};
 use crate::context::MappingContext;
@@ -24,8 +24,8 @@ use crate::delivery::{DeliveryEnd, LaneDelivery};
 use crate::handler::EventHandler;
 use crate::lane::{NumberedRecord, ShardLane, is_overfull};
 use crate::progress::length;
-use crate::retry::retrying;
-use crate::stream::{RecordPage, ShardPosition, StreamReadError, StreamSource};
+use crate::shard_reader::{ReadMoment, ReadOutcome, ShardReader, read};
+use crate::stream::{RecordPage, ShardPosition, StreamSource};
 
 /// How the delivery of a shard ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,33 +45,10 @@ pub(crate) struct ShardTask<'a, Source, Function, C> {
     pub(crate) checkpoints: &'a dyn CheckpointStore,
     pub(crate) shard: &'a str,
     pub(crate) position: ShardPosition,
+    /// Whether an earlier run has started the shard and not delivered it to its end. Only then are records missing if it cannot be read.
+    pub(crate) is_begun: bool,
     /// Whether the shard ends at a gap; otherwise it goes on with the oldest record that is kept, as Lambda does.
     pub(crate) stops_at_gaps: bool,
-}
-
-/// The reader's place in a shard.
-struct ShardReader {
-    iterator: Option<String>,
-    position: ShardPosition,
-    /// Whether the last read found the end.
-    is_at_end: bool,
-}
-
-/// The outcome of a read.
-enum ReadOutcome {
-    /// A page.
-    Page(RecordPage, ReadMoment),
-    Gap(ShardPosition),
-}
-
-/// The state of the mapping when a read began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReadMoment {
-    Delivering,
-    /// Draining, while records that were read before were not delivered: the function may write to the stream meanwhile.
-    Draining,
-    /// Draining, and everything that was read was delivered.
-    DrainingQuietly,
 }
 
 /// Something that a running shard waits for.
@@ -115,7 +92,8 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> ShardTask<'a, S
     /// Delivers the shard until it ends.
     pub(crate) async fn run(self) -> Result<ShardEnd> {
         let lanes = 0..self.context.settings.parallelization_factor.max(1);
-        let reader = ShardReader { iterator: None, position: self.position.clone(), is_at_end: false };
+        let (position, is_begun) = (self.position.clone(), self.is_begun);
+        let reader = ShardReader { iterator: None, position, is_begun, is_at_end: false };
         let running = RunningShard {
             lanes: lanes
                 .map(|lane| ShardLane::new(LaneDelivery::new(self.context, self.shard, lane)))
@@ -191,7 +169,8 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
             let (context, source, shard) = (self.task.context, self.task.source, self.task.shard);
             let stops_at_gaps = self.task.stops_at_gaps;
             let is_quiet = self.lanes.iter().all(|lane| lane.first_undelivered().is_none());
-            events.push(Box::pin(read(context, source, shard, reader, stops_at_gaps, is_quiet)));
+            let page = read(context, source, shard, reader, stops_at_gaps, is_quiet);
+            events.push(Box::pin(page.map(|(outcome, reader)| ShardEvent::Read(outcome, reader))));
         }
     }
 
@@ -311,83 +290,6 @@ async fn deliver<'a, Function: EventHandler, C: Clock>(
     let (numbers, records): (Vec<u64>, Vec<_>) = batch.into_iter().unzip();
     let end = delivery.deliver(&records).await;
     ShardEvent::Delivered(end, lane, numbers.into_iter().zip(records).collect(), delivery)
-}
-
-/// One read, after a pause if the last one found the end.
-async fn read<'a, Source: StreamSource, Function, C: Clock>(
-    context: MappingContext<'a, Function, C>,
-    source: &'a Source,
-    shard: &'a str,
-    mut reader: ShardReader,
-    stops_at_gaps: bool,
-    is_quiet: bool,
-) -> ShardEvent<'a, Function, C> {
-    if reader.is_at_end {
-        context.clock.sleep(context.pace.poll_interval).await;
-    }
-    let moment = match context.control.mode() {
-        RunMode::Delivering => ReadMoment::Delivering,
-        RunMode::Draining | RunMode::Stopping if is_quiet => ReadMoment::DrainingQuietly,
-        RunMode::Draining | RunMode::Stopping => ReadMoment::Draining,
-    };
-    let outcome = loop {
-        match read_page(&context, source, shard, &mut reader).await {
-            Ok(Ok(page)) => break Ok(ReadOutcome::Page(page, moment)),
-            Ok(Err(())) if stops_at_gaps => break Ok(ReadOutcome::Gap(reader.position.clone())),
-            Ok(Err(())) => {
-                context.progress.count(|counts| counts.gaps += 1);
-                reader.position = ShardPosition::TrimHorizon;
-            }
-            Err(error) => break Err(error),
-        }
-    };
-    if let Ok(ReadOutcome::Page(page, _)) = &outcome
-        && let Some(last) = page.records.last()
-    {
-        reader.position = ShardPosition::After(last.sequence_number.clone());
-    }
-    ShardEvent::Read(outcome, reader)
-}
-
-/// Reads one page. An expired iterator is replaced; `Err(())` if the records at the reader's position have been trimmed.
-async fn read_page<Source: StreamSource, Function, C: Clock>(
-    context: &MappingContext<'_, Function, C>,
-    source: &Source,
-    shard: &str,
-    reader: &mut ShardReader,
-) -> Result<Result<RecordPage, ()>> {
-    loop {
-        let iterator = match reader.iterator.take() {
-            Some(iterator) => iterator,
-            None => match retrying(context, || attempt(source.iterator(shard, &reader.position))).await? {
-                Attempt::Done(iterator) => iterator,
-                Attempt::Expired => continue,
-                Attempt::Trimmed => return Ok(Err(())),
-            },
-        };
-        match retrying(context, || attempt(source.read(&iterator))).await? {
-            Attempt::Done(page) => return Ok(Ok(page)),
-            // Open the shard again, after the last record that was read.
-            Attempt::Expired => {}
-            Attempt::Trimmed => return Ok(Err(())),
-        }
-    }
-}
-
-/// The outcome of a request that did not fail.
-enum Attempt<T> {
-    Done(T),
-    Expired,
-    Trimmed,
-}
-
-async fn attempt<T>(request: impl Future<Output = Result<T, StreamReadError>>) -> Result<Attempt<T>, Error> {
-    match request.await {
-        Ok(done) => Ok(Attempt::Done(done)),
-        Err(StreamReadError::IteratorExpired) => Ok(Attempt::Expired),
-        Err(StreamReadError::Trimmed) => Ok(Attempt::Trimmed),
-        Err(StreamReadError::ReadFailed(error)) => Err(error),
-    }
 }
 
 fn lane_of(hash: u64, lanes: usize) -> usize {

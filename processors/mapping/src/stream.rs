@@ -23,7 +23,7 @@ pub trait StreamSource: Send + Sync {
     /// Returns an iterator over a shard's records. It is valid for 15 minutes.
     ///
     /// # Errors
-    /// [`StreamReadError::Trimmed`] if records after the position are not kept any more.
+    /// [`StreamReadError::Trimmed`] if records after the position are not kept any more; [`StreamReadError::Gone`] if the shard is not.
     fn iterator(
         &self,
         shard: &str,
@@ -131,6 +131,8 @@ pub enum StreamReadError {
     IteratorExpired,
     /// The records at this position are older than 24 hours and have been removed.
     Trimmed,
+    /// The shard is not kept any more. DynamoDB may list it for some time after it has removed it.
+    Gone,
     /// The read failed.
     ReadFailed(Error),
 }

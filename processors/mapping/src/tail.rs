@@ -38,7 +38,12 @@ pub struct TableStream {
 struct ShardCursor {
     iterator: Option<String>,
     position: ShardPosition,
+    /// How often its records, or the shard itself, were not kept any more.
+    losses: u32,
 }
+
+/// A shard ends after so many losses: it is listed, and nothing of it can be read.
+const MAX_LOSSES: u32 = 3;
 
 impl TableStream {
     /// Follows this stream.
@@ -87,7 +92,7 @@ impl TableStream {
                 self.ended.contains(parent) || !shards.iter().any(|shard| shard.id == *parent)
             });
             if parent_is_read && !self.ended.contains(id) && !self.cursors.contains_key(id) {
-                let cursor = ShardCursor { iterator: None, position: position.clone() };
+                let cursor = ShardCursor { iterator: None, position: position.clone(), losses: 0 };
                 self.cursors.insert(id.clone(), cursor);
             }
         }
@@ -108,8 +113,12 @@ impl TableStream {
             Ok(page) => page,
             // The next read gets another iterator.
             Err(StreamReadError::IteratorExpired) => return Ok(Vec::new()),
-            Err(StreamReadError::Trimmed) => {
+            Err(StreamReadError::Trimmed | StreamReadError::Gone) => {
                 cursor.position = ShardPosition::TrimHorizon;
+                cursor.losses += 1;
+                if cursor.losses == MAX_LOSSES {
+                    self.end_shard(shard).await?;
+                }
                 return Ok(Vec::new());
             }
             Err(StreamReadError::ReadFailed(error)) => return Err(error),
@@ -117,13 +126,18 @@ impl TableStream {
         if let Some(last) = page.records.last() {
             cursor.position = ShardPosition::After(last.sequence_number.clone());
         }
+        cursor.losses = 0;
         cursor.iterator = page.next;
         if cursor.iterator.is_none() {
-            self.cursors.remove(shard);
-            self.ended.insert(shard.to_owned());
-            // Its children can be read now.
-            self.list_shards().await?;
+            self.end_shard(shard).await?;
         }
         Ok(page.records.into_iter().map(|record| record.json).collect())
+    }
+
+    /// Ends a shard: its children can be read now.
+    async fn end_shard(&mut self, shard: &str) -> Result<()> {
+        self.cursors.remove(shard);
+        self.ended.insert(shard.to_owned());
+        self.list_shards().await
     }
 }

@@ -13,6 +13,9 @@ use serde_json::value::RawValue;
 /// DynamoDB's type names.
 const TYPES: [&str; 10] = ["S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"];
 
+/// The most objects and lists within each other. DynamoDB's items have 32 levels, each of which is two objects in its JSON.
+const MAX_NESTING: usize = 128;
+
 type Members = BTreeMap<String, Box<RawValue>>;
 
 /// An attribute whose value is invalid for its type.
@@ -29,9 +32,13 @@ pub struct InvalidAttribute<'i> {
 pub struct ItemJson(Members);
 
 impl ItemJson {
-    /// Reads an item: an object in DynamoDB's JSON, the same within `Item`, or plain JSON; `None` for any other text.
+    /// Reads an item: an object in DynamoDB's JSON, the same within `Item`, or plain JSON; `None` for any other text, and for one that
+    /// [is nested too deep](Self::is_too_deep).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        if Self::is_too_deep(text) {
+            return None;
+        }
         let members: Members = serde_json::from_str(text).ok()?;
         let inner = members.get("Item").and_then(|item| serde_json::from_str::<Members>(item.get()).ok());
         if let Some(item) = inner.filter(is_typed) {
@@ -42,6 +49,26 @@ impl ItemJson {
         }
         let typed = members.into_iter().map(|(name, value)| Some((name, typed(&value)?)));
         typed.collect::<Option<Members>>().filter(|members| !members.is_empty()).map(Self)
+    }
+
+    /// Whether a JSON text has more objects and lists within each other than an item can have.
+    #[must_use]
+    pub fn is_too_deep(json: &str) -> bool {
+        let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+        for byte in json.bytes() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = is_text,
+                b'"' => is_text = !is_text,
+                b'{' | b'[' if !is_text => depth += 1,
+                b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth > MAX_NESTING {
+                return true;
+            }
+        }
+        false
     }
 
     /// The attributes by name, in DynamoDB's JSON.
@@ -211,6 +238,16 @@ mod tests {
         for text in ["", "[]", "1", "{", "{}"] {
             assert_eq!(written(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn an_item_is_nested_no_deeper_than_an_item_can_be() {
+        let nested = |levels: usize| format!(r#"{{"PK":{}1{}}}"#, "[".repeat(levels), "]".repeat(levels));
+        assert!(ItemJson::parse(&nested(32)).is_some());
+        assert!(ItemJson::parse(&nested(50_000)).is_none());
+        assert!(ItemJson::is_too_deep(&nested(128)) && !ItemJson::is_too_deep(&nested(127)));
+        let text = format!(r#"{{"PK":"\"{}"}}"#, "[".repeat(50_000));
+        assert!(!ItemJson::is_too_deep(&text), "a text is not nested");
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::commit::{RememberedLookups, StoredEntry};
+use afterwrite::commit::{RememberedLookup, RememberedLookups, StoredEntry};
 use afterwrite::projection::{
     Contribution, ImageProjection, ItemContributions, KnownLookups, LookupKey, LookupOutputs, RollupTargets,
     ShardAssignment, contributions, lookup_keys,
@@ -12,6 +11,7 @@ use afterwrite::projection::{
 use afterwrite::record::Image;
 use afterwrite::sink::Tables;
 use afterwrite::table::Model;
+use afterwrite::{Error, Result};
 use hashbrown::HashMap;
 
 use crate::items::IdentifiedItem;
@@ -25,17 +25,37 @@ pub(crate) struct ItemProjector<T> {
 
 /// The remembered lookups of some items.
 #[derive(Debug, Default)]
-pub(crate) struct RememberedOutputs(HashMap<LookupKey<'static>, Arc<LookupOutputs>>);
+pub(crate) struct RememberedOutputs {
+    known: HashMap<LookupKey<'static>, Arc<LookupOutputs>>,
+    /// Those that an earlier model has remembered without an output of this one, each with the error that states it.
+    lacking: HashMap<LookupKey<'static>, Error>,
+}
+
+impl RememberedOutputs {
+    /// Why an output that one of these lookups needs is not known although the lookup is remembered.
+    pub(crate) fn lacking_output(&self, keys: &[LookupKey<'_>]) -> Option<&Error> {
+        keys.iter().find_map(|key| self.lacking.get(&key.clone().into_owned()))
+    }
+
+    /// The lookups that are remembered without an output of the model, each with the error that states it.
+    pub(crate) fn lacking(self) -> HashMap<LookupKey<'static>, Error> {
+        self.lacking
+    }
+}
 
 impl KnownLookups for RememberedOutputs {
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
         let key = key.clone().into_owned();
-        self.0.get(&key).map(AsRef::as_ref)
+        self.known.get(&key).map(AsRef::as_ref)
     }
 
     /// A lookup by primary key that has found its item is remembered.
     fn is_absent(&self, key: &LookupKey<'_>) -> bool {
         self.outputs(key).is_none()
+    }
+
+    fn failure(&self, key: &LookupKey<'_>) -> Option<Error> {
+        self.lacking.get(&key.clone().into_owned()).map(Error::restated)
     }
 }
 
@@ -63,16 +83,28 @@ impl<T: Tables> ItemProjector<T> {
     pub(crate) async fn read(&self, mut keys: Vec<LookupKey<'static>>) -> Result<RememberedOutputs> {
         keys.sort();
         keys.dedup();
-        let outputs = self.remembered.read(&keys).await?;
-        let known = keys.into_iter().zip(outputs).filter_map(|(key, outputs)| Some((key, outputs?)));
-        Ok(RememberedOutputs(known.collect()))
+        let remembered = self.remembered.read_each(&keys).await?;
+        let mut outputs = RememberedOutputs::default();
+        for (key, remembered) in keys.into_iter().zip(remembered) {
+            match remembered {
+                RememberedLookup::Nothing => {}
+                RememberedLookup::Lacking(lacking) => {
+                    let error = self.remembered.lacking(&key, &lacking);
+                    outputs.lacking.insert(key, error);
+                }
+                RememberedLookup::Outputs(found) => {
+                    outputs.known.insert(key, found);
+                }
+            }
+        }
+        Ok(outputs)
     }
 
     /// `C(item)`; the entry decides about the shards.
     ///
     /// # Errors
     /// [`Record`](afterwrite::ErrorKind::Record) if the item cannot be counted; [`Unavailable`](afterwrite::ErrorKind::Unavailable)
-    /// if a lookup is not remembered.
+    /// if a lookup is not remembered; [`State`](afterwrite::ErrorKind::State) if it is remembered without an output of the model.
     pub(crate) fn project(
         &self,
         item: &IdentifiedItem<'_>,

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use afterwrite::Result;
 use afterwrite::entity::SourceKey;
-use afterwrite::projection::archive_line;
+use afterwrite::projection::{SecretAttributes, archive_line};
 use afterwrite::record::RecordDecoder;
 use afterwrite::table::Model;
-use afterwrite_functions::SecretAttributes;
+
+use crate::tables::ItemDifference;
 
 /// Makes lines of records.
 #[derive(Debug)]
@@ -33,11 +34,23 @@ impl RecordCutter {
         let mut decoder = RecordDecoder::new(&self.model.attributes);
         let record = decoder.record(json.as_bytes()).ok();
         let table =
-            record.as_ref().and_then(|record| self.names.iter().position(|name| **name == *record.table));
+            record.as_ref().and_then(|record| self.model.table_deployed_as(&self.names, &record.table));
         let source = record.as_ref().zip(table);
         let source = source.and_then(|(record, table)| SourceKey::of_keys(&self.model, table, &record.keys));
         let candidates = source.as_ref().map(|source| source.candidates(&self.model));
         let candidates = candidates.filter(|candidates| !candidates.is_empty());
         archive_line(json, &self.secrets.of_change(record.as_ref().zip(candidates.as_ref())))
+    }
+
+    /// The same items without their secret attributes. Items of other tables than the model's have none.
+    #[must_use]
+    pub fn without_secrets(&self, mut items: Vec<ItemDifference>) -> Vec<ItemDifference> {
+        for item in &mut items {
+            let Some(table) = self.names.iter().position(|name| *name == item.key.table) else { continue };
+            for state in item.before.iter_mut().chain(&mut item.after) {
+                self.secrets.cut_item(&self.model, table, state);
+            }
+        }
+        items
     }
 }

@@ -80,6 +80,7 @@ impl Bucket for MemoryObjects {
                 key: key.clone(),
                 size: body.len().try_into().unwrap_or(u64::MAX),
                 modified: *modified,
+                etag: None,
             })
             .collect())
     }

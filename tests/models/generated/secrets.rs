@@ -99,7 +99,7 @@ async fn no_output_contains_a_password_hash() {
     for batch in run.streams.records.chunks(40) {
         let relayed = relay_batch(&relay, batch).await;
         assert_no_secret("the relay's result", format!("{relayed:?}").as_bytes(), &hashes);
-        let labels = MetricsLabels::new(&EnvironmentSettings::default(), "relay", run.model());
+        let labels = MetricsLabels::new(&EnvironmentSettings::default(), "relay", run.model()).unwrap();
         let line = metrics::relayed(&relayed).render(&labels, Duration::ZERO, Timestamp::from_epoch_ms(0));
         assert_no_secret("the relay's metrics", line.as_bytes(), &hashes);
     }
@@ -136,7 +136,7 @@ async fn an_error_message_holds_no_password_hash() {
             assert!(message.contains("Endorsements") || message.contains("YearsOfExperience"), "{message}");
         }
         assert_no_secret("the aggregator's result", format!("{handled:?}").as_bytes(), &hashes);
-        let labels = MetricsLabels::new(&EnvironmentSettings::default(), "aggregator", run.model());
+        let labels = MetricsLabels::new(&EnvironmentSettings::default(), "aggregator", run.model()).unwrap();
         let line = metrics::aggregated(&handled).render(&labels, Duration::ZERO, latest);
         assert_no_secret("the aggregator's metrics", line.as_bytes(), &hashes);
         // The archive takes these records too. They are skills, and the attribute is a secret of users alone.

@@ -50,13 +50,13 @@ impl RecordDecision {
 
 /// Decides on `records`, which belong to one item and are ordered by position.
 ///
-/// `markers` are those of the item's expiries that are stored. `settles` decides whether an expiry is settled. `is_item_read` means that the item was
+/// `markers` are those of the item's expiries that are stored. `settles` decides whether the record with an index is an expiry that is settled. `is_item_read` means that the item was
 /// read after its entry was found absent, so that records older than tombstones are done.
 pub(crate) fn decide(
     entry: Option<&LedgerEntry>,
     records: &[&ChangeRecord<'_>],
     markers: &[StoredMarker<'_>],
-    settles: impl Fn(&ChangeRecord<'_>) -> bool,
+    settles: impl Fn(usize) -> bool,
     now: Timestamp,
     is_item_read: bool,
 ) -> RecordDecision {
@@ -79,7 +79,7 @@ pub(crate) fn decide(
             decision.needing_item.push(index);
         }
         let marker = markers.iter().find(|marker| marker.position == record.position);
-        if record.expired && settles(record) && marker.is_none_or(|marker| !marker.is_settled()) {
+        if settles(index) && marker.is_none_or(|marker| !marker.is_settled()) {
             // The transaction that settles an expiry advances the entry past it. So an expiry that the entry has not
             // passed was never settled, even if its marker would be gone. Nor was a parked one.
             let is_certain = !is_too_old(record) || marker.is_some() || (entry.is_some() && !is_counted);

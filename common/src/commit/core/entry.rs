@@ -50,7 +50,7 @@ pub(crate) struct ParkedPosition<'r> {
 }
 
 pub(super) const POSITION: &str = "position";
-pub(super) const GENERATION: &str = "generation";
+pub(in crate::commit) const GENERATION: &str = "generation";
 pub(super) const CONTRIBUTIONS: &str = "contributions";
 pub(super) const AS_OF: &str = "as_of";
 const FINGERPRINT: &str = "model";

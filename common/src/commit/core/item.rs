@@ -159,7 +159,7 @@ impl<'r> LedgerItem<'r> {
         Self {
             source: item.source,
             candidates: item.candidates,
-            records: DeliveredRecords::new(item.records),
+            records: DeliveredRecords::new(item.records, item.candidates),
             state: ItemState::Unread,
             entry: None,
             unreadable: None,
@@ -312,10 +312,10 @@ impl<'r> LedgerItem<'r> {
         };
         let (entry, records) = (self.entry.as_ref(), &self.records.changes);
         let judged_at = context.core.judged_at(context.now);
-        decide(entry, records, &self.markers, |record| self.settles(record), judged_at, is_item_read)
+        decide(entry, records, &self.markers, |index| self.settles_record(index), judged_at, is_item_read)
     }
 
-    fn must_reconcile(&self) -> bool {
+    pub(super) fn must_reconcile(&self) -> bool {
         match self.reconciliation {
             Reconciliation::Needed | Reconciliation::Requested => true,
             Reconciliation::Unneeded | Reconciliation::Done | Reconciliation::Impossible => false,
@@ -380,8 +380,7 @@ impl<'r> LedgerItem<'r> {
         context.tally.ledger_writes.add(1);
         context.tally.folded.add_len(plan.records.len().saturating_sub(1));
         context.tally.skipped.add(plan.skipped);
-        let was_behind = self.behind();
-        let is_parked = plan.entry.behind.is_some() && plan.entry.behind.as_ref() != was_behind;
+        let is_parked = plan.entry.behind.is_some() && plan.entry.behind.as_ref() != self.behind();
         let parked_expiries = plan.markers.iter().filter(|marker| marker.parked.is_some()).count();
         context.tally.parked.add_len(usize::from(is_parked) + parked_expiries);
         self.counted_records += plan.records.len();
@@ -391,6 +390,7 @@ impl<'r> LedgerItem<'r> {
             self.markers.retain(|known| known.position != marker.position);
             self.markers.push(StoredMarker::written(marker.position, marker.parked));
         }
+        self.note_life(&plan.entry, context);
         match &mut self.unreadable {
             Some(unreadable) => unreadable.behind = plan.entry.behind.map(ParkedPosition::into_owned),
             None => self.entry = Some(plan.entry),

@@ -11,11 +11,11 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::connected::{ConnectedPlan, connected_parts};
-use super::plan::{ItemPlan, PlannedAddition, add, plus};
+use super::plan::{ItemPlan, PlannedAddition, amount_of, are_storable};
 use crate::projection::{Contribution, ExtremeValue, MeasureAmounts, RollupTargets, TargetId};
-use crate::record::Timestamp;
+use crate::record::{Decimal, Timestamp};
 use crate::sink::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The additions of one transaction to one rollup.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +26,13 @@ pub(crate) struct RollupUpdate {
     pub(crate) settled: MeasureAmounts,
     /// The values that `max` and `min` must take into account.
     pub(crate) extremes: Vec<ExtremeValue>,
+}
+
+impl RollupUpdate {
+    /// Whether a change exceeds what DynamoDB stores, so that the rollup must be read: see [`ItemPlan::exceeding`].
+    pub(crate) fn exceeds(&self) -> bool {
+        !are_storable(&self.measures) || !are_storable(&self.settled)
+    }
 }
 
 /// The items of one transaction, and what they add to rollups.
@@ -255,10 +262,29 @@ fn has_long_numbers(plan: &ItemPlan<'_>) -> bool {
 
 /// The position of the last digit of a plan's most extreme number, in steps of 16 digits. Integers of 64 bits and usual
 /// fractions have 0, so that they are packed by their rollups alone.
+///
+/// A change that is too long to be added is the first if it leaves a smaller number, and the last otherwise: next to the longer number, the
+/// rollup may have no room for other changes.
 fn magnitude(plan: &ItemPlan<'_>) -> i64 {
+    if let Some(shrinks) = shrinks(plan) {
+        return if shrinks { i64::MIN } else { i64::MAX };
+    }
     let numbers = plan.additions().flat_map(|addition| addition.measures.iter().chain(addition.settled));
     let steps = numbers.map(|(_, number)| number.fraction_digits() / 16);
     steps.max_by_key(|steps| steps.abs()).unwrap_or(0)
+}
+
+/// Whether a change that is too long to be added leaves a smaller number; `None` if the plan has no such change.
+fn shrinks(plan: &ItemPlan<'_>) -> Option<bool> {
+    let absolute = |number: &Decimal| if number.sign().is_lt() { number.negated() } else { number.clone() };
+    plan.deltas.iter().find_map(|delta| {
+        let (name, change) = delta.measures.iter().find(|(_, change)| !change.is_storable())?;
+        let contributions = plan.entry.current.by_aggregate.iter();
+        let here =
+            contributions.filter(|now| now.targets.iter().any(|target| delta.targets.contains(target)));
+        let number = here.flat_map(|now| &now.measures).find(|(measure, _)| measure == name);
+        Some(number.is_none_or(|(_, number)| absolute(number) < absolute(change)))
+    })
 }
 
 fn sums_fit(sums: &MeasureAmounts, added: &MeasureAmounts) -> bool {
@@ -280,10 +306,24 @@ fn add_all(sums: &mut MeasureAmounts, measures: &MeasureAmounts) -> Result<()> {
         // Items of one entity usually add the same measures in the same order. `has_room_for` has checked the sums.
         match sums.get_mut(index) {
             Some(sum) if Arc::ptr_eq(&sum.0, name) => sum.1 = plus(name, &sum.1, number)?,
-            Some(_) | None => add(sums, name, number)?,
+            Some(_) | None => match amount_of(sums, name) {
+                None => sums.push((Arc::clone(name), number.clone())),
+                Some(sum) => *sum = plus(name, sum, number)?,
+            },
         }
     }
     Ok(())
+}
+
+/// The sum of two changes of a measure.
+///
+/// # Errors
+/// [`ErrorKind::Record`] if it exceeds 38 digits.
+fn plus(name: &str, sum: &Decimal, number: &Decimal) -> Result<Decimal> {
+    sum.plus(number).map_err(|cause| {
+        let message = format!("the change of measure `{name}` exceeds 38 digits");
+        Error::new(ErrorKind::Record, message).caused_by(cause)
+    })
 }
 
 #[cfg(test)]

@@ -51,8 +51,14 @@ impl LedgerItem<'_> {
         record.is_expiry && record.change.map_or_else(|| self.may_settle(), |change| self.settles(change))
     }
 
+    /// Whether the record with this index is an expiry that is settled.
+    pub(super) fn settles_record(&self, index: usize) -> bool {
+        self.records.is_expiry(index)
+            && self.records.changes.get(index).is_some_and(|record| self.settles(record))
+    }
+
     /// Whether the expiry of a record is settled: by the entity that the item was of. An item that was of no entity has nothing to settle.
-    pub(super) fn settles(&self, record: &ChangeRecord<'_>) -> bool {
+    fn settles(&self, record: &ChangeRecord<'_>) -> bool {
         if self.candidates.by_key().is_some() || !record.old.is_present() {
             return self.may_settle();
         }

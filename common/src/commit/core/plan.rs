@@ -131,6 +131,14 @@ impl ItemPlan<'_> {
         1 + self.markers.len()
     }
 
+    /// The rollups with a change that exceeds what DynamoDB stores, although both of its totals may not. It cannot be `ADD`ed: the new total
+    /// is computed from the rollup as it was read, and written on its revision.
+    pub(crate) fn exceeding(&self) -> impl Iterator<Item = TargetId> {
+        let is_exceeding =
+            |delta: &&RollupDelta| !are_storable(&delta.measures) || !are_storable(&delta.settled);
+        self.deltas.iter().filter(is_exceeding).flat_map(|delta| delta.targets.iter().copied())
+    }
+
     /// Whether only the entry is written, so that no transaction is needed.
     #[must_use]
     pub(crate) fn is_entry_only(&self) -> bool {
@@ -196,7 +204,7 @@ impl ItemPlanner<'_> {
     /// and parks the work's expiries and records. `left` has the rollups that the item left earlier and whose mirrors may still be stale.
     ///
     /// # Errors
-    /// [`ErrorKind::State`] if a newer model wrote the entry; [`ErrorKind::Record`] if a difference exceeds 38 digits.
+    /// [`ErrorKind::State`] if a newer model wrote the entry.
     pub(crate) fn plan<'r>(
         &self,
         entry: Option<&LedgerEntry<'r>>,
@@ -222,7 +230,7 @@ impl ItemPlanner<'_> {
             // It only accompanies the marker of an expiry.
             entry.expires_at = Some(self.now.plus(TOMBSTONE_LIFETIME));
         }
-        let (new_contributions, mut deltas) = difference(before, &entry.current)?;
+        let (new_contributions, mut deltas) = difference(before, &entry.current);
         let mut markers = parked_expiries;
         for (position, ImageProjection { contributions, extremes: settled, .. }) in settlements {
             extremes.extend(settled);
@@ -238,7 +246,7 @@ impl ItemPlanner<'_> {
         entry.left = self.left_targets(left, before, &entry.current);
         let mut plan =
             ItemPlan { entry, markers, new_contributions, deltas, extremes, records, newest, skipped };
-        merge_deltas(&mut plan)?;
+        merge_deltas(&mut plan);
         self.drop_expired_targets(&mut plan);
         Ok(plan)
     }
@@ -326,12 +334,17 @@ impl ItemPlanner<'_> {
     }
 }
 
+/// Whether DynamoDB can store these numbers.
+pub(super) fn are_storable(amounts: &MeasureAmounts) -> bool {
+    amounts.iter().all(|(_, number)| number.is_storable())
+}
+
 /// The difference between two states of an item: the indexes of the contributions in `after` that have no counterpart
 /// in `before`, and the deltas of all others. A counterpart has the same aggregate and the same rollups.
 fn difference(
     before: &ItemContributions,
     after: &ItemContributions,
-) -> Result<(SmallVec<[usize; 2]>, Vec<RollupDelta>)> {
+) -> (SmallVec<[usize; 2]>, Vec<RollupDelta>) {
     let (mut new, mut deltas) = (SmallVec::new(), Vec::new());
     for (index, contribution) in after.by_aggregate.iter().enumerate() {
         let Some(earlier) = counterpart(contribution, before) else {
@@ -340,7 +353,7 @@ fn difference(
         };
         let mut measures = contribution.measures.clone();
         for (measure, number) in &earlier.measures {
-            add(&mut measures, measure, &number.negated())?;
+            add(&mut measures, measure, &number.negated());
         }
         measures.retain(|(_, number)| !number.is_zero());
         deltas.push(RollupDelta { targets: contribution.targets.clone(), measures, settled: Vec::new() });
@@ -351,7 +364,7 @@ fn difference(
         deltas.push(RollupDelta { targets, measures, settled: Vec::new() });
     }
     deltas.retain(|delta: &RollupDelta| !delta.measures.is_empty());
-    Ok((new, deltas))
+    (new, deltas)
 }
 
 fn counterpart<'c>(contribution: &Contribution, others: &'c ItemContributions) -> Option<&'c Contribution> {
@@ -362,13 +375,13 @@ fn counterpart<'c>(contribution: &Contribution, others: &'c ItemContributions) -
 }
 
 /// Merges the additions of a plan so that no rollup occurs twice.
-fn merge_deltas(plan: &mut ItemPlan<'_>) -> Result<()> {
+fn merge_deltas(plan: &mut ItemPlan<'_>) {
     let overlaps = |(index, addition): (usize, PlannedAddition<'_>)| {
         let mut others = plan.additions().skip(index + 1);
         others.any(|other| addition.targets.iter().any(|target| other.targets.contains(target)))
     };
     if !plan.additions().enumerate().any(overlaps) {
-        return Ok(());
+        return;
     }
     plan.make_deltas();
     let mut by_target: BTreeMap<TargetId, RollupDelta> = BTreeMap::new();
@@ -378,40 +391,27 @@ fn merge_deltas(plan: &mut ItemPlan<'_>) -> Result<()> {
             let empty = || RollupDelta { targets, measures: Vec::new(), settled: Vec::new() };
             let sum = by_target.entry(*target).or_insert_with(empty);
             for (sums, added) in [(&mut sum.measures, &delta.measures), (&mut sum.settled, &delta.settled)] {
-                added.iter().try_for_each(|(name, number)| add(sums, name, number))?;
+                added.iter().for_each(|(name, number)| add(sums, name, number));
             }
         }
     }
     plan.deltas = by_target.into_values().collect();
-    Ok(())
 }
 
-/// Adds to a measure.
-///
-/// # Errors
-/// [`ErrorKind::Record`] if the sum exceeds 38 digits; then nothing is added.
-pub(crate) fn add(sums: &mut MeasureAmounts, name: &Arc<str>, number: &Decimal) -> Result<()> {
+/// Adds to a measure, exactly. The sum may exceed what DynamoDB stores: see [`ItemPlan::exceeding`].
+fn add(sums: &mut MeasureAmounts, name: &Arc<str>, number: &Decimal) {
+    match amount_of(sums, name) {
+        None => sums.push((Arc::clone(name), number.clone())),
+        Some(sum) => *sum = sum.plus_unlimited(number),
+    }
+}
+
+/// The amount of a measure.
+pub(super) fn amount_of<'s>(sums: &'s mut MeasureAmounts, name: &Arc<str>) -> Option<&'s mut Decimal> {
     // Nearly all names are shared with the model, so that comparing pointers is enough.
     let same = sums.iter().position(|(known, _)| Arc::ptr_eq(known, name));
     let index = same.or_else(|| sums.iter().position(|(known, _)| known == name));
-    match index.and_then(|index| sums.get_mut(index)) {
-        None => sums.push((Arc::clone(name), number.clone())),
-        Some((_, sum)) => {
-            *sum = plus(name, sum, number)?;
-        }
-    }
-    Ok(())
-}
-
-/// The sum of two changes of a measure.
-///
-/// # Errors
-/// [`ErrorKind::Record`] if it exceeds 38 digits.
-pub(crate) fn plus(name: &str, sum: &Decimal, number: &Decimal) -> Result<Decimal> {
-    sum.plus(number).map_err(|cause| {
-        let message = format!("the change of measure `{name}` exceeds 38 digits");
-        Error::new(ErrorKind::Record, message).caused_by(cause)
-    })
+    index.and_then(|index| sums.get_mut(index)).map(|(_, sum)| sum)
 }
 
 fn newer_generation(entry: u64, model: u64) -> Error {

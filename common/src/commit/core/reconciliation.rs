@@ -32,6 +32,23 @@ impl<'r> LedgerItem<'r> {
         self.records.changes.iter().any(|record| record.created_at.is_none_or(|created| created <= latest))
     }
 
+    /// Counts a plan that ends or begins a life of the item by reconciling it, if its entity keeps what expired: see
+    /// [`ReconciledLives`](crate::commit::ReconciledLives).
+    pub(super) fn note_life(&self, next: &LedgerEntry<'_>, context: StepContext<'_>) {
+        let is_relevant = |entry: &&LedgerEntry<'_>| entry.has_counted() && self.may_settle();
+        let Some(entry) = self.entry.as_ref().filter(|_| self.must_reconcile()).filter(is_relevant) else {
+            return;
+        };
+        let counts = |entry: &LedgerEntry<'_>| !entry.current.by_aggregate.is_empty();
+        match (entry.expires_at.is_some(), next.expires_at.is_some()) {
+            (false, true) if counts(entry) => context.tally.vanished.add(1),
+            (true, false) if counts(next) && entry.position.label() != self.stream_label() => {
+                context.tally.revived.add(1);
+            }
+            (_, _) => {}
+        }
+    }
+
     /// The parked record, if it can be read now, and a reconciliation has counted a newer state. Another one removes the
     /// mark: only the table shows whether the item exists, so that its entry is a tombstone or is not.
     pub(super) fn healed_record(&self, decision: &RecordDecision) -> Option<usize> {

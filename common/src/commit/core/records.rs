@@ -50,6 +50,8 @@ pub(crate) struct DeliveredRecords<'r> {
     pub(crate) changes: SmallVec<[&'r ChangeRecord<'r>; 2]>,
     /// The index in the batch of each.
     batch_indexes: RecordIndexes,
+    /// The records that are deletions by TTL.
+    expiries: RecordIndexes,
     /// Malformed records, with their indexes in the batch.
     malformed: Vec<(usize, &'r BadRecord<'r>)>,
     /// The old images that have been decoded, by record.
@@ -76,7 +78,7 @@ pub(crate) struct DefectiveRecord<'d> {
 }
 
 impl<'r> DeliveredRecords<'r> {
-    pub(crate) fn new(records: ItemRecords<'r>) -> Self {
+    pub(crate) fn new(records: ItemRecords<'r>, candidates: &ItemCandidates<'_, '_>) -> Self {
         let mut decoded: SmallVec<[(usize, &ChangeRecord<'_>, Option<Error>); 2]> = SmallVec::new();
         let mut malformed = Vec::new();
         for ItemRecord { index, defect, record } in records {
@@ -91,6 +93,7 @@ impl<'r> DeliveredRecords<'r> {
         let mut delivered_records = Self {
             changes: SmallVec::with_capacity(decoded.len()),
             batch_indexes: RecordIndexes::with_capacity(decoded.len()),
+            expiries: RecordIndexes::new(),
             malformed,
             old_images: BTreeMap::new(),
             errors: BTreeMap::new(),
@@ -98,6 +101,7 @@ impl<'r> DeliveredRecords<'r> {
         };
         for (index, (batch_index, record, defect)) in decoded.into_iter().enumerate() {
             delivered_records.changes.push(record);
+            delivered_records.expiries.extend(candidates.is_expiry(record).then_some(index));
             delivered_records.batch_indexes.push(batch_index);
             delivered_records.errors.extend(defect.map(|error| (index, error)));
         }
@@ -149,10 +153,15 @@ impl<'r> DeliveredRecords<'r> {
 
     /// The positions of the removals by TTL.
     pub(crate) fn expiry_positions(&self) -> impl Iterator<Item = Position<'r>> {
-        let expired = self.changes.iter().filter(|record| record.expired);
+        let expired = self.expiries.iter().filter_map(|index| self.changes.get(*index));
         let malformed = self.malformed.iter().filter(|(_, record)| record.expired);
         let malformed = malformed.filter_map(|(_, record)| record.position.as_ref());
         expired.map(|record| &record.position).chain(malformed).cloned()
+    }
+
+    /// Whether a record is a deletion by TTL.
+    pub(crate) fn is_expiry(&self, index: usize) -> bool {
+        self.expiries.contains(&index)
     }
 
     /// The label of the stream that the records come from.
@@ -170,7 +179,7 @@ impl<'r> DeliveredRecords<'r> {
                 batch_index: *self.batch_indexes.get(*index)?,
                 position: Some(&record.position),
                 created_at: record.created_at,
-                is_expiry: record.expired,
+                is_expiry: self.is_expiry(*index),
                 change: Some(record),
                 error,
             })

@@ -2,7 +2,12 @@
 //!
 //! Counts and sums are `ADD`ed without a condition, because additions of concurrent writers commute. Computed measures
 //! (`max`, `min`, averages, percentiles) are not additive: a rollup with computed measures is read first and written on the `rev`
-//! that was read.
+//! that was read. The same holds for a change that exceeds 38 digits, such as that from 1E+39 to 1: DynamoDB cannot `ADD` it, but its total before and
+//! after has fewer digits.
+//!
+//! **A total that is set is counted exactly once, as an addition is.** It is the total that was read plus the change, and is written only while the
+//! rollup's `rev` is the one that was read. Every write of a rollup increases its `rev`, so no addition came between. The entry's condition
+//! makes the change the true difference, and both are in one transaction.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,19 +16,33 @@ use super::keys::{self, StateKeys};
 use super::pack::RollupUpdate;
 use super::plan::ItemPlan;
 use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition};
-use crate::projection::{ExtremeValue, RollupTarget, TargetId};
+use crate::projection::{ExtremeValue, RollupTarget, RollupTargets, TargetId};
 use crate::record::{AttributePath, AttributeValue, Decimal, Item};
 use crate::table::{ComputedMeasure, Rollup};
 use crate::{Error, ErrorKind, Result};
 
-/// The write that applies `update` to the rollup `target`; `None` if no value of the rollup changes. `computed` is set
-/// for a rollup with computed measures: its declaration and the item as it was read.
+/// The rollup of a target that has computed measures. Such rollups never overlap, so a target has at most one.
+pub(crate) fn computed_rollup(targets: &RollupTargets, id: TargetId) -> Option<&Rollup> {
+    targets.rollups(id).find(|rollup| rollup.is_computed())
+}
+
+/// A rollup that was read, because its new values depend on those that are stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadRollup<'b> {
+    /// Its declaration, if it has computed measures.
+    pub(crate) computed: Option<&'b Rollup>,
+    /// The item; `None` if it does not exist.
+    pub(crate) stored: Option<&'b Item>,
+}
+
+/// The write that applies `update` to the rollup `target`; `None` if no value of the rollup changes. `read` is set if the rollup has computed
+/// measures, or the update exceeds what can be added.
 pub(crate) fn rollup_write(
     state_keys: &StateKeys,
     target: &RollupTarget,
     update: RollupUpdate,
     updated_at: Option<&str>,
-    computed: Option<(&Rollup, Option<&Item>)>,
+    read: Option<ReadRollup<'_>>,
 ) -> Result<Option<Write>> {
     let key = state_keys.rollup(target).ok_or_else(|| {
         Error::new(ErrorKind::Record, "a rollup's key is empty or longer than DynamoDB allows")
@@ -42,24 +61,53 @@ pub(crate) fn rollup_write(
     }
     changes.push(AttributeChange::Add(AttributePath::from(&names.rev), Decimal::ONE));
     let mut condition = WriteCondition::Always;
-    if let Some((rollup, stored)) = computed {
+    if let Some(ReadRollup { computed, stored }) = read {
         condition = unchanged(stored);
         let extremes = extreme_changes(&update.extremes, stored);
         if extremes.is_empty() && update.measures.is_empty() && update.settled.is_empty() {
             return Ok(None);
         }
         changes.extend(extremes);
-        changes.extend(rollup.computed.iter().map(|computed| computed_change(computed, &update, stored)));
+        let computed = computed.into_iter().flat_map(|rollup| &rollup.computed);
+        changes.extend(computed.map(|computed| computed_change(computed, &update, stored)));
     }
-    let add = |name: AttributePath, number: Decimal| {
-        (!number.is_zero()).then_some(AttributeChange::Add(name, number))
-    };
-    changes.extend(
-        update.measures.into_iter().filter_map(|(name, number)| add(AttributePath::from(name), number)),
-    );
-    let settled = |name: Arc<str>| AttributePath::from([keys::SETTLED, &name].concat().as_str());
-    changes.extend(update.settled.into_iter().filter_map(|(name, number)| add(settled(name), number)));
+    let settled = |name: &Arc<str>| AttributePath::from([keys::SETTLED, name].concat().as_str());
+    for (name, number) in &update.measures {
+        changes.extend(sum_change(AttributePath::from(name), number, read)?);
+    }
+    for (name, number) in &update.settled {
+        changes.extend(sum_change(settled(name), number, read)?);
+    }
     Ok(Some(Write { key, condition, action: WriteAction::Update(changes) }))
+}
+
+/// The change of a sum: an addition, or the new total if the change exceeds what can be added; `None` if the sum stays.
+///
+/// # Errors
+/// [`ErrorKind::Rejected`] if the attribute is not a number, or the total exceeds 38 digits.
+fn sum_change(
+    path: AttributePath,
+    number: &Decimal,
+    read: Option<ReadRollup<'_>>,
+) -> Result<Option<AttributeChange>> {
+    if number.is_storable() {
+        return Ok((!number.is_zero()).then(|| AttributeChange::Add(path, number.clone())));
+    }
+    let Some(ReadRollup { stored, .. }) = read else {
+        let message = "a rollup was not read before its total is set; this is a defect of Afterwrite";
+        return Err(Error::new(ErrorKind::State, message));
+    };
+    let known = stored.and_then(|item| item.get(&**path.root()));
+    let total = match known.map(AttributeValue::as_number) {
+        None => Decimal::ZERO.plus(number).ok(),
+        Some(known) => known.and_then(|known| known.plus(number).ok()),
+    };
+    let total = total.ok_or_else(|| {
+        let message =
+            "a measure is not a number, or its new total exceeds the 38 digits of a DynamoDB number";
+        Error::new(ErrorKind::Rejected, message).with("measure", path.to_string())
+    })?;
+    Ok(Some(AttributeChange::Set(path, total.into())))
 }
 
 /// The rollup after a write of [`rollup_write`] took effect, if its stored state is known.

@@ -1,10 +1,12 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
 
 fn path(dotted: &str) -> AttributePath {
-    AttributePath::dotted(dotted)
+    dotted.parse().unwrap()
 }
 
 fn of_names(names: &[String]) -> AttributePath {
@@ -34,9 +36,9 @@ fn secrets_are_removed_from_both_images_and_kept_in_the_keys() {
 }
 
 #[test]
-fn a_secret_in_a_map_is_removed_and_the_same_name_elsewhere_is_kept() {
-    let record = r#"{"dynamodb":{"NewImage":{"pin":{"S":"0"},"card":{"M":{"pin":{"S":"1"},"held":{"M":{"pin":{"S":"2"}}}}},"list":{"L":[{"M":{"pin":{"S":"3"}}}]}}}}"#;
-    let expected = r#"{"dynamodb":{"NewImage":{"pin":{"S":"0"},"card":{"M":{"held":{"M":{}}}},"list":{"L":[{"M":{"pin":{"S":"3"}}}]}}}}"#;
+fn a_secret_in_a_map_or_a_list_is_removed_and_the_same_name_elsewhere_is_kept() {
+    let record = r#"{"dynamodb":{"NewImage":{"pin":{"S":"0"},"card":{"M":{"pin":{"S":"1"},"held":{"M":{"pin":{"S":"2"}}}}},"list":{"L":[{"M":{"pin":{"S":"3"},"a":{"S":"4"}}},{"S":"5"}]}}}}"#;
+    let expected = r#"{"dynamodb":{"NewImage":{"pin":{"S":"0"},"card":{"M":{"held":{"M":{}}}},"list":{"L":[{"M":{"a":{"S":"4"}}},{"S":"5"}]}}}}"#;
     assert_eq!(line(record, &["card.pin", "card.held.pin", "list.pin"]), format!("{expected}\n"));
 }
 
@@ -116,9 +118,18 @@ fn remove(members: &mut Value, path: &[Arc<str>]) {
     let (Some((first, rest)), Some(members)) = (path.split_first(), members.as_object_mut()) else { return };
     if rest.is_empty() {
         members.remove(&**first);
-    } else if let Some(inner) = members.get_mut(&**first).and_then(|value| value.get_mut("M")) {
-        remove(inner, rest);
+    } else if let Some(value) = members.get_mut(&**first) {
+        remove_within(value, rest);
     }
+}
+
+/// Removal in an attribute value: in a map, or in every element of a list.
+fn remove_within(value: &mut Value, path: &[Arc<str>]) {
+    if let Some(inner) = value.get_mut("M") {
+        remove(inner, path);
+    }
+    let elements = value.get_mut("L").and_then(Value::as_array_mut);
+    elements.into_iter().flatten().for_each(|element| remove_within(element, path));
 }
 
 proptest! {

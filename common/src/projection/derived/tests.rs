@@ -18,6 +18,7 @@ tables.t.key = ["pk"]
 key = { pk = "ORDER#{placed}" }
 attributes = { any = "any", gross = "N", discount = "N", begin = "any", end = "any" }
 derive.size = { size = "any" }
+derive.number = { number = "any" }
 derive.net = { minus = ["gross", "discount"] }
 derive.rest = { minus = [100, "discount"] }
 derive.seconds = { duration = ["begin", "end"] }
@@ -52,6 +53,59 @@ fn number(text: &str) -> AttributeValue<'static> {
 
 fn is(expected: &str) -> Result<Option<String>, String> {
     Ok(Some(expected.to_owned()))
+}
+
+#[test]
+fn a_number_is_read_from_text_exactly() {
+    for (text, expected) in [
+        ("23.40", "23.4"),
+        ("63.13999999999999", "63.13999999999999"),
+        ("-0.10", "-0.1"),
+        ("+5", "5"),
+        ("007", "7"),
+        ("1.5e3", "1500"),
+        ("12345678901234567890123456789012345678", "12345678901234567890123456789012345678"),
+    ] {
+        assert_eq!(derived("number", &[("any", AttributeValue::text(text))]), is(expected), "{text}");
+    }
+    assert_eq!(derived("number", &[("any", number("23.40"))]), is("23.4"));
+    for absent in [vec![], vec![("any", AttributeValue::Null)]] {
+        assert_eq!(derived("number", &absent), Ok(None));
+    }
+}
+
+#[test]
+fn a_text_that_is_no_number_does_not_fit() {
+    let texts = [
+        "1,234.50",
+        "1.234,50",
+        "1 234",
+        "1_234",
+        "1'234",
+        " 5",
+        "5 ",
+        "",
+        "-",
+        ".",
+        "e5",
+        "€5",
+        "5 EUR",
+        "0x10",
+        "NaN",
+        "Infinity",
+        "１２",
+        "1e200",
+        "123456789012345678901234567890123456789",
+        "five",
+    ];
+    let misfits = texts.into_iter().map(AttributeValue::text);
+    for misfit in misfits.chain([AttributeValue::Bool(true), AttributeValue::L(Vec::new())]) {
+        let error = derived("number", &[("any", misfit.clone())]).expect_err("a misfit");
+        assert!(error.contains("attribute `any`"), "{error}");
+        if let Some(text) = misfit.as_text().filter(|text| text.len() > 3) {
+            assert!(!error.contains(text), "contents stay out of errors: {error}");
+        }
+    }
 }
 
 #[test]

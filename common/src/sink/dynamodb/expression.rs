@@ -203,7 +203,7 @@ mod tests {
         let changes = vec![
             AttributeChange::Set("note.worthy".into(), "x".into()),
             AttributeChange::Add("rev".into(), Decimal::from(7)),
-            AttributeChange::Set(AttributePath::dotted("map.rev"), "x".into()),
+            AttributeChange::Set("map.rev".parse().unwrap(), "x".into()),
             AttributeChange::Remove("gone".into()),
         ];
         let expressions = WriteExpressions::of(&write(condition, WriteAction::Update(changes)));

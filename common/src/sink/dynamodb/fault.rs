@@ -7,7 +7,7 @@ use super::setup::{TABLE_SETTINGS, key_schema_mismatch, missing_table};
 use crate::effect::{ItemKey, WriteRefusal};
 use crate::record::Item;
 use crate::sink::THROTTLE_HINT;
-use crate::sink::request::ServiceRequest;
+use crate::sink::request::{NamedBy, ServiceRequest};
 use crate::{Error, ErrorKind};
 
 /// A request to DynamoDB, as its errors describe it.
@@ -63,7 +63,7 @@ impl TableRequest<'_> {
             permission: self.permission,
             resource: "table",
             name: self.tables,
-            setting: TABLE_SETTINGS,
+            named_by: NamedBy::Setting(TABLE_SETTINGS),
         }
     }
 

@@ -9,6 +9,7 @@ mod fault;
 mod query;
 mod read;
 mod scan;
+mod server_clock;
 mod setup;
 mod value;
 mod write;
@@ -21,6 +22,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+pub use self::server_clock::ServerClock;
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
 use super::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, ScanPage, ScanRequest, TableScan,

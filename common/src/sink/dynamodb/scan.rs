@@ -55,6 +55,7 @@ pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummar
     let described = described.map_err(|error| request.fault(&error).into_error(request))?.table;
     let size = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
     Ok(TableSummary {
+        id: described.as_ref().and_then(|table| table.table_id.clone()),
         items: size(described.as_ref().and_then(|table| table.item_count)),
         bytes: size(described.as_ref().and_then(|table| table.table_size_bytes)),
         indexes: described.as_ref().map(table_indexes).unwrap_or_default(),

@@ -13,6 +13,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 
 pub use self::part::{ObjectPart, ObjectRange};
+pub use super::request::NamedBy;
 use super::request::ServiceRequest;
 use super::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use crate::record::Timestamp;
@@ -23,7 +24,11 @@ use crate::{Error, ErrorKind};
 pub struct S3Bucket {
     client: Client,
     bucket: Arc<str>,
+    named_by: NamedBy,
 }
+
+/// The setting that names a deployment's bucket.
+const SETTING: NamedBy = NamedBy::Setting("AFTERWRITE_BUCKET");
 
 /// How often a conditional write is sent while S3 reports another write to the same key (409).
 const MAX_CONFLICT_ATTEMPTS: usize = 4;
@@ -42,19 +47,25 @@ impl S3Bucket {
     #[must_use]
     pub fn new(client: &Client, bucket: Arc<str>) -> Self {
         let once = client.config().to_builder().retry_config(RetryConfig::disabled()).build();
-        Self { client: Client::from_conf(once), bucket }
+        Self { client: Client::from_conf(once), bucket, named_by: SETTING }
     }
 
     /// The bucket of this name, with the client's retries: for callers that can only report to the operator, and so rather wait for
     /// a busy bucket.
     #[must_use]
     pub fn retrying(client: Client, bucket: Arc<str>) -> Self {
-        Self { client, bucket }
+        Self { client, bucket, named_by: SETTING }
+    }
+
+    /// The same bucket, named by something else than `AFTERWRITE_BUCKET`: errors advise accordingly.
+    #[must_use]
+    pub fn named_by(self, named_by: NamedBy) -> Self {
+        Self { named_by, ..self }
     }
 
     fn request(&self, action: &'static str, permission: &'static str) -> ServiceRequest<'_> {
-        let setting = "AFTERWRITE_BUCKET";
-        ServiceRequest { service: "S3", action, permission, resource: "bucket", name: &self.bucket, setting }
+        let named_by = self.named_by;
+        ServiceRequest { service: "S3", action, permission, resource: "bucket", name: &self.bucket, named_by }
     }
 
     fn put_object(&self, key: &str, body: ByteStream) -> PutObjectFluentBuilder {
@@ -126,6 +137,7 @@ impl Bucket for S3Bucket {
                     key: object.key()?.to_owned(),
                     size: u64::try_from(object.size()?).ok()?,
                     modified: Timestamp::from_epoch_ms(object.last_modified()?.to_millis().ok()?),
+                    etag: object.e_tag().map(str::to_owned),
                 })
             }));
             after = page.next_continuation_token().map(str::to_owned);

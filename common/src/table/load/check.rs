@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::compiler::ModelCompiler;
 use super::problem::ProblemCode;
 use super::{entity_order, key_overlap, key_readings, update_size};
-use crate::record::AttributePath;
+use crate::record::{AttributePath, AttributeSecrecy, secrecy};
 use crate::table::state_key::RESERVED_PREFIXES;
 use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
 
@@ -168,18 +168,20 @@ fn check_secrets(compiler: &mut ModelCompiler<'_, '_>) {
         let mut readers = reads(compiler, *index);
         readers.extend(cache_reads(compiler, entity));
         // A map that holds the secret can be read but for the secret; a column takes the whole map.
-        readers.retain(|read| secret.names().len() <= read.path.names().len());
-        readers.extend(dataset_reads(compiler, entity));
-        readers.extend(element_reads(compiler, entity));
+        readers.retain(|read| match secrecy(secret, &read.path) {
+            AttributeSecrecy::Secret => true,
+            AttributeSecrecy::Open | AttributeSecrecy::Within(_) => false,
+        });
+        let whole = dataset_reads(compiler, entity).into_iter().chain(element_reads(compiler, entity));
+        readers.extend(whole.filter(|read| match secrecy(secret, &read.path) {
+            AttributeSecrecy::Secret | AttributeSecrecy::Within(_) => true,
+            AttributeSecrecy::Open => false,
+        }));
         let findings = &mut compiler.findings;
-        if secret.names().iter().any(|name| name.is_empty()) {
-            let message =
-                format!("{owner} is not an attribute path; write names with single dots between them");
-            findings.report(ProblemCode::InvalidPath, *at, message);
-        } else if is_key {
+        if is_key {
             let message = format!("{owner} is part of the item's key, which every record carries");
             findings.report(ProblemCode::ExposedSecret, *at, message);
-        } else if let Some(read) = readers.iter().find(|read| secret.overlaps(&read.path)) {
+        } else if let Some(read) = readers.first() {
             let message =
                 format!("{owner} is read by {}, and a secret must not leave the table", read.reader);
             findings.report(ProblemCode::ExposedSecret, *at, message).related(read.place, "read here");
@@ -244,6 +246,8 @@ fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> 
         let reader = format!("aggregate `{}`", aggregate.name);
         aggregate.each_term(&mut |term| read(&reader, places.aggregates.get(*index), term));
     }
+    let ttl = compiled.ttl.iter();
+    reads.extend(ttl.map(|path| AttributeRead::of(model, "`ttl`", path, places.entities.get(entity))));
     // The conditions of its rivals decide as well which entity an item is of.
     for index in std::iter::once(&entity).chain(&compiled.rivals) {
         let Some(rival) = model.entities.get(*index) else { continue };

@@ -122,6 +122,8 @@ problem_codes! {
     Warning "AW109" UnusedSeparator "no key of a table contains its separator"
     Warning "AW111" EqualMeasures "two measures of a rollup are always equal"
     Warning "AW112" MergeableGroups "two groups of a rollup can have one key"
+    Warning "AW113" ContradictoryConditions "no item can meet all conditions of a part"
+    Warning "AW114" SlashesInPath "a value that is a path is written as one segment of a path"
 }
 
 #[cfg(test)]

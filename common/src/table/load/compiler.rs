@@ -8,6 +8,7 @@ use super::reader::{Located, RawValue};
 use super::scope::{EntityScope, NameScope, ResolvedName, ScopeElement, ScopeOutput};
 use super::suggestion::{listed, suggestion};
 use crate::record::{AttributeInterner, AttributePath};
+use crate::table::key_attribute::key_attribute;
 use crate::table::pattern::settings::PatternCompiler;
 use crate::table::value_type::ValueType;
 use crate::table::{
@@ -188,11 +189,12 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         at: usize,
         variables: &mut Vec<Arc<str>>,
     ) -> Option<Vec<Template>> {
-        let templates =
-            attributes.iter().map(|attribute| key.iter().find(|(name, _)| name.value == *attribute));
+        let templates = attributes
+            .iter()
+            .map(|attribute| key.iter().find(|(name, _)| key_attribute(name.value) == *attribute));
         let templates = templates.collect::<Option<Vec<_>>>().filter(|found| found.len() == key.len());
         let Some(templates) = templates else {
-            let unknown = key.iter().find(|(name, _)| !attributes.contains(&name.value));
+            let unknown = key.iter().find(|(name, _)| !attributes.contains(&&*key_attribute(name.value)));
             let at = unknown.map_or(at, |(name, _)| name.at);
             let names: Vec<&str> = key.iter().map(|(name, _)| name.value).collect();
             let names = if names.is_empty() { "nothing".to_owned() } else { listed(&names) };

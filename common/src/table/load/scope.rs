@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::problem::ProblemCode;
 use super::suggestion::suggestion;
-use crate::record::AttributeInterner;
-use crate::table::template::split_format;
+use crate::record::{AttributeInterner, AttributePath, InvalidPath};
+use crate::table::template::{canonical_name, split_format};
 use crate::table::value_type::{ElementType, ValueType};
 use crate::table::{ElementPath, ForEach, InternedPath, Term, TimeReading, ValueFormat};
 
@@ -65,11 +65,11 @@ pub(crate) struct NameScope<'s> {
 impl ScopeElement {
     /// The value of the element that a name means.
     fn find(&self, base: &str) -> Option<(Term, ValueType, TimeReading)> {
-        let mut names = base.split('.');
-        if names.next() != Some(&*self.name) {
+        let path: AttributePath = base.parse().ok()?;
+        if *path.root() != self.name {
             return None;
         }
-        let within: Vec<&str> = names.collect();
+        let within: Vec<&str> = path.within().iter().map(|name| &**name).collect();
         let value_type = match (self.element_type, within.as_slice()) {
             (ElementType::Value(value_type), []) => value_type,
             (ElementType::Value(value_type), _) if value_type.has_members() => ValueType::Any,
@@ -77,7 +77,7 @@ impl ScopeElement {
             (ElementType::Entry, [ForEach::VALUE, ..]) | (ElementType::Unknown, _) => ValueType::Any,
             (ElementType::Value(_) | ElementType::Entry, _) => return None,
         };
-        let within = within.into_iter().map(Arc::from).collect();
+        let within = path.within().to_vec();
         let term = Term::Element(ElementPath { element: Arc::clone(&self.name), within });
         Some((term, value_type, TimeReading::Detected))
     }
@@ -100,6 +100,7 @@ impl NameScope<'_> {
         name: &str,
         interner: &mut AttributeInterner,
     ) -> Result<ResolvedName, Option<(ProblemCode, String)>> {
+        let name = &*canonical_name(name).map_err(|problem| Some(not_a_path(name, problem)))?;
         // A variable of the key that has this very format is taken as it stands in the key.
         if let Some(index) = position(&self.entity.variables, name) {
             let (term, format) = (Term::Key(index), ValueFormat::Plain);
@@ -122,6 +123,8 @@ impl NameScope<'_> {
 
     /// Whether a path is a map whose inner attributes can be named.
     pub(crate) fn is_map(&self, path: &str) -> bool {
+        let Ok(path) = canonical_name(path) else { return false };
+        let path = &*path;
         let mut attributes = self.entity.attributes.iter();
         self.declared(path).is_some_and(ValueType::has_members)
             || attributes.any(|(name, _)| is_within(name, path))
@@ -146,7 +149,8 @@ impl NameScope<'_> {
             return Some(found);
         }
         let value_type = self.declared(base)?;
-        let path = InternedPath { declared: value_type.stored(), ..interned_path(base, interner) };
+        let path = interned_path(&base.parse().ok()?, interner);
+        let path = InternedPath { declared: value_type.stored(), ..path };
         Some((Term::Attribute(path), value_type, entity.reading(base)))
     }
 
@@ -178,7 +182,12 @@ impl NameScope<'_> {
     }
 }
 
-/// Whether a dotted path lies within another.
+/// The problem of a text that is not the path of an attribute.
+pub(crate) fn not_a_path(written: &str, problem: InvalidPath) -> (ProblemCode, String) {
+    (ProblemCode::InvalidPath, format!("`{written}` is not an attribute path; {problem}"))
+}
+
+/// Whether a path lies within another. Both are canonical.
 fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'))
 }
@@ -193,9 +202,11 @@ pub(crate) fn position(names: &[Arc<str>], name: &str) -> Option<usize> {
     names.iter().position(|known| **known == *name)
 }
 
-/// The place of an attribute that is written `root.inner.innermost`.
-pub(crate) fn interned_path(dotted: &str, interner: &mut AttributeInterner) -> InternedPath {
-    let mut names = dotted.split('.');
-    let root = interner.intern(names.next().unwrap_or_default());
-    InternedPath { root, within: names.map(Arc::from).collect(), declared: None }
+/// The place of an attribute in images.
+pub(crate) fn interned_path(path: &AttributePath, interner: &mut AttributeInterner) -> InternedPath {
+    InternedPath {
+        root: interner.intern(Arc::clone(path.root())),
+        within: path.within().to_vec(),
+        declared: None,
+    }
 }

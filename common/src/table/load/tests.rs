@@ -188,7 +188,7 @@ fn what_is_cached_and_what_is_archived() {
     assert_eq!(model.archive, crate::table::ArchiveScope::Matched);
     let [shelf, book] = model.entities.as_slice() else { panic!("{:?}", model.entities) };
     assert_eq!((&shelf.caches, &book.caches), (&vec![0], &vec![1, 2]));
-    assert_eq!(book.secrets, ["notes".into(), crate::record::AttributePath::dotted("tags.inner")]);
+    assert_eq!(book.secrets, [crate::record::AttributePath::from("notes"), "tags.inner".parse().unwrap()]);
     let [of_shelf, _, of_book] = model.caches.as_slice() else { panic!("{:?}", model.caches) };
     assert_eq!((of_shelf.of, of_shelf.remedy), (0, crate::table::CacheRemedy::Delete));
     assert!(matches!(of_shelf.keys[0].pieces[1], BoundPiece::Value(Term::Key(1), ValueFormat::Plain)));

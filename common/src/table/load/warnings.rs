@@ -1,8 +1,9 @@
-//! Warnings that need the whole model: parts that nothing uses.
+//! Warnings that need the whole model: parts that nothing uses, and parts that no item meets.
 
-use super::compiler::ModelCompiler;
+use super::compiler::{ModelCompiler, PartPlaces};
 use super::problem::{ProblemCode, ProblemCollector};
-use crate::table::{LookupUse, Model, Term};
+use crate::table::pattern::contradiction;
+use crate::table::{LookupUse, Model, ModelNotation, Pattern, Term};
 
 /// Reports parts that are declared and not used.
 pub(super) fn report_unused(compiler: &mut ModelCompiler<'_, '_>) {
@@ -11,6 +12,47 @@ pub(super) fn report_unused(compiler: &mut ModelCompiler<'_, '_>) {
     report_unused_rollups(model, &places.rollups, findings);
     report_unused_lookups(model, &places.lookups, findings);
     report_unused_derivations(model, &places.derivations, findings);
+    report_contradictions(model, places, findings);
+}
+
+/// Reports parts whose conditions no item meets.
+fn report_contradictions(model: &Model, places: &PartPlaces, findings: &mut ProblemCollector<'_>) {
+    let of_entity = |of: usize| model.entities.get(of).and_then(|entity| entity.when.as_ref());
+    let mut check = |conditions: &[Option<&Pattern>],
+                     part: String,
+                     notation: ModelNotation<'_>,
+                     at: usize| {
+        let conditions: Vec<&Pattern> = conditions.iter().copied().flatten().collect();
+        let Some(term) = contradiction(&conditions) else { return false };
+        let message = format!(
+            "{part}: no item meets all of its conditions: those on `{}` exclude each other; a missing attribute meets only `{{ exists = false }}`",
+            notation.term(term)
+        );
+        findings.report(ProblemCode::ContradictoryConditions, at, message);
+        true
+    };
+    for (aggregate, at) in model.aggregates.iter().zip(&places.aggregates) {
+        let notation = ModelNotation::of(model, aggregate.of, &aggregate.lookups);
+        let (entity, when) = (of_entity(aggregate.of), aggregate.when.as_ref());
+        let part = format!("aggregate `{}`", aggregate.name);
+        if check(&[entity, when], part.clone(), notation, *at) {
+            continue;
+        }
+        for measure in aggregate.measures.iter().filter(|measure| measure.when.is_some()) {
+            let part = format!("{part}: measure `{}`", measure.name);
+            check(&[entity, when, measure.when.as_ref()], part, notation, *at);
+        }
+    }
+    for (dataset, at) in model.datasets.iter().zip(&places.datasets) {
+        let notation = ModelNotation::of(model, dataset.of, &dataset.lookups);
+        let part = format!("dataset `{}`", dataset.name);
+        check(&[of_entity(dataset.of), dataset.when.as_ref()], part, notation, *at);
+    }
+    for (rule, at) in model.caches.iter().zip(&places.caches) {
+        let notation = ModelNotation::of(model, rule.of, &[]);
+        let part = format!("cache of `{}`", model.entity_name(rule.of));
+        check(&[of_entity(rule.of), rule.when.as_ref()], part, notation, *at);
+    }
 }
 
 fn report_unused_separators(model: &Model, places: &[usize], findings: &mut ProblemCollector<'_>) {

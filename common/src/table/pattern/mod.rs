@@ -8,6 +8,7 @@
 //! A condition is first evaluated before lookups, when a field that is an output of a lookup is unknown. The result is often
 //! known nevertheless: `status = ["DONE"]` excludes a draft, whatever its lookups would find.
 
+mod contradiction;
 mod disjoint;
 mod notation;
 pub(super) mod settings;
@@ -16,6 +17,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+pub(super) use self::contradiction::contradiction;
 use super::named::named_values;
 use super::{Term, TimeReading};
 use crate::record::{AttributeValue, Decimal, Timestamp};
@@ -185,6 +187,23 @@ impl Pattern {
         self.condition.evaluate(read, EvaluationStage::BeforeLookups)
     }
 
+    /// The parts of the condition that do not hold, each a condition of its own: fields, and choices none of whose alternatives holds. Parts
+    /// that read elements are left out. `read` returns the value of a term, `None` if it is absent or cannot be read.
+    pub fn unmet<'v>(&self, read: &mut impl FnMut(&Term) -> Option<Operand<'v>>) -> Vec<Self> {
+        let mut unmet = Vec::new();
+        self.condition.add_unmet(read, &mut unmet);
+        unmet
+    }
+
+    /// The field that the condition is on, if it is on one.
+    #[must_use]
+    pub fn field(&self) -> Option<&Term> {
+        match &self.condition {
+            PatternCondition::Field { term, .. } => Some(term),
+            PatternCondition::All(_) | PatternCondition::Any(_) => None,
+        }
+    }
+
     /// Calls `visit` with every term that the condition reads.
     pub(super) fn each_term(&self, visit: &mut impl FnMut(&Term)) {
         self.condition.each_term(visit);
@@ -247,6 +266,19 @@ impl PatternCondition {
             }
         }
         Ok(is_known.then_some(!decisive))
+    }
+
+    fn add_unmet<'v>(&self, read: &mut impl FnMut(&Term) -> Option<Operand<'v>>, unmet: &mut Vec<Pattern>) {
+        if let Self::All(conditions) = self {
+            return conditions.iter().for_each(|condition| condition.add_unmet(read, unmet));
+        }
+        let mut reads_elements = false;
+        self.each_term(&mut |term| reads_elements |= term.is_of_element());
+        let mut infallible = |term: &Term| Ok::<_, std::convert::Infallible>(read(term));
+        let holds = self.evaluate(&mut infallible, EvaluationStage::AfterLookups);
+        if !reads_elements && holds == Ok(Some(false)) {
+            unmet.push(Pattern { condition: self.clone() });
+        }
     }
 
     fn each_term(&self, visit: &mut impl FnMut(&Term)) {

@@ -2,6 +2,7 @@
 //!
 //! TOML has no null: `{ null = true }` stands for it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use toml::Spanned;
@@ -15,6 +16,7 @@ use crate::table::load::reader::{self, Located, RawValue, entries, place};
 use crate::table::load::scope::{NameScope, ResolvedName};
 use crate::table::load::suggestion::{listed, suggestion};
 use crate::table::named::NamedValue as _;
+use crate::table::template::known_name;
 use crate::table::value_type::ValueType;
 
 const NUMERIC_GRAMMAR: &str = "`numeric` takes [\"=\", number], one bound like [\">=\", 0], or a lower and then an upper: [\">\", 0, \"<=\", 5]";
@@ -57,8 +59,9 @@ impl PatternCompiler<'_, '_> {
                 conditions.extend(self.alternatives(value, outer));
                 continue;
             }
+            let name_or_path = known_name(name.value);
             let path =
-                if outer.is_empty() { name.value.to_owned() } else { format!("{outer}.{}", name.value) };
+                if outer.is_empty() { name_or_path.into_owned() } else { format!("{outer}.{name_or_path}") };
             let field = Located { value: &*path, at: name.at };
             match (value.get_ref().as_array(), value.get_ref().as_table()) {
                 (Some(matchers), _) => conditions.extend(self.field(field, place(value), matchers)),
@@ -294,7 +297,7 @@ fn one_or_many<'d>(value: RawValue<'d>) -> Vec<RawValue<'d>> {
 }
 
 /// The type that a matcher compares with, if a value of this type can never match it.
-fn mismatch(matcher: &Matcher, value_type: ValueType) -> Option<&'static str> {
+fn mismatch(matcher: &Matcher, value_type: ValueType) -> Option<Cow<'static, str>> {
     let compared = match matcher {
         Matcher::Exists(_) | Matcher::Null => return None,
         Matcher::AnythingBut(excluded) => {
@@ -308,6 +311,7 @@ fn mismatch(matcher: &Matcher, value_type: ValueType) -> Option<&'static str> {
         ValueType::Any | ValueType::Other(_) => true,
         ValueType::Ratio => compared == ValueType::Number,
         ValueType::Map => false,
+        ValueType::Mixed(mixed) => mixed.any(|part| mismatch(matcher, part).is_none()),
         ValueType::Text | ValueType::Number | ValueType::Bool => compared == value_type,
     };
     (!fits).then_some(compared.described())

@@ -47,6 +47,10 @@ pub(super) fn entity(key: &str) -> Option<KeyForm> {
             "The effect of a TTL deletion on what was counted: keep it (the default), or subtract it.",
             named::<OnExpiry>(),
         ),
+        "ttl" => optional(
+            "The table's TTL attribute, a number. The removal of an item that had expired by then is a TTL deletion, also if DynamoDB does not mark it.",
+            text(),
+        ),
         _ => return None,
     })
 }
@@ -74,6 +78,7 @@ fn derivation_function(name: &str) -> Option<(&'static str, Value)> {
         "size" => {
             ("The elements of a list, set or map, the characters of a text, the bytes of a binary.", text())
         }
+        "number" => ("The exact number that a text has, such as \"23.40\"; a number stays as it is.", text()),
         "minus" => {
             ("The difference of two attributes or constants.", two(json!({ "type": ["string", "number"] })))
         }
@@ -171,7 +176,9 @@ pub(super) fn cache(key: &str) -> Option<KeyForm> {
     Some(match key {
         "of" => required("An entity, or a list of entities.", some_texts()),
         "keys" => optional("Templates of cache keys.", texts()),
-        "paths" => optional("Templates of CloudFront paths.", texts()),
+        "paths" => {
+            optional("Templates of CloudFront paths; {page:path} keeps the slashes of a value.", texts())
+        }
         "when" => optional("The condition under which an image makes its entries stale.", when()),
         "depends_on" => {
             optional("The attributes whose changes make the entries stale; default: all.", some_texts())

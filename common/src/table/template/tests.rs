@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::table::time_format::NotAFormat;
 
 fn template(text: &str) -> Template {
     Template::compile(text, &mut Vec::new()).unwrap_or_else(|problem| panic!("{text}: {problem}"))
@@ -24,6 +25,19 @@ fn a_variable_is_listed_once_with_its_format() {
     let template = Template::compile("A#{day}#{bought_at:day}#{known}#{day}", &mut variables).unwrap();
     assert_eq!(variables.iter().map(|name| &**name).collect::<Vec<_>>(), ["known", "day", "bought_at:day"]);
     assert_eq!(template.render(&["k", "d", "2026-02-06"]), "A#d#2026-02-06#k#d");
+}
+
+#[test]
+fn a_quoted_name_may_have_any_character() {
+    let mut variables = Vec::new();
+    let text = "A#{'a:b':day}#{'x{y}z'}#{map.'in.ner'}#{'plain'}#{'it''s'}";
+    let template = Template::compile(text, &mut variables).unwrap();
+    let names: Vec<&str> = variables.iter().map(|name| &**name).collect();
+    assert_eq!(names, ["'a:b':day", "'x{y}z'", "map.'in.ner'", "plain", "it's"]);
+    assert_eq!(template.pieces.len(), 10);
+    let problem = |text: &str| Template::compile(text, &mut Vec::new()).unwrap_err();
+    assert_eq!(problem("{'a}"), NotATemplate::InvalidPath("'a".into(), InvalidPath::OpenQuote));
+    assert_eq!(problem("{'a'b}"), NotATemplate::InvalidPath("'a'b".into(), InvalidPath::TextAfterQuote));
 }
 
 #[test]

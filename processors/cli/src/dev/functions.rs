@@ -62,7 +62,7 @@ impl FunctionSet {
         programs: &[(String, PathBuf)],
         servers: &DevServers,
     ) -> Result<Self> {
-        let variables = program_variables(settings, &servers.endpoints());
+        let variables = program_variables(settings, &servers.program_endpoints());
         let mut pools = Vec::new();
         for (name, path) in programs {
             let program =

@@ -77,6 +77,12 @@ impl DevServers {
         let firehose = EmbeddedFirehose::start_at(port(2), options, &s3.client()).await?;
         let sqs = EmbeddedSqs::start(port(3), &[ARCHIVE_QUEUE, PATH_QUEUE]).await?;
         let cloudfront = EmbeddedCloudFront::start(port(4)).await?;
+        // S3 always checks signatures: all servers take the same credentials.
+        streams.require_signatures();
+        conflicts.iter().for_each(ConflictProxy::require_signatures);
+        firehose.require_signatures();
+        sqs.require_signatures();
+        cloudfront.require_signatures();
         Ok(Self { dynamodb, streams, conflicts, s3, firehose, sqs, cloudfront, created: Mutex::new(created) })
     }
 
@@ -91,7 +97,13 @@ impl DevServers {
         settings.embedded = Some(self.endpoints());
     }
 
-    /// The endpoints for functions.
+    /// The endpoints for functions in processes of their own: the address of the DynamoDB behind the servers is not told.
+    pub(super) fn program_endpoints(&self) -> EmbeddedEndpoints {
+        let front = self.conflicts.as_ref().map(ConflictProxy::endpoint);
+        EmbeddedEndpoints { dynamodb: front.unwrap_or_else(|| self.streams.endpoint()), ..self.endpoints() }
+    }
+
+    /// The endpoints for functions in this process.
     pub(super) fn endpoints(&self) -> EmbeddedEndpoints {
         EmbeddedEndpoints {
             region: REGION.to_owned(),

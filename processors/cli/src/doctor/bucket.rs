@@ -15,13 +15,15 @@ use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::freshness::dataset_freshness;
 use afterwrite_operations::doctor::{
-    ArchiveFacts, BucketFacts, DriftCounts, DriftReport, DryCall, Looked, LookedAge, REPORTS,
+    ArchiveFacts, BucketFacts, DriftCounts, DriftReport, DryCall, FailureFacts, Looked, LookedAge, REPORTS,
 };
 use aws_sdk_s3::types::FilterRuleName;
 
 use super::look::{looked, mapped};
 
 const ARCHIVE: &str = "archive/";
+/// The prefix under which Lambda writes failed records.
+const FAILED: &str = "aws/lambda/";
 /// The prefixes whose objects operations read.
 const READ: [&str; 2] = [ARCHIVE, "datasets/"];
 /// The name of an object that never exists.
@@ -44,6 +46,8 @@ struct ObjectList {
     folders: Vec<String>,
     /// The other keys, each with the time of its object in seconds.
     objects: Vec<(String, i64)>,
+    /// Whether there are more, which were not read.
+    is_cut: bool,
 }
 
 /// How deep a list goes.
@@ -64,11 +68,11 @@ impl BucketLook {
         let archive = match Box::pin(self.archive()).await? {
             Looked::Found(archive) => Some(archive),
             Looked::Missing => return Ok(Looked::Missing),
+            Looked::NotRead(reason) => return Ok(Looked::NotRead(reason)),
             Looked::NotAllowed(_) | Looked::NotNamed(_) => None,
         };
         let configuration = self.objects.get_bucket_notification_configuration().bucket(&self.bucket);
-        let configuration =
-            looked(Box::pin(configuration.send()).await, "s3:GetBucketNotification", &self.bucket)?;
+        let configuration = looked(Box::pin(configuration.send()).await, "s3:GetBucketNotification");
         let notifications = configuration.found().map(|configuration| {
             let queues = configuration.queue_configurations().iter();
             queues.map(|queue| (queue.queue_arn().to_owned(), prefix_of(queue.filter()))).collect()
@@ -95,10 +99,13 @@ impl BucketLook {
         let list = self.objects.list_objects_v2().bucket(&self.bucket).prefix(prefix);
         let list = if depth == ListDepth::Folder { list.delimiter("/") } else { list };
         let mut pages = list.into_paginator().send();
-        let mut found = ObjectList::default();
+        let mut found = ObjectList { is_cut: true, ..ObjectList::default() };
         for _ in 0..MAX_PAGES {
-            let Some(page) = Box::pin(pages.next()).await else { break };
-            let page = match looked(page, "s3:ListBucket", &self.bucket)? {
+            let Some(page) = Box::pin(pages.next()).await else {
+                found.is_cut = false;
+                break;
+            };
+            let page = match looked(page, "s3:ListBucket") {
                 Looked::Found(page) => page,
                 other => return Ok(mapped(other, |_| ObjectList::default())),
             };
@@ -117,7 +124,10 @@ impl BucketLook {
         let mut calls = Vec::new();
         for prefix in READ {
             let get = self.objects.get_object().bucket(&self.bucket).key(format!("{prefix}{ABSENT}"));
-            let outcome = looked(Box::pin(get.send()).await, "s3:GetObject", &self.bucket)?;
+            let outcome = looked(Box::pin(get.send()).await, "s3:GetObject");
+            if let Looked::NotRead(_) = outcome {
+                continue;
+            }
             calls.push(DryCall {
                 permission: "s3:GetObject",
                 subject: format!("{}/{prefix}", self.bucket),
@@ -125,6 +135,22 @@ impl BucketLook {
             });
         }
         Ok(calls)
+    }
+
+    /// The failed records in the bucket. Their keys are `aws/lambda/<id of the mapping>/…`.
+    pub(super) async fn failures(&self) -> Result<Looked<FailureFacts>> {
+        let list = match Box::pin(self.list(FAILED, ListDepth::All)).await? {
+            Looked::Found(list) => list,
+            other => return Ok(mapped(other, |_| FailureFacts::default())),
+        };
+        let mut facts = FailureFacts { has_more: list.is_cut, ..FailureFacts::default() };
+        for (key, seconds) in list.objects {
+            let mapping = key.strip_prefix(FAILED).and_then(|rest| Some(rest.split_once('/')?.0));
+            *facts.objects.entry(mapping.unwrap_or_default().to_owned()).or_default() += 1;
+            let written = Timestamp::from_epoch_ms(seconds.saturating_mul(1000));
+            facts.oldest = facts.oldest.max(SystemClock.now().since(written));
+        }
+        Ok(Looked::Found(facts))
     }
 
     /// The newest report of the verifier.
@@ -137,7 +163,7 @@ impl BucketLook {
         let newest = reports.into_iter().filter(|(key, _)| key.ends_with(".json")).max();
         let Some((key, seconds)) = newest else { return Ok(Looked::Missing) };
         let get = self.objects.get_object().bucket(&self.bucket).key(&key);
-        let object = match looked(Box::pin(get.send()).await, "s3:GetObject", &key)? {
+        let object = match looked(Box::pin(get.send()).await, "s3:GetObject") {
             Looked::Found(object) => object,
             other => return Ok(mapped(other, |_| never())),
         };
@@ -208,6 +234,7 @@ mod tests {
         ObjectList {
             folders: folders.iter().map(|folder| (*folder).to_owned()).collect(),
             objects: objects.iter().map(|key| ((*key).to_owned(), 0)).collect(),
+            is_cut: false,
         }
     }
 

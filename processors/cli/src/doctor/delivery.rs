@@ -8,11 +8,13 @@
 use std::collections::BTreeMap;
 
 use afterwrite::Result;
+use afterwrite::record::{Decimal, Timestamp};
 use afterwrite::sink::service_api::{ApiRequest, AwsService, ServiceApi, parse_response, path_segment};
 use afterwrite_operations::doctor::{FunctionFacts, Looked, MappingFacts};
 use aws_config::SdkConfig;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::look::{looked, mapped, try_mapped};
 
@@ -58,6 +60,8 @@ struct EventSourceMapping {
     function_arn: String,
     #[serde(default)]
     state: String,
+    /// Seconds since 1970.
+    last_modified: Option<Value>,
     last_processing_result: Option<String>,
     starting_position: Option<String>,
     function_response_types: Option<Vec<String>>,
@@ -130,7 +134,7 @@ impl DeliveryLook {
                 Some(marker) => format!("{list}&Marker={}", path_segment(marker)),
                 None => list.clone(),
             };
-            let listed = self.get::<MappingPage>("ListEventSourceMappings", path, LIST, source).await?;
+            let listed = self.get::<MappingPage>("ListEventSourceMappings", path, LIST).await;
             let Looked::Found(page) = listed else { return Ok(mapped(listed, |_| Vec::new())) };
             for mapping in page.event_source_mappings {
                 let filters = Box::pin(self.filters(&mapping)).await?;
@@ -151,8 +155,8 @@ impl DeliveryLook {
             return Ok(Looked::Found(patterns(mapping.filter_criteria.as_ref())));
         }
         let path = format!("/{API_VERSION}/event-source-mappings/{}", path_segment(&mapping.uuid));
-        let get = self.get::<EventSourceMapping>("GetEventSourceMapping", path, GET_MAPPING, &mapping.uuid);
-        Ok(match get.await? {
+        let get = self.get::<EventSourceMapping>("GetEventSourceMapping", path, GET_MAPPING);
+        Ok(match get.await {
             Looked::Found(mapping) if mapping.filter_criteria_error.is_some() => Looked::NotAllowed(DECRYPT),
             read => mapped(read, |mapping| patterns(mapping.filter_criteria.as_ref())),
         })
@@ -164,12 +168,9 @@ impl DeliveryLook {
         action: &'static str,
         path: String,
         permission: &'static str,
-        subject: &str,
-    ) -> Result<Looked<T>> {
+    ) -> Looked<T> {
         let request = ApiRequest { action, method: "GET", path, headers: Vec::new(), body: String::new() };
-        try_mapped(looked(self.functions.send(request).await, permission, subject)?, |body| {
-            parse_response(&body)
-        })
+        try_mapped(looked(self.functions.send(request).await, permission), |body| parse_response(&body))
     }
 
     /// A function `<name>[:<alias>]`, in the version that an alias refers to; of its environment, only our own variables.
@@ -179,8 +180,8 @@ impl DeliveryLook {
         let qualifier = alias.map(|alias| format!("?Qualifier={}", path_segment(alias))).unwrap_or_default();
         let function = path_segment(unqualified);
         let path = format!("/{API_VERSION}/functions/{function}/configuration{qualifier}");
-        let get = self.get::<FunctionConfiguration>("GetFunctionConfiguration", path, GET_FUNCTION, name);
-        let described = get.await?;
+        let get = self.get::<FunctionConfiguration>("GetFunctionConfiguration", path, GET_FUNCTION);
+        let described = get.await;
         let environment = described.found().and_then(|function| function.environment.as_ref());
         if environment.is_some_and(|environment| environment.error.is_some()) {
             return Ok(Looked::NotAllowed(DECRYPT));
@@ -206,6 +207,7 @@ fn mapping_facts(mapping: EventSourceMapping, filters: Looked<Vec<String>>) -> M
         id: mapping.uuid,
         function: function_name(&mapping.function_arn),
         state: mapping.state,
+        modified: mapping.last_modified.as_ref().and_then(Value::as_f64).and_then(seconds),
         problem: mapping.last_processing_result.filter(|result| result.starts_with("PROBLEM")),
         starting_position: mapping.starting_position.unwrap_or_default(),
         reports_item_failures: responses.iter().any(|response| response == REPORTS_ITEM_FAILURES),
@@ -215,6 +217,11 @@ fn mapping_facts(mapping: EventSourceMapping, filters: Looked<Vec<String>>) -> M
         on_failure: on_failure.and_then(|destination| destination.destination),
         filters,
     }
+}
+
+fn seconds(number: f64) -> Option<Timestamp> {
+    let number: Decimal = format!("{number:.3}").parse().ok()?;
+    Timestamp::from_epoch_number(&number)
 }
 
 /// `<name>[:<alias>]` of `arn:aws:lambda:<region>:<account>:function:<name>[:<alias>]`.

@@ -13,7 +13,9 @@ mod tables;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client, sdk_config};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
@@ -35,7 +37,7 @@ const PATH_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
 /// The arguments of `afterwrite doctor`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite doctor\n  afterwrite doctor --bucket my-bucket\n  afterwrite doctor --report drift.jsonl\n  afterwrite doctor --json | jq '.[] | select(.verdict == \"change\")'\n\nOnly reads: tables, event source mappings, functions, the bucket, the queues, and the newest report of the verifier. A part that you may not read is reported as not checked, which is not a problem.\n\nExit codes: 0 healthy, 1 something is to be changed, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite doctor\n  afterwrite doctor --bucket my-bucket\n  afterwrite doctor --report drift.jsonl\n  afterwrite doctor --json | jq '.[] | select(.verdict == \"change\")'\n\nOnly reads: tables, event source mappings, functions, the bucket, the queues, the buckets of failed records, parked items, and the newest report of the verifier. A part that cannot be read, or that you may not read, is reported as not checked. What a new deployment does not have yet is reported with the time when it is expected. Neither is a problem.\n\nExit codes: 0 healthy, 1 something is to be changed, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct DoctorArguments {
     #[command(flatten)]
@@ -66,11 +68,7 @@ impl DoctorArguments {
     }
 
     async fn look(&self, config: &FunctionConfig, state_table: Arc<str>) -> Result<DeploymentFacts> {
-        let not_named = "--report, or the bucket of the verifier's reports with --bucket";
-        let drift = match &self.report {
-            Some(report) => DriftFacts::File(differences(report)?),
-            None => DriftFacts::Bucket(Looked::NotNamed(not_named)),
-        };
+        let drift = self.drift()?;
         let sdk = sdk_config().await?;
         let (tables, delivery) = (TableLook::new(&sdk), DeliveryLook::new(&sdk));
         let mut facts = DeploymentFacts {
@@ -84,25 +82,40 @@ impl DoctorArguments {
             dry_calls: Box::pin(tables.dry_calls(&state_table)).await?,
             freshness: Box::pin(tables.heartbeats(&config.model, &config.table_names)).await,
             drift,
+            failures: BTreeMap::new(),
+            parked: Looked::Missing,
+            unchanged_for: None,
         };
+        facts.parked = Box::pin(tables.parked(&state_table, &facts.state_table.1)).await;
         facts.dry_calls.extend(Box::pin(tables.source_dry_calls(&config.model, &config.table_names)).await);
         for name in &config.table_names {
             let (table, stream) = Box::pin(tables.streamed_table(name)).await?;
             facts.mappings.push(match table {
                 // The stream of a table that may not be described is unknown.
                 Looked::NotAllowed(permission) => Looked::NotAllowed(permission),
-                Looked::Found(_) | Looked::Missing | Looked::NotNamed(_) => {
+                Looked::Found(_) | Looked::Missing | Looked::NotNamed(_) | Looked::NotRead(_) => {
                     Box::pin(delivery.mappings(stream.as_deref())).await?
                 }
             });
             facts.tables.push((name.to_string(), table));
         }
         Box::pin(look_at_functions(&delivery, &mut facts)).await?;
+        Box::pin(look_at_failures(&mut facts)).await?;
+        facts.unchanged_for = unchanged_for(&facts);
         if let Some(name) = self.bucket.clone().or_else(|| EnvironmentSettings::from_env().bucket) {
             let bucket = BucketLook::new(s3_client().await?, name);
             Box::pin(look_at_bucket(&bucket, &delivery, &config.model, &mut facts)).await?;
         }
         Ok(facts)
+    }
+
+    /// The differences of the report that is named; without one, the bucket's report is looked at later.
+    fn drift(&self) -> Result<DriftFacts> {
+        let not_named = "--report, or the bucket of the verifier's reports with --bucket";
+        Ok(match &self.report {
+            Some(report) => DriftFacts::File(differences(report)?),
+            None => DriftFacts::Bucket(Looked::NotNamed(not_named)),
+        })
     }
 }
 
@@ -120,6 +133,32 @@ async fn look_at_functions(delivery: &DeliveryLook, facts: &mut DeploymentFacts)
     Ok(())
 }
 
+/// Looks at the buckets that mappings of Afterwrite's functions name as on-failure destinations.
+async fn look_at_failures(facts: &mut DeploymentFacts) -> Result<()> {
+    let mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
+    let buckets: BTreeSet<String> = mappings
+        .filter(|mapping| match facts.functions.get(&mapping.function) {
+            Some(Looked::Found(function)) => !function.environment.is_empty(),
+            Some(Looked::NotAllowed(_)) => true,
+            Some(Looked::Missing | Looked::NotNamed(_) | Looked::NotRead(_)) | None => false,
+        })
+        .filter_map(|mapping| Some(mapping.on_failure.as_deref()?.split_once(":s3:::")?.1.to_owned()))
+        .collect();
+    for name in buckets {
+        let bucket = BucketLook::new(s3_client().await?, name.clone());
+        facts.failures.insert(name, Box::pin(bucket.failures()).await?);
+    }
+    Ok(())
+}
+
+/// The time since the state table was created and a mapping changed last.
+fn unchanged_for(facts: &DeploymentFacts) -> Option<Duration> {
+    let mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
+    let created = facts.state_table.1.found().and_then(|table| table.created);
+    let newest = mappings.filter_map(|mapping| mapping.modified).chain(created).max();
+    newest.map(|newest| SystemClock.now().since(newest))
+}
+
 async fn look_at_bucket(
     bucket: &BucketLook,
     delivery: &DeliveryLook,
@@ -127,6 +166,13 @@ async fn look_at_bucket(
     facts: &mut DeploymentFacts,
 ) -> Result<()> {
     facts.bucket = Box::pin(bucket.facts()).await?;
+    if let Looked::NotRead(reason) = &facts.bucket {
+        facts.queue = Looked::NotRead(reason.clone());
+        if let DriftFacts::Bucket(report) = &mut facts.drift {
+            *report = Looked::NotRead(reason.clone());
+        }
+        return Ok(());
+    }
     if facts.bucket == Looked::Missing {
         return Ok(());
     }
@@ -161,8 +207,11 @@ fn findings_text(findings: &[HealthFinding]) -> String {
     }
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     let mut text = format!("{table}\n");
-    for (verdict, title) in [(HealthVerdict::Change, "To change"), (HealthVerdict::NotChecked, "Not checked")]
-    {
+    for (verdict, title) in [
+        (HealthVerdict::Change, "To change"),
+        (HealthVerdict::NotYet, "Not yet"),
+        (HealthVerdict::NotChecked, "Not checked"),
+    ] {
         let of_verdict: Vec<String> = findings
             .iter()
             .filter(|finding| finding.verdict == verdict)
@@ -174,9 +223,10 @@ fn findings_text(findings: &[HealthFinding]) -> String {
         }
     }
     text + &format!(
-        "\n{} healthy, {} to change, {} not checked\n",
+        "\n{} healthy, {} to change, {} not yet, {} not checked\n",
         count(HealthVerdict::Healthy),
         count(HealthVerdict::Change),
+        count(HealthVerdict::NotYet),
         count(HealthVerdict::NotChecked)
     )
 }

@@ -56,6 +56,7 @@ impl DeliveryLook {
         let mappings = match Box::pin(self.mappings(Some(queue))).await? {
             Looked::Found(mappings) => mappings,
             Looked::NotAllowed(permission) => return Ok(Some(Looked::NotAllowed(permission))),
+            Looked::NotRead(reason) => return Ok(Some(Looked::NotRead(reason))),
             Looked::Missing | Looked::NotNamed(_) => Vec::new(),
         };
         let Some(mapping) = mappings.into_iter().next() else { return Ok(None) };
@@ -72,7 +73,7 @@ impl DeliveryLook {
         let mut parts = arn.rsplit(':');
         let (name, account) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let url = self.queues.get_queue_url().queue_name(name).queue_owner_aws_account_id(account);
-        let url = looked(Box::pin(url.send()).await, "sqs:GetQueueUrl", arn)?;
+        let url = looked(Box::pin(url.send()).await, "sqs:GetQueueUrl");
         let Looked::Found(url) = url else { return Ok(mapped(url, |_| QueueAttributes::new())) };
         Box::pin(self.attributes(url.queue_url().unwrap_or_default())).await
     }
@@ -80,7 +81,7 @@ impl DeliveryLook {
     async fn attributes(&self, url: &str) -> Result<Looked<QueueAttributes>> {
         let get = self.queues.get_queue_attributes().queue_url(url);
         let get = get.attribute_names(QueueAttributeName::All);
-        let found = looked(Box::pin(get.send()).await, "sqs:GetQueueAttributes", url)?;
+        let found = looked(Box::pin(get.send()).await, "sqs:GetQueueAttributes");
         Ok(mapped(found, |output| output.attributes.unwrap_or_default()))
     }
 }

@@ -1,5 +1,10 @@
 //! Looks at tables.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what was not found is judged alike, whatever the reason"
+)]
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -16,14 +21,16 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
     AttributeValue as SdkValue, ConditionCheck, GlobalSecondaryIndexDescription, KeySchemaElement,
-    KeysAndAttributes, PointInTimeRecoveryStatus, ProjectionType, ReturnConsumedCapacity, TableDescription,
-    TimeToLiveStatus, TransactWriteItem,
+    KeysAndAttributes, PointInTimeRecoveryStatus, ProjectionType, ReturnConsumedCapacity, Select,
+    TableDescription, TimeToLiveStatus, TransactWriteItem,
 };
 
-use super::look::{looked, mapped};
+use super::look::{looked, mapped, required};
 
 /// The key of an item that never exists: its partition key is reserved.
 const ABSENT: &str = "AFTERWRITE#DOCTOR";
+/// The sparse index of the state table that lists parked items.
+const PARKED: &str = "parked";
 
 /// Reads descriptions of tables.
 pub(super) struct TableLook {
@@ -43,7 +50,7 @@ impl TableLook {
     /// A table, and the ARN of its stream.
     pub(super) async fn streamed_table(&self, name: &str) -> Result<(Looked<TableFacts>, Option<String>)> {
         let described = Box::pin(self.tables.describe_table().table_name(name).send()).await;
-        let described = looked(described.map(|output| output.table), "dynamodb:DescribeTable", name)?;
+        let described = required(described.map(|output| output.table), "dynamodb:DescribeTable", name)?;
         let Looked::Found(Some(description)) = described else {
             return Ok((mapped(described, |_| TableFacts::default()), None));
         };
@@ -58,7 +65,7 @@ impl TableLook {
 
     async fn time_to_live(&self, name: &str) -> Result<Option<Looked<String>>> {
         let described = Box::pin(self.tables.describe_time_to_live().table_name(name).send()).await;
-        let described = looked(described, "dynamodb:DescribeTimeToLive", name)?;
+        let described = looked(described, "dynamodb:DescribeTimeToLive");
         let Looked::Found(described) = described else {
             return Ok(Some(mapped(described, |_| String::new())));
         };
@@ -74,7 +81,7 @@ impl TableLook {
 
     async fn recovery(&self, name: &str) -> Result<Option<bool>> {
         let described = Box::pin(self.tables.describe_continuous_backups().table_name(name).send()).await;
-        let described = looked(described, "dynamodb:DescribeContinuousBackups", name)?;
+        let described = looked(described, "dynamodb:DescribeContinuousBackups");
         let Looked::Found(described) = described else { return Ok(None) };
         let backups = described.continuous_backups_description;
         let recovery = backups.and_then(|backups| backups.point_in_time_recovery_description);
@@ -82,28 +89,45 @@ impl TableLook {
         Ok(Some(status == Some(PointInTimeRecoveryStatus::Enabled)))
     }
 
+    /// The number of parked items, by the index of the state table that lists them.
+    pub(super) async fn parked(&self, state_table: &str, facts: &Looked<TableFacts>) -> Looked<u64> {
+        let described = match facts {
+            Looked::Found(table) => table,
+            other => return mapped(other.clone(), |_| 0),
+        };
+        if !described.indexes.iter().any(|index| index.name == PARKED) {
+            return Looked::Missing;
+        }
+        let scan = self.tables.scan().table_name(state_table).index_name(PARKED).select(Select::Count);
+        let mut pages = scan.into_paginator().send();
+        let mut count = 0;
+        while let Some(page) = Box::pin(pages.next()).await {
+            match looked(page, "dynamodb:Scan on the index `parked`") {
+                Looked::Found(page) => count += u64::try_from(page.count()).unwrap_or(0),
+                other => return mapped(other, |_| 0),
+            }
+        }
+        Looked::Found(count)
+    }
+
     /// Requests to the state table that change nothing.
     pub(super) async fn dry_calls(&self, state_table: &str) -> Result<Vec<DryCall>> {
         let key = || HashMap::from(["PK", "SK"].map(|name| (name.to_owned(), absent_value(KeyType::Text))));
         let get = self.tables.get_item().table_name(state_table).set_key(Some(key()));
-        let get = looked(Box::pin(get.send()).await, "dynamodb:GetItem", state_table);
+        let get = looked(Box::pin(get.send()).await, "dynamodb:GetItem");
         let check = ConditionCheck::builder()
             .table_name(state_table)
             .set_key(Some(key()))
             .condition_expression("attribute_not_exists(PK)");
         let mut calls = Vec::new();
         // A key that the table does not have is reported by the check of its key.
-        if let Ok(get) = get {
-            calls.extend(dry_call("dynamodb:GetItem", state_table, &get));
-        }
+        calls.extend(dry_call("dynamodb:GetItem", state_table, &get));
         if let Ok(check) = check.build() {
             let check = TransactWriteItem::builder().condition_check(check).build();
             let transact = self.tables.transact_write_items().transact_items(check);
             let transact = transact.return_consumed_capacity(ReturnConsumedCapacity::None);
-            let outcome = looked(Box::pin(transact.send()).await, "dynamodb:ConditionCheckItem", state_table);
-            if let Ok(outcome) = outcome {
-                calls.extend(dry_call("dynamodb:ConditionCheckItem", state_table, &outcome));
-            }
+            let outcome = looked(Box::pin(transact.send()).await, "dynamodb:ConditionCheckItem");
+            calls.extend(dry_call("dynamodb:ConditionCheckItem", state_table, &outcome));
         }
         Ok(calls)
     }
@@ -127,7 +151,7 @@ impl TableLook {
         let key = table.key().map(|key| (key.name.to_string(), absent_value(key.key_type))).collect();
         let keys = KeysAndAttributes::builder().keys(key).build().ok()?;
         let get = self.tables.batch_get_item().request_items(name, keys);
-        let outcome = looked(Box::pin(get.send()).await, "dynamodb:BatchGetItem", name).ok()?;
+        let outcome = looked(Box::pin(get.send()).await, "dynamodb:BatchGetItem");
         dry_call("dynamodb:BatchGetItem", name, &outcome)
     }
 
@@ -141,7 +165,7 @@ impl TableLook {
             .expression_attribute_names("#key", partition)
             .expression_attribute_values(":key", absent_value(KeyType::Text))
             .limit(1);
-        let outcome = looked(Box::pin(query.send()).await, "dynamodb:Query", table).ok()?;
+        let outcome = looked(Box::pin(query.send()).await, "dynamodb:Query");
         dry_call("dynamodb:Query", &format!("{table}/{index}"), &outcome)
     }
 
@@ -171,7 +195,7 @@ fn dry_call<T>(permission: &'static str, subject: &str, outcome: &Looked<T>) -> 
     let is_allowed = match outcome {
         Looked::Found(_) => true,
         Looked::NotAllowed(_) => false,
-        Looked::Missing | Looked::NotNamed(_) => return None,
+        Looked::Missing | Looked::NotNamed(_) | Looked::NotRead(_) => return None,
     };
     Some(DryCall { permission, subject: subject.to_owned(), is_allowed })
 }
@@ -205,6 +229,10 @@ fn table_facts(table: &TableDescription) -> TableFacts {
             .collect(),
         stream_view: stream.and_then(|stream| stream.stream_view_type()).map(|view| view.as_str().to_owned()),
         indexes: indexes.map(index_facts).collect(),
+        created: table
+            .creation_date_time()
+            .and_then(|time| time.to_millis().ok())
+            .map(Timestamp::from_epoch_ms),
         replicas: table.replicas().len(),
         ..TableFacts::default()
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
+use afterwrite::harmless::harmless;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{Bucket as _, ObjectStore as _};
 use afterwrite::{Error, ErrorKind, Result};
@@ -178,7 +179,7 @@ impl DatasetReport {
             }
         }
         for key in self.new_objects.iter().flatten() {
-            let _ = writeln!(text, "new object: {key}");
+            let _ = writeln!(text, "new object: {}", harmless(key));
         }
         for error in &self.errors {
             let _ = writeln!(text, "not exported: {error}");

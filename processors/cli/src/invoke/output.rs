@@ -1,5 +1,6 @@
 //! The result of a stream event as text.
 
+use afterwrite::harmless::harmless;
 use afterwrite_operations::invocation::{FailureReport, InvocationReport};
 
 use crate::item_table::difference_table;
@@ -28,7 +29,8 @@ pub(super) fn text(report: &InvocationReport) -> String {
 
 fn failures(failed: &[FailureReport]) -> String {
     let line = |failed: &FailureReport| {
-        format!("{}: {}", failed.sequence_number.as_deref().unwrap_or("-"), failed.error)
+        let number = failed.sequence_number.as_deref().unwrap_or("-");
+        harmless(&format!("{number}: {}", failed.error)).into_owned()
     };
     failed.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -22,7 +22,7 @@ use aws_sdk_dynamodb::types::{ScalarAttributeType, TableDescription};
 use clap::{ArgGroup, Args};
 
 use crate::inputs::objects_of;
-use crate::print::print;
+use crate::print::{print, tell};
 
 /// Items that are read of a table.
 const TABLE_ITEMS: u32 = 4000;
@@ -78,10 +78,10 @@ impl InitArguments {
         }
         let model = InferredModel::of(&sample);
         if sample.has_guessed_key {
-            eprintln!("afterwrite: {}", sample.key_guess());
+            tell(&sample.key_guess());
         }
         for sentence in &model.left_out {
-            eprintln!("afterwrite: {sentence}");
+            tell(sentence);
         }
         if model.entities == 0 {
             eprintln!("afterwrite: no kind of items could be described, so there is no model");

@@ -27,7 +27,7 @@ use afterwrite::Result;
 use afterwrite::config::EnvironmentSettings;
 use afterwrite::table::Model;
 use clap::{Args, Subcommand};
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::ContentArrangement;
 
 use self::check::CheckArguments;
 use self::ddl::DdlArguments;
@@ -38,7 +38,7 @@ use self::init::InitArguments;
 use self::schema::SchemaArguments;
 use self::show::ShowArguments;
 use self::test::TestArguments;
-use crate::print::new_table;
+use crate::print::{ResultTable, new_table};
 
 /// A command on a model.
 #[derive(Debug, Subcommand)]
@@ -106,7 +106,7 @@ pub(crate) fn load(named: Option<&str>) -> Result<Model> {
 }
 
 /// A table that fits into a terminal of 80 columns.
-fn fitted_table(header: &[&str]) -> Table {
+fn fitted_table(header: &[&str]) -> ResultTable {
     let mut table = new_table(header);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(80);
     table

@@ -6,10 +6,9 @@ use afterwrite::Result;
 use afterwrite::table::{Model, ModelDescription, OnMisfit};
 use afterwrite_operations::stream_filters::DeploymentDescription;
 use clap::Args;
-use comfy_table::Table;
 
 use super::{ModelArgument, fitted_table};
-use crate::print::{json, print};
+use crate::print::{ResultTable, json, print};
 
 /// The arguments of `afterwrite model show`.
 #[derive(Debug, Args)]
@@ -67,22 +66,24 @@ impl fmt::Display for ModelTables<'_> {
 }
 
 impl ModelTables<'_> {
-    fn entities(&self) -> Table {
+    fn entities(&self) -> ResultTable {
         let mut table = fitted_table(&["entity", "table", "key", "deleted by TTL", "secret"]);
         for (name, entity) in self.0.entities.iter() {
-            let (on_expiry, secret) = (entity.on_expiry.description(), entity.secret.join(", "));
+            let by = entity.ttl.as_ref().map(|ttl| format!(", by {ttl}")).unwrap_or_default();
+            let (on_expiry, secret) =
+                (format!("{}{by}", entity.on_expiry.description()), entity.secret.join(", "));
             let condition = entity.when.as_ref().map(|when| format!(" where {when}")).unwrap_or_default();
             let unless = match entity.yields_to.as_slice() {
                 [] => String::new(),
                 preferred => format!(", unless {}", preferred.join(" or ")),
             };
             let key = format!("{}{condition}{unless}", entity.key);
-            table.add_row([name, &entity.table, &key, on_expiry, &secret]);
+            table.add_row([name, &entity.table, &key, &on_expiry, &secret]);
         }
         table
     }
 
-    fn times(&self) -> Table {
+    fn times(&self) -> ResultTable {
         let mut table = fitted_table(&["entity", "time", "read as"]);
         for (name, entity) in self.0.entities.iter() {
             for (time, reading) in entity.times.iter() {
@@ -92,7 +93,7 @@ impl ModelTables<'_> {
         table
     }
 
-    fn lookups(&self) -> Table {
+    fn lookups(&self) -> ResultTable {
         let mut table = fitted_table(&["lookup", "gives", "of the", "found by", "in index"]);
         for (name, lookup) in self.0.lookups.iter() {
             let index = lookup.index.as_deref().unwrap_or("(primary key)");
@@ -101,7 +102,7 @@ impl ModelTables<'_> {
         table
     }
 
-    fn rollups(&self) -> Table {
+    fn rollups(&self) -> ResultTable {
         let mut table = fitted_table(&["rollup", "PK / SK", "shards", "expires"]);
         for (name, rollup) in self.0.rollups.iter() {
             let shards = if rollup.shards > 1 { rollup.shards.to_string() } else { String::new() };
@@ -110,7 +111,7 @@ impl ModelTables<'_> {
         table
     }
 
-    fn aggregates(&self) -> Table {
+    fn aggregates(&self) -> ResultTable {
         let mut table = fitted_table(&["of", "measure", "is", "into"]);
         for aggregate in self.0.aggregates.values() {
             let into = joined(aggregate.into.names());
@@ -138,7 +139,7 @@ impl ModelTables<'_> {
         table
     }
 
-    fn mirrors(&self) -> Table {
+    fn mirrors(&self) -> ResultTable {
         let mut table = fitted_table(&["attribute", "shows", "of rollup"]);
         for (attribute, mirror) in self.0.mirrors.iter() {
             table.add_row([attribute, &mirror.measure, &mirror.source()]);
@@ -146,7 +147,7 @@ impl ModelTables<'_> {
         table
     }
 
-    fn caches(&self) -> Table {
+    fn caches(&self) -> ResultTable {
         let mut table = fitted_table(&["of", "key or path", "remedy", "when"]);
         for rule in &self.0.caches {
             let depends_on = match rule.depends_on.as_slice() {
@@ -169,7 +170,7 @@ impl ModelTables<'_> {
         table
     }
 
-    fn datasets(&self) -> Table {
+    fn datasets(&self) -> ResultTable {
         let mut table = fitted_table(&["dataset", "of", "partition", "columns"]);
         for (name, dataset) in self.0.datasets.iter() {
             let columns = joined(dataset.columns.names());

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::fitted_table;
 use crate::model_option::ModelOption;
-use crate::print::{json, print};
+use crate::print::{ResultTable, json, print};
 
 /// The arguments of `afterwrite model test`.
 #[derive(Debug, Args)]
@@ -74,7 +74,7 @@ impl FixtureReports {
     }
 }
 
-fn table(differences: &[FixtureDifference]) -> comfy_table::Table {
+fn table(differences: &[FixtureDifference]) -> ResultTable {
     let mut table = fitted_table(&["", "expected", "found"]);
     for FixtureDifference { place, expected, found } in differences {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());

@@ -178,7 +178,7 @@ pub async fn run_query(model: &Model, place: &Place, sql: &str, layout: Layout) 
     // A Parquet file that is cut off is a panic of the reader.
     AssertUnwindSafe(query).catch_unwind().await.unwrap_or_else(|_| {
         Err(Error::new(ErrorKind::State, "a file of the datasets cannot be read: its content does not match its table").hint(
-            "Compare the sizes of the files with the table's log, and restore the file from a version of the bucket; or remove the dataset's tables and export the archive again",
+            "Compare the sizes of the files with the table's log, and restore the file from a version of the bucket or from a backup. Keep the table: the archive does not have the rows that a backfill wrote",
         ))
     })
 }

@@ -158,6 +158,7 @@ impl Bucket for StoreReader {
                 key: object.location.to_string(),
                 size: object.size,
                 modified: Timestamp::from_epoch_ms(object.last_modified.timestamp_millis()),
+                etag: object.e_tag,
             })
             .filter(|object: &ListedObject| object.key.starts_with(prefix))
             .collect();

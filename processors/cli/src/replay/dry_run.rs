@@ -12,15 +12,19 @@ use afterwrite_operations::replay::{InputSource, NoTarget, ReplayTask, ReplayTot
 use afterwrite_operations::tables::{ItemDifference, OverlayTables};
 use serde::Serialize;
 
+use super::job::all_processed;
 use super::targets::aggregator;
 use crate::deployment::Deployment;
-use crate::item_table::difference_table;
+use crate::item_table::{difference_table, without_secrets};
 use crate::print::{json, print};
 
 /// The result of a dry run.
 #[derive(Serialize)]
 struct DryRunReport {
     totals: JobTotals,
+    /// The objects that were searched for records of the range, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    searched: Option<String>,
     /// The items that would differ.
     items: Vec<ItemDifference>,
     /// Entries that would only note a newer position, and copies that would only note a newer revision.
@@ -29,7 +33,7 @@ struct DryRunReport {
     problems: ReplayTotals,
 }
 
-/// Replays into memory and prints the changed items; returns whether nothing would change.
+/// Replays into memory and prints the changed items; returns whether every record and text was processed.
 pub(super) async fn run(
     deployment: &Deployment,
     source: InputSource<S3Bucket>,
@@ -38,14 +42,18 @@ pub(super) async fn run(
     let tables = Arc::new(OverlayTables::new(Arc::clone(&deployment.tables)));
     let state = Arc::clone(&deployment.state_table);
     let counting = aggregator(deployment, state, Arc::clone(&tables), TombstoneHistory::Expiring)?;
+    let searched =
+        source.range.searched().map(|searched| format!("{} objects: {searched}", source.objects.len()));
     let task: ReplayTask<_, _, _, Arc<DynamoDb>, _> =
         ReplayTask::new(source, counting, NoTarget, SystemClock);
     let totals = Box::pin(task.run(|_| {})).await?;
     let (advanced, items): (Vec<_>, Vec<_>) = tables.differences().into_iter().partition(is_advanced);
-    let is_same = items.is_empty();
-    let report = DryRunReport { totals, items, advanced_items: advanced.len(), problems: task.report() };
+    let is_complete = all_processed(&totals);
+    let advanced_items = advanced.len();
+    let items = without_secrets(deployment, items);
+    let report = DryRunReport { totals, searched, items, advanced_items, problems: task.report() };
     print(&if as_json { json(&report)? } else { report.text() })?;
-    Ok(is_same)
+    Ok(is_complete)
 }
 
 /// Whether nothing but the position of a ledger entry, or the revision of a copy on an application's item, differs.
@@ -74,6 +82,9 @@ impl DryRunReport {
         }
         for (name, number) in &self.totals {
             text.push_str(&format!("{}: {number}\n", name.replace('_', " ")));
+        }
+        if let Some(searched) = &self.searched {
+            text.push_str(&format!("searched: {searched}\n"));
         }
         let ReplayTotals { failed, parked, rejected } = &self.problems;
         for (title, reasons) in [("not processed", failed), ("parked", parked), ("rejected", rejected)] {

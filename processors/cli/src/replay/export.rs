@@ -6,13 +6,13 @@ use std::time::Duration;
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::RememberedLookups;
 use afterwrite::config::{EnvironmentSettings, s3_client};
+use afterwrite::harmless::harmless;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::export::{ArchiveExporter, ExportTotals};
 use afterwrite_operations::input::InputObject;
 
 use crate::deployment::Deployment;
-use crate::job_output::JobOptions;
 use crate::print::{json, print};
 
 /// How many objects one commit adds.
@@ -27,7 +27,7 @@ const COMMIT_TIME: Duration = Duration::from_secs(300);
 pub(super) async fn export_archive(
     deployment: &Deployment,
     objects: &[InputObject<S3Bucket>],
-    options: &JobOptions,
+    as_json: bool,
 ) -> Result<bool> {
     let settings = EnvironmentSettings::from_env();
     let bucket = settings.required_bucket()?;
@@ -46,13 +46,13 @@ pub(super) async fn export_archive(
                 Ok(exported) => totals += exported,
                 Err(error) => {
                     is_complete = false;
-                    eprintln!("afterwrite: {key}: {}", error.report());
+                    eprintln!("afterwrite: {}: {}", harmless(key), error.report());
                 }
             }
         }
     }
     let text = format!("{} objects exported: {} lines, {} rows\n", keys.len(), totals.lines, totals.rows);
-    print(&if options.json { json(&totals)? } else { text })?;
+    print(&if as_json { json(&totals)? } else { text })?;
     Ok(is_complete)
 }
 

@@ -1,6 +1,5 @@
 //! The job of a replay: its arguments, its plan, and the run in this process.
 
-use std::str::FromStr as _;
 use std::sync::Arc;
 
 use afterwrite::clock::{Clock as _, SystemClock};
@@ -11,33 +10,45 @@ use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{Bucket, ScanRequest, TableScan as _, Tables as _};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_bulk::import_times;
-use afterwrite_operations::input::{RecordInput, TimeRange};
-use afterwrite_operations::jobs::{JobKind, JobPlan, JobReport, JobRunner, JobState, JobStore};
+use afterwrite_operations::input::{InputContent, InputObject, RecordInput, TimeRange};
+use afterwrite_operations::jobs::{
+    JobBasis, JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobTotals,
+};
 use afterwrite_operations::replay::{
     InputSource, LookupCopy, NoTarget, RecordTarget, ReplayTask, ReplayTotals, StateOnlyTables,
 };
 use serde::{Deserialize, Serialize};
 
 use super::ReplayProjection;
+use super::export::export_archive;
+use super::inputs::{StoredInputs, objects_of_stored, store_inputs};
 use super::targets::{aggregator, relay};
 use crate::bulk::check_import;
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, stored_arguments};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, ProgressLine, print_report};
+use crate::print::tell;
 
 /// The compressed size of a typical record of the archive.
 const TYPICAL_BYTES: u64 = 150;
+/// The inputs that the arguments of a job show.
+const SHOWN_INPUTS: usize = 20;
 /// Write units of a record in batches of 1,000, and read units.
 const UNITS_PER_RECORD: u64 = 2;
 
 /// The arguments of the job, as the state table keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ReplayJob {
+    /// The first inputs as they were written, for people. The journal of the job has all files and objects.
     inputs: Vec<String>,
     from_ms: Option<i64>,
     to_ms: Option<i64>,
     only: Vec<ReplayProjection>,
     into: Option<String>,
+    /// Whether an input can be read only once.
+    reads_stream: bool,
+    /// The files and objects in the journal.
+    stored: StoredInputs,
 }
 
 impl ReplayJob {
@@ -48,11 +59,13 @@ impl ReplayJob {
     /// A replay over the deployment's state table.
     pub(crate) fn of_inputs(inputs: &[RecordInput], range: &TimeRange, only: Vec<ReplayProjection>) -> Self {
         Self {
-            inputs: inputs.iter().map(ToString::to_string).collect(),
+            inputs: inputs.iter().take(SHOWN_INPUTS).map(ToString::to_string).collect(),
             from_ms: range.from.map(Timestamp::epoch_ms),
             to_ms: range.to.map(Timestamp::epoch_ms),
             only,
             into: None,
+            reads_stream: false,
+            stored: StoredInputs::default(),
         }
     }
 
@@ -74,10 +87,12 @@ impl ReplayJob {
             changes: records,
             read_units: records * counts,
             write_units: records * counts * UNITS_PER_RECORD,
-            storage_bytes: 0,
-            put_requests: 0,
-            import_bytes: 0,
+            searched: source
+                .range
+                .searched()
+                .map(|searched| format!("{} objects: {searched}", source.objects.len())),
             notes,
+            ..JobPlan::default()
         }
     }
 
@@ -89,14 +104,21 @@ impl ReplayJob {
         plan: JobPlan,
         options: &JobOptions,
     ) -> Result<bool> {
-        let store =
-            JobStore::new(Arc::clone(&deployment.tables), SystemClock, Arc::clone(&deployment.state_table));
-        let arguments = serde_json::to_value(self).map_err(|error| {
-            Error::new(ErrorKind::State, "the job's arguments cannot be stored").caused_by(error)
-        })?;
-        let task = Box::pin(self.task(deployment, source)).await?;
-        let job = store.create(JobKind::Replay, arguments, task.units(), plan, options.rate).await?;
-        Box::pin(run(&store, &job.id, &task, options.json)).await
+        let InputSource { objects, range } = source;
+        let objects = objects.into_iter().map(InputObject::absolute).collect::<Result<Vec<_>>>()?;
+        let inputs = objects.iter().map(InputObject::stored).collect::<Result<Vec<_>>>()?;
+        let reads_stream = inputs.iter().any(|input| input.content == InputContent::Stream);
+        if reads_stream {
+            eprintln!(
+                "afterwrite: this replay cannot be resumed, because standard input and pipes can be read once"
+            );
+        }
+        let job = Self { reads_stream, stored: StoredInputs::of(&inputs)?, ..self.clone() };
+        let task = Box::pin(job.task(deployment, InputSource { objects, range })).await?;
+        let (state, basis) =
+            deployment.create_job(JobKind::Replay, &job, task.units(), (plan, options.rate)).await?;
+        store_inputs(&JobJournal::new(deployment.job_store(), &state.id), &inputs).await?;
+        Box::pin(job.run(deployment, (&state.id, &basis), &task, options.json)).await
     }
 
     async fn task(&self, deployment: &Deployment, source: InputSource<S3Bucket>) -> Result<DeployedReplay> {
@@ -159,48 +181,59 @@ impl RecordTarget for CountingTarget {
 /// Continues a job in this process.
 ///
 /// # Errors
-/// As [`super::ReplayArguments::run`].
-pub(crate) async fn resume(deployment: &Deployment, job: &JobState, as_json: bool) -> Result<bool> {
-    let arguments: ReplayJob = serde_json::from_value(job.arguments.clone()).map_err(|error| {
-        Error::new(ErrorKind::State, "the job's arguments cannot be read")
-            .with("job", &job.id)
-            .caused_by(error)
-    })?;
-    let inputs = arguments.inputs.iter().map(|input| RecordInput::from_str(input));
-    let inputs: Vec<RecordInput> = inputs
-        .collect::<Result<_, String>>()
-        .map_err(|problem| Error::new(ErrorKind::State, problem).with("job", &job.id))?;
-    let time = |ms: Option<i64>| ms.map(Timestamp::from_epoch_ms);
-    let range = TimeRange { from: time(arguments.from_ms), to: time(arguments.to_ms) };
-    let objects = Box::pin(crate::inputs::objects_of(&inputs, &range)).await?;
-    let task = Box::pin(arguments.task(deployment, InputSource { objects, range })).await?;
-    let store =
-        JobStore::new(Arc::clone(&deployment.tables), SystemClock, Arc::clone(&deployment.state_table));
-    Box::pin(run(&store, &job.id, &task, as_json)).await
-}
-
-async fn run(
-    store: &JobStore<Arc<DynamoDb>, SystemClock>,
-    id: &str,
-    task: &DeployedReplay,
+/// As [`super::ReplayArguments::run`]; an input that has changed since the job was planned, or that can be read only once.
+pub(crate) async fn resume(
+    deployment: &Deployment,
+    (job, basis): (&JobState, &JobBasis),
     as_json: bool,
 ) -> Result<bool> {
-    let job = store.acquire(id).await?;
-    let observer = ProgressLine::new();
-    // One after the other: most records of an item then come in their order.
-    let runner = JobRunner { store, observer: &observer, workers: 1 };
-    let done = Box::pin(runner.run(job, task)).await;
-    observer.finish();
-    let ReplayTotals { failed, parked, rejected } = task.report();
-    for (title, reasons) in [("not processed", failed), ("parked", parked), ("rejected", rejected)] {
-        for reason in reasons {
-            eprintln!("afterwrite: {title}: {reason}");
+    let arguments: ReplayJob = stored_arguments(job)?;
+    let inputs = arguments.stored.read(&JobJournal::new(deployment.job_store(), &job.id)).await;
+    let inputs = inputs.map_err(|error| error.with("job", job.id.as_str()))?;
+    let objects = Box::pin(objects_of_stored(&inputs)).await;
+    let objects = objects.map_err(|error| error.with("job", job.id.as_str()))?;
+    let time = |ms: Option<i64>| ms.map(Timestamp::from_epoch_ms);
+    let range = TimeRange { from: time(arguments.from_ms), to: time(arguments.to_ms) };
+    let task = Box::pin(arguments.task(deployment, InputSource { objects, range })).await?;
+    Box::pin(arguments.run(deployment, (&job.id, basis), &task, as_json)).await
+}
+
+impl ReplayJob {
+    /// Runs the job, and exports its objects if that is one of its targets.
+    async fn run(
+        &self,
+        deployment: &Deployment,
+        (id, basis): (&str, &JobBasis),
+        task: &DeployedReplay,
+        as_json: bool,
+    ) -> Result<bool> {
+        let store = deployment.job_store();
+        let job = store.acquire(id, basis).await?;
+        let observer = ProgressLine::new();
+        // One after the other: most records of an item then come in their order.
+        let runner = JobRunner { store: &store, observer: &observer, workers: 1 };
+        let done = Box::pin(runner.run(job, task)).await;
+        observer.finish();
+        let ReplayTotals { failed, parked, rejected } = task.report();
+        for (title, reasons) in [("not processed", failed), ("parked", parked), ("rejected", rejected)] {
+            for reason in reasons {
+                tell(&format!("{title}: {reason}"));
+            }
         }
+        let done = done?;
+        let is_done = print_report(&JobReport::of(&done), as_json)?;
+        let is_complete = is_done && all_processed(&done.totals);
+        if is_done && self.only.contains(&ReplayProjection::Export) {
+            return Ok(Box::pin(export_archive(deployment, task.objects(), as_json)).await? && is_complete);
+        }
+        Ok(is_complete)
     }
-    let done = done?;
-    let is_done = print_report(&JobReport::of(&done), as_json)?;
-    let has = |name: &str| done.totals.get(name).is_some_and(|number| *number > 0);
-    Ok(is_done && !has("failed") && !has("unprocessable") && !has("rejected"))
+}
+
+/// Whether every record and text of a replay was processed: of a preview as of the replay itself.
+pub(super) fn all_processed(totals: &JobTotals) -> bool {
+    let left = ["failed", "unprocessable", "rejected"];
+    left.iter().all(|name| totals.get(*name).is_none_or(|number| *number == 0))
 }
 
 /// Fails unless the table is empty, or was built from exports after the beginning of the replay: in a table that has lost tombstones, old
@@ -212,12 +245,13 @@ pub(super) async fn check_fresh(deployment: &Deployment, into: &str, range: &Tim
             .hint("Create a new table with the same keys, or leave out --into"));
     }
     let origin = OperationItem::Import.key(&Arc::from(into), "");
-    if let Some(origin) = deployment.tables.read(&[origin]).await?.items.pop().flatten() {
+    let tables = deployment.patient_tables();
+    if let Some(origin) = tables.read(&[origin]).await?.items.pop().flatten() {
         return check_import(import_times(&origin)?, range.from, SystemClock.now());
     }
     let mut request = Some(ScanRequest { page_items: Some(1), ..ScanRequest::whole(Arc::from(into)) });
     while let Some(now) = request {
-        let page = deployment.tables.scan(&now).await?;
+        let page = tables.scan(&now).await?;
         if !page.items.is_empty() {
             return Err(Error::new(ErrorKind::Configuration, "the table of --into is not empty")
                 .with("table", into)

@@ -2,6 +2,7 @@
 
 mod dry_run;
 mod export;
+mod inputs;
 mod job;
 mod targets;
 
@@ -37,7 +38,7 @@ pub(crate) enum ReplayProjection {
 /// The arguments of `afterwrite replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, or continues one that `backfill --bulk` has built; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 success, 1 some records or texts were not processed, 2 wrong usage or configuration, 3 the job failed or was paused."
+    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, or continues one that `backfill --bulk` has built; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 every record was processed, or would be with --dry-run; 1 some records or texts were not processed or the job was paused, 2 wrong usage or configuration, 3 the job failed."
 )]
 pub struct ReplayArguments {
     #[command(flatten)]
@@ -66,8 +67,13 @@ impl ReplayArguments {
         self.check()?;
         let deployment = Box::pin(self.deployment.connect()).await?;
         let objects = Box::pin(self.inputs.objects()).await?;
+        if let Some(searched) =
+            self.inputs.range().searched().filter(|_| self.only.contains(&ReplayProjection::Export))
+        {
+            eprintln!("afterwrite: searched: {} objects: {searched}", objects.len());
+        }
         if self.only == [ReplayProjection::Export] {
-            return Box::pin(export_archive(&deployment, &objects, &self.options)).await;
+            return Box::pin(export_archive(&deployment, &objects, self.options.json)).await;
         }
         let source = InputSource { objects, range: self.inputs.range() };
         if self.dry_run {
@@ -80,15 +86,10 @@ impl ReplayArguments {
         if let Some(into) = &self.into {
             check_fresh(&deployment, into, &self.inputs.range()).await?;
         } else if is_counting {
-            require_recovery(&deployment.tables, &deployment.state_table, self.options.without_recovery)
-                .await?;
+            let tables = deployment.patient_tables();
+            require_recovery(&tables, &deployment.state_table, self.options.without_recovery).await?;
         }
-        let is_done = Box::pin(job.start(&deployment, source, plan, &self.options)).await?;
-        if self.only.contains(&ReplayProjection::Export) {
-            let objects = Box::pin(self.inputs.objects()).await?;
-            return Ok(Box::pin(export_archive(&deployment, &objects, &self.options)).await? && is_done);
-        }
-        Ok(is_done)
+        Box::pin(job.start(&deployment, source, plan, &self.options)).await
     }
 
     fn check(&self) -> Result<()> {

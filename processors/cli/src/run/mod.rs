@@ -86,8 +86,8 @@ impl RunArguments {
         for warning in &settings.warnings {
             eprintln!("afterwrite: {warning}");
         }
-        let FunctionConfig { table_names, .. } = FunctionConfig::resolve(&settings)?;
-        let tables = self.tables(table_names.iter().map(|name| &**name).collect())?;
+        let config = FunctionConfig::resolve(&settings)?;
+        let tables = self.tables(&config)?;
         let state_table = settings.required_state_table()?;
         let mapping = self.mapping_settings()?;
         let recovery = self.recovery(&settings)?;
@@ -136,12 +136,23 @@ impl RunArguments {
         })
     }
 
-    /// The tables to consume.
-    fn tables<'t>(&'t self, known: Vec<&'t str>) -> Result<Vec<&'t str>> {
-        if let Some(unknown) = self.table.iter().find(|table| !known.contains(&table.as_str())) {
-            return Err(crate::arguments::unknown("a table that the model does not have", unknown, known));
+    /// The tables to consume. A former name of a table must be named: that table may not exist any more.
+    fn tables<'t>(&'t self, config: &'t FunctionConfig) -> Result<Vec<&'t str>> {
+        let current = || config.table_names.iter().map(|name| &**name);
+        let is_unknown =
+            |table: &&String| config.model.table_deployed_as(&config.table_names, table).is_none();
+        if let Some(unknown) = self.table.iter().find(is_unknown) {
+            return Err(crate::arguments::unknown(
+                "a table that the model does not have",
+                unknown,
+                current(),
+            ));
         }
-        Ok(if self.table.is_empty() { known } else { self.table.iter().map(String::as_str).collect() })
+        Ok(if self.table.is_empty() {
+            current().collect()
+        } else {
+            self.table.iter().map(String::as_str).collect()
+        })
     }
 
     fn mapping_settings(&self) -> Result<MappingSettings> {

@@ -59,7 +59,7 @@ impl GapRecovery {
         match self {
             Self::Backfill(backfill) => {
                 eprintln!("afterwrite: {gap}; all items are reconciled");
-                if Box::pin(backfill.run()).await? {
+                if Box::pin(backfill.recover()).await? {
                     return Ok(());
                 }
                 Err(Error::new(ErrorKind::State, "the backfill could not count every item").hint(
@@ -113,7 +113,8 @@ impl ArchiveRecovery {
         eprintln!("afterwrite: {gap}; the archive is replayed from {from} on");
         let deployment = Box::pin(DeploymentArguments::default().connect()).await?;
         if self.only.contains(&ReplayProjection::Aggregate) {
-            require_recovery(&deployment.tables, &deployment.state_table, self.without_recovery).await?;
+            let tables = deployment.patient_tables();
+            require_recovery(&tables, &deployment.state_table, self.without_recovery).await?;
         }
         let input = RecordInput::Prefix { bucket: self.bucket.clone(), prefix: "archive/".to_owned() };
         let range = TimeRange { from: Some(from), to: None };

@@ -14,6 +14,22 @@ const QUEUES: &str = "AWS/SQS";
 /// The namespace of the functions' own metrics.
 pub(super) const OWN: &str = "Afterwrite";
 
+/// The kinds of alarms with minimal observability: every way of losing data.
+const ESSENTIAL_KINDS: [&str; 10] = [
+    "iterator-age",
+    "delivery-failures",
+    "on-failure",
+    "dropped",
+    "parked",
+    "expiries-too-old",
+    "rejected-lines",
+    "archive-delivery",
+    "dead-letters",
+    "drift",
+];
+/// Further alarms of them: a verifier that fails finds nothing, and a mapping that is disabled lets records expire.
+const ESSENTIAL_NAMES: [&str; 3] = ["errors-verifier", "freshness-counted", "freshness-archived"];
+
 /// An alarm: above a threshold.
 pub(super) struct AlarmRule {
     name: String,
@@ -165,6 +181,9 @@ pub(super) fn rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
     }
     rules.extend(dead_letter_rules(shape));
     rules.extend(freshness_rules(shape));
+    let is_essential =
+        |rule: &AlarmRule| ESSENTIAL_KINDS.contains(&rule.kind) || ESSENTIAL_NAMES.contains(&&*rule.name);
+    rules.retain(|rule| !shape.is_minimal() || is_essential(rule));
     rules
 }
 

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::{DeployedShape, logical, source_key_parameter};
+
 /// A decision that the deployment's parameters make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
@@ -15,14 +17,18 @@ pub(super) enum Condition {
     /// Cache keys or paths are invalidated.
     Invalidates,
     HasKey,
-    /// The source tables are encrypted with another key.
+    /// A source table is encrypted with another key.
     HasSourceTableKey,
     HasAlarmTopic,
     HasRedrive,
+    /// A source table was restored under another name: records name the former one too.
+    HasFormerTableNames,
+    /// The state table has provisioned capacity.
+    IsProvisioned,
 }
 
 impl Condition {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::HasCacheUrl,
         Self::HasCacheSecret,
         Self::HasCache,
@@ -34,11 +40,18 @@ impl Condition {
         Self::HasSourceTableKey,
         Self::HasAlarmTopic,
         Self::HasRedrive,
+        Self::HasFormerTableNames,
+        Self::IsProvisioned,
     ];
 
     /// The section `Conditions`.
-    pub(super) fn section() -> Map<String, Value> {
-        Self::ALL.iter().map(|condition| (condition.name().to_owned(), condition.definition())).collect()
+    pub(super) fn section(shape: &DeployedShape<'_>) -> Map<String, Value> {
+        let fixed =
+            Self::ALL.iter().map(|condition| (condition.name().to_owned(), condition.definition(shape)));
+        let of_tables = shape.model.tables.iter().map(|table| {
+            (has_source_key(&table.name), is_set(reference(&source_key_parameter(&table.name))))
+        });
+        fixed.chain(of_tables).collect()
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -54,10 +67,12 @@ impl Condition {
             Self::HasSourceTableKey => "HasSourceTableKey",
             Self::HasAlarmTopic => "HasAlarmTopic",
             Self::HasRedrive => "HasRedrive",
+            Self::HasFormerTableNames => "HasFormerTableNames",
+            Self::IsProvisioned => "IsProvisioned",
         }
     }
 
-    fn definition(self) -> Value {
+    fn definition(self, shape: &DeployedShape<'_>) -> Value {
         match self {
             Self::HasCacheUrl => is_set(reference("CacheUrl")),
             Self::HasCacheSecret => is_set(reference("CacheSecretArn")),
@@ -74,9 +89,16 @@ impl Condition {
                 json!({ "Fn::Or": [Self::HasCache.used(), Self::HasDistribution.used()] })
             }
             Self::HasKey => is_set(reference("KmsKeyArn")),
-            Self::HasSourceTableKey => is_set(reference("SourceTableKeyArn")),
+            Self::HasSourceTableKey => {
+                let tables = shape.model.tables.iter();
+                let keys: Vec<Value> =
+                    tables.map(|table| reference(&source_key_parameter(&table.name))).collect();
+                is_set(json!({ "Fn::Join": ["", keys] }))
+            }
             Self::HasAlarmTopic => is_set(reference("AlarmTopicArn")),
             Self::HasRedrive => is_set(reference("RedrivePrincipalArn")),
+            Self::HasFormerTableNames => is_set(reference("FormerTableNames")),
+            Self::IsProvisioned => is_set(reference("StateWriteUnitsMax")),
         }
     }
 
@@ -84,6 +106,11 @@ impl Condition {
     fn used(self) -> Value {
         json!({ "Condition": self.name() })
     }
+}
+
+/// The name of the condition that a source table has a key of its own.
+pub(super) fn has_source_key(table: &str) -> String {
+    format!("Has{}SourceKey", logical(table))
 }
 
 fn is_set(text: Value) -> Value {

@@ -18,6 +18,9 @@ struct Panel {
 }
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
+    if shape.is_minimal() {
+        return Map::new();
+    }
     let body = |view: DashboardView| substituted(view.body(shape).to_string());
     let properties = json!({
         "DashboardName": reference("Name"),

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::conditions::Condition;
+use super::conditions::{Condition, has_source_key};
 use super::intrinsics::{reference, substituted, when};
 use super::permissions::allow;
+use super::{DeployedShape, source_key_parameter};
 
 /// The actions for which a service decrypts with the permissions of the caller: of an encrypted table (and its stream), object, queue or
 /// secret. The sender of a message also decrypts: SQS reuses a data key.
@@ -36,7 +37,7 @@ pub(super) enum KeyUser {
 }
 
 /// The permissions for keys that the user of these statements needs, each if there is such a key.
-pub(super) fn statements(of: &[Value], user: KeyUser) -> Vec<Value> {
+pub(super) fn statements(shape: &DeployedShape<'_>, of: &[Value], user: KeyUser) -> Vec<Value> {
     let actions = actions(of);
     let mut decrypting = services(&actions, &DECRYPTING);
     let encrypting = services(&actions, &ENCRYPTING);
@@ -60,11 +61,23 @@ pub(super) fn statements(of: &[Value], user: KeyUser) -> Vec<Value> {
         }
     }
     if reads_source_tables && !of_tables.is_empty() {
-        let statement = allow("SourceTableKeys", &of_tables, vec![reference("SourceTableKeyArn")]);
+        let statement = allow("SourceTableKeys", &of_tables, source_table_keys(shape));
         let statement = through(statement, BTreeSet::from(["dynamodb"]));
         statements.push(when(Condition::HasSourceTableKey, statement));
     }
     statements
+}
+
+/// The keys of the source tables that have one of their own.
+fn source_table_keys(shape: &DeployedShape<'_>) -> Vec<Value> {
+    let tables = shape.model.tables.iter();
+    tables
+        .map(|table| {
+            let (condition, key) =
+                (has_source_key(&table.name), reference(&source_key_parameter(&table.name)));
+            json!({ "Fn::If": [condition, key, reference("AWS::NoValue")] })
+        })
+        .collect()
 }
 
 /// A role that a service takes uses the key itself, or through these services.
@@ -103,13 +116,19 @@ fn actions(statements: &[Value]) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
+    use afterwrite::table::Model;
+    use afterwrite_operations::cost::Observability;
+
     use super::*;
 
     #[test]
     fn a_key_is_used_through_the_services_that_the_statements_name() {
         let reading = allow("Objects", &["s3:GetObject", "s3:ListBucket"], Vec::new());
         let sending = when(Condition::HasDistribution, allow("Paths", &["sqs:SendMessage"], Vec::new()));
-        let statements = statements(&[reading, sending], KeyUser::Function).into_iter();
+        let model = Model::load("exambuddy").unwrap();
+        let observability = Observability::Full;
+        let shape = DeployedShape { model: &model, code: "dist", is_single: false, nested: 0, observability };
+        let statements = statements(&shape, &[reading, sending], KeyUser::Function).into_iter();
         let statements: Vec<Value> =
             statements.map(|mut statement| statement.pointer_mut("/Fn::If/1").unwrap().take()).collect();
         let services = |statement: &Value| {

@@ -113,12 +113,16 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
     set("AFTERWRITE_MODEL", json!("/var/task/model.toml"));
     set("POWERTOOLS_METRICS_NAMESPACE", json!("Afterwrite"));
     set("POWERTOOLS_SERVICE_NAME", reference("Name"));
+    if shape.is_minimal() {
+        set("AFTERWRITE_METRICS", json!("essential"));
+    }
     // Nothing reads it: Lambda publishes a version of a function that has changed.
     set("REVISION", reference("Revision"));
     let renames = shape.model.tables.iter();
-    let renames: Vec<Value> =
-        renames.map(|table| json!({ "Fn::Join": ["=", [&*table.name, table_name(&table.name)]] })).collect();
-    set("AFTERWRITE_TABLES", json!({ "Fn::Join": [",", renames] }));
+    let renames = renames.map(|table| json!({ "Fn::Join": ["=", [&*table.name, table_name(&table.name)]] }));
+    let renames = json!({ "Fn::Join": [",", renames.collect::<Vec<Value>>()] });
+    let with_former = json!({ "Fn::Join": [",", [renames.clone(), reference("FormerTableNames")]] });
+    set("AFTERWRITE_TABLES", either(Condition::HasFormerTableNames, with_former, renames));
     let reads_state = ["aggregator", "verifier"].contains(&function);
     if reads_state || (function == "exporter" && shape.has_aggregate()) {
         set("AFTERWRITE_STATE_TABLE", reference("StateTable"));
@@ -130,11 +134,9 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
         set("AFTERWRITE_PROJECTIONS", projections(shape, function));
     }
     if function == shape.relaying() {
-        set("AFTERWRITE_FIREHOSE_STREAM", reference("DeliveryStream"));
-        set("AFTERWRITE_CACHE_URL", when(Condition::HasCacheUrl, reference("CacheUrl")));
-        set("AFTERWRITE_CACHE_SECRET", when(Condition::HasCacheSecret, reference("CacheSecretArn")));
-        set("AFTERWRITE_CACHE_CLUSTER", when(Condition::HasCacheCluster, "true"));
-        set("AFTERWRITE_CDN_QUEUE", when(Condition::HasDistribution, reference("CdnQueue")));
+        for (name, value) in relay_variables() {
+            set(name, value);
+        }
     }
     if function == shape.relaying() || ["exporter", "compactor", "verifier"].contains(&function) {
         set("AFTERWRITE_BUCKET", reference("ArchiveBucket"));
@@ -143,6 +145,17 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
         set("AFTERWRITE_CLOUDFRONT_DISTRIBUTION", reference("DistributionId"));
     }
     variables
+}
+
+/// The variables of the function that relays changes.
+fn relay_variables() -> [(&'static str, Value); 5] {
+    [
+        ("AFTERWRITE_FIREHOSE_STREAM", reference("DeliveryStream")),
+        ("AFTERWRITE_CACHE_URL", when(Condition::HasCacheUrl, reference("CacheUrl"))),
+        ("AFTERWRITE_CACHE_SECRET", when(Condition::HasCacheSecret, reference("CacheSecretArn"))),
+        ("AFTERWRITE_CACHE_CLUSTER", when(Condition::HasCacheCluster, "true")),
+        ("AFTERWRITE_CDN_QUEUE", when(Condition::HasDistribution, reference("CdnQueue"))),
+    ]
 }
 
 /// The projections that a function hosts: with those of caches, and without.

@@ -1,4 +1,5 @@
-//! The datasets as tables of Athena, a workgroup, and the model's saved queries.
+//! The datasets as tables of Athena, a workgroup, and the model's saved queries. A model with many datasets has their tables and queries in nested
+//! stacks.
 
 use afterwrite_datasets::catalogue::{self, BUCKET as PLACEHOLDER};
 use serde_json::{Map, Value, json};
@@ -29,12 +30,24 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
             },
         }),
     );
+    resources.insert("WorkGroup".to_owned(), work_group());
+    if shape.nested == 0 {
+        resources.extend(tables_and_queries(shape));
+    }
+    for index in 1..=shape.nested {
+        resources.insert(format!("Datasets{index}"), nested_stack(shape, index));
+    }
+    resources
+}
+
+/// The tables of the datasets and the saved queries.
+pub(super) fn tables_and_queries(shape: &DeployedShape<'_>) -> Map<String, Value> {
+    let mut resources = Map::new();
     for dataset in &shape.model.datasets {
         for name in [dataset.name.to_string(), format!("{}_log", dataset.name)] {
             resources.insert(format!("Dataset{}", logical(&name)), delta_table(&name));
         }
     }
-    resources.insert("WorkGroup".to_owned(), work_group());
     for statement in catalogue::statements(shape.model) {
         let Some(name) = saved_name(&statement.path) else { continue };
         // A dollar sign of the query must not be taken for a parameter.
@@ -53,6 +66,31 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
         );
     }
     resources
+}
+
+/// The parameters of a nested stack: the tables and queries refer to them.
+const REFERENCES: [&str; 4] = ["Name", "ArchiveBucket", "Database", "WorkGroup"];
+
+/// The stack with a part of the tables and queries.
+fn nested_stack(shape: &DeployedShape<'_>, index: usize) -> Value {
+    let parameters: Map<String, Value> =
+        REFERENCES.iter().map(|name| ((*name).to_owned(), reference(name))).collect();
+    json!({
+        "Type": "AWS::CloudFormation::Stack",
+        "Properties": { "TemplateURL": shape.nested_file(index), "Parameters": parameters },
+    })
+}
+
+/// The template of a nested stack with these resources.
+pub(super) fn nested_template(shape: &DeployedShape<'_>, resources: Map<String, Value>) -> Value {
+    let parameters: Map<String, Value> =
+        REFERENCES.iter().map(|name| ((*name).to_owned(), json!({ "Type": "String" }))).collect();
+    json!({
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Description": format!("Afterwrite, datasets of the model {}", shape.model.name),
+        "Parameters": parameters,
+        "Resources": resources,
+    })
 }
 
 /// The name of a statement that is saved: a query, or a view, which is created by running it once. Tables are resources.

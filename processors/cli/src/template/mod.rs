@@ -9,14 +9,17 @@
 //! both, resource by resource: a value that changes in one place must change in the other.
 
 mod alarms;
+mod capacity;
 mod conditions;
 mod dashboard;
 mod encryption;
 mod functions;
 mod intrinsics;
 mod lake;
+mod limits;
 mod log_queries;
 mod mappings;
+mod outputs;
 mod parameters;
 mod permissions;
 mod queues;
@@ -25,17 +28,20 @@ mod schedules;
 mod storage;
 mod yaml;
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use afterwrite::table::{ArchiveScope, Model};
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_operations::cost::Observability;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use self::conditions::Condition;
 use self::functions::{AGGREGATOR, COMPACTOR, DeployedFunction, EXPORTER, INVALIDATOR, RELAY, VERIFIER};
 use self::intrinsics::reference;
+use crate::arguments::ObservabilityArgument;
 use crate::print::print;
 
 /// The tools that templates are for.
@@ -48,7 +54,7 @@ pub enum TemplateCommand {
 /// The arguments of `afterwrite template sam`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml\n  afterwrite template sam exambuddy --code dist --out template.yaml\n  afterwrite template sam shop --single-reader\n\nThen: infra/build --model my-model.toml, and `sam deploy --guided --capabilities CAPABILITY_IAM`. The source tables exist; their streams' ARNs are parameters. infra/README.md lists the other parameters. When you change only parameters, change `Revision`, too.\n\nExit codes: 0 success, 2 the model has errors or the file cannot be written."
+    after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml\n  afterwrite template sam exambuddy --code dist --out template.yaml\n  afterwrite template sam shop --single-reader\n  afterwrite template sam my-model.toml --nested-datasets --out template.yaml\n\nThen: infra/build --model my-model.toml, and `sam deploy --guided --capabilities CAPABILITY_IAM`. The source tables exist; their streams' ARNs are parameters. infra/README.md lists the other parameters. When you change only parameters, change `Revision`, too.\n\nExit codes: 0 success, 2 the model has errors or the file cannot be written."
 )]
 pub struct SamArguments {
     /// A built-in model's name or the path of a TOML file.
@@ -59,6 +65,12 @@ pub struct SamArguments {
     /// Host everything in one function: for a global table, or next to another reader of the stream.
     #[arg(long)]
     single_reader: bool,
+    /// The metrics and alarms of the deployment.
+    #[arg(long, value_enum, default_value_t)]
+    observability: ObservabilityArgument,
+    /// Put the tables and queries of the datasets into nested stacks: for a model with more resources than a template may have.
+    #[arg(long, requires = "out")]
+    nested_datasets: bool,
     /// Write to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -79,18 +91,62 @@ impl TemplateCommand {
 impl SamArguments {
     fn run(&self) -> Result<bool> {
         let model = Model::load(&self.model)?;
-        let shape = DeployedShape { model: &model, code: &self.code, is_single: self.single_reader };
+        require_distinct(&model)?;
+        let mut shape = DeployedShape {
+            model: &model,
+            code: &self.code,
+            is_single: self.single_reader,
+            nested: 0,
+            observability: self.observability.level(),
+        };
+        let mut nested = Vec::new();
+        if self.nested_datasets {
+            nested = parts(lake::tables_and_queries(&shape));
+            shape.nested = nested.len();
+        }
         let text = shape.text();
-        match &self.out {
-            None => print(&text)?,
-            Some(file) => fs::write(file, text).map_err(|error| {
-                Error::new(ErrorKind::Configuration, "the template cannot be written")
-                    .with("file", file.display().to_string())
-                    .caused_by(error)
-            })?,
+        limits::check(&shape.template(), &text, !self.nested_datasets && shape.has_datasets())?;
+        let Some(file) = &self.out else {
+            print(&text)?;
+            return Ok(true);
+        };
+        write(file, text)?;
+        for (index, resources) in nested.into_iter().enumerate() {
+            let template = lake::nested_template(&shape, resources);
+            write(&file.with_file_name(shape.nested_file(index + 1)), yaml::yaml(&template))?;
         }
         Ok(true)
     }
+}
+
+/// The resources of nested stacks, each within the limit of a template.
+fn parts(resources: Map<String, Value>) -> Vec<Map<String, Value>> {
+    let all: Vec<(String, Value)> = resources.into_iter().collect();
+    all.chunks(limits::MAX_RESOURCES).map(|part| part.iter().cloned().collect()).collect()
+}
+
+/// Refuses tables whose names differ in nothing but signs that a logical id cannot have.
+fn require_distinct(model: &Model) -> Result<()> {
+    let mut known = BTreeMap::new();
+    for table in &model.tables {
+        if let Some(other) = known.insert(logical(&table.name), &table.name) {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "two tables have the same name in CloudFormation, which allows only letters and digits",
+            )
+            .with("tables", format!("{other}, {}", table.name))
+            .hint("Rename one of them in the model; its deployed name is part of the stream's ARN"));
+        }
+    }
+    Ok(())
+}
+
+fn write(file: &Path, text: String) -> Result<()> {
+    fs::write(file, text).map_err(|error| {
+        Error::new(ErrorKind::Configuration, "the template cannot be written")
+            .with("file", file.display().to_string())
+            .caused_by(error)
+    })
 }
 
 /// The decisions behind a template.
@@ -99,9 +155,22 @@ struct DeployedShape<'m> {
     code: &'m str,
     /// Whether the aggregator hosts all projections.
     is_single: bool,
+    /// The number of nested stacks for the tables and queries of the datasets; 0: they are in the template itself.
+    nested: usize,
+    /// The metrics and alarms.
+    observability: Observability,
 }
 
 impl DeployedShape<'_> {
+    fn is_minimal(&self) -> bool {
+        self.observability == Observability::Minimal
+    }
+
+    /// The file name of a nested stack's template, from 1.
+    fn nested_file(&self, index: usize) -> String {
+        format!("{}-datasets-{index}.yaml", self.model.name)
+    }
+
     fn has_aggregate(&self) -> bool {
         !self.model.aggregates.is_empty()
     }
@@ -172,15 +241,9 @@ impl DeployedShape<'_> {
             "Description": format!("Afterwrite, model {}", self.model.name),
             "Parameters": parameters::parameters(self),
             "Rules": parameters::rules(),
-            "Conditions": Condition::section(),
+            "Conditions": Condition::section(self),
             "Resources": resources,
-            "Outputs": {
-                "StateTableName": { "Value": reference("StateTable") },
-                "BucketName": { "Value": reference("ArchiveBucket") },
-                "FailuresBucketName": { "Value": reference("FailuresBucket") },
-                "RedrivePolicyArn": { "Value": reference("RedrivePolicy") },
-                "DashboardName": { "Value": reference("Dashboard") },
-            },
+            "Outputs": outputs::outputs(self),
         })
     }
 }
@@ -188,6 +251,11 @@ impl DeployedShape<'_> {
 /// The name of the parameter with a table's stream.
 fn stream_parameter(table: &str) -> String {
     format!("{}StreamArn", logical(table))
+}
+
+/// The name of the parameter with the key that encrypts a table.
+fn source_key_parameter(table: &str) -> String {
+    format!("{}SourceKeyArn", logical(table))
 }
 
 /// A logical id: letters and digits only.
@@ -226,11 +294,20 @@ fn role_id(function: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use afterwrite_operations::cost::{DeployedModule, DeploymentPart, StreamReaders};
+
     use super::*;
 
     fn template(model: &str, is_single: bool) -> Value {
         let model = Model::load(model).unwrap();
-        DeployedShape { model: &model, code: "dist", is_single }.template()
+        DeployedShape {
+            model: &model,
+            code: "dist",
+            is_single,
+            nested: 0,
+            observability: Observability::Full,
+        }
+        .template()
     }
 
     fn kinds(template: &Value) -> Vec<String> {
@@ -265,17 +342,35 @@ mod tests {
     fn a_template_is_within_the_limits_of_cloudformation() {
         for (name, is_single) in Model::built_in_names().flat_map(|name| [(name, false), (name, true)]) {
             let model = Model::load(name).unwrap();
-            let shape = DeployedShape { model: &model, code: "dist", is_single };
-            assert!(shape.text().len() < 1_000_000, "{name}: {} bytes", shape.text().len());
+            let shape = DeployedShape {
+                model: &model,
+                code: "dist",
+                is_single,
+                nested: 0,
+                observability: Observability::Full,
+            };
             let template = shape.template();
-            let kinds = kinds(&template);
-            // SAM makes a version, an alias and a setting of asynchronous invocations of a function.
-            let functions = kinds.iter().filter(|kind| *kind == "AWS::Serverless::Function").count();
-            let resources = kinds.len() + 3 * functions;
-            assert!(resources <= 500, "{name}: {resources} resources");
-            let parameters = template["Parameters"].as_object().unwrap().len();
-            assert!(parameters <= 200, "{name}: {parameters} parameters");
+            limits::check(&template, &shape.text(), true).unwrap();
         }
+    }
+
+    #[test]
+    fn minimal_observability_has_as_many_alarms_as_are_priced() {
+        let model = Model::load("exambuddy").unwrap();
+        let observability = Observability::Minimal;
+        let shape = DeployedShape { model: &model, code: "dist", is_single: false, nested: 0, observability };
+        let template = shape.template();
+        let resources = template["Resources"].as_object().unwrap().values();
+        // The alarms of a distribution exist only with it.
+        let alarms = resources.filter(|resource| resource["Type"] == "AWS::CloudWatch::Alarm");
+        let alarms = alarms.filter(|alarm| alarm.get("Condition").is_none()).count();
+        let module = DeployedModule::new(&model, [DeploymentPart::Archive], StreamReaders::Separate);
+        assert_eq!(u64::try_from(alarms).unwrap(), module.observed(observability).alarms());
+        assert!(template["Resources"].get("Dashboard").is_none());
+        assert!(template["Outputs"].get("DashboardName").is_none());
+        let variables =
+            &template["Resources"]["AggregatorFunction"]["Properties"]["Environment"]["Variables"];
+        assert_eq!(variables["AFTERWRITE_METRICS"], "essential");
     }
 
     #[test]

@@ -3,17 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use super::intrinsics::reference;
-use super::{DeployedShape, stream_parameter};
+use super::{DeployedShape, source_key_parameter, stream_parameter};
 
 /// The days for which CloudWatch Logs can keep logs.
 const RETENTION_DAYS: [u32; 22] =
     [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653];
 
-pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
-    let mut parameters = Map::new();
-    let mut add = |name: &str, parameter: Value| {
-        parameters.insert(name.to_owned(), parameter);
-    };
+/// The names, the streams and the processor of what is deployed.
+fn add_deployed(shape: &DeployedShape<'_>, add: &mut impl FnMut(&str, Value)) {
     add(
         "Name",
         json!({
@@ -30,6 +27,7 @@ pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
             }),
         );
     }
+    add("FormerTableNames", former_table_names());
     add(
         "Architecture",
         json!({
@@ -37,6 +35,14 @@ pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
             "Description": "The instruction set for which the zips are built",
         }),
     );
+}
+
+pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
+    let mut parameters = Map::new();
+    let mut add = |name: &str, parameter: Value| {
+        parameters.insert(name.to_owned(), parameter);
+    };
+    add_deployed(shape, &mut add);
     add("CacheUrl", cache_url());
     add(
         "CacheSecretArn",
@@ -45,13 +51,7 @@ pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
             "A secret whose text is the cache's address, in place of CacheUrl: for an address with a password",
         ),
     );
-    add(
-        "CacheCluster",
-        json!({
-            "Type": "String", "Default": "false", "AllowedValues": ["true", "false"],
-            "Description": "Whether the cache is in cluster mode. ElastiCache Serverless is",
-        }),
-    );
+    add("CacheCluster", cache_cluster());
     add(
         "VpcSubnetIds",
         json!({
@@ -77,13 +77,18 @@ pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
             "The key that encrypts table, buckets, queues, logs, filters and environments. Its policy must admit CloudWatch Logs, Lambda and S3; empty: keys that AWS owns",
         ),
     );
-    add(
-        "SourceTableKeyArn",
-        optional(
-            "arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+",
-            "The key of encrypted source tables, if it is not KmsKeyArn; empty: keys that AWS owns",
-        ),
-    );
+    for table in &shape.model.tables {
+        add(
+            &source_key_parameter(&table.name),
+            optional(
+                "arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+",
+                &format!(
+                    "The key that encrypts {}, if it is not KmsKeyArn; empty: a key that AWS owns",
+                    table.name
+                ),
+            ),
+        );
+    }
     add("AlarmTopicArn", optional("arn:.+", "An SNS topic that alarms notify; empty: none"));
     add(
         "RedrivePrincipalArn",
@@ -92,6 +97,26 @@ pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
             "The role that may read failed records: attach the policy of the output RedrivePolicyArn to it; empty: none",
         ),
     );
+    for (name, what) in [("StateWriteUnitsMax", "write"), ("StateReadUnitsMax", "read")] {
+        add(
+            name,
+            optional(
+                "[1-9][0-9]{0,6}",
+                &format!(
+                    "The most {what} units a second of the state table, if its capacity is provisioned, with auto scaling; empty: on demand"
+                ),
+            ),
+        );
+    }
+    for (name, what) in [("StateWriteUnitsMin", "write"), ("StateReadUnitsMin", "read")] {
+        add(
+            name,
+            json!({
+                "Type": "Number", "Default": 5, "MinValue": 1,
+                "Description": format!("The least {what} units a second of the state table, if its capacity is provisioned"),
+            }),
+        );
+    }
     add(
         "Revision",
         json!({
@@ -115,6 +140,20 @@ fn optional(pattern: &str, description: &str) -> Value {
     })
 }
 
+fn former_table_names() -> Value {
+    optional(
+        "[^=,]+=[^=,]+(,[^=,]+=[^=,]+)*",
+        "Names that tables had before they were restored or replaced, as NAME=FORMER, separated by commas; NAME is the model's. Change records of these names are read; empty: none",
+    )
+}
+
+fn cache_cluster() -> Value {
+    json!({
+        "Type": "String", "Default": "false", "AllowedValues": ["true", "false"],
+        "Description": "Whether the cache is in cluster mode. ElastiCache Serverless is",
+    })
+}
+
 fn cache_url() -> Value {
     json!({
         "Type": "String", "Default": "", "NoEcho": true, "AllowedPattern": "^(rediss?://[^@]+)?$",
@@ -125,11 +164,19 @@ fn cache_url() -> Value {
 /// The rules that CloudFormation checks before it changes anything.
 pub(super) fn rules() -> Value {
     let is_empty = |parameter: &str| json!({ "Fn::Equals": [reference(parameter), ""] });
+    let is_set = |parameter: &str| json!({ "Fn::Not": [is_empty(parameter)] });
+    let both = |of: &dyn Fn(&str) -> Value| json!({ "Fn::And": [of("StateWriteUnitsMax"), of("StateReadUnitsMax")] });
     json!({
         "OneCacheAddress": {
             "Assertions": [{
                 "Assert": { "Fn::Or": [is_empty("CacheUrl"), is_empty("CacheSecretArn")] },
                 "AssertDescription": "Set CacheUrl or CacheSecretArn, not both",
+            }],
+        },
+        "WholeCapacity": {
+            "Assertions": [{
+                "Assert": { "Fn::Or": [both(&is_empty), both(&is_set)] },
+                "AssertDescription": "Set both StateWriteUnitsMax and StateReadUnitsMax for provisioned capacity, or neither",
             }],
         },
     })

@@ -208,7 +208,7 @@ fn compactor_statements() -> Vec<Value> {
     ]
 }
 
-/// It reads everything, and writes nothing but its reports.
+/// It reads everything, and writes nothing but its reports, with which sample is next.
 fn verifier_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     let reading = [
         "dynamodb:BatchGetItem",
@@ -219,6 +219,7 @@ fn verifier_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     vec![
         allow("Tables", &reading, state_and_source_tables(shape)),
         allow("Datasets", &["s3:GetObject"], in_bucket(&["datasets", "heartbeat"])),
+        allow("Rotation", &["s3:GetObject"], vec![substituted("${ArchiveBucket.Arn}/reports/rotation.json")]),
         allow("Reports", &["s3:PutObject"], in_bucket(&["reports"])),
         bucket_statement(),
     ]

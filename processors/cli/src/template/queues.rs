@@ -65,6 +65,23 @@ pub(super) fn dead_letters(shape: &DeployedShape<'_>) -> Vec<NamedQueue> {
     names
 }
 
+/// The URLs of the queues by their names, and the condition under which each exists.
+pub(super) fn urls(shape: &DeployedShape<'_>) -> Vec<(String, Value, Option<Condition>)> {
+    let queues = work_queues(shape).into_iter();
+    queues.map(|queue| (queue.name.to_owned(), reference(queue.id), queue.condition)).collect()
+}
+
+/// The URLs of the dead-letter queues, as [`urls`].
+pub(super) fn dead_letter_urls(shape: &DeployedShape<'_>) -> Vec<(String, Value, Option<Condition>)> {
+    let queues = work_queues(shape).into_iter();
+    let mut urls: Vec<_> =
+        queues.map(|queue| (queue.name.to_owned(), reference(queue.dead_letters), queue.condition)).collect();
+    if !schedules::schedules(shape).is_empty() {
+        urls.push((SCHEDULES.to_owned(), reference("ScheduleDeadLetters"), None));
+    }
+    urls
+}
+
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
     for queue in work_queues(shape) {

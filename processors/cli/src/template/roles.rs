@@ -55,7 +55,7 @@ fn function_role(shape: &DeployedShape<'_>, function: &DeployedFunction) -> Valu
     if name == shape.relaying() {
         statements.push(network_statement());
     }
-    statements.extend(encryption::statements(&statements, KeyUser::Function));
+    statements.extend(encryption::statements(shape, &statements, KeyUser::Function));
     let trust = trust("lambda.amazonaws.com");
     resource("AWS::IAM::Role", role(trust, name, statements), function.condition)
 }
@@ -76,7 +76,7 @@ fn network_statement() -> Value {
 /// The policy for the role that `RedrivePrincipalArn` names.
 fn redrive_policy(shape: &DeployedShape<'_>) -> Value {
     let mut statements = permissions::redrive_statements(shape);
-    statements.extend(encryption::statements(&statements, KeyUser::Operator));
+    statements.extend(encryption::statements(shape, &statements, KeyUser::Operator));
     let properties = json!({
         "Description": "Processes what the functions could not process",
         "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::DeployedShape;
 use super::conditions::Condition;
 use super::intrinsics::{attribute, either, key_if_given, reference, resource, substituted, when};
+use super::{DeployedShape, capacity};
 
 /// The name of the archive's bucket, which roles and settings need before it exists.
 pub(super) const BUCKET: &str = "${Name}-${AWS::AccountId}-${AWS::Region}";
@@ -16,6 +16,7 @@ pub(super) const BUFFERING_SECONDS: u64 = 900;
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
     resources.insert("StateTable".to_owned(), state_table());
+    resources.extend(capacity::scaling());
     resources.insert("ArchiveBucket".to_owned(), archive_bucket(shape));
     resources.insert("ArchiveBucketPolicy".to_owned(), bucket_policy("ArchiveBucket", &[]));
     resources.insert("FailuresBucket".to_owned(), failures_bucket());
@@ -47,7 +48,8 @@ fn state_table() -> Value {
         json!({ "SSEEnabled": true, "SSEType": "KMS", "KMSMasterKeyId": reference("KmsKeyArn") });
     let properties = json!({
         "TableName": substituted("${Name}-state"),
-        "BillingMode": "PAY_PER_REQUEST",
+        "BillingMode": either(Condition::IsProvisioned, "PROVISIONED", "PAY_PER_REQUEST"),
+        "ProvisionedThroughput": capacity::of_table(),
         "DeletionProtectionEnabled": true,
         "AttributeDefinitions": attributes,
         "KeySchema": [
@@ -57,6 +59,7 @@ fn state_table() -> Value {
             "IndexName": "parked",
             "KeySchema": [{ "AttributeName": "behind", "KeyType": "HASH" }],
             "Projection": { "ProjectionType": "KEYS_ONLY" },
+            "ProvisionedThroughput": capacity::of_index(),
         }],
         "TimeToLiveSpecification": { "AttributeName": "expires_at", "Enabled": true },
         "PointInTimeRecoverySpecification": { "PointInTimeRecoveryEnabled": true },

@@ -10,16 +10,20 @@ use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{TableScan, Tables};
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobStatus};
+use afterwrite_operations::TenantFilter;
+use afterwrite_operations::jobs::{
+    JobBasis, JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobStatus,
+};
 use afterwrite_operations::verify::{
-    DatasetCheck, DatasetJudge, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport, VerifySummary,
-    VerifyTask, finding_lines, parse_findings, plan_verify, verify_units,
+    DatasetCheck, DatasetJudge, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport,
+    VerifySummary, VerifyTask, finding_lines, parse_findings, plan_verify, unjudged_error, verify_units,
 };
 use serde::{Deserialize, Serialize};
 
 use super::output::report_text;
-use crate::deployment::Deployment;
-use crate::job_output::{ProgressLine, print_report};
+use super::selection::VerifySelection;
+use crate::deployment::{Deployment, stored_arguments};
+use crate::job_output::{ProgressLine, print_report, steps_text};
 use crate::print::{json, print};
 
 /// The arguments of the job, as the state table keeps them.
@@ -44,6 +48,10 @@ pub(super) enum VerifyEnd {
 struct PrintedReport<'r> {
     #[serde(flatten)]
     summary: &'r VerifySummary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    only: Option<&'r TenantFilter>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    three_way: Option<&'r ThreeWayCheck>,
     findings: &'r [VerifyFinding],
     next_steps: Vec<String>,
 }
@@ -68,30 +76,25 @@ pub(crate) async fn dataset_judge<T: Tables + TableScan + Clone>(
     Ok(DatasetJudge::new(model, names, objects, tables, SystemClock, tolerance))
 }
 
-/// Creates and acquires the job of a verification.
+/// Creates the job of a verification.
 pub(super) async fn create_job(
     deployment: &Deployment,
     stored: &StoredArguments,
     rate: Option<u64>,
-) -> Result<JobState> {
+) -> Result<(JobState, JobBasis)> {
     let plan = plan(deployment, &stored.arguments).await?;
-    let json = serde_json::to_value(stored).map_err(|error| {
-        Error::new(ErrorKind::State, "the arguments of the job cannot be stored").caused_by(error)
-    })?;
     let units = verify_units(&deployment.config.model, &stored.arguments);
-    let store = deployment.job_store();
-    let job = store.create(JobKind::Verify, json, units, plan, rate).await?;
-    store.acquire(&job.id).await
+    deployment.create_job(JobKind::Verify, stored, units, (plan, rate)).await
 }
 
 async fn plan(deployment: &Deployment, arguments: &VerifyArguments) -> Result<JobPlan> {
-    let (mut items, mut bytes) = (0, 0);
+    let (mut items, mut bytes, tables) = (0, 0, deployment.patient_tables());
     for name in &deployment.config.table_names {
-        let summary = deployment.tables.describe(name).await?;
+        let summary = tables.describe(name).await?;
         items += summary.items;
         bytes += summary.bytes;
     }
-    let state = deployment.tables.describe(&deployment.state_table).await?;
+    let state = tables.describe(&deployment.state_table).await?;
     Ok(plan_verify((state.items, state.bytes), (items, bytes), arguments))
 }
 
@@ -117,16 +120,17 @@ async fn task(deployment: &Deployment, arguments: &VerifyArguments, id: &str) ->
     Ok(job.with_journal(JobJournal::new(deployment.job_store(), id)))
 }
 
-/// Runs a job that was acquired, or continues it.
+/// Runs a job, or continues it.
 pub(super) async fn run_job(
     deployment: &Deployment,
-    mut job: JobState,
+    (id, basis): (&str, &JobBasis),
     arguments: &VerifyArguments,
     workers: usize,
 ) -> Result<VerifyEnd> {
-    let task = task(deployment, arguments, &job.id).await?;
-    task.restore(&mut job).await?;
+    let task = task(deployment, arguments, id).await?;
     let (store, progress) = (deployment.job_store(), ProgressLine::new());
+    let mut job = store.acquire(id, basis).await?;
+    task.restore(&mut job).await?;
     let done = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, &task)).await;
     progress.finish();
     let done = done?;
@@ -146,19 +150,26 @@ pub(super) async fn run_job(
 /// As [`super::VerifyCommand::run`].
 pub(crate) async fn resume(
     deployment: &Deployment,
-    job: JobState,
+    (job, basis): (&JobState, &JobBasis),
     workers: usize,
     as_json: bool,
 ) -> Result<bool> {
-    let stored: StoredArguments = serde_json::from_value(job.arguments.clone()).map_err(|error| {
-        Error::new(ErrorKind::State, "the arguments of the job cannot be read").caused_by(error)
-    })?;
-    let end = Box::pin(run_job(deployment, job, &stored.arguments, workers)).await?;
-    print_end(&end, stored.report.as_deref().map(Path::new), as_json)
+    let stored: StoredArguments = stored_arguments(job)?;
+    let end = Box::pin(run_job(deployment, (&job.id, basis), &stored.arguments, workers)).await?;
+    let selection = VerifySelection::of(&stored.arguments);
+    print_end(&end, stored.report.as_deref().map(Path::new), &selection, as_json)
 }
 
-/// Prints the result and writes the report; returns whether everything was judged and nothing has drifted.
-pub(super) fn print_end(end: &VerifyEnd, file: Option<&Path>, as_json: bool) -> Result<bool> {
+/// Prints the result and writes the report; returns whether nothing has drifted.
+///
+/// # Errors
+/// The report cannot be written; [`ErrorKind::State`] if nothing has drifted, but nothing could be judged of a part.
+pub(super) fn print_end(
+    end: &VerifyEnd,
+    file: Option<&Path>,
+    selection: &VerifySelection,
+    as_json: bool,
+) -> Result<bool> {
     let report = match end {
         VerifyEnd::Done(report) => report,
         VerifyEnd::Paused(job) => return print_report(&JobReport::of(job), as_json),
@@ -170,18 +181,39 @@ pub(super) fn print_end(end: &VerifyEnd, file: Option<&Path>, as_json: bool) -> 
                 .caused_by(error)
         })?;
     }
-    print(&if as_json { json(&printed(report, file))? } else { report_text(report) })?;
-    Ok(report.summary.drift == 0)
+    let printed = printed(report, file, selection);
+    print(&if as_json { json(&printed)? } else { report_text(report) + &steps_text(&printed.next_steps) })?;
+    let VerifySummary { drift, unjudged, .. } = &report.summary;
+    match (*drift, unjudged.as_slice()) {
+        (0, []) => Ok(true),
+        (0, unjudged) => Err(unjudged_error(unjudged)),
+        (1.., _) => Ok(false),
+    }
 }
 
-fn printed<'r>(report: &'r VerifyReport, file: Option<&Path>) -> PrintedReport<'r> {
-    let file = file.map_or("FILE".to_owned(), |file| file.display().to_string());
-    let next_steps = if report.summary.drift == 0 {
-        Vec::new()
-    } else {
-        vec![format!("afterwrite verify --recheck {file}"), format!("afterwrite repair {file} --dry-run")]
+fn printed<'r>(
+    report: &'r VerifyReport,
+    file: Option<&Path>,
+    selection: &'r VerifySelection,
+) -> PrintedReport<'r> {
+    let next_steps = match file.map(Path::display) {
+        _ if report.summary.drift == 0 => Vec::new(),
+        Some(file) => {
+            vec![format!("afterwrite verify --recheck {file}"), format!("afterwrite repair {file} --dry-run")]
+        }
+        // Only a file keeps the findings for a repair.
+        None => vec![
+            "afterwrite verify --report drift.jsonl".to_owned(),
+            "afterwrite repair drift.jsonl --dry-run".to_owned(),
+        ],
     };
-    PrintedReport { summary: &report.summary, findings: &report.findings, next_steps }
+    PrintedReport {
+        summary: &report.summary,
+        only: selection.only.as_ref(),
+        three_way: selection.three_way.as_ref(),
+        findings: &report.findings,
+        next_steps,
+    }
 }
 
 /// The findings of a file.

@@ -2,6 +2,7 @@
 
 pub(crate) mod deployed;
 pub(crate) mod output;
+mod selection;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,29 +12,34 @@ use afterwrite::clock::SystemClock;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::verify::{
-    DEFAULT_TOLERANCE, DatasetCoverage, FindingPlace, ThreeWayCheck, VerifyArguments, VerifyFinding,
-    VerifyReport, recheck_findings, recheck_rows,
+    DEFAULT_TOLERANCE, DatasetCoverage, FindingPlace, KeySample, ThreeWayCheck, Tolerance, VerifyArguments,
+    VerifyFinding, VerifyReport, recheck_findings, recheck_rows,
 };
 use clap::Args;
 
 use self::deployed::{
-    StoredArguments, VerifyEnd, create_job, dataset_bucket, dataset_judge, print_end, read_findings, run_job,
+    StoredArguments, VerifyEnd, create_job, dataset_bucket, dataset_judge, print_end, run_job,
 };
+use self::selection::{RecheckFile, VerifySelection, read_recheck};
 use crate::arguments::pair;
 use crate::backfill::tenant;
 use crate::deployment::{Deployment, DeploymentArguments};
+use crate::job_output::showing_waits;
 
 /// The arguments of `afterwrite verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite verify\n  afterwrite verify --sample 0.01 --report drift.jsonl --json\n  afterwrite verify --only admin_id=42\n  afterwrite verify --bucket my-bucket\n  afterwrite verify --recheck drift.jsonl\n\nRun it on a schedule with --sample and an alarm on exit code 1. The application may go on writing: a difference that a change in flight may explain is never reported as drift. With a bucket, the rows of datasets are compared with the items; that needs the heartbeat. A verification is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 no drift, 1 drift was found or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite verify\n  afterwrite verify --sample 0.01 --report drift.jsonl --json\n  afterwrite verify --only admin_id=42\n  afterwrite verify --bucket my-bucket\n  afterwrite verify --recheck drift.jsonl\n  afterwrite verify --sample 0.01 --seed 1234567\n\nRun it on a schedule with --sample and an alarm on exit code 1. The application may go on writing: a difference that a change in flight may explain is never reported as drift. With a bucket, the rows of datasets are compared with the items; that needs the heartbeat. A verification is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 no drift, 1 drift was found or the job was paused, 2 wrong usage or configuration, or the ledger is of a newer model, 3 the command could not finish, or nothing could be judged of a part, which is named with the cause."
 )]
 pub struct VerifyCommand {
     #[command(flatten)]
     deployment: DeploymentArguments,
-    /// The share of items and rollups to judge, more than 0 and at most 1. The tables are read completely, but only so many items are read again.
+    /// The share of items and rollups to judge, more than 0 and at most 1: other ones in each run. The tables are read completely, but only so many items are read again.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     sample: f64,
+    /// The sample to judge: the seed in the report of an earlier run. Default: random.
+    #[arg(long, value_name = "N", requires = "sample", conflicts_with = "recheck", value_parser = seed)]
+    seed: Option<u32>,
     /// Judge only one tenant: a variable of keys, an attribute or an output of a lookup, and its value.
     #[arg(long, value_name = "NAME=VALUE", value_parser = tenant)]
     only: Option<TenantFilter>,
@@ -43,7 +49,7 @@ pub struct VerifyCommand {
     /// The longest time that a record is in flight, in seconds: a difference of an item must be older than this.
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TOLERANCE.as_secs())]
     tolerance: u64,
-    /// Judge the findings of this file again, and nothing else.
+    /// Judge the findings of this file again, and nothing else. If it is the JSON of a run (--json, or a report of `verifier`), judge the same sample again.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sample", "only", "three_way"])]
     recheck: Option<PathBuf>,
     /// Write the findings to this file, one a line, for --recheck and `afterwrite repair`.
@@ -76,14 +82,18 @@ impl VerifyCommand {
     /// A setting that is missing or wrong; a table that cannot be read.
     pub async fn run(&self) -> Result<bool> {
         let deployment = self.deployment.connect().await?;
-        let end = match &self.recheck {
-            Some(file) => VerifyEnd::Done(Box::pin(self.recheck(&deployment, file)).await?),
-            None => {
-                self.report.as_deref().map_or(Ok(()), remove_report)?;
-                Box::pin(self.verify(&deployment)).await?
+        let selection = match self.recheck.as_deref().map(read_recheck).transpose()? {
+            Some(RecheckFile::Findings(findings)) => {
+                let report = Box::pin(self.recheck(&deployment, &findings)).await?;
+                let end = VerifyEnd::Done(report);
+                return print_end(&end, self.report.as_deref(), &VerifySelection::default(), self.json);
             }
+            Some(RecheckFile::Run(selection)) => selection,
+            None => self.selection(),
         };
-        print_end(&end, self.report.as_deref(), self.json)
+        self.report.as_deref().map_or(Ok(()), remove_report)?;
+        let end = Box::pin(self.verify(&deployment, &selection)).await?;
+        print_end(&end, self.report.as_deref(), &selection, self.json)
     }
 }
 
@@ -99,10 +109,31 @@ fn remove_report(file: &Path) -> Result<()> {
     }
 }
 
+/// The absolute path of a report: the job may be resumed in another folder.
+fn absolute(file: &Path) -> Result<String> {
+    let absolute = std::path::absolute(file).map_err(|error| {
+        Error::new(ErrorKind::Configuration, "the report cannot be written")
+            .with("file", file.display().to_string())
+            .caused_by(error)
+    })?;
+    Ok(absolute.display().to_string())
+}
+
 impl VerifyCommand {
+    /// The selection of the options.
+    fn selection(&self) -> VerifySelection {
+        let random = KeySample::random(self.sample, &SystemClock);
+        VerifySelection {
+            sample: KeySample { seed: self.seed.unwrap_or(random.seed), ..random },
+            only: self.only.clone(),
+            three_way: self.three_way.clone(),
+        }
+    }
+
     /// Verifies as a job; returns the state of a job that was paused.
-    async fn verify(&self, deployment: &Deployment) -> Result<VerifyEnd> {
-        if let Some(check) = &self.three_way {
+    async fn verify(&self, deployment: &Deployment, selection: &VerifySelection) -> Result<VerifyEnd> {
+        let VerifySelection { sample, only, three_way } = selection.clone();
+        if let Some(check) = &three_way {
             check.check(&deployment.config.model)?;
         }
         let bucket = dataset_bucket(self.bucket.as_ref());
@@ -114,32 +145,35 @@ impl VerifyCommand {
         };
         let arguments = VerifyArguments {
             segments: self.segments,
-            sample: self.sample,
-            only: self.only.clone(),
-            three_way: self.three_way.clone(),
+            sample: sample.share,
+            seed: sample.seed,
+            only,
+            three_way,
             tolerance_seconds: self.tolerance,
             datasets: coverage,
             bucket: bucket.filter(|_| coverage == DatasetCoverage::Compared),
         };
-        let report = self.report.as_ref().map(|file| file.display().to_string());
+        let report = self.report.as_deref().map(absolute).transpose()?;
         let stored = StoredArguments { arguments, report };
-        let job = create_job(deployment, &stored, self.rate).await?;
-        Box::pin(run_job(deployment, job, &stored.arguments, usize::from(self.workers))).await
+        let (job, basis) = create_job(deployment, &stored, self.rate).await?;
+        let workers = usize::from(self.workers);
+        Box::pin(run_job(deployment, (&job.id, &basis), &stored.arguments, workers)).await
     }
 
-    async fn recheck(&self, deployment: &Deployment, file: &Path) -> Result<VerifyReport> {
-        let findings = read_findings(file)?;
-        let tolerance = Duration::from_secs(self.tolerance);
-        let mut found = recheck_findings(
+    async fn recheck(&self, deployment: &Deployment, findings: &[VerifyFinding]) -> Result<VerifyReport> {
+        let duration = Duration::from_secs(self.tolerance);
+        let tolerance = Tolerance::from(duration);
+        let waits = tolerance.waits.clone();
+        let rechecked = recheck_findings(
             &deployment.config.model,
             &deployment.config.table_names,
             &deployment.state_table,
             Arc::clone(&deployment.tables),
             &SystemClock,
             tolerance,
-            &findings,
-        )
-        .await?;
+            findings,
+        );
+        let mut found = showing_waits(|| waits.current(), rechecked).await?;
         let of_datasets: Vec<VerifyFinding> =
             findings.iter().filter(|finding| finding.place == FindingPlace::Dataset).cloned().collect();
         let mut coverage = DatasetCoverage::NoDatasets;
@@ -152,12 +186,12 @@ impl VerifyCommand {
                 .hint("Set AFTERWRITE_BUCKET or pass --bucket")
             })?;
             let tables = Arc::clone(&deployment.tables);
-            let judge = dataset_judge(deployment, &bucket, tables, tolerance).await?;
-            found.extend(Box::pin(recheck_rows(&judge, &of_datasets)).await?);
+            let judge = dataset_judge(deployment, &bucket, tables, duration).await?;
+            let rechecked = Box::pin(recheck_rows(&judge, &of_datasets));
+            found.extend(showing_waits(|| judge.waits().current(), rechecked).await?);
             coverage = DatasetCoverage::Compared;
         }
-        let items = u64::try_from(findings.len()).unwrap_or(u64::MAX);
-        Ok(VerifyReport::new(found, &[("items".to_owned(), items)].into(), coverage))
+        Ok(VerifyReport::of_recheck(&deployment.config.model, findings, found, coverage))
     }
 }
 
@@ -165,6 +199,10 @@ fn three_way(written: &str) -> std::result::Result<ThreeWayCheck, String> {
     let (attribute, measure) = pair(written)?;
     let (rollup, measure) = measure.split_once('.').ok_or("write ATTRIBUTE=ROLLUP.MEASURE")?;
     Ok(ThreeWayCheck { attribute, rollup: rollup.to_owned(), measure: measure.to_owned() })
+}
+
+fn seed(written: &str) -> std::result::Result<u32, String> {
+    written.parse().map_err(|_| "write the whole number that a report has as `seed`".to_owned())
 }
 
 fn share(written: &str) -> std::result::Result<f64, String> {

@@ -1,13 +1,16 @@
 //! The result of a verification, for people.
 
+use afterwrite::harmless::harmless;
 use afterwrite_operations::verify::{
-    FindingVerdict, RowDifference, RowLocation, VerifyFinding, VerifyReport, VerifySummary,
+    FindingVerdict, KeySample, RowDifference, RowLocation, UnjudgedPart, VerifyFinding, VerifyReport,
+    VerifySummary,
 };
 
 use crate::print::{align_right, new_table};
 
 pub(super) fn report_text(report: &VerifyReport) -> String {
     let VerifySummary {
+        sample,
         items_confirmed,
         items,
         rollups_confirmed,
@@ -21,9 +24,11 @@ pub(super) fn report_text(report: &VerifyReport) -> String {
         drift,
         undecided,
         drift_upper_bound,
+        unjudged,
     } = &report.summary;
     let mut table = new_table(&[]);
     for (name, value) in [
+        ("sample", sample_text(sample)),
         ("items judged", items.to_string()),
         ("items confirmed", items_confirmed.to_string()),
         ("rollups judged", rollups.to_string()),
@@ -42,7 +47,18 @@ pub(super) fn report_text(report: &VerifyReport) -> String {
     }
     align_right(&mut table, 1..2);
     let findings: String = report.findings.iter().map(finding_text).collect();
-    format!("{table}\n{findings}")
+    format!("{table}\n{findings}{}", unjudged_text(unjudged))
+}
+
+fn unjudged_text(parts: &[UnjudgedPart]) -> String {
+    parts.iter().map(|part| format!("\nnot judged: {}\n", part.line())).collect()
+}
+
+fn sample_text(sample: &KeySample) -> String {
+    if sample.is_all() {
+        return "everything".to_owned();
+    }
+    format!("--sample {} --seed {}", sample.share, sample.seed)
 }
 
 pub(crate) fn finding_text(finding: &VerifyFinding) -> String {
@@ -52,22 +68,23 @@ pub(crate) fn finding_text(finding: &VerifyFinding) -> String {
     };
     let place = serde_json::to_value(finding.place).ok();
     let place = place.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
-    let mut text = format!("\n{verdict}: {place} {}", finding.key.join(" / "));
+    let mut text = format!("\n{verdict}: {place} {}", harmless(&finding.key.join(" / ")));
     if let Some(RowLocation { dataset, day, difference }) = &finding.row {
         let difference = match difference {
             RowDifference::Missing => "row missing",
             RowDifference::Foreign => "row without item",
             RowDifference::Different => "row differs",
         };
-        text.push_str(&format!(" in {dataset} dt={day}: {difference}"));
+        text.push_str(&format!(" in {dataset} dt={}: {difference}", harmless(day)));
     }
     if let Some(cause) = &finding.cause {
-        text.push_str(&format!("\n    {cause}"));
+        text.push_str(&format!("\n    {}", harmless(cause)));
     }
     for (name, value) in &finding.values {
-        let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".to_owned());
+        let shown = |value: &Option<String>| harmless(value.as_deref().unwrap_or("absent")).into_owned();
         text.push_str(&format!(
-            "\n    {name}: expected {}, found {}",
+            "\n    {}: expected {}, found {}",
+            harmless(name),
             shown(&value.expected),
             shown(&value.found)
         ));

@@ -43,7 +43,7 @@ impl CompactorFunction {
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
         let config = FunctionConfig::resolve(&settings)?;
         let objects = S3Bucket::retrying(settings.s3_client().await?, settings.required_bucket()?);
-        let labels = MetricsLabels::new(&settings, FUNCTION, &config.model);
+        let labels = MetricsLabels::new(&settings, FUNCTION, &config.model)?;
         Ok(Self {
             labels,
             compactor: DatasetCompactor::new(

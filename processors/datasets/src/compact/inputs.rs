@@ -1,4 +1,5 @@
-//! The inputs of a compaction: files fetched to the work folder, and the union of their columns.
+//! The inputs of a compaction: files fetched to the work folder, and the union of their columns. A file may be of any writer of Delta
+//! tables: [`super::columns`] has the types that others write.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -7,20 +8,23 @@ use afterwrite::sink::Bucket;
 use afterwrite::table::Dataset;
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
-use arrow_schema::{ArrowError, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::batches::{BATCH_BYTES, rows_per_batch};
+use super::columns::{is_readable_as, read_as, reader_metadata, table_type};
 use super::temporary::{WorkFile, WorkFolder, temporary_file_error};
-use crate::delta::{DataFile, DeltaTable};
+use crate::delta::{DataFile, DeltaTable, PARTITION};
 use crate::schema::{CHANGED_AT, OPERATION, POSITION, arrow_schema};
 
 /// How many files are fetched at once.
 const PARALLEL_DOWNLOADS: usize = 8;
+
+/// The hint about a file that is missing or damaged. The archive lacks rows of backfills: no hint may cost the table.
+const RESTORE: &str = "Restore the object from a version of the bucket or from a backup. Keep the table: the archive does not have the rows \
+                       that a backfill wrote (SNAPSHOT)";
 
 /// A file of the log, fetched.
 pub(super) struct InputFile {
@@ -42,12 +46,10 @@ pub(super) async fn fetch_inputs<B: Bucket>(
 }
 
 async fn download<B: Bucket>(log: &DeltaTable<B>, file: &DataFile, folder: &WorkFolder) -> Result<InputFile> {
-    let key = format!("{}{}", log.root(), file.path);
+    let key = file.object_key(log.root());
     let chunks = log.bucket().get(&key).await?;
     let mut chunks = chunks.ok_or_else(|| {
-        Error::new(ErrorKind::State, "a file of a table does not exist")
-            .with("object", &*key)
-            .hint("Restore it; or remove the dataset's tables, and export the archive again")
+        Error::new(ErrorKind::State, "a file of a table does not exist").with("object", &*key).hint(RESTORE)
     })?;
     let fetched = folder.new_file();
     let mut content = fetched.create()?;
@@ -85,15 +87,14 @@ fn add_columns(
     for (at, field) in file.fields().iter().enumerate() {
         let mut expected = known.fields().iter().chain(&*others);
         match expected.find(|expected| expected.name() == field.name()) {
-            Some(expected) if expected.data_type() != field.data_type() => {
+            Some(expected) if !is_readable_as(field.data_type(), expected.data_type()) => {
                 return Err("a column has another type");
-            }
-            Some(expected) if field.is_nullable() && !expected.is_nullable() => {
-                return Err("a column is nullable that must not be");
             }
             Some(_) => {}
             None if file.index_of(field.name()).ok() != Some(at) => return Err("it has a column twice"),
-            None => new.push(Arc::new(Field::new(field.name(), field.data_type().clone(), true))),
+            // The path has the partition: other writers may repeat it in the file. A column without a type has no value.
+            None if field.name() == PARTITION || *field.data_type() == DataType::Null => {}
+            None => new.push(Arc::new(Field::new(field.name(), table_type(field.data_type()), true))),
         }
     }
     others.append(&mut new);
@@ -105,9 +106,7 @@ impl InputFile {
     pub(super) fn open(path: String, file: WorkFile) -> Result<Self> {
         let opened = file.open()?;
         let bytes = opened.metadata().map_err(temporary_file_error)?.len();
-        // The embedded Arrow schema has types that Parquet's own do not distinguish.
-        let metadata = ArrowReaderMetadata::load(&opened, ArrowReaderOptions::new())
-            .map_err(|error| unreadable(&path, error))?;
+        let metadata = reader_metadata(&opened).map_err(|error| unreadable(&path, error))?;
         Ok(Self { path, bytes, file, metadata })
     }
 
@@ -127,24 +126,28 @@ impl InputFile {
     }
 }
 
-/// A batch with the columns of the schema, each from its place in `batch`, or null.
+/// A batch with the columns of the schema, each from its place in `batch`, or null. A null where the schema has none is an error.
 fn complete_batch(
     batch: &RecordBatch,
     schema: &SchemaRef,
     places: &[Option<usize>],
 ) -> Result<RecordBatch, ArrowError> {
     let columns = places.iter().zip(schema.fields()).map(|(place, field)| {
-        let column = place.and_then(|place| batch.columns().get(place).cloned());
-        column.unwrap_or_else(|| new_null_array(field.data_type(), batch.num_rows()))
+        let column = place.and_then(|place| batch.columns().get(place));
+        column.map_or_else(
+            || Ok(new_null_array(field.data_type(), batch.num_rows())),
+            |column| read_as(column, field.data_type()),
+        )
     });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect(), &options)
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }
 
 fn unreadable(path: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(ErrorKind::State, "cannot read a file of a dataset")
         .with("file", path)
-        .hint("Remove the dataset's tables, and export the archive again")
+        .hint(RESTORE)
         .caused_by(cause)
 }
 

@@ -42,11 +42,13 @@
 //! # Columns
 //!
 //! Files of an older model are compacted, too: columns that they lack are null. Columns that the model no longer has are kept, after
-//! the others: during a deployment the compactor may be the older one.
+//! the others: during a deployment the compactor may be the older one. Files of other writers of Delta tables are read by the protocol
+//! (`columns`).
 //!
 //! Of copies of a row, the one of the model's greatest generation stays.
 
 mod batches;
+mod columns;
 mod filter;
 pub mod function;
 mod inputs;

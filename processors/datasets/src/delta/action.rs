@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The protocol versions that this crate writes, and the highest that it reads.
 pub(super) const READER_VERSION: i32 = 1;
@@ -27,9 +28,9 @@ pub(super) struct ActionLine {
     pub(super) add: Option<AddAction>,
 }
 
-/// Who committed, when and why. Other writers add fields of their own.
+/// Who committed, when and why. Other writers may store any JSON here: a field of another type counts as absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", from = "Value")]
 pub(super) struct CommitInfo {
     /// Epoch milliseconds.
     pub(super) timestamp: i64,
@@ -37,6 +38,18 @@ pub(super) struct CommitInfo {
     pub(super) engine_info: String,
     /// An id that no other commit has.
     pub(super) txn_id: String,
+}
+
+impl From<Value> for CommitInfo {
+    fn from(stored: Value) -> Self {
+        let text = |name| stored.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self {
+            timestamp: stored.get("timestamp").and_then(Value::as_i64).unwrap_or_default(),
+            operation: text("operation"),
+            engine_info: text("engineInfo"),
+            txn_id: text("txnId"),
+        }
+    }
 }
 
 /// The versions that a reader and a writer must support.

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 
-use afterwrite::Result;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::{Bucket, ObjectBody};
+use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::{Array as _, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,9 @@ use serde_json::Value;
 
 use super::action::ActionLine;
 use super::json_arrow::{array_of, value_at};
-use super::log_files::{LogFile, checkpoint_key, last_checkpoint_key, log_prefix, unreadable};
+use super::log_files::{
+    LogFile, checkpoint_key, checkpoint_part_key, last_checkpoint_key, log_prefix, unreadable,
+};
 use super::snapshot::TableSnapshot;
 use crate::objects::read_object;
 
@@ -29,7 +31,11 @@ const BATCH_ROWS: usize = 8 * 1024;
 struct LastCheckpoint {
     version: u64,
     /// The number of rows.
+    #[serde(default)]
     size: u64,
+    /// The number of objects, if another writer has divided the checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parts: Option<u64>,
 }
 
 /// The columns of a checkpoint.
@@ -100,7 +106,7 @@ pub(super) async fn write_checkpoint<B: Bucket>(
     let file = encode(&lines).map_err(|error| unreadable(&key, error))?;
     bucket.put_new(&key, ObjectBody::Bytes(Bytes::from(file))).await?;
     let size = u64::try_from(lines.len()).unwrap_or(u64::MAX);
-    let named = serde_json::to_vec(&LastCheckpoint { version, size });
+    let named = serde_json::to_vec(&LastCheckpoint { version, size, parts: None });
     bucket.put(&last_checkpoint_key(root), named.map_err(|error| unreadable(&key, error))?).await
 }
 
@@ -119,7 +125,10 @@ fn encode(lines: &[ActionLine]) -> Result<Vec<u8>, EncodingError> {
 }
 
 fn decode(file: Bytes) -> Result<Vec<ActionLine>, EncodingError> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(BATCH_ROWS).build()?;
+    // The Arrow schema that other writers embed has other forms of the same types.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)?;
+    let reader = reader.with_batch_size(BATCH_ROWS).build()?;
     let mut lines = Vec::new();
     for batch in reader {
         let batch = StructArray::from(batch?);
@@ -134,31 +143,73 @@ fn decode(file: Bytes) -> Result<Vec<ActionLine>, EncodingError> {
 ///
 /// `_last_checkpoint` names one. If it does not exist, cannot be read, or names one that was removed, the list of the log has the newest: so a table
 /// is never taken for a new one because a pointer is missing.
+///
+/// # Errors
+/// `State` if the log's first commits were removed and it has no checkpoint that can be read.
 pub(super) async fn newest_checkpoint<B: Bucket>(bucket: &B, root: &str) -> Result<Option<TableSnapshot>> {
     let key = last_checkpoint_key(root);
     let named = read_object(bucket, &key).await?;
     if let Some(named) = named.and_then(|named| serde_json::from_slice::<LastCheckpoint>(&named).ok()) {
-        let snapshot = read_checkpoint(bucket, root, named.version).await?;
+        let snapshot = read_checkpoint(bucket, root, named.version, named.parts).await?;
         if snapshot.is_some() {
             return Ok(snapshot);
         }
     }
     let listed = bucket.list(&log_prefix(root)).await?;
-    let versions = listed.iter().filter_map(|object| match LogFile::of(root, &object.key)? {
-        LogFile::Checkpoint(version) => Some(version),
+    let files: Vec<LogFile> = listed.iter().filter_map(|object| LogFile::of(root, &object.key)).collect();
+    let mut checkpoints: Vec<(u64, Option<u64>)> = files.iter().filter_map(checkpoint_of).collect();
+    checkpoints.sort_unstable();
+    checkpoints.dedup();
+    for (version, parts) in checkpoints.into_iter().rev() {
+        let snapshot = read_checkpoint(bucket, root, version, parts).await?;
+        if snapshot.is_some() {
+            return Ok(snapshot);
+        }
+    }
+    refuse_missing_beginning(root, &files)?;
+    Ok(None)
+}
+
+/// The version and the parts of a checkpoint.
+fn checkpoint_of(file: &LogFile) -> Option<(u64, Option<u64>)> {
+    match *file {
+        LogFile::Checkpoint(version) => Some((version, None)),
+        LogFile::CheckpointPart(version, parts) => Some((version, Some(parts))),
         LogFile::Commit(_) => None,
-    });
-    match versions.max() {
-        Some(version) => read_checkpoint(bucket, root, version).await,
-        None => Ok(None),
     }
 }
 
-async fn read_checkpoint<B: Bucket>(bucket: &B, root: &str, version: u64) -> Result<Option<TableSnapshot>> {
-    let key = checkpoint_key(root, version);
-    let Some(file) = read_object(bucket, &key).await? else { return Ok(None) };
-    let lines = decode(file).map_err(|error| unreadable(&key, error))?;
+/// Without a checkpoint, a log begins at version 0. A table whose beginning was removed must not be taken for a new one.
+fn refuse_missing_beginning(root: &str, files: &[LogFile]) -> Result<()> {
+    let commits = files.iter().filter_map(|file| match file {
+        LogFile::Commit(version) => Some(*version),
+        LogFile::Checkpoint(_) | LogFile::CheckpointPart(..) => None,
+    });
+    match commits.min() {
+        Some(first) if first > 0 => Err(Error::new(ErrorKind::State, "the log of a table has no beginning")
+            .with("table", root)
+            .with("first version", first.to_string())
+            .hint("Its first commits were removed, and it has no checkpoint that can be read. Restore the checkpoint from a version of the bucket or from a backup")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The snapshot of a checkpoint, which is one object or has this number of parts; `None` if an object of it does not exist.
+async fn read_checkpoint<B: Bucket>(
+    bucket: &B,
+    root: &str,
+    version: u64,
+    parts: Option<u64>,
+) -> Result<Option<TableSnapshot>> {
+    let keys = match parts {
+        None => vec![checkpoint_key(root, version)],
+        Some(parts) => (1..=parts).map(|part| checkpoint_part_key(root, version, (part, parts))).collect(),
+    };
     let mut snapshot = TableSnapshot::default();
-    snapshot.apply(version, lines).map_err(|error| error.with("object", key))?;
+    for key in keys {
+        let Some(file) = read_object(bucket, &key).await? else { return Ok(None) };
+        let lines = decode(file).map_err(|error| unreadable(&key, error))?;
+        snapshot.apply(version, lines).map_err(|error| error.with("object", key))?;
+    }
     Ok(Some(snapshot))
 }

@@ -23,6 +23,11 @@ pub(super) fn checkpoint_key(root: &str, version: u64) -> String {
     format!("{root}{LOG}{version:020}{CHECKPOINT}")
 }
 
+/// The key of a part of a checkpoint that another writer has divided, numbered from 1.
+pub(super) fn checkpoint_part_key(root: &str, version: u64, (part, parts): (u64, u64)) -> String {
+    format!("{root}{LOG}{version:020}.checkpoint.{part:010}.{parts:010}.parquet")
+}
+
 /// The key of the object that names the newest checkpoint.
 pub(super) fn last_checkpoint_key(root: &str) -> String {
     format!("{root}{LOG}_last_checkpoint")
@@ -33,6 +38,8 @@ pub(super) fn last_checkpoint_key(root: &str) -> String {
 pub(super) enum LogFile {
     Commit(u64),
     Checkpoint(u64),
+    /// A part of the checkpoint of a version, which has this number of parts.
+    CheckpointPart(u64, u64),
 }
 
 impl LogFile {
@@ -42,7 +49,16 @@ impl LogFile {
         if let Some(version) = name.strip_suffix(COMMIT) {
             return version.parse().ok().map(Self::Commit);
         }
-        name.strip_suffix(CHECKPOINT)?.parse().ok().map(Self::Checkpoint)
+        if let Some(version) = name.strip_suffix(CHECKPOINT) {
+            return version.parse().ok().map(Self::Checkpoint);
+        }
+        let (version, part) = name.strip_suffix(".parquet")?.split_once(".checkpoint.")?;
+        let (_, parts) = part.split_once('.')?;
+        version
+            .parse()
+            .ok()
+            .zip(parts.parse().ok())
+            .map(|(version, parts)| Self::CheckpointPart(version, parts))
     }
 }
 

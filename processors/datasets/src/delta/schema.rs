@@ -21,13 +21,35 @@ pub(super) fn merge_schema(known: Option<&str>, columns: &Schema) -> Result<Stri
     for column in columns.fields() {
         let field = delta_field(column)?;
         match fields.iter().find(|known| known.get("name") == field.get("name")) {
-            Some(known) if known.get("type") == field.get("type") => {}
+            Some(known) if is_same_type(known.get("type"), field.get("type")) => {}
             Some(_) => return Err(changed_type(column.name())),
             None => fields.push(field),
         }
     }
     fields.push(named_field(PARTITION, json!("string")));
     Ok(json!({ "type": "struct", "fields": fields }).to_string())
+}
+
+/// Whether two types have the same values. Other writers may store comments, and whether members are nullable, in another way.
+fn is_same_type(one: Option<&Value>, other: Option<&Value>) -> bool {
+    match (one, other) {
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            let fields = |of: &Map<String, Value>| of.get("fields").and_then(Value::as_array).cloned();
+            let is_same = |member: &str| is_same_type(one.get(member), other.get(member));
+            let are_same = match (fields(one), fields(other)) {
+                (Some(one), Some(other)) => {
+                    one.len() == other.len()
+                        && one.iter().zip(&other).all(|(one, other)| {
+                            one.get("name") == other.get("name")
+                                && is_same_type(one.get("type"), other.get("type"))
+                        })
+                }
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            are_same && ["type", "elementType", "keyType", "valueType"].into_iter().all(is_same)
+        }
+        (one, other) => one == other,
+    }
 }
 
 /// Rows with different key variables cannot be compared: no reader could tell which of them are of one item.
@@ -44,7 +66,7 @@ fn refuse_other_key(known: &[Value], columns: &Schema) -> Result<()> {
     Err(Error::new(ErrorKind::Configuration, "the key variables of the table differ from those of the model")
         .with("in the table", names(known))
         .with("in the model", names(key))
-        .hint("Give the variables their old names; or give the dataset a new name and export the archive again with `afterwrite export`"))
+        .hint("Give the variables their old names; or give the dataset a new name, export the archive again with `afterwrite export`, and fill in what the archive lacks with `afterwrite backfill --datasets-only`"))
 }
 
 fn known_fields(schema: &str) -> Result<Vec<Value>> {
@@ -60,7 +82,7 @@ fn changed_type(column: &str) -> Error {
     Error::new(ErrorKind::Configuration, "a column has another type in the table than in the model")
         .with("column", column)
         .hint(
-            "Give the column a new name in the model; or remove the dataset's tables and export the archive again with `afterwrite export`",
+            "Give the column a new name in the model; or give the dataset a new name, export the archive again with `afterwrite export`, and fill in what the archive lacks with `afterwrite backfill --datasets-only`",
         )
 }
 
@@ -80,6 +102,11 @@ fn delta_type(data_type: &DataType) -> Result<Value> {
     Ok(match data_type {
         DataType::Utf8 => json!("string"),
         DataType::Int64 => json!("long"),
+        // Columns that other writers have added may have smaller numbers.
+        DataType::Int32 => json!("integer"),
+        DataType::Int16 => json!("short"),
+        DataType::Int8 => json!("byte"),
+        DataType::Float32 => json!("float"),
         DataType::Float64 => json!("double"),
         DataType::Boolean => json!("boolean"),
         DataType::Binary => json!("binary"),

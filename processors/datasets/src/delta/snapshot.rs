@@ -40,6 +40,12 @@ impl DataFile {
         self.statistics.as_ref().and_then(FileStatistics::rows).unwrap_or(0)
     }
 
+    /// The key of the object that it is, in a table with this prefix.
+    #[must_use]
+    pub fn object_key(&self, root: &str) -> String {
+        format!("{root}{}", relative_key(&self.path))
+    }
+
     fn partition_values(&self) -> PartitionValues {
         BTreeMap::from([(PARTITION.to_owned(), Some(self.day.clone()))])
     }

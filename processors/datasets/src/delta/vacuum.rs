@@ -37,8 +37,8 @@ pub struct VacuumTotals {
 }
 
 impl<B: Bucket> DeltaTable<B> {
-    /// Removes what no version within the retention needs. Only files for which `is_ours` returns `true` are removed; its argument is the
-    /// path within the table.
+    /// Removes what no version within the retention needs. A file that never was in the table is removed only if `is_ours` returns `true`;
+    /// its argument is the path within the table.
     ///
     /// # Errors
     /// Those of [`Self::snapshot`] and of the bucket.
@@ -77,8 +77,8 @@ fn unneeded_files(
     let candidates = listed.iter().filter(|object| !object.key.starts_with(&log));
     let unneeded = candidates.filter(|object| {
         let Some(path) = object.key.strip_prefix(root) else { return false };
-        let is_old = superseded.contains(path) || object.modified < orphans_since;
-        is_old && is_ours(path) && !needed.contains(path) && !recent.contains(path)
+        let is_orphan = object.modified < orphans_since && is_ours(path);
+        (superseded.contains(path) || is_orphan) && !needed.contains(path) && !recent.contains(path)
     });
     unneeded.map(|object| object.key.clone()).collect()
 }
@@ -92,15 +92,17 @@ fn unneeded_log(root: &str, listed: &[ListedObject], now: Timestamp) -> Vec<Stri
         old.filter_map(|object| Some((LogFile::of(root, &object.key)?, &*object.key))).collect();
     let checkpoints = old.iter().filter_map(|(file, _)| match file {
         LogFile::Checkpoint(version) => Some(*version),
-        LogFile::Commit(_) => None,
+        LogFile::Commit(_) | LogFile::CheckpointPart(..) => None,
     });
     let Some(first_needed) = checkpoints.max() else { return Vec::new() };
     let (mut checkpoints, mut commits) = (Vec::new(), Vec::new());
     for (file, key) in old {
         match file {
-            LogFile::Checkpoint(version) if version < first_needed => checkpoints.push(key.to_owned()),
+            LogFile::Checkpoint(version) | LogFile::CheckpointPart(version, _) if version < first_needed => {
+                checkpoints.push(key.to_owned());
+            }
             LogFile::Commit(version) if version < first_needed => commits.push(key.to_owned()),
-            LogFile::Checkpoint(_) | LogFile::Commit(_) => {}
+            LogFile::Checkpoint(_) | LogFile::CheckpointPart(..) | LogFile::Commit(_) => {}
         }
     }
     checkpoints.append(&mut commits);

@@ -29,7 +29,8 @@ impl ExporterEvent {
     /// [`ErrorKind::Event`] if the event is neither of S3 nor of SQS.
     pub fn read(json: &str) -> Result<Self> {
         let event: Value = serde_json::from_str(json).map_err(|_| not_an_event())?;
-        let records = event.get("Records").and_then(Value::as_array);
+        // EventBridge Pipes sends the messages of a queue alone.
+        let records = event.get("Records").unwrap_or(&event).as_array();
         match records {
             Some(records) if records.iter().any(|record| record.get("messageId").is_some()) => {
                 Ok(Self::Messages(records.iter().map(read_message).collect()))
@@ -117,11 +118,13 @@ mod tests {
             { "messageId": "2", "body": "hello" },
             { "messageId": "3" },
         ]});
-        let Ok(ExporterEvent::Messages(messages)) = ExporterEvent::read(&records.to_string()) else {
-            panic!("SQS messages")
-        };
-        let valid: Vec<_> = messages.iter().map(|(id, created)| (id.as_str(), created.is_ok())).collect();
-        assert_eq!(valid, [("1", true), ("2", false), ("3", false)]);
+        for event in [&records, &records["Records"]] {
+            let Ok(ExporterEvent::Messages(messages)) = ExporterEvent::read(&event.to_string()) else {
+                panic!("SQS messages")
+            };
+            let valid: Vec<_> = messages.iter().map(|(id, created)| (id.as_str(), created.is_ok())).collect();
+            assert_eq!(valid, [("1", true), ("2", false), ("3", false)]);
+        }
     }
 
     #[test]

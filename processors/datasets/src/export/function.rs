@@ -60,7 +60,7 @@ impl ExporterFunction {
             ));
             remembered = Some(RememberedLookups::new(model, state_table, tables));
         }
-        let labels = MetricsLabels::new(&settings, FUNCTION, &config.model);
+        let labels = MetricsLabels::new(&settings, FUNCTION, &config.model)?;
         let exporter =
             ArchiveExporter::new(config.model, config.table_names, objects, remembered, SystemClock);
         Ok(Self { exporter, bulk, labels, bucket: name.to_string() })

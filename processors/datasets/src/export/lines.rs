@@ -1,4 +1,5 @@
-//! The chunks of an archive object → blocks of whole lines.
+//! The chunks of an archive object → blocks of whole lines. An object is compressed with gzip, or is text: a delivery stream may be set to
+//! either.
 
 use std::io::{self, BufRead, Read};
 use std::iter::once;
@@ -14,9 +15,15 @@ const BLOCK_BYTES: usize = 512 * 1024;
 /// The maximum length of a line. A DynamoDB item has at most 400 KB, and a line has two images in JSON.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
+/// The first byte of gzip. No JSON begins with it.
+const GZIP: u8 = 0x1f;
+
+/// How many bytes show whether an object is text.
+const SHOWN_BYTES: usize = 512;
+
 /// Decompresses an object chunk by chunk.
 pub(super) struct LineBlocks {
-    decoder: MultiGzDecoder<ArrivedChunk>,
+    content: Content,
     /// A buffer for one block, or for one line if that is longer. It is filled up to `filled`; the text before `returned` is the
     /// last block.
     text: Vec<u8>,
@@ -24,13 +31,63 @@ pub(super) struct LineBlocks {
     returned: usize,
 }
 
+/// The bytes of an object, as they are to be read.
+enum Content {
+    /// Too few bytes have arrived to tell.
+    Unknown(ArrivedChunk),
+    Gzip(Box<MultiGzDecoder<ArrivedChunk>>),
+    Text(ArrivedChunk),
+}
+
 /// The part of an object that has arrived and is not decompressed yet.
 #[derive(Default)]
 struct ArrivedChunk {
     chunk: Bytes,
     is_last: bool,
-    /// Whether any byte has arrived.
-    has_begun: bool,
+}
+
+impl Content {
+    fn arrived(&mut self) -> &mut ArrivedChunk {
+        match self {
+            Self::Unknown(arrived) | Self::Text(arrived) => arrived,
+            Self::Gzip(decoder) => decoder.get_mut(),
+        }
+    }
+
+    /// Decides how the object is read, as soon as enough has arrived.
+    fn identify(&mut self) -> Result<()> {
+        let Self::Unknown(arrived) = self else { return Ok(()) };
+        let is_gzip = arrived.chunk.first() == Some(&GZIP);
+        if !is_gzip && !arrived.is_last && arrived.chunk.len() < SHOWN_BYTES {
+            return Ok(());
+        }
+        if !is_gzip && !is_text(&arrived.chunk) {
+            return Err(not_lines());
+        }
+        let arrived = std::mem::take(arrived);
+        *self =
+            if is_gzip { Self::Gzip(Box::new(MultiGzDecoder::new(arrived))) } else { Self::Text(arrived) };
+        Ok(())
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unknown(_) => Err(io::ErrorKind::WouldBlock.into()),
+            Self::Gzip(decoder) => decoder.read(into),
+            Self::Text(arrived) => arrived.read(into),
+        }
+    }
+}
+
+/// Whether an object that begins like this can be JSON lines: UTF-8 without control characters. Other compressions and formats have them.
+fn is_text(object: &[u8]) -> bool {
+    let shown = object.get(..SHOWN_BYTES).unwrap_or(object);
+    let is_utf8 = match std::str::from_utf8(shown) {
+        Ok(_) => true,
+        // The last character may be cut.
+        Err(error) => error.error_len().is_none(),
+    };
+    is_utf8 && !shown.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
 }
 
 impl BufRead for ArrivedChunk {
@@ -55,29 +112,27 @@ impl Read for ArrivedChunk {
 
 impl LineBlocks {
     pub(super) fn new() -> Self {
-        let decoder = MultiGzDecoder::new(ArrivedChunk::default());
-        Self { decoder, text: vec![0; BLOCK_BYTES], filled: 0, returned: 0 }
+        let content = Content::Unknown(ArrivedChunk::default());
+        Self { content, text: vec![0; BLOCK_BYTES], filled: 0, returned: 0 }
     }
 
     /// Takes the next chunk, or `None` at the end of the object. All blocks of the chunk before must have been returned.
     pub(super) fn push(&mut self, chunk: Option<Bytes>) {
-        let arrived = self.decoder.get_mut();
-        debug_assert!(arrived.chunk.is_empty(), "the chunk before is decompressed");
+        let arrived = self.content.arrived();
         arrived.is_last = chunk.is_none();
-        arrived.chunk = chunk.unwrap_or_default();
-        arrived.has_begun |= !arrived.chunk.is_empty();
+        let chunk = chunk.unwrap_or_default();
+        // Before the first bytes are identified, they are kept.
+        arrived.chunk =
+            if arrived.chunk.is_empty() { chunk } else { [&*arrived.chunk, &*chunk].concat().into() };
     }
 
     /// The next block of whole lines that have arrived; at the end of the object the rest, which may end without a line feed.
     ///
     /// # Errors
-    /// [`ErrorKind::Rejected`] if the object is not gzip, is damaged or truncated, or has a line that is too long.
+    /// [`ErrorKind::Rejected`] if the object is neither gzip nor text, is damaged or truncated, or has a line that is too long.
     pub(super) fn next_block(&mut self) -> Result<Option<&[u8]>> {
         self.discard_returned();
-        // An empty object is not gzip, but nothing of it is missing.
-        if !self.decoder.get_ref().has_begun {
-            return Ok(None);
-        }
+        self.content.identify()?;
         loop {
             if self.filled == self.text.len() {
                 if let Some(last) = memrchr(b'\n', &self.text) {
@@ -93,7 +148,7 @@ impl LineBlocks {
                 }
                 self.text.resize((2 * self.filled).min(MAX_LINE_BYTES), 0);
             }
-            match self.decoder.read(self.text.get_mut(self.filled..).unwrap_or_default()) {
+            match self.content.read(self.text.get_mut(self.filled..).unwrap_or_default()) {
                 Ok(0) => {
                     self.returned = self.filled;
                     break;
@@ -126,10 +181,18 @@ pub(super) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn damaged(error: io::Error) -> Error {
     Error::new(
         ErrorKind::Rejected,
-        "an archive object is not gzip, or is damaged or truncated; nothing of it was exported",
+        "an archive object is damaged or truncated: its gzip cannot be read to its end; nothing of it was exported",
     )
     .hint("Write the object again, or replay its hour from another copy")
     .caused_by(error)
+}
+
+fn not_lines() -> Error {
+    Error::new(
+        ErrorKind::Rejected,
+        "an archive object is neither gzip nor JSON lines; nothing of it was exported",
+    )
+    .hint("Set the compression of the delivery stream to GZIP or to none, without a conversion of the format, and write the object again")
 }
 
 #[cfg(test)]
@@ -219,6 +282,33 @@ mod tests {
             let error = decompressed(&object[..length], 7).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Rejected, "cut to {length} bytes");
         }
-        assert_eq!(decompressed(b"{\"a\":1}\n", 100).unwrap_err().kind(), ErrorKind::Rejected);
+    }
+
+    #[test]
+    fn an_object_that_is_not_compressed_is_read_whatever_the_chunks() {
+        let text: Vec<u8> =
+            (0..200_000).flat_map(|line| format!("{{\"größe\":{line}}}\n").into_bytes()).collect();
+        for chunk in [1_000, 65_536, text.len()] {
+            assert_eq!(decompressed(&text, chunk).unwrap(), text);
+        }
+        for short in ["{\"a\":1}\n", "{\"a\":1}", "\r\n{}\n", "é"] {
+            assert_eq!(decompressed(short.as_bytes(), 1).unwrap(), short.as_bytes());
+        }
+        // A character is cut where the check ends.
+        let cut = [&*vec![b'x'; SHOWN_BYTES - 1], "é\n".as_bytes()].concat();
+        assert_eq!(decompressed(&cut, cut.len()).unwrap(), cut);
+    }
+
+    #[test]
+    fn other_compressions_and_formats_are_refused_as_a_whole() {
+        let zip: &[u8] = b"PK\x03\x04\x14\0\0\0";
+        let zstd: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x24];
+        let snappy: &[u8] = &[0xff, 0x06, 0x00, 0x00, b's', b'N', b'a', b'P', b'p', b'Y'];
+        for object in [zip, zstd, snappy, b"PAR1\x15\x04", b"BZh91AY&SY\0", b"\xe9\n", b"\0"] {
+            for chunk in [1, object.len()] {
+                let error = decompressed(object, chunk).unwrap_err();
+                assert!(error.to_string().contains("neither gzip nor JSON lines"), "{error}");
+            }
+        }
     }
 }

@@ -33,6 +33,8 @@ mod lines;
 pub mod missing;
 mod object;
 mod partition_writer;
+pub mod preview;
+mod rejected_line;
 pub mod removal;
 mod row_builder;
 pub mod snapshot;

@@ -1,6 +1,5 @@
 //! One archive object: its lines become rows, and its rows files.
 
-use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use serde::Serialize;
 
 use super::lines::lines;
 use super::partition_writer::PartitionWriter;
+use super::rejected_line::RejectedLine;
 use crate::schema::arrow_schema;
 
 /// A guess that avoids growing the list of a block's lines.
@@ -125,14 +125,6 @@ pub(super) struct FinishedPartition {
     pub(super) writer: PartitionWriter,
 }
 
-/// A line of the object under `rejected/`.
-#[derive(Serialize)]
-struct RejectedLine<'l> {
-    line: usize,
-    reason: String,
-    text: Cow<'l, str>,
-}
-
 /// A line that is a change record, decoded.
 struct DecodedLine<'b> {
     line: usize,
@@ -235,14 +227,14 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
     }
 
     fn decode<'b>(&mut self, decoder: &mut RecordDecoder<'_, 'b>, text: &'b [u8]) -> Result<DecodedLine<'b>> {
-        let index = |name: &str| self.tables.iter().position(|known| **known == *name);
+        let index = |name: &str| self.model.table_deployed_as(self.tables, name);
         let record = decoder.record(text).map_err(|bad| {
             self.has_known_table |= bad.table.and_then(|table| index(&table)).is_some();
             bad.error
         })?;
         let Some(table) = index(&record.table) else {
             let message = "the change is of a table that the model does not have";
-            let error = unknown_table(ErrorKind::Record, message, &record.table);
+            let error = unknown_table(self.model, ErrorKind::Record, message, &record.table);
             self.unknown_table.get_or_insert_with(|| record.table.into_owned());
             return Err(error);
         };
@@ -287,7 +279,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
             return Err(Error::new(ErrorKind::Rejected, message)
                 .hint("It is not an object of the archive; move it elsewhere"));
         }
-        let rejected = RejectedLine { line, reason: error.to_string(), text: String::from_utf8_lossy(text) };
+        let rejected = RejectedLine::new(self.model, line, text, error);
         // Cannot fail: texts and numbers.
         self.rejected.extend(serde_json::to_vec(&rejected).unwrap_or_default());
         self.rejected.push(b'\n');
@@ -299,7 +291,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         match &self.unknown_table {
             Some(name) if !self.has_known_table => {
                 let message = "an archive object has only changes of tables that the model does not have; nothing of it was exported";
-                Err(unknown_table(ErrorKind::Rejected, message, name))
+                Err(unknown_table(self.model, ErrorKind::Rejected, message, name))
             }
             Some(_) | None => Ok(()),
         }
@@ -381,10 +373,8 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
     }
 }
 
-fn unknown_table(kind: ErrorKind, message: &'static str, name: &str) -> Error {
-    Error::new(kind, message)
-        .with("table", name)
-        .hint("If one of the model's tables has this name in the account, set it in AFTERWRITE_TABLES")
+fn unknown_table(model: &Model, kind: ErrorKind, message: &'static str, name: &str) -> Error {
+    Error::new(kind, message).with("table", name).hint(model.deployed_name_hint(name))
 }
 
 /// The key of each of the dataset's lookups in a row; `None` where the row lacks a value of the key.

@@ -60,8 +60,10 @@ impl RowBuilder {
         let mut rescued: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
         for (column, builder) in dataset.columns.iter().zip(&mut self.columns) {
             let value = row.value(&column.from);
-            if !builder.append(value.as_ref()) || (value.is_none() && column.required) {
-                rescued.insert(&column.name, rescued_value(value.as_ref()));
+            let fits = builder.append(value.as_ref());
+            let unreadable = if value.is_none() { row.unreadable_number(&column.from) } else { None };
+            if !fits || unreadable.is_some() || (value.is_none() && column.required) {
+                rescued.insert(&column.name, rescued_value(value.or(unreadable).as_ref()));
             }
         }
         let has_rescued = !rescued.is_empty();
@@ -114,7 +116,7 @@ impl RowBuilder {
 }
 
 /// A value in DynamoDB's JSON.
-fn rescued_value(value: Option<&Operand<'_>>) -> Box<RawValue> {
+pub(super) fn rescued_value(value: Option<&Operand<'_>>) -> Box<RawValue> {
     let json = match value {
         Some(Operand::Value(value)) => dynamodb_json(value),
         Some(Operand::Text(text)) => dynamodb_json(&AttributeValue::from(&**text)),

@@ -8,6 +8,7 @@
 //! | a write that changes nothing appears in the stream | [`EmbeddedStream`] drops it, as AWS never emits it |
 //! | the region is `dynoxide`, the stream's label is not a time, an open shard has an ending | [`EmbeddedStream`] corrects them, and over HTTP the [`StreamServer`](crate::stream_api::StreamServer) |
 //! | expired items are deleted when [`EmbeddedDynamoDb::sweep_expired`] is called | kept: a test must know when |
+//! | it answers web pages of any origin, and takes any signature | it has an address that only this process knows (`listen`) |
 //! | one shard for each stream, and never a `TransactionConflict` | kept: tests inject conflicts themselves |
 
 mod database;
@@ -45,8 +46,20 @@ impl std::fmt::Debug for EmbeddedDynamoDb {
     }
 }
 
+/// Listens on this port of 127.0.0.1. On any port, the address is a random one of 127.0.0.0/8 where the system has these: dynoxide answers web
+/// pages and takes any signature, so only who is told the address finds it. Others use a [`StreamServer`](crate::stream_api::StreamServer).
+async fn listen(port: u16) -> std::io::Result<TcpListener> {
+    if port == 0 {
+        let [second, third, fourth, ..] = uuid::Uuid::new_v4().into_bytes();
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::new(127, second, third, fourth), 0)).await {
+            return Ok(listener);
+        }
+    }
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await
+}
+
 impl EmbeddedDynamoDb {
-    /// Starts a server with an empty database on a free port of 127.0.0.1, on the current Tokio runtime.
+    /// Starts a server with an empty database on a free port of this machine, on the current Tokio runtime.
     ///
     /// # Errors
     /// `Configuration` if there is no temporary directory, `Unavailable` if the server does not start.
@@ -64,7 +77,7 @@ impl EmbeddedDynamoDb {
     }
 
     async fn serve(database: Database, port: u16) -> Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
+        let listener = listen(port).await.map_err(|error| {
             Error::new(ErrorKind::Configuration, "the embedded DynamoDB cannot listen on 127.0.0.1")
                 .with("port", port.to_string())
                 .hint("Choose another port")
@@ -79,7 +92,7 @@ impl EmbeddedDynamoDb {
         Ok(Self { address, database, stop, server })
     }
 
-    /// The server's URL: `http://127.0.0.1:<port>`.
+    /// The server's URL: `http://<address>:<port>`.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)

@@ -12,6 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::signature::{self, SignatureCheck};
+
 /// An error response of the service.
 #[derive(Debug, PartialEq, Eq)]
 struct ServiceError {
@@ -46,17 +48,20 @@ struct PutRecordBatch {
     records: Vec<RecordData>,
 }
 
-/// Responds to one request to the delivery stream `stream`. `accept` takes all records of a request, or returns `false` if
+/// Responds to one request to the delivery stream `stream`, if it is signed as it must be. `accept` takes all records of a request, or returns `false` if
 /// the stream is unavailable.
 pub(super) async fn respond(
     request: Request<Incoming>,
-    stream: &str,
+    (stream, signatures): (&str, &SignatureCheck),
     accept: impl FnOnce(&[Vec<u8>]) -> bool,
 ) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
-    let result = match body.collect().await {
-        Ok(body) => put(target.unwrap_or_default(), &body.to_bytes(), stream, accept),
+    let result = match body.collect().await.map(|body| body.to_bytes()) {
+        Ok(body) if !signatures.accepts(&head, &body) => {
+            Err(ServiceError::new("UnrecognizedClientException", signature::REFUSAL))
+        }
+        Ok(body) => put(target.unwrap_or_default(), &body, stream, accept),
         Err(_) => Err(ServiceError::new("SerializationException", "The body is incomplete.")),
     };
     match result {

@@ -29,6 +29,7 @@ use tokio::task::JoinSet;
 
 use self::buffer::RecordBuffer;
 use crate::sdk::sdk_config;
+use crate::signature::SignatureCheck;
 
 /// The pause before the next try to write an object.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -72,6 +73,7 @@ pub struct EmbeddedFirehose {
 struct StreamState {
     name: String,
     bucket: S3Bucket,
+    signatures: SignatureCheck,
     is_unavailable: AtomicBool,
     buffer: Mutex<RecordBuffer>,
     /// Records have arrived: an object may be due earlier.
@@ -101,6 +103,7 @@ impl EmbeddedFirehose {
         let stream = Arc::new(StreamState {
             name: options.stream.clone(),
             bucket: S3Bucket::new(s3, Arc::from(options.bucket.as_str())),
+            signatures: SignatureCheck::default(),
             is_unavailable: AtomicBool::new(false),
             buffer: Mutex::new(RecordBuffer::new(options)),
             filled: Notify::new(),
@@ -111,13 +114,18 @@ impl EmbeddedFirehose {
             let stream = Arc::clone(&serving);
             async move {
                 let accept = |records: &[Vec<u8>]| stream.accept(records);
-                Ok::<_, Infallible>(api::respond(request, &stream.name, accept).await)
+                Ok::<_, Infallible>(api::respond(request, (&stream.name, &stream.signatures), accept).await)
             }
         });
         let server = HttpServer::start_at("embedded delivery stream", port, service).await?;
         let mut writer = JoinSet::new();
         writer.spawn(Arc::clone(&stream).write_due_objects());
         Ok(Self { server, stream, _writer: writer })
+    }
+
+    /// From now on, requests must be signed with the credentials of the embedded services.
+    pub fn require_signatures(&self) {
+        self.stream.signatures.require();
     }
 
     /// The server's URL: `http://127.0.0.1:<port>`.

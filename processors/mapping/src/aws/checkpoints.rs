@@ -4,7 +4,7 @@
 //!
 //! | `SK` | attributes |
 //! |---|---|
-//! | `-` | the lease: `owner`, `lease_until` (epoch ms), `epoch` |
+//! | `-` | the lease: `owner`, `lease_until` (epoch ms, by DynamoDB's time), `epoch` |
 //! | a shard's id | `stream_arn`; `position`: `OLDEST`, `LATEST`, `AFTER` (with `sequence_number`) or `FINISHED`; `epoch`; `updated_at` |
 //!
 //! A process that takes over an expired lease raises `epoch`, and stamps each checkpoint with it. A checkpoint is written on condition that its
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::record::Timestamp;
+use afterwrite::sink::dynamodb::ServerClock;
 use afterwrite::{Error, ErrorKind, Result};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
@@ -87,7 +88,7 @@ impl TableCheckpoints {
     }
 
     async fn take_lease_if(&self, condition: &str) -> Result<LeaseOutcome> {
-        let now = SystemClock.now();
+        let now = self.server_time().await?;
         let request = self.update(LEASE_KEY)
             .update_expression(
                 "SET #owner = :owner, lease_until = :until, EntityType = :type, epoch = if_not_exists(epoch, :zero) + :one",
@@ -117,13 +118,32 @@ impl TableCheckpoints {
         let mut renewed_at = SystemClock.now();
         loop {
             SystemClock.sleep(RENEW_EVERY).await;
-            let until = SystemClock.now().plus(LEASE);
-            match self.set_lease(until.epoch_ms()).await {
+            match self.renew_lease().await {
                 Ok(()) => renewed_at = SystemClock.now(),
                 Err(error) if error.is_retryable() && SystemClock.now().since(renewed_at) < LEASE => {}
                 Err(error) => return error,
             }
         }
+    }
+
+    async fn renew_lease(&self) -> Result<()> {
+        let until = self.server_time().await?.plus(LEASE);
+        self.set_lease(until.epoch_ms()).await
+    }
+
+    /// The time of a response of DynamoDB: the clocks of two machines may differ by more than a lease lasts.
+    async fn server_time(&self) -> Result<Timestamp> {
+        let clock = ServerClock::default();
+        let request = self
+            .client
+            .query()
+            .table_name(&self.state_table)
+            .key_condition_expression("PK = :partition AND SK = :lease")
+            .expression_attribute_values(":partition", text(&self.partition))
+            .expression_attribute_values(":lease", text(LEASE_KEY));
+        let sent = Box::pin(request.customize().interceptor(clock.clone()).send()).await;
+        sent.map_err(|error| request_error("Query", ("table", &self.state_table), &error))?;
+        Ok(clock.time())
     }
 
     /// Ends the lease, so that another process need not wait for its end.

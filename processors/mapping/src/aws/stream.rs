@@ -69,14 +69,12 @@ impl StreamSource for DeployedStream {
                 let message = "GetShardIterator: the response has no iterator";
                 Error::new(ErrorKind::Unavailable, message).with("shard", shard).into()
             }),
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(GetShardIteratorError::is_trimmed_data_access_exception) =>
-            {
-                Err(StreamReadError::Trimmed)
-            }
-            Err(error) => Err(request_error("GetShardIterator", ("shard", shard), &error).into()),
+            Err(error) => Err(match error.as_service_error() {
+                Some(GetShardIteratorError::TrimmedDataAccessException(_)) => StreamReadError::Trimmed,
+                // The stream itself was described a moment ago. If it is gone, the next DescribeStream fails.
+                Some(GetShardIteratorError::ResourceNotFoundException(_)) => StreamReadError::Gone,
+                Some(_) | None => request_error("GetShardIterator", ("shard", shard), &error).into(),
+            }),
         }
     }
 
@@ -90,6 +88,9 @@ impl StreamSource for DeployedStream {
                 }
                 if service_error.is_some_and(GetRecordsError::is_trimmed_data_access_exception) {
                     return Err(StreamReadError::Trimmed);
+                }
+                if service_error.is_some_and(GetRecordsError::is_resource_not_found_exception) {
+                    return Err(StreamReadError::Gone);
                 }
                 return Err(request_error("GetRecords", ("stream", &self.arn), &error).into());
             }

@@ -20,6 +20,8 @@ use crate::jobs::JobPlan;
 #[derive(Default)]
 struct SampledRows {
     items: u64,
+    /// Items that no phase before has processed.
+    first_seen: u64,
     bytes: u64,
     read_units: u64,
     rows: u64,
@@ -51,9 +53,10 @@ pub async fn plan_datasets(
         let is_exact = items <= EXACT_ITEMS;
         let segments = if is_exact { 1 } else { (items / SEGMENT_ITEMS).min(100_000) };
         let sampled = if is_exact { 1 } else { SAMPLED_SEGMENTS };
-        let sample = sample(model, table, name, tables, segments, sampled).await?;
+        let sample = sample(model, table, name, tables, (segments, sampled), arguments.datasets).await?;
         let scale = |number: u64| number * segments / u64::from(sampled);
-        plan.items += scale(sample.items);
+        plan.items += scale(sample.first_seen);
+        plan.paced += scale(sample.items);
         plan.bytes += scale(sample.bytes);
         plan.read_units += scale(sample.read_units);
         let table_rows = scale(sample.rows);
@@ -76,8 +79,8 @@ async fn sample(
     table: usize,
     name: &Arc<str>,
     tables: &impl TableScan,
-    segments: u64,
-    sampled: u32,
+    (segments, sampled): (u64, u32),
+    filling: DatasetFilling,
 ) -> Result<SampledRows> {
     let segments = u32::try_from(segments).unwrap_or(u32::MAX);
     let mut sample = SampledRows::default();
@@ -91,6 +94,7 @@ async fn sample(
             sample.read_units += page.read_units;
             let sources = source_keys(model, table, &page.items);
             for read in identified_of(model, &page.items, &sources, has_datasets) {
+                sample.first_seen += u64::from(filling.is_first_to_see(&read.candidates));
                 let image = Image::from_item(read.item, &model.row_attributes);
                 for (index, dataset) in datasets_of(&read.candidates) {
                     let Some(row) = snapshot_row(dataset, &read.candidates, &image) else { continue };

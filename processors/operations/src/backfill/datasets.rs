@@ -18,11 +18,12 @@ use afterwrite::table::Model;
 use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_datasets::export::snapshot::{ReadItem, TableReading};
 
-use super::task::{add, count, required_label, unknown_unit};
+use super::stream_labels::required_label;
+use super::task::{add, count, unknown_unit};
 use super::{BackfillArguments, DATASETS, DatasetFilling};
 use crate::cursor::{decode_cursor, encode_cursor};
-use crate::items::{has_datasets, identified_of, source_keys};
-use crate::jobs::{JobTask, StepOutcome, WorkUnit};
+use crate::items::{IdentifiedItem, has_datasets, identified_of, source_keys};
+use crate::jobs::{JobTask, StepOutcome, UnitMeanings, WorkUnit};
 use crate::tenant::items_of_tenant;
 
 /// A chunk ends with the page in which it has so many items, or so many bytes.
@@ -39,7 +40,7 @@ pub struct DatasetFill<B, T, C> {
     arguments: BackfillArguments,
     source: String,
     chunk_items: usize,
-    parts: Vec<(WorkUnit, usize, u32)>,
+    parts: UnitMeanings<(usize, u32)>,
 }
 
 impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
@@ -53,7 +54,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
         job: &str,
     ) -> Self {
         Self {
-            parts: dataset_parts(exporter.model(), &arguments),
+            parts: UnitMeanings::new(dataset_parts(exporter.model(), &arguments)),
             exporter,
             tables,
             arguments,
@@ -72,12 +73,12 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
     /// The units of the job.
     #[must_use]
     pub fn units(&self) -> Vec<WorkUnit> {
-        self.parts.iter().map(|(unit, ..)| unit.clone()).collect()
+        self.parts.units()
     }
 
     /// Whether a unit is one of these.
     pub(super) fn has(&self, unit: &WorkUnit) -> bool {
-        self.parts.iter().any(|(known, ..)| known.name == unit.name)
+        self.parts.find(unit).is_some()
     }
 
     /// A chunk of a segment of a source table.
@@ -98,6 +99,9 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
         let reading = TableReading { source: &source, stream_label: &label, read_at: summary.described_at };
         let deadline = self.exporter.clock().now().plus(CHUNK_TIME);
         let added = self.exporter.add_snapshot(&reading, &read.collect::<Vec<_>>(), deadline).await?;
+        let first_seen =
+            |item: &&IdentifiedItem<'_>| self.arguments.datasets.is_first_to_see(&item.candidates);
+        outcome.items = count(wanted.iter().filter(first_seen).count());
         outcome.spent = count(wanted.len());
         for (name, number) in [
             ("dataset_rows", added.rows),
@@ -142,7 +146,6 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
         }
         let mut outcome = StepOutcome {
             cursor: request.start_after.as_ref().map(encode_cursor),
-            items: count(items.len()),
             bytes: count(bytes),
             ..StepOutcome::default()
         };
@@ -153,14 +156,13 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
 
 impl<B: Bucket, T: Tables + TableScan, C: Clock> JobTask for DatasetFill<B, T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        let part = self.parts.iter().find(|(known, ..)| known.name == unit.name);
-        let (_, table, segment) = part.ok_or_else(|| unknown_unit(unit))?;
+        let (table, segment) = self.parts.find(unit).ok_or_else(|| unknown_unit(unit))?;
         Box::pin(self.segment(unit, *table, *segment)).await
     }
 }
 
 /// The units that fill datasets, with their tables and segments.
-fn dataset_parts(model: &Model, arguments: &BackfillArguments) -> Vec<(WorkUnit, usize, u32)> {
+fn dataset_parts(model: &Model, arguments: &BackfillArguments) -> Vec<(WorkUnit, (usize, u32))> {
     if arguments.datasets == DatasetFilling::Skipped {
         return Vec::new();
     }
@@ -169,7 +171,7 @@ fn dataset_parts(model: &Model, arguments: &BackfillArguments) -> Vec<(WorkUnit,
     for table in dataset_tables(model) {
         let name = model.tables.get(table).map_or("", |table| &table.name);
         parts.extend((0..segments).map(|segment| {
-            (WorkUnit::new(format!("datasets {name} {segment}/{segments}"), DATASETS), table, segment)
+            (WorkUnit::new(format!("datasets {name} {segment}/{segments}"), DATASETS), (table, segment))
         }));
     }
     parts

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use afterwrite::commit::StateItems;
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_bulk::export::{ExportManifest, ExportedFile, ExportedLines, FILES, SUMMARY, read_object};
+use afterwrite_bulk::export::{ExportManifest, ExportedLines, FILES, SUMMARY, read_object};
 use serde::{Deserialize, Serialize};
 
 /// A table export as a job names it.
@@ -17,12 +17,14 @@ use serde::{Deserialize, Serialize};
 pub struct ExportSource {
     /// The table, as the model names it.
     pub table: String,
-    /// The folder `AWSDynamoDB/<export id>`: local, or `s3://bucket/…`.
+    /// The folder `AWSDynamoDB/<export id>`: an absolute path, or `s3://bucket/…`.
     pub location: String,
     /// The point in time that the export shows, in epoch milliseconds.
     pub exported_at_ms: i64,
     /// Since when the functions have read the table's stream without a gap, in epoch milliseconds.
     pub mapping_since_ms: i64,
+    /// The fingerprint of the export's manifests.
+    pub manifest: String,
 }
 
 impl ExportSource {
@@ -32,21 +34,100 @@ impl ExportSource {
         Timestamp::from_epoch_ms(self.exported_at_ms)
     }
 
-    /// Refuses an export whose items could be counted wrongly.
-    pub(super) fn check(&self, model: &Model, now: Timestamp) -> Result<()> {
-        let problem = if !model.tables.iter().any(|table| *table.name == *self.table) {
-            "the export is of a table that the model does not have"
-        } else if self.mapping_since_ms > self.exported_at_ms {
+    /// The source of an export that is to be counted. `table` is its table, as the model names it; by default, the one that the manifest
+    /// names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if the export is of another table, or of one that is not known.
+    pub fn of(
+        export: &TableExport,
+        location: &str,
+        mapping_since: Timestamp,
+        (table, model, table_names): (Option<&str>, &Model, &[Arc<str>]),
+    ) -> Result<Self> {
+        let known = || model.tables.iter().map(|table| table.name.to_string()).collect::<Vec<_>>().join(", ");
+        let table = match table {
+            Some(table) => table.to_owned(),
+            // The manifests of some tools do not name the table.
+            None if export.manifest.table.is_none() && table_names.len() > 1 => {
+                return Err(Error::new(
+                    ErrorKind::Configuration,
+                    "the manifest of the export does not name its table",
+                )
+                .with("export", location)
+                .hint(format!(
+                    "Name the table of the export: --export-table NAME. The model has {}",
+                    known()
+                )));
+            }
+            None => {
+                let index = export.manifest.table_among(table_names);
+                let index = index.map_err(|error| error.with("export", location))?;
+                model.tables.get(index).map(|table| table.name.to_string()).unwrap_or_default()
+            }
+        };
+        let source = Self {
+            table,
+            location: location.to_owned(),
+            exported_at_ms: export.manifest.exported_at.epoch_ms(),
+            mapping_since_ms: mapping_since.epoch_ms(),
+            manifest: export.manifest.fingerprint.clone(),
+        };
+        source.check_table(model, table_names, export)?;
+        Ok(source)
+    }
+
+    /// Refuses the export of another table.
+    fn check_table(&self, model: &Model, table_names: &[Arc<str>], export: &TableExport) -> Result<()> {
+        let mut tables = model.tables.iter().zip(table_names);
+        let deployed = tables.find(|(table, _)| *table.name == *self.table).map(|(_, deployed)| deployed);
+        let Some(deployed) = deployed else {
+            return Err(self.refused("the export is of a table that the model does not have"));
+        };
+        match &export.manifest.table {
+            Some(exported) if **exported != **deployed => {
+                Err(Error::new(ErrorKind::Configuration, "the export is of another table")
+                    .with("export", self.location.as_str())
+                    .with("exported table", exported.as_str())
+                    .with("table to count", &**deployed)
+                    .hint("Name an export of that table. Set AFTERWRITE_TABLES if the table has another name than in the model"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Refuses an export whose items could be counted wrongly, and another one than the job was planned for.
+    pub(super) fn check(
+        &self,
+        model: &Model,
+        table_names: &[Arc<str>],
+        export: &TableExport,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.check_table(model, table_names, export)?;
+        if self.manifest != export.manifest.fingerprint {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "the folder has another export than the job was planned for",
+            )
+            .with("export", self.location.as_str())
+            .hint("Restore the export, or plan the job again: items that are counted already are skipped"));
+        }
+        let problem = if self.mapping_since_ms > self.exported_at_ms {
             "the stream was not read before the export, so that changes between the two would be lost"
         } else if !StateItems::accepts_export(self.exported_at(), now) {
             "the export is older than tombstones are kept (35 days), so that deleted items would be counted"
         } else {
             return Ok(());
         };
-        Err(Error::new(ErrorKind::Configuration, problem)
+        Err(self.refused(problem))
+    }
+
+    fn refused(&self, problem: &str) -> Error {
+        Error::new(ErrorKind::Configuration, problem)
             .with("table", self.table.as_str())
             .with("export", self.location.as_str())
-            .hint("Use a newer export, or leave out --export: the table is scanned then"))
+            .hint("Use a newer export, or leave out --export: the table is scanned then")
     }
 }
 
@@ -63,7 +144,7 @@ pub enum ExportFolder {
 #[derive(Debug)]
 pub struct TableExport {
     folder: ExportFolder,
-    files: Vec<ExportedFile>,
+    manifest: ExportManifest,
     /// The files in progress. One for each worker is held in memory.
     open: Mutex<HashMap<usize, ExportedLines>>,
 }
@@ -76,13 +157,20 @@ impl TableExport {
     pub async fn open(folder: ExportFolder) -> Result<(Self, Timestamp)> {
         let (summary, files) = (folder.read(SUMMARY).await?, folder.read(FILES).await?);
         let manifest = ExportManifest::parse(&summary, &files)?;
-        Ok((Self { folder, files: manifest.files, open: Mutex::default() }, manifest.exported_at))
+        let exported_at = manifest.exported_at;
+        Ok((Self { folder, manifest, open: Mutex::default() }, exported_at))
+    }
+
+    /// Its manifests.
+    #[must_use]
+    pub fn manifest(&self) -> &ExportManifest {
+        &self.manifest
     }
 
     /// The number of data files.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.files.len()
+        self.manifest.files.len()
     }
 
     /// The items of a file from a line on, at most `limit`; fewer only at its end.
@@ -108,7 +196,7 @@ impl TableExport {
     }
 
     async fn open_file(&self, index: usize) -> Result<ExportedLines> {
-        let file = self.files.get(index).ok_or_else(|| {
+        let file = self.manifest.files.get(index).ok_or_else(|| {
             Error::new(ErrorKind::Configuration, "the export has fewer files than when the job was created")
                 .with("file", index.to_string())
                 .hint("Create the job again")

@@ -1,7 +1,8 @@
-//! Phase 2 of a backfill: entries whose item does not exist.
+//! Phase 2 of a backfill: entries whose item does not exist, and entries of items that no entity of the model has.
 //!
-//! Every item that exists has been counted before this phase. An entry without an item remains where the record of a deletion was
-//! lost, or where a changed model was never applied to it.
+//! Every item that exists and matches an entity has been counted before this phase. An entry without an item remains where the record of a
+//! deletion was lost, or where a changed model was never applied to it. An entry without an entity remains where the entity left the model,
+//! or its key changed: such an item contributes nothing to the aggregates of the model, and with `--drop` nothing to others.
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use super::task::{BackfillTask, add, count};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::IdentifiedItem;
 use crate::jobs::{StepOutcome, WorkUnit};
+use crate::projector::has_aggregate;
 
 /// The items of a page. Entries are small.
 const PAGE_ENTRIES: u32 = 500;
@@ -44,28 +46,28 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let mut entries: Vec<(SourceKey<'static>, Option<StoredEntry>)> = Vec::new();
         for item in &page.items {
             let StateItem::Entry(source, entry) = self.state.classify(item) else { continue };
-            let Some(source) = source else {
-                add(&mut outcome.totals, "entries_with_hashed_keys", 1);
-                continue;
-            };
             let entry = match self.state.decode_entry(entry, &mut targets) {
                 Ok(entry) => Some(entry),
                 Err(error) if error.kind() == ErrorKind::Unreadable => None,
                 Err(error) => return Err(error),
+            };
+            let Some(source) = source else {
+                self.note_without_item_key(entry.as_ref(), &mut outcome);
+                continue;
             };
             let is_tombstone = entry.as_ref().is_some_and(|entry| entry.is_tombstone);
             if !is_tombstone && self.is_of_tenant(&source) {
                 entries.push((source, entry));
             }
         }
-        outcome.items = count(entries.len());
+        // Entries are no items of the application: those that exist were processed before.
         outcome.spent = count(entries.len());
         self.reconcile_orphans(&entries, &mut outcome).await?;
         Ok(outcome)
     }
 
-    /// Reconciles the entries whose items do not exist, and those that contribute to dropped aggregates. An entry is `None` if it
-    /// cannot be read; the ledger reports it.
+    /// Reconciles the entries whose items do not exist, those that contribute although no entity has such an item, and those that contribute
+    /// to dropped aggregates. An entry is `None` if it cannot be read; the ledger reports it.
     async fn reconcile_orphans(
         &self,
         entries: &[(SourceKey<'static>, Option<StoredEntry>)],
@@ -79,10 +81,12 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let found = self.tables.read(&keys).await?.items;
         let empty = Item::new();
         let orphaned = keyed.iter().zip(found).filter_map(|((source, entry, _), item)| {
-            let must_reconcile =
-                item.is_none() || entry.as_ref().is_some_and(|entry| self.has_dropped(entry));
             let candidates = source.candidates(&self.model);
-            let is_orphaned = must_reconcile && !candidates.is_empty();
+            let is_wrong = |entry: &StoredEntry| {
+                self.has_dropped(entry) || (candidates.is_empty() && self.has_known(entry))
+            };
+            let must_reconcile = item.is_none() && !candidates.is_empty();
+            let is_orphaned = must_reconcile || entry.as_ref().is_some_and(is_wrong);
             is_orphaned.then_some(IdentifiedItem { source, candidates, item: &empty })
         });
         let orphaned: Vec<IdentifiedItem<'_>> = orphaned.collect();
@@ -93,6 +97,25 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             self.reconcile(table, &of_table, None, &mut outcome.totals).await?;
         }
         Ok(())
+    }
+
+    /// Counts an entry whose key does not show its item: it cannot be reconciled.
+    fn note_without_item_key(&self, entry: Option<&StoredEntry>, outcome: &mut StepOutcome) {
+        add(&mut outcome.totals, "entries_with_hashed_keys", 1);
+        let is_kept = u64::from(entry.is_some_and(|entry| self.has_dropped(entry)));
+        add(&mut outcome.totals, "failed", is_kept);
+        add(&mut outcome.totals, "failed_without_item_key", is_kept);
+    }
+
+    /// Whether an entry contributes to an aggregate that the model no longer has, and should not.
+    pub(super) fn has_dropped(&self, entry: &StoredEntry) -> bool {
+        let mut contributions = entry.contributions.by_aggregate.iter();
+        self.arguments.drop && contributions.any(|contribution| !has_aggregate(&self.model, contribution))
+    }
+
+    /// Whether an entry contributes to an aggregate of the model.
+    fn has_known(&self, entry: &StoredEntry) -> bool {
+        entry.contributions.by_aggregate.iter().any(|contribution| has_aggregate(&self.model, contribution))
     }
 
     /// Whether an item that may not exist is the tenant's: only its key shows it.

@@ -7,6 +7,7 @@
 //! phase 3   datasets  every item of an entity with datasets: a SNAPSHOT row, if a bucket is set
 //! ```
 //!
+//! Each phase reads a table, and an item is processed in one of the phases 0 and 1: so the items of a job are those of the tables.
 //! Each item is reconciled through [`Ledger::reconcile`](afterwrite::commit::Ledger::reconcile), so the application and the
 //! functions can go on writing: the proof at the head of the ledger covers it. An entry is left alone if the current model has
 //! counted it, or if it contributes what the current model would count. So after a change of the model, only items whose
@@ -22,11 +23,14 @@ mod datasets;
 mod export;
 mod job;
 mod ledger_scan;
+mod lookups;
 mod plan;
+mod stream_labels;
 mod task;
 
 use std::sync::Arc;
 
+use afterwrite::entity::ItemCandidates;
 use afterwrite::table::{Entity, Model};
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +55,11 @@ const ITEMS: u32 = 1;
 const LEDGER: u32 = 2;
 const DATASETS: u32 = 3;
 
+/// The total of [`afterwrite::commit::ReconciledLives::vanished`].
+pub const VANISHED: &str = "vanished";
+/// The total of [`afterwrite::commit::ReconciledLives::revived`].
+pub const REVIVED: &str = "revived";
+
 /// Whether a backfill fills datasets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,6 +71,17 @@ pub enum DatasetFilling {
     Included,
     /// It does nothing else.
     Only,
+}
+
+impl DatasetFilling {
+    /// Whether no phase before has processed such an item: then it is an item of the job because of its rows.
+    fn is_first_to_see(self, candidates: &ItemCandidates<'_, '_>) -> bool {
+        match self {
+            Self::Skipped => false,
+            Self::Included => !candidates.any(is_used),
+            Self::Only => true,
+        }
+    }
 }
 
 /// The arguments of a backfill, as its job keeps them.

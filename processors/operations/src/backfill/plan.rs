@@ -13,8 +13,8 @@ use afterwrite::table::Model;
 
 use super::task::BackfillTask;
 use super::{BackfillArguments, BackfillPart};
-use crate::jobs::{JobPlan, JobTask as _, JobTotals};
-use crate::tables::OverlayTables;
+use crate::jobs::{JobPlan, JobTask as _, JobTotals, STEP_TIME, repeated};
+use crate::tables::{OverlayTables, PatientTables};
 
 /// The most items of which all are tried.
 pub(super) const EXACT_ITEMS: u64 = 5_000;
@@ -27,11 +27,12 @@ pub(super) const SAMPLED_SEGMENTS: u32 = 8;
 #[derive(Default)]
 struct SampleTotals {
     items: u64,
+    paced: u64,
     bytes: u64,
     totals: JobTotals,
 }
 
-/// Plans a backfill without writing anything.
+/// Plans a backfill without writing anything. Requests that are throttled are repeated, as those of the backfill are.
 ///
 /// # Errors
 /// As [`BackfillTask::new`]; an error of a step, which the backfill would meet as well.
@@ -45,8 +46,9 @@ pub async fn plan_backfill<T, C>(
 ) -> Result<JobPlan>
 where
     T: Tables + TableScan + Clone,
-    C: Clock,
+    C: Clock + Clone,
 {
+    let tables = PatientTables::new(tables, clock.clone());
     let (mut items, mut indexes) = (0, BTreeMap::new());
     for name in &table_names {
         let summary = tables.describe(name).await?;
@@ -59,21 +61,17 @@ where
         if is_exact { 1 } else { u32::try_from(items / SEGMENT_ITEMS).unwrap_or(u32::MAX).min(100_000) };
     let sampled = BackfillArguments { segments, export: None, ..arguments.clone() };
     let overlay = Arc::new(OverlayTables::new(tables).with_indexes(indexes));
-    let task = BackfillTask::new(model, table_names, state_table, Arc::clone(&overlay), clock, sampled, None)
-        .await?;
-    let mut sample = SampleTotals::default();
-    for mut unit in task.sampled_units(if is_exact { segments } else { SAMPLED_SEGMENTS }) {
-        while !unit.is_done {
-            let outcome = task.step(&unit).await?;
-            unit.is_done = outcome.cursor.is_none();
-            unit.cursor = outcome.cursor;
-            sample.items += outcome.items;
-            sample.bytes += outcome.bytes;
-            for (name, number) in outcome.totals {
-                *sample.totals.entry(name).or_default() += number;
-            }
-        }
-    }
+    let task = BackfillTask::new(
+        model,
+        table_names,
+        state_table,
+        Arc::clone(&overlay),
+        clock.clone(),
+        sampled,
+        None,
+    )
+    .await?;
+    let sample = run_sample(&task, if is_exact { segments } else { SAMPLED_SEGMENTS }, &clock).await?;
     // The sample has this share of the segments.
     let scale = |number: u64| {
         if is_exact { number } else { number * u64::from(segments) / u64::from(SAMPLED_SEGMENTS) }
@@ -86,16 +84,39 @@ where
     }
     let ledger = if is_exact { 0 } else { state.items };
     Ok(JobPlan {
-        items: scale(sample.items) + ledger,
+        items: scale(sample.items),
+        paced: scale(sample.paced) + ledger,
         bytes: scale(sample.bytes) + if is_exact { 0 } else { state.bytes },
         changes,
         read_units: scale(units.reads) + ledger,
         write_units: scale(units.writes),
         storage_bytes: scale(overlay.growth()),
-        put_requests: 0,
-        import_bytes: 0,
         notes,
+        ..JobPlan::default()
     })
+}
+
+/// Runs the steps of so many segments of each table.
+async fn run_sample<T: Tables + TableScan + Clone, C: Clock>(
+    task: &BackfillTask<T, C>,
+    segments: u32,
+    clock: &C,
+) -> Result<SampleTotals> {
+    let mut sample = SampleTotals::default();
+    for mut unit in task.sampled_units(segments) {
+        while !unit.is_done {
+            let outcome = repeated(clock, STEP_TIME, || Box::pin(task.step(&unit))).await?;
+            unit.is_done = outcome.cursor.is_none();
+            unit.cursor = outcome.cursor;
+            sample.items += outcome.items;
+            sample.paced += outcome.spent;
+            sample.bytes += outcome.bytes;
+            for (name, number) in outcome.totals {
+                *sample.totals.entry(name).or_default() += number;
+            }
+        }
+    }
+    Ok(sample)
 }
 
 impl BackfillPart {

@@ -8,18 +8,20 @@ use afterwrite::commit::{
     CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, RememberedLookups, SourceItem,
     StateItems, StoredEntry,
 };
-use afterwrite::projection::{LookupKey, RollupTargets, lookup_keys, offered_outputs};
+use afterwrite::projection::{LookupKey, RollupTargets, awaits_lookup, lookup_keys, offered_outputs};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 
 use super::export::{ExportSource, TableExport};
-use super::{BackfillArguments, BackfillPart, parts};
+use super::lookups::searched;
+use super::stream_labels::stream_labels;
+use super::{BackfillArguments, BackfillPart, REVIVED, VANISHED, parts};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
-use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit};
-use crate::projector::{ItemProjector, contribute_equally, has_aggregate};
+use crate::jobs::{JobTask, JobTotals, StepOutcome, UnitMeanings, WorkUnit};
+use crate::projector::{ItemProjector, contribute_equally};
 use crate::tenant::TenantMatch;
 
 /// The items of a page: what one reconciliation can pack well.
@@ -38,7 +40,7 @@ pub struct BackfillTask<T, C> {
     pub(super) state: StateItems,
     pub(super) projector: ItemProjector<T>,
     pub(super) arguments: BackfillArguments,
-    parts: Vec<(WorkUnit, BackfillPart)>,
+    parts: UnitMeanings<BackfillPart>,
     labels: Vec<String>,
     files: Option<TableExport>,
 }
@@ -57,10 +59,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         arguments: BackfillArguments,
         files: Option<TableExport>,
     ) -> Result<Self> {
-        let labels = stream_labels(&table_names, &tables).await?;
-        let now = clock.now();
-        if let Some(export) = &arguments.export {
-            export.check(&model, now)?;
+        let labels = stream_labels(&table_names, &tables, &clock).await?;
+        if let (Some(export), Some(files)) = (&arguments.export, &files) {
+            export.check(&model, &table_names, files, clock.now())?;
         }
         let dropped = if arguments.drop { DroppedAggregates::Subtract } else { DroppedAggregates::Keep };
         let ledger = Ledger::new(
@@ -74,7 +75,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             ledger: ledger.dropping(dropped),
             state: StateItems::new(Arc::clone(&model), table_names.clone(), Arc::clone(&state_table)),
             projector: ItemProjector::new(Arc::clone(&model), Arc::clone(&state_table), tables.clone()),
-            parts: parts(&model, &arguments, files.as_ref().map_or(0, TableExport::count)),
+            parts: UnitMeanings::new(parts(&model, &arguments, files.as_ref().map_or(0, TableExport::count))),
             tables,
             model,
             table_names,
@@ -88,7 +89,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// The units of the job.
     #[must_use]
     pub fn units(&self) -> Vec<WorkUnit> {
-        self.parts.iter().map(|(unit, _)| unit.clone()).collect()
+        self.parts.units()
     }
 
     /// The units of a sample: so many segments of each table.
@@ -152,7 +153,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         });
         let wanted = self.of_tenant(wanted).await?;
         let mut outcome = StepOutcome {
-            items: count(items.len()),
+            items: count(wanted.len()),
             bytes: count(items.iter().map(item_bytes).sum()),
             spent: count(wanted.len()),
             ..StepOutcome::default()
@@ -210,6 +211,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
                 Ok(Some(entry)) if self.may_be_equal(item, &entry) => doubtful.push((item, entry)),
                 // Nothing is counted of an item of no entity, and nothing was.
                 Ok(None) if item.identity(&self.model).is_none() => {}
+                Err(error) if error.kind() != ErrorKind::Unreadable => return Err(error),
                 // An unreadable entry is reported by the ledger.
                 Ok(_) | Err(_) => lacking.push(item.clone()),
             }
@@ -243,12 +245,6 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             && !entry.is_tombstone
             && !self.has_dropped(entry)
             && !measures.any(|measure| measure.kind.function().is_extreme())
-    }
-
-    /// Whether an entry contributes to an aggregate that the model no longer has, and should not.
-    pub(super) fn has_dropped(&self, entry: &StoredEntry) -> bool {
-        let mut contributions = entry.contributions.by_aggregate.iter();
-        self.arguments.drop && contributions.any(|contribution| !has_aggregate(&self.model, contribution))
     }
 
     /// Replaces the remembered outputs of lookups by those that these items show.
@@ -296,34 +292,27 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         add_outcome(totals, outcome)
     }
 
-    /// The items whose lookups find an item, now or from memory. The others cannot be counted: the looked-up item was deleted before
-    /// anything remembered it, or its record is in flight; then a second backfill counts them.
+    /// The items that can be decided: no lookup through an index, which may lag, finds nothing. The other items are reported; a second
+    /// backfill counts them once the looked-up item is in the index.
     async fn with_lookups<'p>(
         &self,
         items: &[IdentifiedItem<'p>],
         totals: &mut JobTotals,
     ) -> Result<Vec<IdentifiedItem<'p>>> {
         let images: Vec<_> = items.iter().map(|item| (item, item.image(&self.model))).collect();
-        let keys: Vec<Vec<LookupKey<'static>>> = images
-            .iter()
-            .map(|(item, image)| {
-                // The ledger reports an item whose keys cannot be made.
-                let keys = lookup_keys(&self.model, &item.candidates, image).unwrap_or_default();
-                keys.into_iter().map(LookupKey::into_owned).collect()
-            })
-            .collect();
-        let mut wanted: Vec<LookupKey<'static>> = keys.iter().flatten().cloned().collect();
+        let needed = images.iter().flat_map(|(item, image)| {
+            // The ledger reports an item whose keys cannot be made.
+            lookup_keys(&self.model, &item.candidates, image).unwrap_or_default()
+        });
+        let mut wanted: Vec<LookupKey<'static>> = needed.map(LookupKey::into_owned).collect();
         wanted.sort();
         wanted.dedup();
-        let found = self.ledger.look_up(&wanted, self.deadline()).await?;
-        let missing: Vec<LookupKey<'static>> = wanted
-            .into_iter()
-            .zip(found)
-            .filter(|(_, outputs)| outputs.is_none())
-            .map(|(key, _)| key)
-            .collect();
-        let (with, without): (Vec<_>, Vec<_>) =
-            items.iter().zip(&keys).partition(|(_, keys)| !keys.iter().any(|key| missing.contains(key)));
+        let searched = searched(&self.ledger, &self.projector, wanted, self.deadline(), totals).await?;
+        let mut targets = RollupTargets::of(&self.model);
+        let (without, with): (Vec<_>, Vec<_>) = images.into_iter().partition(|(item, image)| {
+            let identity = (item.source, &item.candidates);
+            awaits_lookup(&self.model, identity, image, &searched, &mut targets)
+        });
         add(totals, "failed", count(without.len()));
         add(totals, "failed_lookups", count(without.len()));
         Ok(with.into_iter().map(|(item, _)| item.clone()).collect())
@@ -340,8 +329,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
 
 impl<T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillTask<T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        let part = self.parts.iter().find(|(known, _)| known.name == unit.name).map(|(_, part)| part);
-        match (part, &self.arguments.export) {
+        match (self.parts.find(unit), &self.arguments.export) {
             (Some(BackfillPart::Segment { table, segment, is_looked_up }), _) => {
                 Box::pin(self.segment(unit, *table, *segment, *is_looked_up)).await
             }
@@ -365,7 +353,7 @@ pub(super) fn unknown_unit(unit: &WorkUnit) -> Error {
 
 /// Adds what a reconciliation did. An error that a later attempt can heal fails the step, which is then repeated.
 fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
-    let CommitOutcome { failures, parked: _, unwritable_mirrors, totals: done } = outcome;
+    let CommitOutcome { failures, parked: _, unwritable_mirrors, totals: done, lives } = outcome;
     if let Some(failure) = failures.iter().find(|failure| failure.error.is_retryable()) {
         return Err(failure.error.restated());
     }
@@ -380,6 +368,8 @@ fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
         ("conflicts", done.conflicts),
         ("unwritable_mirrors", count(unwritable_mirrors.len())),
         ("failed", count(failures.len())),
+        (VANISHED, lives.vanished),
+        (REVIVED, lives.revived),
     ] {
         add(totals, name, number);
     }
@@ -387,28 +377,6 @@ fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
         add(totals, &format!("failed_{}", failure.error.kind().name()), 1);
     }
     Ok(())
-}
-
-/// The label of each table's current stream.
-async fn stream_labels(table_names: &[Arc<str>], tables: &impl TableScan) -> Result<Vec<String>> {
-    let mut labels = Vec::with_capacity(table_names.len());
-    for name in table_names {
-        let summary = tables.describe(name).await?;
-        labels.push(required_label(summary.stream_label, name)?);
-    }
-    Ok(labels)
-}
-
-/// The label of a table's current stream, which it must have.
-pub(super) fn required_label(label: Option<String>, table: &str) -> Result<String> {
-    label.ok_or_else(|| {
-        Error::new(
-            ErrorKind::Configuration,
-            "the table has no stream, so that changes after the backfill would be lost",
-        )
-        .with("table", table)
-        .hint("Enable the stream with new and old images, deploy the functions, and start the backfill then")
-    })
 }
 
 fn missing_table(table: &str) -> Error {

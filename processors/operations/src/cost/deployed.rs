@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use afterwrite::commit::CommitTotals;
 use afterwrite::table::Model;
+use afterwrite_lambda::ESSENTIAL_STAGES;
 
 /// A part of a deployment that not every deployment has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +31,16 @@ pub enum StreamReaders {
     Single,
 }
 
+/// The metrics and alarms of a deployment (`observability`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Observability {
+    /// All metrics, all alarms, and a dashboard.
+    #[default]
+    Full,
+    /// The metrics and alarms that report every way of losing data.
+    Minimal,
+}
+
 /// A function of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DeployedFunction {
@@ -50,6 +61,8 @@ pub struct DeployedModule {
     pub parts: BTreeSet<DeploymentPart>,
     /// The readers of the streams.
     pub readers: StreamReaders,
+    /// The metrics and alarms.
+    pub observability: Observability,
 }
 
 /// A group of alarms: its name in `infra/alarms.tf`, the alarms of a member, and its members.
@@ -71,7 +84,14 @@ impl DeployedModule {
             tables: number(model.tables.len()),
             parts: parts.into_iter().chain(of_model.into_iter().flatten()).collect(),
             readers,
+            observability: Observability::Full,
         }
+    }
+
+    /// The same deployment with other metrics and alarms.
+    #[must_use]
+    pub fn observed(self, observability: Observability) -> Self {
+        Self { observability, ..self }
     }
 
     pub(super) fn has(&self, part: DeploymentPart) -> bool {
@@ -118,6 +138,21 @@ impl DeployedModule {
     /// The custom metrics of the functions: each name with its dimensions once.
     #[must_use]
     pub fn metrics(&self) -> u64 {
+        match self.observability {
+            Observability::Full => self.all_metrics(),
+            Observability::Minimal => self.essential_metrics(),
+        }
+    }
+
+    /// As `ESSENTIAL_METRICS` and `ESSENTIAL_STAGES` of the functions.
+    fn essential_metrics(&self) -> u64 {
+        let has_rollups = self.has(DeploymentPart::Rollups);
+        let own = if has_rollups { COUNTED_ESSENTIALS + VERIFIED_ESSENTIALS } else { 0 };
+        let exported = if self.has_datasets() { EXPORTED_ESSENTIALS } else { 0 };
+        own + exported + self.freshness_stages().min(number(ESSENTIAL_STAGES.len()))
+    }
+
+    fn all_metrics(&self) -> u64 {
         let functions = self.functions();
         let has = |function| functions.contains(&function);
         let counting = if self.has(DeploymentPart::Rollups) {
@@ -159,7 +194,26 @@ impl DeployedModule {
     /// The alarms of the module.
     #[must_use]
     pub fn alarms(&self) -> u64 {
-        self.alarm_groups().into_iter().map(|(_, alarms, members)| alarms * members).sum()
+        match self.observability {
+            Observability::Full => {
+                self.alarm_groups().into_iter().map(|(_, alarms, members)| alarms * members).sum()
+            }
+            Observability::Minimal => self.essential_alarms(),
+        }
+    }
+
+    /// As `local.essential_kinds` and `local.essential_names` in `infra/alarms.tf`.
+    fn essential_alarms(&self) -> u64 {
+        let of_kind = |name: &str| {
+            let groups = self.alarm_groups().into_iter().filter(|(group, _, _)| *group == name);
+            groups.map(|(_, alarms, members)| alarms * members).sum::<u64>()
+        };
+        let whole =
+            ["reader_alarms", "mapping_alarms", "verifying_alarms", "archiving_alarms", "dead_letter_alarms"];
+        let whole: u64 = whole.into_iter().map(of_kind).sum();
+        // Of `errors`, those of the verifier.
+        let errors = u64::from(self.functions().contains(&DeployedFunction::Verifier));
+        whole + errors + self.essential_metrics().saturating_sub(of_kind("verifying_alarms"))
     }
 
     /// As `local.declared_alarms` in `infra/alarms.tf`.
@@ -200,6 +254,11 @@ const INVALIDATOR_METRICS: u64 = 6;
 const EXPORTER_METRICS: u64 = 11;
 const COMPACTOR_METRICS: u64 = 15;
 const VERIFIER_METRICS: u64 = 3;
+
+/// Of the essential metrics: those of the aggregator, of the exporter and of the verifier. Each has an alarm.
+const COUNTED_ESSENTIALS: u64 = 2;
+const EXPORTED_ESSENTIALS: u64 = 1;
+const VERIFIED_ESSENTIALS: u64 = 1;
 
 fn number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
@@ -281,11 +340,21 @@ mod tests {
     }
 
     #[test]
+    fn minimal_observability_has_an_alarm_for_each_way_of_losing_data() {
+        let [new_table, single] = examples().map(|module| module.observed(Observability::Minimal));
+        assert_eq!((new_table.alarms(), new_table.metrics()), (18, 6));
+        assert_eq!((single.alarms(), single.metrics()), (15, 6));
+        let essentials = COUNTED_ESSENTIALS + EXPORTED_ESSENTIALS + VERIFIED_ESSENTIALS;
+        assert_eq!(essentials, number(afterwrite_lambda::ESSENTIAL_METRICS.len()));
+    }
+
+    #[test]
     fn a_model_without_rollups_and_datasets_has_a_relay_alone() {
         let module = DeployedModule {
             tables: 1,
             parts: BTreeSet::from([DeploymentPart::Cache]),
             readers: StreamReaders::Separate,
+            observability: Observability::Full,
         };
         assert_eq!(module.functions(), BTreeSet::from([DeployedFunction::Relay]));
         assert_eq!(module.metrics(), RELAYED_METRICS + INVALIDATED_METRICS + 1);

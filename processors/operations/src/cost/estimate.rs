@@ -1,31 +1,20 @@
 //! A month's cost by part.
 
-use std::fmt;
-
 use serde::Serialize;
 
+use super::capacity::{CapacityComparison, MonthUnits};
 use super::deployed::{DeploymentPart, StreamReaders};
 use super::figures as f;
+use super::line::{CostLine, line};
 use super::month::{CostSettings, MonthTotals, ratio};
+use super::observed;
+use super::paced::UNMATCHED;
 use super::prices::PriceList;
 use super::trial::TrialTotals;
 use crate::jobs::approximate;
 
 const MILLION: f64 = 1e6;
 const GIGABYTE: f64 = 1e9;
-
-/// A part's cost in a month.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CostLine {
-    /// The part.
-    pub part: &'static str,
-    /// The unit that is billed.
-    pub unit: &'static str,
-    /// How much of it.
-    pub quantity: f64,
-    /// The dollars.
-    pub dollars: f64,
-}
 
 /// A month's cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -46,6 +35,8 @@ pub struct CostEstimate {
     pub dollars: f64,
     /// Dollars for a million records, storage included.
     pub dollars_a_million_records: f64,
+    /// The state table's capacity on demand and provisioned.
+    pub capacity: CapacityComparison,
     /// Everything that was assumed.
     pub assumptions: Vec<String>,
 }
@@ -65,6 +56,11 @@ pub fn estimate(trial: &TrialTotals, settings: &CostSettings, prices: &PriceList
     }
     parts.extend(operation_lines(&month, prices));
     let dollars: f64 = parts.iter().map(|line| line.dollars).sum();
+    let observed: f64 = observed::lines(module, prices).iter().map(|line| line.dollars).sum();
+    let rate = month.records / f::MONTH_SECONDS;
+    let units =
+        MonthUnits { writes: month.monthly(trial.write_units), reads: month.monthly(trial.read_units) };
+    let capacity = CapacityComparison::of(units, prices);
     CostEstimate {
         region: prices.region.clone(),
         prices_of: prices.date.clone(),
@@ -74,7 +70,13 @@ pub fn estimate(trial: &TrialTotals, settings: &CostSettings, prices: &PriceList
         parts,
         dollars,
         dollars_a_million_records: ratio(dollars * MILLION, month.records),
-        assumptions: assumptions(&month, prices),
+        assumptions: assumptions(&month, prices)
+            .into_iter()
+            .chain(left_out(trial))
+            .chain(capacity.assumption())
+            .chain([observed::assumption(module, prices, dollars - observed, rate)])
+            .collect(),
+        capacity,
     }
 }
 
@@ -165,14 +167,11 @@ fn operation_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine>
     let module = &month.settings.module;
     let readers = approximate(module.stream_readers());
     let logged = month.batches * readers * f::LOG_BYTES_A_BATCH / GIGABYTE;
-    let (metrics, alarms) = (approximate(module.metrics()), approximate(module.alarms()));
     let mut lines = vec![
         line("schedules", "invocations", month.scheduled(), prices.million_schedules / MILLION),
-        line("CloudWatch metrics", "metrics", metrics, prices.metric_month),
-        line("CloudWatch alarms", "alarms", alarms, prices.alarm_month),
-        line("CloudWatch dashboard", "dashboards", 1.0, prices.dashboard_month),
         line("CloudWatch logs", "GB", logged, prices.log_gigabyte),
     ];
+    lines.extend(observed::lines(module, prices));
     if module.has(DeploymentPart::Cache) {
         lines.push(line("Secrets Manager", "secrets", 1.0, prices.secret_month));
     }
@@ -225,14 +224,17 @@ fn assumptions(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<String> {
     all
 }
 
-fn line(part: &'static str, unit: &'static str, quantity: f64, price: f64) -> CostLine {
-    CostLine { part, unit, quantity, dollars: quantity * price }
-}
-
-impl fmt::Display for CostLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {:.2} {}, ${:.2}", self.part, self.quantity, self.unit, self.dollars)
-    }
+/// The changes that the trial does not have.
+fn left_out(trial: &TrialTotals) -> Vec<String> {
+    let TrialTotals { unmatched, rare, .. } = trial;
+    let unmatched = (*unmatched > 0).then(|| format!("{unmatched} records of the sample match no entity and are not priced. Their streams and archive cost money as well: --rate {UNMATCHED}=NUMBER/s prices them."));
+    let rare = (!rare.is_empty()).then(|| {
+        format!(
+            "Less than half a change comes in the time of the trial, and none is priced, of: {}.",
+            rare.join(", ")
+        )
+    });
+    unmatched.into_iter().chain(rare).collect()
 }
 
 #[cfg(test)]
@@ -270,6 +272,8 @@ mod tests {
             paths: 5,
             rows: 200,
             new_rows: 100,
+            unmatched: 0,
+            rare: Vec::new(),
         }
     }
 

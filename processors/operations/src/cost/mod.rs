@@ -9,16 +9,23 @@
 //! folding, entries, markers, mirrors and their indexes cost what they cost in a deployment.
 
 mod batches;
+mod capacity;
 mod deployed;
 mod estimate;
 mod figures;
+mod line;
 mod month;
+mod observed;
+mod paced;
 mod prices;
 mod trial;
 
 pub use self::batches::DeliverySettings;
-pub use self::deployed::{DeployedModule, DeploymentPart, StreamReaders};
-pub use self::estimate::{CostEstimate, CostLine, estimate};
+pub use self::capacity::CapacityComparison;
+pub use self::deployed::{DeployedModule, DeploymentPart, Observability, StreamReaders};
+pub use self::estimate::{CostEstimate, estimate};
+pub use self::line::CostLine;
 pub use self::month::CostSettings;
+pub use self::paced::{EntityRate, UNMATCHED};
 pub use self::prices::PriceList;
-pub use self::trial::{CostTrial, EntityRate, TrialTotals, entity_counts};
+pub use self::trial::{CostTrial, TrialTotals, entity_counts};

@@ -132,7 +132,7 @@ impl<'t> MonthTotals<'t> {
         let state = (stored(self.trial.state_items), stored(self.trial.state_bytes));
         let sources = (stored(self.trial.source_items), stored(self.trial.source_bytes));
         let plan = plan_verify(state, sources, &arguments);
-        let seconds = approximate(plan.items) / f::VERIFY_ITEMS_A_SECOND;
+        let seconds = approximate(plan.paced) / f::VERIFY_ITEMS_A_SECOND;
         let share = ratio(f::VERIFY_SECONDS, seconds).min(1.0);
         VerificationRun {
             read_units: approximate(plan.read_units) * if seconds > 0.0 { share } else { 1.0 },

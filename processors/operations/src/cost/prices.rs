@@ -19,6 +19,10 @@ pub struct PriceList {
     pub million_write_units: f64,
     /// Of a million read units of DynamoDB.
     pub million_read_units: f64,
+    /// Of a provisioned write unit a second, an hour.
+    pub write_capacity_hour: f64,
+    /// Of a provisioned read unit a second, an hour.
+    pub read_capacity_hour: f64,
     /// Of a gigabyte in a table, a month.
     pub table_gigabyte_month: f64,
     /// Of a gigabyte that can be restored to a point in time, a month.

@@ -22,6 +22,7 @@ use afterwrite_functions::StreamAggregator;
 
 use super::batches::{DeliverySettings, TimedRecord, batches};
 use super::figures::PATH_WINDOW_SECONDS;
+use super::paced::{EntityRate, PacedSample, RecordSource, UNMATCHED, paced};
 use crate::jobs::approximate;
 use crate::recording::RecordCutter;
 use crate::tables::{OverlayTables, SourceItems, images_of};
@@ -32,15 +33,6 @@ const STATE_TABLE: &str = "state";
 /// Firehose bills each record up to the next 5 KB, and a record holds up to 1,000 KiB.
 const FIREHOSE_STEP: usize = 5 * 1024;
 const FIREHOSE_RECORD: usize = 1_000 * 1024;
-
-/// The changes a second of one entity.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EntityRate {
-    /// The entity's name.
-    pub entity: String,
-    /// Its changes a second.
-    pub per_second: f64,
-}
 
 /// Everything that a trial needs.
 #[derive(Debug)]
@@ -88,6 +80,10 @@ pub struct TrialTotals {
     pub rows: u64,
     /// Rows of items that did not exist before.
     pub new_rows: u64,
+    /// Records of the sample whose items match no entity, if no rate is given for them: they are not part of the trial.
+    pub unmatched: u64,
+    /// Entities whose changes are too rare for a trial of this length: they are not part of it.
+    pub rare: Vec<String>,
 }
 
 impl CostTrial<'_> {
@@ -96,7 +92,7 @@ impl CostTrial<'_> {
     /// # Errors
     /// `Configuration` for a rate of an entity that the model or the sample does not have, or records that cannot be counted.
     pub async fn run(&self) -> Result<TrialTotals> {
-        let (stream, seconds) = self.stream()?;
+        let PacedSample { stream, seconds, unmatched, rare } = self.stream()?;
         let names: Vec<Arc<str>> = self.model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
         let now = self.newest();
         let mut items = SourceItems::new(Arc::clone(&self.model), names.clone(), STATE_TABLE.into(), now);
@@ -113,7 +109,7 @@ impl CostTrial<'_> {
             TrialClock(now),
         );
         let aggregator = StreamAggregator::new(ledger);
-        let mut totals = TrialTotals { seconds, ..TrialTotals::default() };
+        let mut totals = TrialTotals { seconds, unmatched, rare, ..TrialTotals::default() };
         let mut derived = DerivedTotals::new(&self.model, &names);
         for batch in batches(&stream, self.delivery) {
             let event = format!("{{\"Records\":[{}]}}", batch.join(","));
@@ -140,33 +136,17 @@ impl CostTrial<'_> {
         Ok(totals)
     }
 
-    /// The records at their rates, in the order of time, and the time after which an entity has no more records.
-    fn stream(&self) -> Result<(Vec<TimedRecord<'_>>, f64)> {
-        let mut by_entity: BTreeMap<usize, Vec<TimedRecord<'_>>> = BTreeMap::new();
+    /// The records at their rates, in the order of time.
+    fn stream(&self) -> Result<PacedSample<'_>> {
+        let mut by_source: BTreeMap<RecordSource, Vec<TimedRecord<'_>>> = BTreeMap::new();
         let total = approximate(count(self.records.len()));
         for (json, number) in self.records.iter().zip(0_u64..) {
-            let Some((entity, table, key)) = entity_of(&self.model, json) else { continue };
+            let Some((source, table, key)) = source_of(&self.model, json) else { continue };
             // The share of the sample's time that has passed.
             let at = (approximate(number) + 0.5) / total;
-            by_entity.entry(entity).or_default().push(TimedRecord { json, table, key, at });
+            by_source.entry(source).or_default().push(TimedRecord { json, table, key, at });
         }
-        let (mut stream, mut seconds) = (Vec::new(), f64::INFINITY);
-        for rate in self.rates.iter().filter(|rate| rate.per_second > 0.0) {
-            let index = self.model.entities.iter().position(|entity| *entity.name == *rate.entity);
-            let records = index.and_then(|index| by_entity.remove(&index)).ok_or_else(|| {
-                Error::new(ErrorKind::Configuration, "the sample has no record of an entity with a rate")
-                    .with("entity", &rate.entity)
-                    .hint("Name each entity once, and a sample with changes of its items: --sample FILE")
-            })?;
-            // At this rate, all changes of the entity take so long; they keep the rhythm of the sample.
-            let duration = approximate(count(records.len())) / rate.per_second;
-            seconds = seconds.min(duration);
-            stream
-                .extend(records.into_iter().map(|record| TimedRecord { at: record.at * duration, ..record }));
-        }
-        stream.retain(|record: &TimedRecord<'_>| record.at < seconds);
-        stream.sort_by(|one, other| one.at.total_cmp(&other.at));
-        Ok((stream, seconds))
+        paced(&self.model, by_source, self.rates)
     }
 
     fn newest(&self) -> Timestamp {
@@ -176,32 +156,37 @@ impl CostTrial<'_> {
     }
 }
 
-/// How many records of a sample each entity has.
+/// How many records of a sample each entity has, and how many are [`UNMATCHED`].
 #[must_use]
 pub fn entity_counts(model: &Model, sample: &[String]) -> BTreeMap<String, f64> {
     let mut counts = BTreeMap::new();
     for record in sample {
-        let entity = entity_of(model, record).and_then(|(entity, _, _)| model.entities.get(entity));
-        if let Some(entity) = entity {
-            *counts.entry(entity.name.to_string()).or_default() += 1.0;
+        let name = match source_of(model, record) {
+            Some((RecordSource::Entity(entity), ..)) => model.entities.get(entity).map(|known| &*known.name),
+            Some((RecordSource::Unmatched, ..)) => Some(UNMATCHED),
+            None => None,
+        };
+        if let Some(name) = name {
+            *counts.entry(name.to_owned()).or_default() += 1.0;
         }
     }
     counts
 }
 
-/// The entity of a record, its table, and a hash of its key; `None` if it matches none.
-fn entity_of(model: &Model, json: &str) -> Option<(usize, usize, u64)> {
+/// The source of a record, its table, and a hash of its key; `None` for a record that cannot be read or of a table that the model does not have.
+fn source_of(model: &Model, json: &str) -> Option<(RecordSource, usize, u64)> {
     let mut decoder = RecordDecoder::new(&model.attributes);
     let record = decoder.record(json.as_bytes()).ok()?;
     let table = model.tables.iter().position(|table| *table.name == *record.table)?;
     let source = SourceKey::of_keys(model, table, &record.keys)?;
     let candidates = source.candidates(model);
     let identity =
-        candidates.after(&record).or_else(|| candidates.before(&record)).or_else(|| candidates.by_key())?;
-    let index = model.entities.iter().position(|entity| entity.name == identity.entity.name)?;
+        candidates.after(&record).or_else(|| candidates.before(&record)).or_else(|| candidates.by_key());
+    let index = identity
+        .and_then(|identity| model.entities.iter().position(|entity| entity.name == identity.entity.name));
     let mut hasher = DefaultHasher::new();
     (&source.partition, &source.sort).hash(&mut hasher);
-    Some((index, table, hasher.finish()))
+    Some((index.map_or(RecordSource::Unmatched, RecordSource::Entity), table, hasher.finish()))
 }
 
 /// The effects of records outside the tables.

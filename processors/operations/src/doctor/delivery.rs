@@ -45,7 +45,7 @@ fn is_own(mapping: &MappingFacts, facts: &DeploymentFacts) -> bool {
     facts.functions.get(&mapping.function).is_some_and(|looked| match looked {
         Looked::Found(function) => !function.environment.is_empty(),
         Looked::NotAllowed(_) => true,
-        Looked::Missing | Looked::NotNamed(_) => false,
+        Looked::Missing | Looked::NotNamed(_) | Looked::NotRead(_) => false,
     })
 }
 
@@ -112,7 +112,7 @@ fn judge_projections(
 }
 
 /// The projections of a function: those of its setting, or those of its binary, by its name.
-fn projections(name: &str, function: &FunctionFacts) -> BTreeSet<ProjectionKind> {
+pub(super) fn projections(name: &str, function: &FunctionFacts) -> BTreeSet<ProjectionKind> {
     let unqualified = name.split(':').next().unwrap_or(name);
     let default: &[ProjectionKind] = if unqualified.ends_with("relay") {
         &[ProjectionKind::Invalidate, ProjectionKind::Archive]
@@ -199,6 +199,7 @@ fn judge_filters(mapping: &MappingFacts, wanted: Option<&[String]>) -> HealthFin
             ));
         }
         Looked::Missing | Looked::NotNamed(_) => return unchecked("the mapping has been removed".to_owned()),
+        Looked::NotRead(reason) => return unchecked(reason.clone()),
     };
     if wanted.is_none() && !found.is_empty() {
         return unchecked("the function's settings may not be read".to_owned());

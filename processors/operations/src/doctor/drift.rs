@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use super::facts::{DriftFacts, DriftReport, Looked};
-use super::{HealthFinding, on_part};
+use super::facts::{DeploymentFacts, DriftFacts, DriftReport, Looked};
+use super::{HealthFinding, HealthVerdict, on_part};
 
 /// The module verifies every day. A deployment may do it less often, but at least every week.
 const OLDEST_REPORT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 const NO_REPORT: &str = "the bucket has no report of the verifier: set verify_schedule of the module, or name a report of `afterwrite verify --report FILE` with --report";
 const REPAIR: &str = "`afterwrite verify --report drift.jsonl` finds all of it; then run `afterwrite repair drift.jsonl --dry-run`, and with --yes";
 
-pub(super) fn judge_drift(drift: &DriftFacts) -> Vec<HealthFinding> {
+/// The first report of a deployment that verifies every day.
+const FIRST_REPORT: Duration = Duration::from_secs(26 * 60 * 60);
+
+pub(super) fn judge_drift(facts: &DeploymentFacts) -> Vec<HealthFinding> {
     let mut findings = Vec::new();
-    match drift {
+    match &facts.drift {
         DriftFacts::File(differences) => findings.push(HealthFinding::new(
             "drift",
             "report",
@@ -21,7 +24,12 @@ pub(super) fn judge_drift(drift: &DriftFacts) -> Vec<HealthFinding> {
             "Run `afterwrite repair` with the report, after `afterwrite repair --dry-run`",
         )),
         DriftFacts::Bucket(Looked::Missing) => {
-            findings.push(HealthFinding::unchecked("drift", "verifier", NO_REPORT))
+            let expected = (FIRST_REPORT, facts.unchanged_for);
+            let finding = HealthFinding::expected("drift", "verifier", expected, "no report", NO_REPORT);
+            // A deployment may have no verifier.
+            let is_new = finding.verdict == HealthVerdict::NotYet;
+            let unchecked = || HealthFinding::unchecked("drift", "verifier", NO_REPORT);
+            findings.push(if is_new { finding } else { unchecked() });
         }
         DriftFacts::Bucket(looked) => on_part(&mut findings, "drift", "verifier", looked, "", judge_report),
     }
@@ -69,12 +77,13 @@ mod tests {
 
     #[test]
     fn the_verifiers_own_report_has_these_fields() {
-        use crate::verifier::{VerifiedShare, VerifierReport};
+        use crate::verifier::{RotationReport, VerifiedShare, VerifierReport};
         use crate::verify::{VerifyReport, VerifySummary};
 
         let found = VerifyReport { findings: Vec::new(), summary: VerifySummary::default() };
-        let report = VerifierReport::new(&found, 0.01, VerifiedShare::default());
+        let rotation = RotationReport { round: None, last_round: None };
+        let report = VerifierReport::new(&found, VerifiedShare::default(), rotation);
         let counts = DriftCounts::parse("key", &serde_json::to_vec(&report).unwrap()).unwrap();
-        assert_eq!(counts, DriftCounts { sample: 0.01, ..DriftCounts::default() });
+        assert_eq!(counts, DriftCounts { sample: 1.0, ..DriftCounts::default() });
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use afterwrite::record::Timestamp;
 use afterwrite::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
@@ -20,6 +21,8 @@ pub enum Looked<T> {
     NotAllowed(&'static str),
     /// No setting names it; this one would.
     NotNamed(&'static str),
+    /// It could not be read, for this reason.
+    NotRead(String),
 }
 
 impl<T> Looked<T> {
@@ -27,7 +30,7 @@ impl<T> Looked<T> {
     pub fn found(&self) -> Option<&T> {
         match self {
             Self::Found(part) => Some(part),
-            Self::Missing | Self::NotAllowed(_) | Self::NotNamed(_) => None,
+            Self::Missing | Self::NotAllowed(_) | Self::NotNamed(_) | Self::NotRead(_) => None,
         }
     }
 }
@@ -55,6 +58,24 @@ pub struct DeploymentFacts {
     pub freshness: FreshnessFacts,
     /// The newest verification.
     pub drift: DriftFacts,
+    /// The buckets of failed records that mappings name, by name.
+    pub failures: BTreeMap<String, Looked<FailureFacts>>,
+    /// The parked items of the state table. `Missing`: it has no index that lists them.
+    pub parked: Looked<u64>,
+    /// The time since the deployment's tables and mappings were created or changed, if it is known: what a new deployment does not have
+    /// yet is not missing.
+    pub unchanged_for: Option<Duration>,
+}
+
+/// A bucket of failed records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailureFacts {
+    /// The number of objects by the id of the mapping that wrote them.
+    pub objects: BTreeMap<String, u64>,
+    /// Whether there are more objects, which were not counted.
+    pub has_more: bool,
+    /// The time since the oldest of them was written.
+    pub oldest: Duration,
 }
 
 /// A verification, by its report.
@@ -119,6 +140,8 @@ pub struct TableFacts {
     pub ttl: Option<Looked<String>>,
     /// Whether it can be restored to a point in time; `None` if that may not be looked at.
     pub is_recoverable: Option<bool>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
 }
 
 /// A global secondary index.
@@ -141,6 +164,8 @@ pub struct MappingFacts {
     pub function: String,
     /// `Enabled`, `Disabled`, …
     pub state: String,
+    /// When it was created, or changed last.
+    pub modified: Option<Timestamp>,
     /// The result of the last run of Lambda's poller, if it was not `OK`.
     pub problem: Option<String>,
     /// `TRIM_HORIZON` or `LATEST`.

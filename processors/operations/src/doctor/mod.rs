@@ -9,14 +9,17 @@
 mod delivery;
 mod drift;
 mod facts;
+mod incident;
 mod operation;
 mod queues;
 mod source;
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 pub use self::facts::{
-    ArchiveFacts, BucketFacts, DeploymentFacts, DriftCounts, DriftFacts, DriftReport, DryCall,
+    ArchiveFacts, BucketFacts, DeploymentFacts, DriftCounts, DriftFacts, DriftReport, DryCall, FailureFacts,
     FreshnessFacts, FunctionFacts, IndexFacts, Looked, LookedAge, MappingFacts, QueueConsumer, QueueFacts,
     REPORTS, TableFacts,
 };
@@ -30,6 +33,8 @@ pub enum HealthVerdict {
     Healthy,
     /// Something is to be changed.
     Change,
+    /// A new deployment does not have it yet.
+    NotYet,
     /// A look was not allowed, or was not possible without a setting.
     NotChecked,
 }
@@ -41,6 +46,7 @@ impl HealthVerdict {
         match self {
             Self::Healthy => "healthy",
             Self::Change => "CHANGE",
+            Self::NotYet => "not yet",
             Self::NotChecked => "not checked",
         }
     }
@@ -57,7 +63,7 @@ pub struct HealthFinding {
     pub verdict: HealthVerdict,
     /// The property as it is.
     pub found: String,
-    /// The change that mends it, or why it was not checked.
+    /// The change that mends it, why it was not checked, or when it is expected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -74,6 +80,29 @@ impl HealthFinding {
         let verdict = if is_healthy { HealthVerdict::Healthy } else { HealthVerdict::Change };
         let advice = (!is_healthy).then(|| advice.into());
         Self { check, subject: subject.to_owned(), verdict, found: found.into(), advice }
+    }
+
+    /// Something that a deployment has `after` this time. It is missing if the deployment is older, or if its age is unknown.
+    pub(crate) fn expected(
+        check: &'static str,
+        subject: &str,
+        (after, unchanged_for): (Duration, Option<Duration>),
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        let left = unchanged_for.and_then(|age| after.checked_sub(age)).filter(|left| !left.is_zero());
+        let finding = Self::new(check, subject, false, found, advice);
+        match left {
+            None => finding,
+            Some(left) => Self {
+                verdict: HealthVerdict::NotYet,
+                advice: Some(format!(
+                    "the deployment is new: expected within {} min; then run `afterwrite doctor` again",
+                    left.as_secs().div_ceil(60)
+                )),
+                ..finding
+            },
+        }
     }
 
     /// A property that was not checked.
@@ -95,8 +124,9 @@ pub fn judge(model: &Model, facts: &DeploymentFacts) -> Vec<HealthFinding> {
     findings.extend(delivery::judge_delivery(model, facts));
     findings.extend(operation::judge_operation(facts));
     findings.extend(queues::judge_queues(facts));
-    findings.extend(operation::judge_freshness(&facts.freshness));
-    findings.extend(drift::judge_drift(&facts.drift));
+    findings.extend(incident::judge_incidents(facts));
+    findings.extend(operation::judge_freshness(facts));
+    findings.extend(drift::judge_drift(facts));
     findings
 }
 
@@ -122,6 +152,7 @@ pub(crate) fn on_part<T>(
         Looked::NotNamed(setting) => {
             findings.push(HealthFinding::unchecked(check, subject, format!("name it with {setting}")));
         }
+        Looked::NotRead(reason) => findings.push(HealthFinding::unchecked(check, subject, reason)),
     }
 }
 

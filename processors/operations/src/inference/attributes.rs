@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::table::COMPANION_ENDINGS;
-use serde_json::json;
 
 use super::attribute_names::{is_index_key, is_status_name};
 use super::states::{StateTexts, is_state_text};
@@ -47,8 +46,8 @@ const RARE_ONE_IN: usize = 100;
 /// An entity with at most this many items declares all its attributes.
 const FEW_ITEMS: usize = 20;
 
-/// If more names than this cannot be names of a model, they are values, such as the addresses of people, and are not listed.
-const MOST_LISTED_NAMES: usize = 10;
+/// If more names than this have other characters than letters, digits, `_` and `-`, they are values, and are not in the model.
+const MOST_UNUSUAL_NAMES: usize = 10;
 
 /// Statuses of an entity that have a count of their own.
 const MOST_STATUSES: usize = 8;
@@ -77,38 +76,19 @@ pub(super) struct AttributeProfiles {
 /// Attributes that a model does not declare.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOutAttributes {
-    /// Names that a model cannot have and that do not look like values.
-    named: Vec<String>,
-    /// The number of other names that a model cannot have.
+    /// The number of attributes whose names look like values, such as the addresses of people.
     unnamed: usize,
     /// The number of rare attributes.
     rare: usize,
 }
 
 impl LeftOutAttributes {
-    /// The names that a model cannot have, and the number of rare attributes.
-    fn new(names: Vec<&str>, rare: usize) -> Self {
-        let all = names.len();
-        let mut named: Vec<String> = names.into_iter().map(str::to_owned).collect();
-        named.retain(|name| !name.contains('@'));
-        if named.len() > MOST_LISTED_NAMES {
-            named.clear();
-        }
-        Self { unnamed: all - named.len(), named, rare }
-    }
-
     /// Sentences about them.
     pub(super) fn sentences(&self) -> Vec<String> {
-        const NAMES: &str = "names consist of letters, digits, `_` and `-`";
-        let named = self.named.iter().map(|name| format!("left out: {} ({NAMES})", json!(name)));
-        let mut sentences: Vec<String> = named.collect();
+        let mut sentences = Vec::new();
         if self.unnamed > 0 {
-            let other = if self.named.is_empty() { "" } else { "other " };
-            sentences.push(format!(
-                "left out: {} {other}{} ({NAMES})",
-                self.unnamed,
-                attribute_noun(self.unnamed)
-            ));
+            let noun = attribute_noun(self.unnamed);
+            sentences.push(format!("left out: {} {noun} (names that look like values)", self.unnamed));
         }
         if self.rare > 0 {
             sentences.push(format!(
@@ -136,8 +116,10 @@ pub(super) fn profiles(
     let all = values.len();
     values.retain(|_, values| !is_rare(values.len(), items.len()));
     let rare = all - values.len();
+    let unusual = values.keys().filter(|name| !is_plain_name(name) && !is_address(name)).count();
+    let is_name = |name: &&str| is_plain_name(name) || (!is_address(name) && unusual <= MOST_UNUSUAL_NAMES);
     let (own, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        values.into_iter().partition(|(name, _)| is_plain_name(name));
+        values.into_iter().partition(|(name, _)| is_name(name));
     let described = own.iter().map(|(name, values)| {
         let mut profile = profile(name, values, items.len(), texts);
         if discriminator == Some(*name) {
@@ -151,8 +133,13 @@ pub(super) fn profiles(
     });
     AttributeProfiles {
         described: described.collect(),
-        left_out: LeftOutAttributes::new(others.into_keys().collect(), rare),
+        left_out: LeftOutAttributes { unnamed: others.len(), rare },
     }
+}
+
+/// Whether a name looks like the address of a person.
+fn is_address(name: &str) -> bool {
+    name.contains('@')
 }
 
 fn attribute_noun(count: usize) -> &'static str {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::attributes::AttributeProfile;
 use super::entities::InferredEntity;
-use super::texts::snake;
+use super::texts::{is_plain_name, snake};
 use super::times::TimeForm;
 
 /// Sums of one rollup.
@@ -161,12 +161,16 @@ fn numbers_items(entity: &InferredEntity, name: &str, values: &BTreeSet<String>)
     (is_named_after(entity, name) || is_numbering) && values.iter().all(is_number)
 }
 
+/// The attributes after which parts of a model can be named.
+fn plain_attributes(entity: &InferredEntity) -> impl Iterator<Item = &AttributeProfile> {
+    entity.attributes.iter().filter(|attribute| is_plain_name(&attribute.name))
+}
+
 /// The attributes that are variables of other entities' keys.
 fn references<'e>(entity: &'e InferredEntity, all: &[&InferredEntity]) -> Vec<&'e str> {
     let is_variable =
         |name: &str| all.iter().any(|other| other.partition.0.iter().any(|variable| variable == name));
-    let attributes = entity.attributes.iter();
-    let references = attributes.filter(|attribute| {
+    let references = plain_attributes(entity).filter(|attribute| {
         attribute.is_complete && attribute.value_type == "S" && is_variable(&attribute.name)
     });
     references.map(|attribute| attribute.name.as_str()).take(3).collect()
@@ -176,7 +180,7 @@ fn references<'e>(entity: &'e InferredEntity, all: &[&InferredEntity]) -> Vec<&'
 /// key of the partition, has the time of the other item.
 fn day_of(entity: &InferredEntity, all: &[&InferredEntity]) -> Option<String> {
     let is_changing = |name: &str| CHANGING_NAMES.iter().any(|part| name.to_lowercase().contains(part));
-    let attributes = entity.attributes.iter().filter(|attribute| attribute.is_complete);
+    let attributes = plain_attributes(entity).filter(|attribute| attribute.is_complete);
     let attributes = attributes.filter_map(|attribute| Some((attribute.name.as_str(), attribute.time?)));
     let keys = entity.key_times.iter().map(|(name, form)| (name.as_str(), *form));
     let times = keys.chain(attributes).filter(|(name, _)| !is_changing(name));
@@ -295,10 +299,10 @@ fn skeleton(template: &str) -> String {
 /// The measures of an entity: their number, a count of each status, sums.
 fn measures(entity: &InferredEntity) -> Vec<(String, String)> {
     let mut measures = vec![(format!("{}_count", entity.name), "\"count\"".to_owned())];
-    for attribute in &entity.attributes {
+    for attribute in plain_attributes(entity) {
         measures.extend(attribute.statuses.iter().filter_map(|status| status_measure(attribute, status)));
     }
-    let amounts = entity.attributes.iter().filter(|attribute| attribute.is_amount).take(MOST_SUMS);
+    let amounts = plain_attributes(entity).filter(|attribute| attribute.is_amount).take(MOST_SUMS);
     measures.extend(
         amounts.map(|amount| (format!("{}_sum", amount.name), format!("{{ sum = \"{}\" }}", amount.name))),
     );

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use afterwrite::harmless::harmless;
+use afterwrite::record::written_name;
 use afterwrite::table::{KeyType, Model};
 use serde_json::json;
 
@@ -57,7 +59,7 @@ impl InferredModel {
         let EntitySections { mut toml, accepted, refused } = sections;
         let left_out: Vec<String> = refused.iter().map(left_out_sentence).collect();
         for sentence in &left_out {
-            let _ = write!(toml, "\n# {sentence}\n");
+            let _ = write!(toml, "\n# {}\n", harmless(sentence));
         }
         let proposals = append_proposals(&mut toml, &accepted);
         let undescribed = refused.iter().map(|(entity, _)| entity.items).sum();
@@ -124,14 +126,14 @@ fn heading(sample: &TableSample, separator: Option<char>) -> String {
         sample.items.len(),
         json!(model_name(&sample.table))
     );
-    let names: Vec<String> = sample.key_names().map(|name| json!(name).to_string()).collect();
+    let names: Vec<String> = sample.key_names().map(|name| toml_text(&written_name(name))).collect();
     let _ = write!(toml, "[tables.{}]\nkey = [{}]\n", key_name(&sample.table), names.join(", "));
     if sample.has_guessed_key {
-        let _ = writeln!(toml, "# {}", sample.key_guess());
+        let _ = writeln!(toml, "# {}", harmless(&sample.key_guess()));
     }
     let types = sample.key.iter().filter(|key| key.key_type != KeyType::Text);
     let types: Vec<String> =
-        types.map(|key| format!("{} = \"{}\"", key_name(&key.name), key.key_type.name())).collect();
+        types.map(|key| format!("{} = \"{}\"", attribute_key(&key.name), key.key_type.name())).collect();
     if !types.is_empty() {
         let _ = writeln!(toml, "types = {{ {} }}", types.join(", "));
     }
@@ -139,7 +141,8 @@ fn heading(sample: &TableSample, separator: Option<char>) -> String {
         let _ = writeln!(toml, "separator = \"{separator}\"");
     }
     for index in &sample.indexes {
-        let _ = writeln!(toml, "# Index {}: {}", index.name, index.keys.join(", "));
+        let keys = index.keys.join(", ");
+        let _ = writeln!(toml, "# Index {}: {}", harmless(&index.name), harmless(&keys));
     }
     toml
 }
@@ -151,7 +154,17 @@ fn model_name(table: &str) -> String {
 
 /// A key of TOML, in quotation marks where it needs them.
 fn key_name(name: &str) -> String {
-    if is_plain_name(name) { name.to_owned() } else { json!(name).to_string() }
+    if is_plain_name(name) { name.to_owned() } else { toml_text(name) }
+}
+
+/// The name of an attribute as a key of TOML.
+fn attribute_key(name: &str) -> String {
+    key_name(&written_name(name))
+}
+
+/// A string of TOML. Its escapes are those of JSON, and characters that JSON leaves as they are but TOML or a terminal does not.
+fn toml_text(text: &str) -> String {
+    harmless(&json!(text).to_string()).into_owned()
 }
 
 /// An entity that is left out, and why.
@@ -236,8 +249,9 @@ fn problem(toml: &str) -> Option<String> {
 fn section(entity: &InferredEntity, has_times: bool) -> String {
     let mut toml = format!("# {} items.\n[entities.{}]\n", entity.items, entity.name);
     let templates = entity.key.iter();
-    let templates: Vec<String> =
-        templates.map(|(name, template)| format!("{} = {}", key_name(name), json!(template))).collect();
+    let templates: Vec<String> = templates
+        .map(|(name, template)| format!("{} = {}", attribute_key(name), toml_text(template)))
+        .collect();
     for word in &entity.lone_words {
         let _ = writeln!(
             toml,
@@ -246,12 +260,12 @@ fn section(entity: &InferredEntity, has_times: bool) -> String {
     }
     let _ = writeln!(toml, "key = {{ {} }}", templates.join(", "));
     if let Some((name, value)) = &entity.when {
-        let _ = writeln!(toml, "when.{} = [{}]", key_name(name), json!(value));
+        let _ = writeln!(toml, "when.{} = [{}]", attribute_key(name), toml_text(value));
     }
     let attributes = entity.attributes.iter().filter_map(|one| Some((one.name.clone(), one.time?)));
     let times = entity.key_times.iter().cloned().chain(attributes);
     let times: Vec<String> = times
-        .filter_map(|(name, form)| Some(format!("{} = \"{}\"", key_name(&name), form.declared()?)))
+        .filter_map(|(name, form)| Some(format!("{} = \"{}\"", attribute_key(&name), form.declared()?)))
         .collect();
     if has_times && !times.is_empty() {
         let _ = writeln!(toml, "times = {{ {} }}", times.join(", "));
@@ -265,7 +279,7 @@ fn section(entity: &InferredEntity, has_times: bool) -> String {
     for attribute in &entity.attributes {
         let time = attribute.time.map(|form| format!("  # {}", form.described())).unwrap_or_default();
         let several = if attribute.value_type == "any" { "  # values of several types" } else { "" };
-        let (name, value_type) = (key_name(&attribute.name), attribute.value_type);
+        let (name, value_type) = (attribute_key(&attribute.name), attribute.value_type);
         let _ = writeln!(toml, "{name} = \"{value_type}\"{time}{several}");
     }
     toml

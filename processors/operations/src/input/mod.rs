@@ -21,9 +21,11 @@ mod location;
 mod object;
 mod range;
 mod reader;
+mod stored;
 mod texts;
 
 pub use self::location::RecordInput;
 pub use self::object::{InputObject, OpenedInput};
 pub use self::range::TimeRange;
 pub use self::reader::{RecordReader, RejectedText};
+pub use self::stored::{InputContent, StoredInput, bucket_names};

@@ -53,11 +53,27 @@ pub enum InputObject<B> {
         modified: Timestamp,
         /// Its size in bytes.
         bytes: u64,
+        /// Its entity tag, if the list had one.
+        etag: Option<String>,
     },
 }
 
 /// An opened file or object.
 pub type OpenedInput = RecordReader<Box<dyn BufRead + Send>>;
+
+impl<B> InputObject<B> {
+    /// An object of a list.
+    pub(super) fn of_listed(bucket: &Arc<B>, name: &Arc<str>, listed: ListedObject) -> Self {
+        Self::Object {
+            bucket: Arc::clone(bucket),
+            name: Arc::clone(name),
+            key: listed.key,
+            modified: listed.modified,
+            bytes: listed.size,
+            etag: listed.etag,
+        }
+    }
+}
 
 impl<B: Bucket> InputObject<B> {
     /// The files of a path, in the order of their names: the file itself, or all files of a folder and the folders within it.
@@ -84,14 +100,7 @@ impl<B: Bucket> InputObject<B> {
     ) -> Result<Vec<Self>> {
         let listed = bucket.list(prefix).await?;
         let listed = listed.into_iter().filter(|object| object.size > 0 && range.may_hold(&object.key));
-        let object = |listed: ListedObject| Self::Object {
-            bucket: Arc::clone(bucket),
-            name: Arc::clone(name),
-            key: listed.key,
-            modified: listed.modified,
-            bytes: listed.size,
-        };
-        Ok(listed.map(object).collect())
+        Ok(listed.map(|object| Self::of_listed(bucket, name, object)).collect())
     }
 
     /// Its path or URL.
@@ -211,7 +220,7 @@ fn collect_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn unreadable(path: &Path, cause: std::io::Error) -> Error {
+pub(super) fn unreadable(path: &Path, cause: std::io::Error) -> Error {
     Error::new(ErrorKind::Configuration, "the input cannot be read")
         .with("path", path.display().to_string())
         .hint("Name a file, a folder, s3://BUCKET/PREFIX, or - for standard input")

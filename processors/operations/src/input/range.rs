@@ -6,8 +6,12 @@ use afterwrite::record::{Decimal, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// How much later than its change a line can arrive in the archive: a stream and a delivery stream keep a record for a day each.
-const LATEST_ARRIVAL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+/// The longest time that objects of failed batches are kept, `on_failure_expiration_days` of the Terraform module: as long, a redrive can
+/// archive their lines.
+const FAILED_BATCH_DAYS: u64 = 90;
+/// How much later than its change a line can arrive in the archive: a stream keeps a record for a day, then a failed batch is kept, and a
+/// delivery stream keeps a line for another day.
+const LATEST_ARRIVAL: Duration = Duration::from_secs((FAILED_BATCH_DAYS + 2) * 24 * 60 * 60);
 /// An object holds the lines that arrived in its hour, and those that were buffered before.
 const BUFFERED: Duration = Duration::from_secs(2 * 60 * 60);
 
@@ -57,6 +61,24 @@ impl TimeRange {
         self.is_unbounded() || creation_time(json).is_none_or(|time| self.contains(time))
     }
 
+    /// The objects of an archive that are searched for records of the range, for people; `None` if all are.
+    #[must_use]
+    pub fn searched(&self) -> Option<String> {
+        let arrived = match (self.from, self.to) {
+            (None, None) => return None,
+            (Some(from), None) => format!("{from} or later"),
+            (None, Some(to)) => format!("before {}", to.plus(LATEST_ARRIVAL)),
+            (Some(from), Some(to)) => format!("from {from} until {}", to.plus(LATEST_ARRIVAL)),
+        };
+        let late = match self.to {
+            Some(_) => {
+                format!(", because a batch that failed can be redriven for up to {FAILED_BATCH_DAYS} days")
+            }
+            None => String::new(),
+        };
+        Some(format!("objects of an archive that arrived {arrived}{late}; every object of other inputs"))
+    }
+
     /// Whether an object of the archive, `…/dt=<yyyy-mm-dd>/hh=<hh>/…`, can have records of the range. Any other object can.
     #[must_use]
     pub fn may_hold(&self, key: &str) -> bool {
@@ -103,12 +125,18 @@ mod tests {
         for (key, may_hold) in [
             ("archive/dt=2026-02-06/hh=07/a.gz", false),
             ("archive/dt=2026-02-06/hh=09/a.gz", true),
-            ("archive/dt=2026-02-08/hh=10/a.gz", true),
-            ("archive/dt=2026-02-08/hh=11/a.gz", false),
+            ("archive/dt=2026-02-11/hh=10/a.gz", true),
+            ("archive/dt=2026-05-09/hh=10/a.gz", true),
+            ("archive/dt=2026-05-09/hh=11/a.gz", false),
             ("elsewhere/a.gz", true),
         ] {
             assert_eq!(range.may_hold(key), may_hold, "{key}");
         }
         assert!(TimeRange::default().may_hold("archive/dt=2020-01-01/hh=00/a.gz"));
+        let searched = range.searched().unwrap();
+        for part in ["2026-02-06T10:00:00Z", "2026-05-09T11:00:00Z", "90 days"] {
+            assert!(searched.contains(part), "{searched}");
+        }
+        assert_eq!(TimeRange::default().searched(), None);
     }
 }

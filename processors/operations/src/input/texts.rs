@@ -27,8 +27,24 @@ pub(super) enum TextError {
     NotRecords,
 }
 
+/// A member of the list that EventBridge Pipes sends.
+#[derive(Deserialize)]
+struct ListedRecord<'t> {
+    #[serde(borrow, rename = "dynamodb")]
+    _change: &'t RawValue,
+}
+
 /// The records in a JSON text, each as JSON.
 pub(super) fn records_of(text: &str) -> Result<Vec<String>, TextError> {
+    if text.starts_with('[')
+        && let Ok(records) = serde_json::from_str::<Vec<&RawValue>>(text)
+    {
+        let is_record = |json: &&RawValue| serde_json::from_str::<ListedRecord<'_>>(json.get()).is_ok();
+        if records.is_empty() || !records.iter().all(is_record) {
+            return Err(TextError::NotRecords);
+        }
+        return Ok(records.into_iter().map(|record| record.get().to_owned()).collect());
+    }
     let envelope: RecordEnvelope<'_> = serde_json::from_str(text).map_err(|error| {
         use serde_json::error::Category;
         match error.classify() {
@@ -68,6 +84,7 @@ mod tests {
         assert_eq!(records_of(RECORD).unwrap(), [RECORD]);
         assert_eq!(records_of(&event).unwrap(), [RECORD, RECORD]);
         assert_eq!(records_of(&failed).unwrap(), [RECORD, RECORD]);
+        assert_eq!(records_of(&format!("[{RECORD}, {RECORD}]")).unwrap(), [RECORD, RECORD]);
         assert_eq!(records_of(&format!(r#"{{"shard":1,"record":{RECORD}}}"#)).unwrap(), [RECORD]);
         assert_eq!(records_of(&format!(r#"{{"payload":{event}}}"#)).unwrap(), [RECORD, RECORD]);
     }
@@ -76,8 +93,15 @@ mod tests {
     fn other_texts_are_distinguished() {
         assert_eq!(records_of(r#"{"Records":["#), Err(TextError::Incomplete));
         assert_eq!(records_of("hello"), Err(TextError::NotJson));
-        for text in ["{}", "[]", "5", r#"{"Records":5}"#, r#"{"requestContext":{},"DDBStreamBatchInfo":{}}"#]
-        {
+        for text in [
+            "{}",
+            "[]",
+            "[5]",
+            "[{}]",
+            "5",
+            r#"{"Records":5}"#,
+            r#"{"requestContext":{},"DDBStreamBatchInfo":{}}"#,
+        ] {
             assert_eq!(records_of(text), Err(TextError::NotRecords), "{text}");
         }
     }

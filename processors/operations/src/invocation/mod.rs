@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use afterwrite::Result;
 use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::Ledger;
+use afterwrite::commit::{Ledger, RememberedLookups};
 use afterwrite::record::decode;
 use afterwrite::sink::Tables;
 use afterwrite::table::Model;
@@ -36,7 +36,7 @@ pub enum StreamFunctions {
 pub struct InvocationReport {
     /// The response of `aggregator`.
     pub response: Option<BatchResponse>,
-    /// The items that differ after the event.
+    /// The items that differ after the event, without secrets.
     pub items: Vec<ItemDifference>,
     /// Each record with its entity, rollups, cache keys, paths and rows.
     pub records: Vec<RecordTrace>,
@@ -71,19 +71,22 @@ pub async fn invoke_stream_functions<T: Tables>(
     event: &[u8],
 ) -> Result<InvocationReport> {
     let mut report = InvocationReport::default();
+    let mut lookups = TraceLookups::new(model, None);
+    let cutter = RecordCutter::new(Arc::clone(model), names.to_vec());
     if functions != StreamFunctions::Relay {
         let tables = Arc::new(WatchedTables::new(tables));
+        let remembered =
+            RememberedLookups::new(Arc::clone(model), Arc::clone(&state_table), Arc::clone(&tables));
+        lookups = TraceLookups::new(model, Some(remembered)).after_counting();
         let ledger =
             Ledger::new(Arc::clone(model), names.to_vec(), state_table, Arc::clone(&tables), SystemClock);
         let deadline = SystemClock.now().plus(TIME_LIMIT);
         let handled = Box::pin(StreamAggregator::new(ledger).handle(event, deadline)).await?;
-        report.items = tables.differences().await?;
+        report.items = cutter.without_secrets(tables.differences().await?);
         report.add_batch(handled);
     }
     let batch = decode(event, &model.attributes)?;
-    let lookups = TraceLookups::<T>::new(model, None);
     let tracer = RecordTracer::new(Arc::clone(model), names.to_vec(), lookups);
-    let cutter = RecordCutter::new(Arc::clone(model), names.to_vec());
     for json in &batch.json {
         report.records.push(tracer.trace(json).await?);
         if functions != StreamFunctions::Aggregator {

@@ -1,7 +1,7 @@
 //! Jobs: long work on deployed tables that can be watched, paused, resumed after a kill, and throttled from any machine.
 //!
-//! A job is an item of the state table (`PK` = `AFTERWRITE#JOB#<id>`): its kind, arguments, status, work units with a cursor each, rate,
-//! totals, and the lease of the process that runs it.
+//! A job is an item of the state table (`PK` = `AFTERWRITE#JOB#<id>`): its kind, arguments, [what it runs on](JobBasis), status, rate, totals, and
+//! the lease of the process that runs it. Its work units, with a cursor each, are [items of their own](JobUnits).
 //!
 //! ```text
 //!              JobStore::create            JobStore::acquire                 every unit is done
@@ -22,7 +22,7 @@
 //! 3. Implement [`JobTask::step`]: do a small part of a unit, seconds at most, beginning at its cursor, and return the next cursor.
 //!    **A step must be idempotent:** after a kill, the steps since the last saved cursor run again.
 //! 4. Estimate the costs as a [`JobPlan`]. A job that writes calls [`require_recovery`] first.
-//! 5. [`JobStore::create`], [`JobStore::acquire`], and [`JobRunner::run`] with the task. The runner limits the rate, renews the
+//! 5. [`JobBasis::of`] its arguments, [`JobStore::create`], [`JobStore::acquire`], and [`JobRunner::run`] with the task. The runner limits the rate, renews the
 //!    lease, saves cursors, obeys `jobs pause|stop|set` within a second, repeats steps whose errors can be retried, and reports
 //!    progress to a [`JobObserver`] each second.
 //!
@@ -44,26 +44,43 @@
 //!
 //! # Why two processes never run one job
 //!
-//! The lease names its owner and an end. Every save of the owner renews it, on condition that it still is the owner. Another
+//! The lease names its owner and an end, a time of DynamoDB. Every save of the owner renews it, on condition that it still is the owner. Another
 //! process acquires it only after its end, by a conditional write. An owner that could not renew the lease stops at the end of
 //! its current steps; these may overlap with the new owner's, which is harmless, because steps are idempotent.
 
+mod basis;
 mod codec;
+mod item_changes;
 mod journal;
 mod plan;
 mod progress;
 mod rate;
 mod recovery;
+mod requests;
+mod resumption;
 mod runner;
 mod state;
 mod store;
+mod units;
+mod wait;
+mod work;
 
+pub(crate) use self::basis::hex;
+pub use self::basis::{BasisModel, BasisTable, JobBasis, text_digest};
 pub use self::journal::JobJournal;
 pub(crate) use self::plan::approximate;
 pub use self::plan::{JobCosts, JobPlan, UnitPrices};
-pub use self::progress::{JobProgress, JobReport};
+pub(crate) use self::progress::LACKING_OUTPUT;
+pub use self::progress::{JobProgress, JobReport, WaitReport};
 pub use self::rate::RateLimiter;
 pub use self::recovery::require_recovery;
-pub use self::runner::{JobObserver, JobRunner, JobTask, SilentObserver, StepOutcome};
-pub use self::state::{JobKind, JobLease, JobState, JobStatus, JobTotals, WorkUnit};
-pub use self::store::{JobControl, JobStore};
+pub use self::requests::repeated;
+pub(crate) use self::runner::STEP_TIME;
+pub use self::runner::{JobObserver, JobRunner, JobTask, SilentObserver};
+pub use self::state::{JobKind, JobLease, JobState, JobStatus, NewJob};
+pub use self::store::{JobControl, JobStore, ListedJob};
+pub(crate) use self::units::UnitMeanings;
+pub use self::units::{AcquiredJob, JobUnits};
+pub(crate) use self::wait::later;
+pub use self::wait::{JobWait, WaitBoard, WaitReason};
+pub use self::work::{JobTotals, StepOutcome, WorkSummary, WorkUnit};

@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 /// The work and the cost of a job. Estimates come from the tables' sizes, which DynamoDB updates every six hours, and from a sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobPlan {
-    /// The items that are read.
+    /// The items that are processed, each once.
     pub items: u64,
+    /// The number that the job's rate limits, if it is more than the items: also the entries and rows that are read for them.
+    #[serde(default)]
+    pub paced: u64,
     /// Their size in bytes.
     pub bytes: u64,
     /// The items that are expected to change something.
@@ -23,6 +26,9 @@ pub struct JobPlan {
     /// Bytes that are imported into a new table.
     #[serde(default)]
     pub import_bytes: u64,
+    /// The inputs that are searched, for people, if not all of what was named is read. The job's report has it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searched: Option<String>,
     /// Assumptions and limits of the estimate, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -78,7 +84,7 @@ impl JobPlan {
         JobCosts {
             dollars: writes + reads + puts + imports,
             storage_dollars_a_month: approximate(self.storage_bytes) / GIGABYTE * prices.gigabyte_month,
-            seconds: rate.filter(|rate| *rate > 0).map(|rate| self.items.div_ceil(rate)),
+            seconds: rate.filter(|rate| *rate > 0).map(|rate| self.items.max(self.paced).div_ceil(rate)),
         }
     }
 }

@@ -4,8 +4,14 @@ use afterwrite::record::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::basis::JobBasis;
 use super::plan::{JobCosts, JobPlan, UnitPrices, approximate};
-use super::state::{JobKind, JobState, JobStatus, JobTotals};
+use super::state::{JobState, JobStatus};
+use super::wait::{JobWait, WaitReason};
+use super::work::{JobTotals, WorkSummary};
+
+/// The total of remembered lookups that lack an output of the model.
+pub(crate) const LACKING_OUTPUT: &str = "lookups_lacking_output";
 
 /// How far a job is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -26,6 +32,23 @@ pub struct JobProgress {
     pub rate: f64,
 }
 
+/// A wait of a job, for people and machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WaitReport {
+    /// The reason of the wait.
+    pub reason: WaitReason,
+    /// When the wait ends.
+    pub until: String,
+    #[serde(skip)]
+    line: String,
+}
+
+impl WaitReport {
+    fn of(wait: &JobWait) -> Self {
+        Self { reason: wait.reason, until: wait.until.to_string(), line: wait.line() }
+    }
+}
+
 /// A job with its progress, its estimated end and what can be done next.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobReport {
@@ -37,6 +60,8 @@ pub struct JobReport {
     pub status: &'static str,
     /// Its arguments.
     pub arguments: Value,
+    /// The basis that it was planned for, and is resumed on; absent for a job of an earlier version, which is not resumed.
+    pub basis: Option<JobBasis>,
     /// How far it is.
     pub progress: JobProgress,
     /// The seconds until it is done; absent if unknown.
@@ -59,6 +84,8 @@ pub struct JobReport {
     pub lease_until: Option<String>,
     /// Why it failed.
     pub failure: Option<String>,
+    /// Its wait.
+    pub waiting: Option<WaitReport>,
     /// Commands that make sense now.
     pub next_steps: Vec<String>,
 }
@@ -74,8 +101,7 @@ pub(super) struct ProgressOrigin {
 impl ProgressOrigin {
     /// The state of a job at a time.
     pub(super) fn of(job: &JobState, at: Timestamp) -> Self {
-        let (items, bytes) = processed(job);
-        Self { at, items, bytes }
+        Self { at, items: job.work.items, bytes: job.work.bytes }
     }
 }
 
@@ -95,6 +121,7 @@ impl JobReport {
             kind: job.kind.name(),
             status: job.status.name(),
             arguments: job.arguments.clone(),
+            basis: job.basis.clone(),
             progress,
             eta,
             rate_limit: job.rate,
@@ -106,17 +133,26 @@ impl JobReport {
             updated_at: job.updated_at.to_string(),
             lease_until: job.lease.as_ref().map(|lease| lease.until.to_string()),
             failure: job.failure.clone(),
-            next_steps: next_steps(job, now),
+            waiting: running_wait(job).map(|wait| WaitReport::of(&wait)),
+            next_steps: next_steps(job),
         }
     }
 
-    /// One line: `42% 1,234 of 3,000 items, 120/s, 1,766 left, ETA 15 s`.
+    /// One line: `42% 1234 items, 120/s, 1766 left, ETA 15 s`, or `99%, waits for the tolerance until 10:15:00Z`.
     #[must_use]
     pub fn line(&self) -> String {
+        if let Some(wait) = &self.waiting {
+            return format!("{:.0}%, {}", self.progress.percent, wait.line);
+        }
         let JobProgress { items, percent, rate, backlog, .. } = self.progress;
         let eta = self.eta.map_or_else(|| "unknown".to_owned(), duration_text);
         format!("{percent:.0}% {items} items, {rate:.0}/s, {backlog} left, ETA {eta}")
     }
+}
+
+/// The wait of a job that a process runs.
+fn running_wait(job: &JobState) -> Option<JobWait> {
+    job.waiting.filter(|_| job.status == JobStatus::Running)
 }
 
 /// Seconds as `15 s`, `3 min 20 s`, `2 h 5 min`.
@@ -128,14 +164,9 @@ fn duration_text(seconds: u64) -> String {
     }
 }
 
-fn processed(job: &JobState) -> (u64, u64) {
-    job.units.iter().fold((0, 0), |(items, bytes), unit| (items + unit.items, bytes + unit.bytes))
-}
-
 fn progress(job: &JobState, origin: ProgressOrigin, now: Timestamp) -> (JobProgress, Option<u64>) {
-    let (items, bytes) = processed(job);
-    let units_done = job.units.iter().filter(|unit| unit.is_done).count();
-    let is_done = units_done == job.units.len();
+    let WorkSummary { units, units_done, items, bytes } = job.work;
+    let is_done = units_done == units;
     let (done, all, since) = if job.plan.bytes > 0 {
         (bytes, job.plan.bytes, origin.bytes)
     } else {
@@ -161,7 +192,7 @@ fn progress(job: &JobState, origin: ProgressOrigin, now: Timestamp) -> (JobProgr
         items,
         bytes,
         units_done,
-        units: job.units.len(),
+        units,
         percent: (share * 1000.0).round() / 10.0,
         backlog,
         rate: (rate * 10.0).round() / 10.0,
@@ -178,21 +209,24 @@ fn whole(seconds: f64) -> u64 {
     seconds.ceil() as u64
 }
 
-fn next_steps(job: &JobState, now: Timestamp) -> Vec<String> {
+fn next_steps(job: &JobState) -> Vec<String> {
     let command = |verb: &str| format!("afterwrite jobs {verb} {}", job.id);
-    let is_alive = job.lease.as_ref().is_some_and(|lease| lease.until > now);
+    let is_alive = job.lease.as_ref().is_some_and(|lease| !lease.has_ended);
     match job.status {
-        // Neither keeps its results in the state table.
-        JobStatus::Planned | JobStatus::Paused | JobStatus::Failed
-            if matches!(job.kind, JobKind::Verify | JobKind::Repair) =>
-        {
-            vec![format!("afterwrite {}", job.kind.name())]
-        }
         JobStatus::Running if is_alive => {
             vec![command("pause"), command("stop"), format!("afterwrite jobs set {} rate=100", job.id)]
         }
+        // Nothing states what it runs on, or nothing can be read again.
+        JobStatus::Planned | JobStatus::Running | JobStatus::Paused | JobStatus::Failed
+            if job.basis.is_none() || job.reads_stream() =>
+        {
+            vec![format!("afterwrite {}", job.kind.name()), command("stop")]
+        }
         JobStatus::Planned | JobStatus::Running | JobStatus::Paused | JobStatus::Failed => {
             vec![command("resume"), command("stop")]
+        }
+        JobStatus::Done if job.totals.contains_key(LACKING_OUTPUT) => {
+            vec!["afterwrite backfill --reattribute".to_owned()]
         }
         JobStatus::Stopped | JobStatus::Done => Vec::new(),
     }

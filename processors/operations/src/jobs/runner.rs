@@ -11,52 +11,43 @@
 //!   every five seconds: save cursors, renew the lease ─────────────────────────┘
 //! ```
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
-use afterwrite::retry::RetryPolicy;
 use afterwrite::sink::Tables;
 use afterwrite::{Error, Result};
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use serde_json::Value;
 
 use super::progress::{JobReport, ProgressOrigin};
 use super::rate::RateLimiter;
-use super::state::{JobState, JobStatus, JobTotals, WorkUnit};
+use super::requests::repeated;
+use super::state::{JobState, JobStatus};
 use super::store::JobStore;
+use super::units::{AcquiredJob, JobUnits, StoredPart, UnitQueue};
+use super::wait::JobWait;
+use super::work::{StepOutcome, WorkUnit, add_total};
 
 /// The time between two reports and two readings of status and rate.
 const TICK: Duration = Duration::from_secs(1);
 /// The time between two saves: what a resumed job repeats at most.
 const SAVE_TIME: Duration = Duration::from_secs(5);
 /// How long the errors of a step are retried.
-const STEP_TIME: Duration = Duration::from_secs(120);
+pub(crate) const STEP_TIME: Duration = Duration::from_secs(120);
 
 /// The work of one kind of job.
 pub trait JobTask: Sync {
     /// Does a small part of a unit, beginning at its cursor. It must be idempotent: after a kill it runs again. A step whose error
     /// can be retried is repeated for up to two minutes.
     fn step(&self, unit: &WorkUnit) -> impl Future<Output = Result<StepOutcome>>;
-}
 
-/// The result of a step.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct StepOutcome {
-    /// Where the next step of the unit begins; `None` if the unit is done.
-    pub cursor: Option<Value>,
-    /// The items that were processed.
-    pub items: u64,
-    /// Their size in bytes.
-    pub bytes: u64,
-    /// The amount that the rate limits: usually the items that were processed.
-    pub spent: u64,
-    /// Counters to add to the job's totals.
-    pub totals: JobTotals,
+    /// The wait of the steps; `None` if none of them waits longer than for a request.
+    fn waiting(&self) -> Option<JobWait> {
+        None
+    }
 }
 
 /// Sees the progress of a running job.
@@ -99,31 +90,39 @@ enum RunEnd {
 /// A job while it runs.
 struct JobRun {
     job: JobState,
+    units: JobUnits,
+    /// The units that are not done, without those of which a step runs.
+    queue: UnitQueue,
     limiter: RateLimiter,
     origin: ProgressOrigin,
-    /// The units of which a step runs.
-    busy: BTreeSet<usize>,
     next_tick: Timestamp,
     next_save: Timestamp,
 }
 
+/// The state to exchange with the store.
+struct Exchange {
+    job: JobState,
+    /// The parts to save; `None` until the next save is due.
+    parts: Option<Vec<StoredPart>>,
+}
+
 impl JobRun {
-    fn new(job: JobState, now: Timestamp) -> Self {
+    fn new(AcquiredJob { state, units }: AcquiredJob, now: Timestamp) -> Self {
         Self {
-            limiter: RateLimiter::new(job.rate, now),
-            origin: ProgressOrigin::of(&job, now),
-            busy: BTreeSet::new(),
+            limiter: RateLimiter::new(state.rate, now),
+            origin: ProgressOrigin::of(&state, now),
+            queue: UnitQueue::of(&units),
             next_tick: now.plus(TICK),
             next_save: now.plus(SAVE_TIME),
-            job,
+            job: state,
+            units,
         }
     }
 
-    /// The next unit of the current phase that no step runs of.
-    fn next_idle(&self) -> Option<usize> {
-        let phase = self.job.current_phase()?;
-        let mut units = self.job.units.iter().enumerate();
-        units.position(|(index, unit)| unit.phase == phase && !unit.is_done && !self.busy.contains(&index))
+    /// Takes the next unit of the current phase that no step runs of.
+    fn take_unit(&mut self) -> Option<(usize, WorkUnit)> {
+        let index = self.queue.take()?;
+        Some((index, self.units.get(index)?.clone()))
     }
 
     /// Takes the result of a step; an error ends the run.
@@ -133,34 +132,40 @@ impl JobRun {
         now: Timestamp,
         end: &mut Option<RunEnd>,
     ) {
-        self.busy.remove(&index);
+        let Some(phase) = self.units.get(index).map(|unit| unit.phase) else { return };
         match outcome {
-            Ok(outcome) => self.apply(index, outcome, now),
-            Err(error) => *end = Some(RunEnd::Failed(error)),
+            Ok(outcome) => {
+                self.apply(index, &outcome, now);
+                self.queue.put_back(index, phase, outcome.cursor.is_none());
+            }
+            Err(error) => {
+                self.queue.put_back(index, phase, false);
+                *end = Some(RunEnd::Failed(error));
+            }
         }
     }
 
-    fn apply(&mut self, index: usize, outcome: StepOutcome, now: Timestamp) {
-        if let Some(unit) = self.job.units.get_mut(index) {
-            unit.is_done = outcome.cursor.is_none();
-            unit.cursor = outcome.cursor;
-            unit.items += outcome.items;
-            unit.bytes += outcome.bytes;
-        }
+    fn apply(&mut self, index: usize, outcome: &StepOutcome, now: Timestamp) {
+        self.units.apply(index, outcome);
+        let work = &mut self.job.work;
+        work.units_done += usize::from(outcome.cursor.is_none());
+        work.items += outcome.items;
+        work.bytes += outcome.bytes;
         for (name, number) in &outcome.totals {
-            self.job.add_total(name, *number);
+            add_total(&mut self.job.totals, name, *number);
         }
         self.limiter.spend(outcome.spent, now);
     }
 
-    /// The state to exchange with the store, and whether it is to be saved.
-    fn begin_tick(&mut self, now: Timestamp) -> (JobState, bool) {
+    /// The state to exchange with the store.
+    fn begin_tick(&mut self, now: Timestamp) -> Result<Exchange> {
         self.next_tick = now.plus(TICK);
-        let is_save_due = now >= self.next_save;
-        if is_save_due {
+        let mut parts = None;
+        if now >= self.next_save {
             self.next_save = now.plus(SAVE_TIME);
+            parts = Some(self.units.take_changed(now)?);
         }
-        (self.job.clone(), is_save_due)
+        Ok(Exchange { job: self.job.clone(), parts })
     }
 
     /// Takes the lease and the rate of the exchanged state. Steps may have changed the others meanwhile.
@@ -179,10 +184,11 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
     /// # Errors
     /// The error of the step that failed, once the job's state is saved; [`Configuration`](afterwrite::ErrorKind::Configuration)
     /// if another process has taken over the job.
-    pub async fn run(&self, job: JobState, task: &impl JobTask) -> Result<JobState> {
+    pub async fn run(&self, job: AcquiredJob, task: &impl JobTask) -> Result<JobState> {
         let mut run = JobRun::new(job, self.store.clock().now());
         let end = self.steps(&mut run, task).await?;
         let mut failure = None;
+        run.job.waiting = None;
         run.job.status = match end {
             RunEnd::Done => JobStatus::Done,
             RunEnd::Requested(status) => status,
@@ -193,7 +199,10 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
             }
             RunEnd::LostLease => return Err(lost_lease(&run.job)),
         };
-        self.store.release(&mut run.job).await?;
+        let parts = run.units.take_changed(self.store.clock().now())?;
+        if !self.store.release(&mut run.job, &parts).await? && failure.is_none() {
+            return Err(lost_lease(&run.job));
+        }
         self.observer.observe(&JobReport::since(&run.job, run.origin, self.store.clock().now()));
         failure.map_or(Ok(run.job), Err)
     }
@@ -205,16 +214,14 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
         loop {
             let now = clock.now();
             while end.is_none() && running.len() < self.workers.max(1) && run.limiter.free_at() <= now {
-                let Some(index) = run.next_idle() else { break };
-                let Some(unit) = run.job.units.get(index).cloned() else { break };
-                run.busy.insert(index);
+                let Some((index, unit)) = run.take_unit() else { break };
                 running.push(async move { (index, self.step(task, &unit).await) });
             }
             if running.is_empty() {
                 if let Some(end) = end.take() {
                     return Ok(end);
                 }
-                if run.job.current_phase().is_none() {
+                if run.queue.is_done() {
                     return Ok(RunEnd::Done);
                 }
                 // The rate holds the next step.
@@ -226,15 +233,7 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
                 run.finish(step, clock.now(), &mut end);
             }
             if clock.now() >= run.next_tick {
-                self.observer.observe(&JobReport::since(&run.job, run.origin, clock.now()));
-                let (mut job, is_save_due) = run.begin_tick(clock.now());
-                let exchange = self.exchange(&mut job, is_save_due);
-                let (requested, ended) = while_polling(exchange, &mut running).await;
-                for step in ended {
-                    run.finish(step, clock.now(), &mut end);
-                }
-                run.end_tick(job, clock.now());
-                match requested? {
+                match self.tick(run, task, &mut running, &mut end).await? {
                     Some(RunEnd::LostLease) => return Ok(RunEnd::LostLease),
                     Some(requested) if end.is_none() => end = Some(requested),
                     Some(_) | None => {}
@@ -243,32 +242,46 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
         }
     }
 
-    /// One step, repeated while its errors can be retried.
-    async fn step(&self, task: &impl JobTask, unit: &WorkUnit) -> Result<StepOutcome> {
+    /// Reports, exchanges the state with the store, and takes the steps that have ended meanwhile. Returns why the run must end, if it must.
+    async fn tick(
+        &self,
+        run: &mut JobRun,
+        task: &impl JobTask,
+        running: &mut FuturesUnordered<impl Future<Output = (usize, Result<StepOutcome>)>>,
+        end: &mut Option<RunEnd>,
+    ) -> Result<Option<RunEnd>> {
+        run.job.waiting = task.waiting();
         let clock = self.store.clock();
-        let deadline = clock.now().plus(STEP_TIME);
-        let mut attempt = 0;
-        loop {
-            match Box::pin(task.step(unit)).await {
-                Err(error) if error.is_retryable() => {
-                    attempt += 1;
-                    if !RetryPolicy::STANDARD.wait(attempt, deadline, clock).await {
-                        return Err(error);
-                    }
-                }
-                result => return result,
-            }
+        self.observer.observe(&JobReport::since(&run.job, run.origin, clock.now()));
+        let Exchange { mut job, parts } = run.begin_tick(clock.now())?;
+        let exchange = self.exchange(&mut job, parts.as_deref());
+        let (requested, ended) = while_polling(exchange, running).await;
+        for step in ended {
+            run.finish(step, clock.now(), end);
         }
+        run.end_tick(job, clock.now());
+        let requested = requested?;
+        if requested.is_some() {
+            // The state may not have been saved.
+            run.units.mark_changed(parts.iter().flatten());
+        }
+        Ok(requested)
     }
 
-    /// Saves the state, if that is due, and reads the stored status and rate. `job` takes the renewed lease and the rate. Returns why
-    /// the run must end, if it must.
-    async fn exchange(&self, job: &mut JobState, is_save_due: bool) -> Result<Option<RunEnd>> {
-        let changed = if is_save_due { self.store.save(job).await? } else { None };
-        let stored = match changed {
-            Some(changed) => changed,
-            None => self.store.reload(job).await?,
-        };
+    /// One step, repeated while its errors can be retried.
+    async fn step(&self, task: &impl JobTask, unit: &WorkUnit) -> Result<StepOutcome> {
+        repeated(self.store.clock(), STEP_TIME, || Box::pin(task.step(unit))).await
+    }
+
+    /// Reads the stored status and rate, and saves the state if there is something to save. `job` takes the renewed lease and the rate. Returns
+    /// why the run must end, if it must.
+    async fn exchange(&self, job: &mut JobState, parts: Option<&[StoredPart]>) -> Result<Option<RunEnd>> {
+        let (mut stored, now) = self.store.reload(job).await?;
+        if let Some(parts) = parts
+            && !self.store.save(job, parts, now).await?
+        {
+            stored = self.store.reload(job).await?.0;
+        }
         let owner = |job: &JobState| job.lease.as_ref().map(|lease| lease.owner.clone());
         if owner(&stored) != owner(job) {
             return Ok(Some(RunEnd::LostLease));

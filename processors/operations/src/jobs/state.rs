@@ -1,15 +1,17 @@
 //! The state of a job.
 
-use std::collections::BTreeMap;
-
 use afterwrite::record::Timestamp;
+use afterwrite::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::basis::JobBasis;
 use super::plan::JobPlan;
+use super::wait::JobWait;
+use super::work::{JobTotals, WorkSummary, WorkUnit};
 
-/// Counters of a job by name: `reconciled`, `skipped`, `failed`, …
-pub type JobTotals = BTreeMap<String, u64>;
+/// The argument of a job that reads standard input or a pipe.
+const READS_STREAM: &str = "reads_stream";
 
 /// The kinds of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,45 +85,35 @@ impl JobStatus {
     }
 }
 
-/// A part of a job's work that proceeds by itself: a segment of a table, an object of an archive.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkUnit {
-    /// Its name, unique within the job.
-    pub name: String,
-    /// The phase that it belongs to; phases run one after another, the lowest first.
-    pub phase: u32,
-    /// Where the next step begins; `None` at the beginning. Only the job's task reads it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<Value>,
-    /// Whether all of it is done.
-    #[serde(default)]
-    pub is_done: bool,
-    /// The items that were processed.
-    #[serde(default)]
-    pub items: u64,
-    /// Their size in bytes.
-    #[serde(default)]
-    pub bytes: u64,
-}
-
-impl WorkUnit {
-    /// A unit that has not begun.
-    #[must_use]
-    pub fn new(name: impl Into<String>, phase: u32) -> Self {
-        Self { name: name.into(), phase, ..Self::default() }
-    }
-}
-
 /// The right of one process to run a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobLease {
     /// A random name of the process.
     pub owner: String,
-    /// When the lease ends unless it is renewed.
+    /// When the lease ends unless it is renewed, by DynamoDB's time.
     pub until: Timestamp,
+    /// Whether it had ended when the job was read, by DynamoDB's time: its process was killed, or cannot reach the table.
+    pub has_ended: bool,
 }
 
-/// A job.
+/// A job to create.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Its kind.
+    pub kind: JobKind,
+    /// Its arguments, as its kind defines them.
+    pub arguments: Value,
+    /// Its basis.
+    pub basis: JobBasis,
+    /// Its work.
+    pub units: Vec<WorkUnit>,
+    /// The estimate.
+    pub plan: JobPlan,
+    /// The most items a second; `None` for no limit.
+    pub rate: Option<u64>,
+}
+
+/// A job, without its units: see [`AcquiredJob`](super::AcquiredJob).
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobState {
     /// Its id, unique within the state table.
@@ -130,10 +122,12 @@ pub struct JobState {
     pub kind: JobKind,
     /// Its arguments, as its kind defines them.
     pub arguments: Value,
+    /// Its basis; `None` if an earlier version created it. It continues on nothing else.
+    pub basis: Option<JobBasis>,
     /// Its status.
     pub status: JobStatus,
-    /// Its work.
-    pub units: Vec<WorkUnit>,
+    /// Its work in numbers.
+    pub work: WorkSummary,
     /// The most items a second; `None` for no limit.
     pub rate: Option<u64>,
     /// Counters of its work so far.
@@ -150,22 +144,27 @@ pub struct JobState {
     pub updated_at: Timestamp,
     /// Why it failed, without contents of items.
     pub failure: Option<String>,
+    /// The wait of all its steps, when its state was saved last.
+    pub waiting: Option<JobWait>,
 }
 
 impl JobState {
-    /// The lowest phase with work left; `None` if everything is done.
-    #[must_use]
-    pub fn current_phase(&self) -> Option<u32> {
-        self.units.iter().filter(|unit| !unit.is_done).map(|unit| unit.phase).min()
+    /// Refuses to continue a job that has ended.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if the job is done or stopped.
+    pub fn check_can_run(&self) -> Result<()> {
+        if self.status.can_run() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Configuration, format!("the job is {}", self.status.name()))
+            .with("job", self.id.as_str())
+            .hint("Create a new job with the same arguments"))
     }
 
-    /// Adds to a total.
-    pub fn add_total(&mut self, name: &str, number: u64) {
-        match self.totals.get_mut(name) {
-            Some(total) => *total += number,
-            None => {
-                self.totals.insert(name.to_owned(), number);
-            }
-        }
+    /// Whether the job reads standard input or a pipe, which no other process can continue.
+    #[must_use]
+    pub fn reads_stream(&self) -> bool {
+        self.arguments.get(READS_STREAM).and_then(Value::as_bool).unwrap_or(false)
     }
 }

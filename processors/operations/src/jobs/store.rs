@@ -2,6 +2,12 @@
 //!
 //! Jobs are found without a scan: the item `AFTERWRITE#JOB#` has an attribute for each job, its id, with the time of its creation. It keeps the
 //! newest [`MAX_LISTED`].
+//!
+//! # The time of a lease
+//!
+//! The clocks of two machines may differ by minutes. So the end of a lease is a time of DynamoDB, as its responses have it: a process reads the job,
+//! and sets the end of its lease, or compares that of another process, by the time of that response. A response is older than the write
+//! that follows it, so a lease ends too early rather than too late.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,23 +15,22 @@ use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::commit::OperationItem;
-use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributePath, AttributeValue, Item, Timestamp};
-use afterwrite::retry::RetryPolicy;
-use afterwrite::sink::{Tables, WriteError};
+use afterwrite::sink::{MAX_READ_KEYS, Tables};
 use afterwrite::{Error, ErrorKind, Result};
-use serde_json::Value;
 
+use super::basis::JobBasis;
 use super::codec;
-use super::plan::JobPlan;
-use super::state::{JobKind, JobLease, JobState, JobStatus, WorkUnit};
+use super::item_changes::{differs, is_running, lease_changes, owned_by, progress_changes, set};
+use super::requests;
+use super::state::{JobKind, JobLease, JobState, JobStatus, NewJob};
+use super::units::{AcquiredJob, JobUnits, PART_UNITS, StoredPart, batches};
 
 /// The jobs that a list shows.
 const MAX_LISTED: usize = 100;
 /// How long a process keeps a job without a sign of life.
 pub(super) const LEASE_TIME: Duration = Duration::from_secs(60);
-/// How long a request on a job is retried.
-const REQUEST_TIME: Duration = Duration::from_secs(20);
 /// The attributes of the list that are not ids.
 const LIST_ATTRIBUTES: [&str; 3] = ["PK", "SK", "EntityType"];
 
@@ -38,6 +43,20 @@ pub enum JobControl {
     Stop,
     /// Sets the most items a second; `None` for no limit.
     SetRate(Option<u64>),
+}
+
+/// A job in a list.
+#[derive(Debug)]
+pub enum ListedJob {
+    /// A job.
+    Readable(Box<JobState>),
+    /// An item that this version cannot read.
+    Unreadable {
+        /// The job's id.
+        id: String,
+        /// Why.
+        error: Error,
+    },
 }
 
 /// The jobs of one state table.
@@ -59,7 +78,7 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         &self.state_table
     }
 
-    /// The source of time and randomness.
+    /// The source of time and randomness. Leases go by DynamoDB's time.
     #[must_use]
     pub fn clock(&self) -> &C {
         &self.clock
@@ -69,31 +88,31 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
     ///
     /// # Errors
     /// As [`Tables::write`].
-    pub async fn create(
-        &self,
-        kind: JobKind,
-        arguments: Value,
-        units: Vec<WorkUnit>,
-        plan: JobPlan,
-        rate: Option<u64>,
-    ) -> Result<JobState> {
+    pub async fn create(&self, new: NewJob) -> Result<JobState> {
         let now = self.clock.now();
+        let mut units = JobUnits::new(new.units);
         let job = JobState {
-            id: new_id(kind, now, &self.clock),
-            kind,
-            arguments,
+            id: new_id(new.kind, now, &self.clock),
+            kind: new.kind,
+            arguments: new.arguments,
+            basis: Some(new.basis),
             status: JobStatus::Planned,
-            units,
-            rate,
+            work: units.summary(),
+            rate: new.rate,
             totals: BTreeMap::new(),
-            plan,
+            plan: new.plan,
             lease: None,
             created_at: now,
             started_at: None,
             updated_at: now,
             failure: None,
+            waiting: None,
         };
-        let key = OperationItem::Job.key(&self.state_table, &job.id);
+        // Nothing finds the units before the job has been written.
+        for parts in batches(&units.take_changed(now)?) {
+            requests::transact(&self.tables, &self.clock, &self.part_writes(&job.id, parts)).await?;
+        }
+        let key = self.key(&job.id);
         let action = WriteAction::Put(codec::encode(&job)?);
         // A second attempt may find the item of the first.
         self.write(Write { key, condition: WriteCondition::Always, action }).await?;
@@ -112,12 +131,12 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         listed.truncate(listed.len().saturating_sub(MAX_LISTED - 1));
         changes.extend(listed.iter().map(|id| AttributeChange::Remove(AttributePath::from(id.as_str()))));
         let action = WriteAction::Update(changes);
-        self.write(Write { key: self.list_key(), condition: WriteCondition::Always, action }).await.map(drop)
+        self.write(Write { key: self.key(""), condition: WriteCondition::Always, action }).await.map(drop)
     }
 
     /// The listed ids, the oldest first.
     async fn listed(&self) -> Result<Vec<String>> {
-        let Some(list) = self.read(&[self.list_key()]).await?.pop().flatten() else { return Ok(Vec::new()) };
+        let Some(list) = self.read(&[self.key("")]).await?.pop().flatten() else { return Ok(Vec::new()) };
         let ids = list.iter().filter(|(name, _)| !LIST_ATTRIBUTES.contains(&name.as_ref()));
         let mut ids: Vec<(i64, String)> = ids
             .map(|(id, at)| (at.as_number().and_then(|at| at.to_i64()).unwrap_or(0), id.to_string()))
@@ -126,27 +145,57 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         Ok(ids.into_iter().map(|(_, id)| id).collect())
     }
 
-    fn list_key(&self) -> ItemKey {
-        OperationItem::Job.key(&self.state_table, "")
+    /// The key of a job; of the list, for an empty id.
+    fn key(&self, id: &str) -> ItemKey {
+        OperationItem::Job.key(&self.state_table, id)
     }
 
-    /// The newest jobs, the newest first.
+    fn part_key(&self, id: &str, number: usize) -> ItemKey {
+        self.key(&format!("{id}#{number:06}"))
+    }
+
+    fn part_writes(&self, id: &str, parts: &[StoredPart]) -> Vec<Write> {
+        let write = |(number, item): &StoredPart| Write {
+            key: self.part_key(id, *number),
+            condition: WriteCondition::Always,
+            action: WriteAction::Put(item.clone()),
+        };
+        parts.iter().map(write).collect()
+    }
+
+    /// The newest jobs, the newest first, including those that this version cannot read.
     ///
     /// # Errors
-    /// As [`Tables::read`]; [`ErrorKind::State`] for an unreadable job.
-    pub async fn list(&self) -> Result<Vec<JobState>> {
-        let ids = self.listed().await?;
-        let keys: Vec<_> = ids.iter().rev().map(|id| OperationItem::Job.key(&self.state_table, id)).collect();
-        self.read(&keys).await?.into_iter().flatten().map(|item| codec::decode(&item)).collect()
+    /// As [`Tables::read`].
+    pub async fn list(&self) -> Result<Vec<ListedJob>> {
+        let ids: Vec<String> = self.listed().await?.into_iter().rev().collect();
+        let keys: Vec<_> = ids.iter().map(|id| self.key(id)).collect();
+        let read = requests::read(&self.tables, &self.clock, &keys).await?;
+        let jobs = ids.into_iter().zip(read.items).filter_map(|(id, item)| Some((id, item?)));
+        Ok(jobs
+            .map(|(id, item)| match codec::decode(&item, read.server_time) {
+                Ok(job) => ListedJob::Readable(Box::new(job)),
+                Err(error) => ListedJob::Unreadable { id, error },
+            })
+            .collect())
     }
 
     /// The job with this id.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if there is no such job; as [`JobStore::list`].
+    /// [`ErrorKind::Configuration`] if there is no such job; [`ErrorKind::State`] if this version cannot read it.
     pub async fn load(&self, id: &str) -> Result<JobState> {
-        match self.read(&[OperationItem::Job.key(&self.state_table, id)]).await?.pop().flatten() {
-            Some(item) => codec::decode(&item),
+        self.load_at(id).await.map(|(job, _)| job)
+    }
+
+    /// The job with this id, and DynamoDB's time of the response.
+    async fn load_at(&self, id: &str) -> Result<(JobState, Timestamp)> {
+        let mut read = requests::read(&self.tables, &self.clock, &[self.key(id)]).await?;
+        let now = read.server_time;
+        match read.items.pop().flatten() {
+            Some(item) => {
+                codec::decode(&item, now).map(|job| (job, now)).map_err(|error| error.with("job", id))
+            }
             None => Err(Error::new(ErrorKind::Configuration, "the state table has no such job")
                 .with("job", id)
                 .with("table", &*self.state_table)
@@ -181,75 +230,98 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         }
     }
 
-    /// Takes the lease of a job, so that this process alone runs it.
+    /// Takes the lease of a job, so that this process alone runs it, on what it was planned for.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if the job has ended, or another process runs it.
-    pub async fn acquire(&self, id: &str) -> Result<JobState> {
-        let now = self.clock.now();
-        let job = self.load(id).await?;
-        if !job.status.can_run() {
-            return Err(Error::new(ErrorKind::Configuration, format!("the job is {}", job.status.name()))
-                .with("job", id)
-                .hint("Create a new job with the same arguments"));
-        }
-        let lease = JobLease { owner: new_owner(now, &self.clock), until: now.plus(LEASE_TIME) };
+    /// [`ErrorKind::Configuration`] if the job was planned for something else than `basis`, has ended, or another process runs it.
+    pub async fn acquire(&self, id: &str, basis: &JobBasis) -> Result<AcquiredJob> {
+        let (job, now) = self.load_at(id).await?;
+        job.check_can_run()?;
+        job.check_basis(basis)?;
+        let local = self.clock.now();
+        let lease =
+            JobLease { owner: new_owner(local, &self.clock), until: now.plus(LEASE_TIME), has_ended: false };
         let free = WriteCondition::Any(vec![
             WriteCondition::Absent(AttributePath::from(codec::LEASE_OWNER)),
             WriteCondition::Less(AttributePath::from(codec::LEASE_UNTIL), codec::time_value(now)),
             // The response to an earlier attempt was lost.
-            WriteCondition::Equals(
-                AttributePath::from(codec::LEASE_OWNER),
-                AttributeValue::text(lease.owner.as_str()),
-            ),
+            owned_by(&lease),
         ]);
-        let started_at = job.started_at.unwrap_or(now);
         let mut changes = lease_changes(&lease);
         changes.extend([
             set(codec::STATUS, AttributeValue::text(JobStatus::Running.name())),
-            set(codec::STARTED_AT, codec::time_value(started_at)),
-            set(codec::UPDATED_AT, codec::time_value(now)),
+            set(codec::STARTED_AT, codec::time_value(job.started_at.unwrap_or(local))),
+            set(codec::UPDATED_AT, codec::time_value(local)),
             AttributeChange::Remove(AttributePath::from(codec::FAILURE)),
         ]);
         let condition =
             WriteCondition::All(vec![free, differs(JobStatus::Done), differs(JobStatus::Stopped)]);
-        match self.update(id, condition, changes).await? {
-            None => self.load(id).await,
-            Some(other) => {
-                let until =
-                    codec::decode(&other)?.lease.map_or_else(String::new, |lease| lease.until.to_string());
-                Err(Error::new(ErrorKind::Configuration, "another process runs the job")
-                    .with("job", id)
-                    .with("its lease ends at", until)
-                    .hint("Pause the job first, or wait for the end of the lease if that process was killed"))
+        let Some(other) = self.update(id, condition, changes).await? else { return self.acquired(id).await };
+        let until =
+            codec::decode(&other, now)?.lease.map_or_else(String::new, |lease| lease.until.to_string());
+        Err(Error::new(ErrorKind::Configuration, "another process runs the job")
+            .with("job", id)
+            .with("its lease ends at", until)
+            .hint("Pause the job first, or wait for the end of the lease if that process was killed"))
+    }
+
+    /// A job whose lease this process has taken. Its units are read after that, when no other process writes them.
+    async fn acquired(&self, id: &str) -> Result<AcquiredJob> {
+        let mut state = self.load(id).await?;
+        let parts: Vec<usize> = (0..state.work.units.div_ceil(PART_UNITS)).collect();
+        let mut items = Vec::with_capacity(parts.len());
+        for numbers in parts.chunks(MAX_READ_KEYS) {
+            let keys: Vec<_> = numbers.iter().map(|number| self.part_key(id, *number)).collect();
+            items.extend(self.read(&keys).await?);
+        }
+        let units = JobUnits::decode(items).map_err(|error| error.with("job", id))?;
+        // The counters of units are saved with the units; those of the job may lack the last ones.
+        (state.work, state.totals) = (units.summary(), units.totals());
+        Ok(AcquiredJob { state, units })
+    }
+
+    /// Saves the progress of a job that this process runs, and renews the lease, by DynamoDB's time `now`. Returns whether the job is still
+    /// this process's to run.
+    pub(super) async fn save(
+        &self,
+        job: &mut JobState,
+        parts: &[StoredPart],
+        now: Timestamp,
+    ) -> Result<bool> {
+        let Some(lease) = &mut job.lease else { return Ok(false) };
+        lease.until = now.plus(LEASE_TIME);
+        job.updated_at = self.clock.now();
+        let owned = WriteCondition::All(vec![owned_by(lease), is_running()]);
+        self.save_parts(job, parts, owned).await
+    }
+
+    /// Saves parts in transactions that renew the lease, on a condition.
+    async fn save_parts(&self, job: &JobState, parts: &[StoredPart], owned: WriteCondition) -> Result<bool> {
+        let mut changes = job.lease.as_ref().map(lease_changes).unwrap_or_default();
+        changes.extend(progress_changes(job)?);
+        if parts.is_empty() {
+            return Ok(self.update(&job.id, owned, changes).await?.is_none());
+        }
+        for parts in batches(parts) {
+            let action = WriteAction::Update(changes.clone());
+            let mut writes = vec![Write { key: self.key(&job.id), condition: owned.clone(), action }];
+            writes.extend(self.part_writes(&job.id, parts));
+            if !requests::transact(&self.tables, &self.clock, &writes).await? {
+                return Ok(false);
             }
         }
+        Ok(true)
     }
 
-    /// Saves the progress of a job that this process runs, and renews the lease. Returns the job as another process changed it, if
-    /// it is no longer this process's to run.
-    pub(super) async fn save(&self, job: &mut JobState) -> Result<Option<JobState>> {
-        let Some(lease) = &mut job.lease else { return Ok(Some(job.clone())) };
-        let now = self.clock.now();
-        lease.until = now.plus(LEASE_TIME);
-        job.updated_at = now;
-        let mut changes = lease_changes(lease);
-        let owned = owned_by(lease);
-        changes.extend(progress_changes(job)?);
-        let running = WriteCondition::Equals(
-            AttributePath::from(codec::STATUS),
-            AttributeValue::text(JobStatus::Running.name()),
-        );
-        match self.update(&job.id, WriteCondition::All(vec![owned, running]), changes).await? {
-            None => Ok(None),
-            Some(stored) => codec::decode(&stored).map(Some),
-        }
-    }
-
-    /// Saves the progress of a job and gives up its lease. A status that an operator set in the meantime is kept.
-    pub(super) async fn release(&self, job: &mut JobState) -> Result<()> {
-        let Some(lease) = job.lease.take() else { return Ok(()) };
+    /// Saves the progress of a job and gives up its lease. A status that an operator set in the meantime is kept. Returns whether the job was
+    /// this process's.
+    pub(super) async fn release(&self, job: &mut JobState, parts: &[StoredPart]) -> Result<bool> {
+        let Some(lease) = job.lease.clone() else { return Ok(false) };
         job.updated_at = self.clock.now();
+        if !parts.is_empty() && !self.save_parts(job, parts, owned_by(&lease)).await? {
+            return Ok(false);
+        }
+        job.lease = None;
         let mut changes = progress_changes(job)?;
         for name in [codec::LEASE_OWNER, codec::LEASE_UNTIL] {
             changes.push(AttributeChange::Remove(AttributePath::from(name)));
@@ -259,25 +331,21 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         if let Some(failure) = &job.failure {
             with_status.push(set(codec::FAILURE, AttributeValue::text(failure.as_str())));
         }
-        let running = WriteCondition::Equals(
-            AttributePath::from(codec::STATUS),
-            AttributeValue::text(JobStatus::Running.name()),
-        );
-        let condition = WriteCondition::All(vec![owned_by(&lease), running]);
-        let Some(stored) = self.update(&job.id, condition, with_status).await? else { return Ok(()) };
-        let stored = codec::decode(&stored)?;
-        if stored.lease.as_ref().is_some_and(|other| other.owner == lease.owner) {
-            let status = set(codec::STATUS, AttributeValue::text(final_status(job, &stored).name()));
-            job.status = final_status(job, &stored);
-            changes.push(status);
-            self.update(&job.id, owned_by(&lease), changes).await?;
+        let condition = WriteCondition::All(vec![owned_by(&lease), is_running()]);
+        let Some(stored) = self.update(&job.id, condition, with_status).await? else { return Ok(true) };
+        let stored = codec::decode(&stored, lease.until)?;
+        if stored.lease.as_ref().is_none_or(|other| other.owner != lease.owner) {
+            // The response to an earlier attempt may have been lost.
+            return Ok(stored.lease.is_none() && stored.status == job.status);
         }
-        Ok(())
+        job.status = final_status(job, &stored);
+        changes.push(set(codec::STATUS, AttributeValue::text(job.status.name())));
+        Ok(self.update(&job.id, owned_by(&lease), changes).await?.is_none())
     }
 
-    /// The stored state of a job, for its status and rate.
-    pub(super) async fn reload(&self, job: &JobState) -> Result<JobState> {
-        self.load(&job.id).await
+    /// The stored state of a job, for its status and rate, and DynamoDB's time.
+    pub(super) async fn reload(&self, job: &JobState) -> Result<(JobState, Timestamp)> {
+        self.load_at(&job.id).await
     }
 
     /// Updates a job; returns the stored item if the condition does not hold.
@@ -287,89 +355,23 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         condition: WriteCondition,
         changes: Vec<AttributeChange>,
     ) -> Result<Option<Item>> {
-        let key = OperationItem::Job.key(&self.state_table, id);
-        self.write(Write { key, condition, action: WriteAction::Update(changes) }).await
+        self.write(Write { key: self.key(id), condition, action: WriteAction::Update(changes) }).await
     }
 
     /// Carries out an idempotent write; returns the stored item if the condition does not hold.
     pub(super) async fn write(&self, write: Write) -> Result<Option<Item>> {
-        let deadline = self.clock.now().plus(REQUEST_TIME);
-        let mut attempt = 0;
-        loop {
-            let error = match self.tables.write(&write).await {
-                Ok(_) => return Ok(None),
-                Err(WriteError::Refused(WriteRefusal::Condition(stored))) => {
-                    return Ok(Some(stored.unwrap_or_default()));
-                }
-                Err(WriteError::Failed(error)) => error,
-                Err(WriteError::Refused(WriteRefusal::Conflict | WriteRefusal::Throttled)) => {
-                    Error::new(ErrorKind::Unavailable, "DynamoDB could not take the state of a job")
-                        .with("table", &*self.state_table)
-                }
-                Err(WriteError::Refused(WriteRefusal::Invalid(reason))) => {
-                    Error::new(ErrorKind::Rejected, "DynamoDB rejected the state of a job")
-                        .with("reason", reason)
-                }
-            };
-            attempt += 1;
-            if !error.is_retryable() || !RetryPolicy::STANDARD.wait(attempt, deadline, &self.clock).await {
-                return Err(error);
-            }
-        }
+        let written = requests::write(&self.tables, &self.clock, &write).await;
+        written.map_err(|error| error.with("table", &*self.state_table))
     }
 
     pub(super) async fn read(&self, keys: &[ItemKey]) -> Result<Vec<Option<Item>>> {
-        let deadline = self.clock.now().plus(REQUEST_TIME);
-        let mut attempt = 0;
-        loop {
-            match self.tables.read(keys).await {
-                Ok(snapshot) => return Ok(snapshot.items),
-                Err(error) => {
-                    attempt += 1;
-                    let is_time = error.is_retryable()
-                        && RetryPolicy::STANDARD.wait(attempt, deadline, &self.clock).await;
-                    if !is_time {
-                        return Err(error);
-                    }
-                }
-            }
-        }
+        Ok(requests::read(&self.tables, &self.clock, keys).await?.items)
     }
 }
 
 /// The status of a job that an operator changed while its process ended: work that is done stays done.
 fn final_status(job: &JobState, stored: &JobState) -> JobStatus {
     if job.status == JobStatus::Done { JobStatus::Done } else { stored.status }
-}
-
-fn set(name: &str, value: AttributeValue<'static>) -> AttributeChange {
-    AttributeChange::Set(AttributePath::from(name), value)
-}
-
-fn differs(status: JobStatus) -> WriteCondition {
-    WriteCondition::Differs(AttributePath::from(codec::STATUS), AttributeValue::text(status.name()))
-}
-
-fn owned_by(lease: &JobLease) -> WriteCondition {
-    WriteCondition::Equals(
-        AttributePath::from(codec::LEASE_OWNER),
-        AttributeValue::text(lease.owner.as_str()),
-    )
-}
-
-fn lease_changes(lease: &JobLease) -> Vec<AttributeChange> {
-    vec![
-        set(codec::LEASE_OWNER, AttributeValue::text(lease.owner.as_str())),
-        set(codec::LEASE_UNTIL, codec::time_value(lease.until)),
-    ]
-}
-
-fn progress_changes(job: &JobState) -> Result<Vec<AttributeChange>> {
-    Ok(vec![
-        set(codec::PROGRESS, codec::json_value(&job.units)?),
-        set(codec::TOTALS, codec::json_value(&job.totals)?),
-        set(codec::UPDATED_AT, codec::time_value(job.updated_at)),
-    ])
 }
 
 /// `backfill-20260206T101500-042`.

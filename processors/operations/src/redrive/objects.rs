@@ -116,6 +116,7 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
             key: object.key.clone(),
             modified: Timestamp::from_epoch_ms(object.modified_ms),
             bytes: object.bytes,
+            etag: None,
         };
         let mut reader = opened.open().await?;
         let mut records = Vec::new();

@@ -62,7 +62,7 @@ pub async fn parked_by_scan(tables: &impl TableScan, state_table: &Arc<str>) -> 
 /// The parked items of a state table, the oldest first, from its sparse index `parked`; `None` if the table has no such index.
 ///
 /// # Errors
-/// `Unavailable` if the index cannot be read.
+/// `Unavailable` if the index cannot be read at the moment; `Configuration` if a permission is missing.
 pub async fn parked_by_index(client: &Client, state_table: &str) -> Result<Option<Vec<ParkedItem>>> {
     let scan = client.scan().table_name(state_table).index_name(PARKED_INDEX);
     let mut pages = scan.into_paginator().items().send();
@@ -72,10 +72,13 @@ pub async fn parked_by_index(client: &Client, state_table: &str) -> Result<Optio
             Ok(item) => item,
             Err(error) if error.code() == Some("ValidationException") => return Ok(None),
             Err(error) => {
-                return Err(Error::new(ErrorKind::Unavailable, "the index of parked items cannot be read")
-                    .with("table", state_table)
-                    .hint("Allow dynamodb:Scan on the table's index `parked`")
-                    .caused_by(error));
+                return Err(Error::new(
+                    failure_kind(error.code()),
+                    "the index of parked items cannot be read",
+                )
+                .with("table", state_table)
+                .hint("Allow dynamodb:Scan on the table's index `parked`")
+                .caused_by(error));
             }
         };
         let text = |name: &str| item.get(name).and_then(|value| value.as_s().ok()).cloned();
@@ -84,6 +87,20 @@ pub async fn parked_by_index(client: &Client, state_table: &str) -> Result<Optio
     }
     parked.sort();
     Ok(Some(parked))
+}
+
+/// Whether a request that failed with this code can succeed later; without a code, there was no response.
+fn failure_kind(code: Option<&str>) -> ErrorKind {
+    match code {
+        None
+        | Some(
+            "ProvisionedThroughputExceededException"
+            | "ThrottlingException"
+            | "RequestLimitExceeded"
+            | "InternalServerError",
+        ) => ErrorKind::Unavailable,
+        Some(_) => ErrorKind::Configuration,
+    }
 }
 
 /// A redrive of parked items.

@@ -19,7 +19,8 @@ use afterwrite_datasets::export::removal::ForeignRow;
 use afterwrite_datasets::export::snapshot::{ReadItem, TableReading};
 use afterwrite_datasets::schema::SNAPSHOT_LAG;
 
-use super::log::{RepairLogEntry, RepairOutcome};
+use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
+use crate::jobs::WaitReason;
 use crate::verify::{
     DatasetJudge, FindingPlace, JudgedRow, RowDifference, RowVerdicts, VerifyFinding, candidates_of,
 };
@@ -88,7 +89,7 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
             }
         }
         if !self.is_dry_run && !wait.is_zero() {
-            clock.sleep(wait).await;
+            self.judge.waits().sleep(clock, WaitReason::SnapshotOrder, wait).await;
         }
         for table in 0..self.judge.model().tables.len() {
             let of_table: Vec<&JudgedRow> =
@@ -154,9 +155,7 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
             let deadline = self.judge.exporter.clock().now().plus(COMMIT_TIME);
             Box::pin(self.judge.exporter.add_snapshot(reading, &items, deadline)).await?;
         }
-        let action =
-            "a SNAPSHOT row of the item was added to the log; the next compaction derives the current row";
-        let repaired = present.iter().map(|row| entry(row.judged, RepairOutcome::Repaired, action));
+        let repaired = present.iter().map(|row| self.written(row.judged, RepairWrite::Row));
         let changed = gone.iter().map(|row| {
             entry(row.judged, RepairOutcome::Changed, "nothing was written: the item was deleted")
         });
@@ -179,8 +178,7 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
                 log.push(entry(row.judged, RepairOutcome::Changed, action));
                 continue;
             }
-            let action = "a SNAPSHOT row and a REMOVE row were added to the log; the next compaction removes the current row";
-            log.push(entry(row.judged, RepairOutcome::Repaired, action));
+            log.push(self.written(row.judged, RepairWrite::Removal));
             let dataset = row.judged.key.dataset;
             let candidates = row.source.candidates(self.judge.model());
             let identity = candidates.iter().find(|identity| identity.entity.datasets.contains(&dataset));
@@ -195,6 +193,10 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
             Box::pin(self.judge.exporter.add_removals(reading, &ended, deadline)).await?;
         }
         Ok(log)
+    }
+
+    fn written(&self, row: &JudgedRow, write: RepairWrite) -> RepairLogEntry {
+        RepairLogEntry::written(row.finding.clone(), write, self.is_dry_run)
     }
 
     /// Whether the item exists and belongs to the day of the row.

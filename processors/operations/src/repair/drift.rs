@@ -13,10 +13,11 @@ use afterwrite::sink::{TableScan, Tables, WriteError};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 
-use super::log::{RepairLogEntry, RepairOutcome};
+use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
+use crate::jobs::JobWait;
 use crate::verify::{
-    FindingPlace, FindingVerdict, RollupPlace, RollupReading, SumVerdict, VerifyFinding, expected_values,
-    judge, read_sums, recheck_findings,
+    FindingPlace, FindingVerdict, RollupPlace, RollupReading, SumVerdict, Tolerance, VerifyFinding,
+    expected_values, judge, read_sums, recheck_findings,
 };
 
 /// The time limit of a reconciliation.
@@ -33,7 +34,8 @@ pub struct DriftRepairer<T, C> {
     tables: T,
     clock: C,
     state: StateItems,
-    tolerance: Duration,
+    tolerance: Tolerance,
+    is_dry_run: bool,
 }
 
 impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
@@ -48,7 +50,20 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         tolerance: Duration,
     ) -> Self {
         let state = StateItems::new(Arc::clone(&model), table_names.clone(), Arc::clone(&state_table));
-        Self { model, table_names, state_table, tables, clock, state, tolerance }
+        let tolerance = tolerance.into();
+        Self { model, table_names, state_table, tables, clock, state, tolerance, is_dry_run: false }
+    }
+
+    /// The log says what would be written.
+    #[must_use]
+    pub fn dry(mut self) -> Self {
+        self.is_dry_run = true;
+        self
+    }
+
+    /// The current wait of the repair.
+    pub(super) fn waiting(&self) -> Option<JobWait> {
+        self.tolerance.waits.current()
     }
 
     /// Judges findings again and repairs those that are still drift. Returns a log with a line for each finding; findings about datasets
@@ -70,7 +85,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             &self.state_table,
             self.tables.clone(),
             &self.clock,
-            self.tolerance,
+            self.tolerance.clone(),
             &of_items,
         )
         .await?;
@@ -126,11 +141,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
                 for (finding, source) in of_table {
                     let error = failed.iter().find(|(known, _)| *known == source).map(|(_, error)| error);
                     log.push(match error {
-                        None => RepairLogEntry {
-                            finding,
-                            outcome: RepairOutcome::Repaired,
-                            action: "the item was reconciled with its table".to_owned(),
-                        },
+                        None => RepairLogEntry::written(finding, RepairWrite::Item, self.is_dry_run),
                         Some(error) => RepairLogEntry {
                             finding,
                             outcome: RepairOutcome::Failed,
@@ -206,7 +217,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             log.push(match (verdict, before) {
                 (SumVerdict::Differs(finding), _) => {
                     let entry = self.set_rollup(&reading, finding).await?;
-                    if entry.outcome == RepairOutcome::Repaired {
+                    if matches!(entry.outcome, RepairOutcome::Repaired | RepairOutcome::WouldBeRepaired) {
                         shown.extend(self.mirroring_items(&reading.place));
                     }
                     entry
@@ -264,7 +275,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         let key = self.state.key(&reading.place.0, &reading.place.1);
         let write = Write { key, condition, action: WriteAction::Update(changes) };
         let (outcome, action) = match self.tables.write(&write).await {
-            Ok(_) => (RepairOutcome::Repaired, "the measures were set to the sum of the ledger".to_owned()),
+            Ok(_) => return Ok(RepairLogEntry::written(finding, RepairWrite::Measures, self.is_dry_run)),
             Err(WriteError::Refused(
                 WriteRefusal::Condition(_) | WriteRefusal::Conflict | WriteRefusal::Throttled,
             )) => (RepairOutcome::Changed, "nothing was written".to_owned()),

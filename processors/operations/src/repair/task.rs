@@ -17,7 +17,7 @@ use afterwrite::{Error, ErrorKind, Result};
 use super::datasets::DatasetRepairer;
 use super::drift::DriftRepairer;
 use super::log::{RepairLogEntry, RepairOutcome, repair_totals};
-use crate::jobs::{JobTask, StepOutcome, WorkUnit};
+use crate::jobs::{JobTask, JobWait, StepOutcome, WorkUnit, later};
 use crate::verify::{DatasetJudge, FindingPlace, VerifyFinding};
 
 /// The findings of a unit.
@@ -117,6 +117,7 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T
     #[must_use]
     pub fn dry(mut self) -> Self {
         self.is_dry_run = true;
+        self.repairer = self.repairer.dry();
         self
     }
 
@@ -184,5 +185,10 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> JobTask for Rep
         let totals = repair_totals(&log);
         self.log.lock().unwrap_or_else(PoisonError::into_inner).extend(log);
         Ok(StepOutcome { items, spent: items, totals, ..StepOutcome::default() })
+    }
+
+    fn waiting(&self) -> Option<JobWait> {
+        let datasets = self.datasets.as_ref().and_then(|judge| judge.waits().current());
+        later(self.repairer.waiting(), datasets)
     }
 }

@@ -1,13 +1,13 @@
 //! Tables of which only the state table is written.
 
 use afterwrite::Error;
-use afterwrite::effect::{ItemKey, Write};
+use afterwrite::effect::{ItemKey, Write, WriteRefusal};
 use afterwrite::sink::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
 
-/// Passes every request on, but for writes to other tables than one: these succeed without effect. A state table that is being
-/// built must not show its unfinished rollups on the application's items.
+/// Passes every request on, but for single writes to other tables than one: these are refused as if their item did not exist, so that
+/// nobody counts them. A state table that is being built must not show its unfinished rollups on the application's items.
 #[derive(Debug)]
 pub struct StateOnlyTables<T> {
     tables: T,
@@ -34,7 +34,7 @@ impl<T: Tables> Tables for StateOnlyTables<T> {
         if *write.key.table == *self.state_table {
             self.tables.write(write).await
         } else {
-            Ok(ConsumedUnits::default())
+            Err(WriteError::Refused(WriteRefusal::Condition(None)))
         }
     }
 

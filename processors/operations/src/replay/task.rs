@@ -67,7 +67,8 @@ pub struct ReplayTotals {
 /// The position in the inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ReplayCursor {
-    /// The name of the object that is being read.
+    /// The position of the object that is being read, and its name.
+    index: usize,
     object: String,
     /// The records and rejected texts of it that were read.
     read: u64,
@@ -76,7 +77,6 @@ struct ReplayCursor {
 /// The object that is being read.
 #[derive(Debug)]
 struct OpenedObject {
-    index: usize,
     cursor: ReplayCursor,
     reader: OpenedInput,
 }
@@ -114,6 +114,11 @@ where
     pub fn units(&self) -> Vec<WorkUnit> {
         let lookups = self.lookups.as_ref().map(|_| WorkUnit::new(LOOKUPS, 0));
         lookups.into_iter().chain([WorkUnit::new(RECORDS, 1)]).collect()
+    }
+
+    /// The files and objects, in order.
+    pub fn objects(&self) -> &[InputObject<B>] {
+        &self.source.objects
     }
 
     /// The records and texts that this process could not replay.
@@ -155,10 +160,8 @@ where
     }
 
     async fn replay_batch(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        let cursor: ReplayCursor =
-            unit.cursor.clone().and_then(|cursor| serde_json::from_value(cursor).ok()).unwrap_or_default();
-        let Some(opened) = self.open_at(&cursor).await? else { return Ok(StepOutcome::default()) };
-        let mut opened = opened;
+        let cursor = read_cursor(unit)?;
+        let Some(mut opened) = self.open_at(&cursor).await? else { return Ok(StepOutcome::default()) };
         let (mut batch, mut outcome) = (RecordBatch::default(), StepOutcome::default());
         let mut rejected = 0;
         let next = loop {
@@ -179,9 +182,9 @@ where
                     self.note(|report| &mut report.rejected, [reason]);
                 }
                 None => {
-                    outcome.bytes += self.source.objects.get(opened.index).map_or(0, InputObject::bytes);
-                    let after = opened.index + 1;
-                    match self.open(after, &ReplayCursor::default()).await? {
+                    let index = opened.cursor.index;
+                    outcome.bytes += self.source.objects.get(index).map_or(0, InputObject::bytes);
+                    match self.open(index + 1, 0).await? {
                         Some(following) => opened = following,
                         None => break None,
                     }
@@ -255,27 +258,27 @@ where
         if let Some(opened) = kept.filter(|opened| opened.cursor == *cursor) {
             return Ok(Some(opened));
         }
-        if cursor.object.is_empty() {
-            return self.open(0, cursor).await;
+        let object = self.source.objects.get(cursor.index).map(InputObject::name);
+        if !cursor.object.is_empty() && object.as_ref() != Some(&cursor.object) {
+            return Err(stopped_elsewhere("the object at which the job stopped is missing", &cursor.object));
         }
-        let mut objects = self.source.objects.iter();
-        let index = objects.position(|object| object.name() == cursor.object).ok_or_else(|| {
-            Error::new(ErrorKind::Configuration, "the object at which the job stopped is missing")
-                .with("object", &cursor.object)
-                .hint("Restore it, or start another replay: records that were counted are skipped")
-        })?;
-        self.open(index, cursor).await
+        self.open(cursor.index, cursor.read).await
     }
 
     /// Opens an object, behind the records that were read.
-    async fn open(&self, index: usize, cursor: &ReplayCursor) -> Result<Option<OpenedObject>> {
+    async fn open(&self, index: usize, read: u64) -> Result<Option<OpenedObject>> {
         let Some(object) = self.source.objects.get(index) else { return Ok(None) };
         let mut reader = object.open().await?;
-        for _ in 0..cursor.read {
-            reader.next_record()?;
+        for _ in 0..read {
+            if reader.next_record()?.is_none() {
+                let problem = "the input ends before the record at which the job stopped";
+                return Err(
+                    stopped_elsewhere(problem, &object.name()).with("records before", read.to_string())
+                );
+            }
         }
-        let cursor = ReplayCursor { object: object.name(), read: cursor.read };
-        Ok(Some(OpenedObject { index, cursor, reader }))
+        let cursor = ReplayCursor { index, object: object.name(), read };
+        Ok(Some(OpenedObject { cursor, reader }))
     }
 
     fn note(
@@ -304,6 +307,21 @@ where
             _ => Box::pin(self.replay_batch(unit)).await,
         }
     }
+}
+
+fn read_cursor(unit: &WorkUnit) -> Result<ReplayCursor> {
+    let Some(cursor) = unit.cursor.clone() else { return Ok(ReplayCursor::default()) };
+    serde_json::from_value(cursor).map_err(|error| {
+        Error::new(ErrorKind::State, "the position of the job in its inputs cannot be read")
+            .hint("Start another replay: records that were counted are skipped")
+            .caused_by(error)
+    })
+}
+
+fn stopped_elsewhere(problem: &str, object: &str) -> Error {
+    Error::new(ErrorKind::Configuration, problem)
+        .with("object", object)
+        .hint("Restore it, or start another replay: records that were counted are skipped")
 }
 
 fn length(length: usize) -> u64 {

@@ -1,6 +1,6 @@
 //! The keys that an entity's items can have, as far as filter patterns can test them: beginnings of texts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use afterwrite::effect::KeyAttribute;
 use afterwrite::heartbeat::heartbeat_write;
@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 /// A condition on a key attribute's text.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum KeyCondition {
     Equals(String),
     Begins(String),
@@ -22,6 +22,11 @@ impl KeyCondition {
         match self {
             Self::Equals(text) | Self::Begins(text) => text,
         }
+    }
+
+    /// The order of conditions: those that a beginning includes follow it without a gap.
+    fn order(&self) -> (&str, bool) {
+        (self.text(), matches!(self, Self::Equals(_)))
     }
 
     /// Whether every text that meets `other` meets this condition.
@@ -47,12 +52,13 @@ impl KeyCondition {
 }
 
 /// The texts of a key attribute: those that meet any of the conditions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum KeyTexts {
     /// Every text, or an attribute that the table does not have.
     #[default]
     All,
-    AnyOf(BTreeSet<KeyCondition>),
+    /// In their [order](KeyCondition::order), and none includes another.
+    AnyOf(Vec<KeyCondition>),
 }
 
 impl KeyTexts {
@@ -68,37 +74,83 @@ impl KeyTexts {
             }
             (KeyType::Text | KeyType::Binary, _) => return Self::All,
         };
-        Self::AnyOf(BTreeSet::from([condition]))
+        Self::AnyOf(vec![condition])
     }
 
     fn union(&self, other: &Self) -> Self {
         match (self, other) {
-            (Self::AnyOf(mine), Self::AnyOf(theirs)) => {
-                let all: BTreeSet<&KeyCondition> = mine.union(theirs).collect();
-                let is_included = |condition: &KeyCondition| {
-                    all.iter().any(|other| *other != condition && other.includes(condition))
-                };
-                Self::AnyOf(all.iter().filter(|one| !is_included(one)).map(|one| (*one).clone()).collect())
-            }
+            (Self::AnyOf(mine), Self::AnyOf(theirs)) => Self::AnyOf(united(mine, theirs).cloned().collect()),
             (Self::All, _) | (_, Self::All) => Self::All,
         }
+    }
+
+    /// The texts of any of these, with their beginnings cut to `length` characters.
+    fn shortened<'k>(all: impl Iterator<Item = &'k Self>, length: usize) -> Self {
+        let mut shortened = Vec::new();
+        for texts in all {
+            match texts {
+                Self::AnyOf(conditions) if length > 0 => {
+                    shortened.extend(conditions.iter().map(|condition| condition.shortened(length)));
+                }
+                Self::All | Self::AnyOf(_) => return Self::All,
+            }
+        }
+        shortened.sort_by(|one, other| one.order().cmp(&other.order()));
+        Self::AnyOf(widest(shortened.iter()).cloned().collect())
     }
 
     /// The number of conditions; far more than any list has if there is no condition.
     fn weight(&self) -> usize {
         match self {
-            Self::All => 1000,
+            Self::All => UNCONDITIONAL,
             Self::AnyOf(conditions) => conditions.len(),
         }
     }
 
-    fn conditions(&self) -> impl Iterator<Item = &KeyCondition> {
-        let conditions = match self {
-            Self::All => None,
-            Self::AnyOf(conditions) => Some(conditions),
-        };
-        conditions.into_iter().flatten()
+    /// The weight of the union, which is not made.
+    fn united_weight(&self, other: &Self) -> usize {
+        match (self, other) {
+            (Self::AnyOf(mine), Self::AnyOf(theirs)) => united(mine, theirs).count(),
+            (Self::All, _) | (_, Self::All) => UNCONDITIONAL,
+        }
     }
+
+    /// The conditions as patterns list them: exact texts first.
+    fn conditions(&self) -> impl Iterator<Item = &KeyCondition> {
+        let conditions: &[KeyCondition] = match self {
+            Self::All => &[],
+            Self::AnyOf(conditions) => conditions,
+        };
+        let is_exact = |condition: &&KeyCondition| matches!(condition, KeyCondition::Equals(_));
+        let exact = conditions.iter().filter(is_exact);
+        exact.chain(conditions.iter().filter(move |condition| !is_exact(condition)))
+    }
+}
+
+/// The weight of an attribute without a condition.
+const UNCONDITIONAL: usize = 1000;
+
+/// The conditions of two lists in their order, without those that another one includes.
+fn united<'c>(one: &'c [KeyCondition], other: &'c [KeyCondition]) -> impl Iterator<Item = &'c KeyCondition> {
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    let in_order = std::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (Some(first), Some(second)) if first.order() > second.order() => other.next(),
+        (Some(_), _) => one.next(),
+        (None, _) => other.next(),
+    });
+    widest(in_order)
+}
+
+/// Ordered conditions without those that another one includes: a condition follows the one that includes it.
+fn widest<'c>(in_order: impl Iterator<Item = &'c KeyCondition>) -> impl Iterator<Item = &'c KeyCondition> {
+    let mut kept: Option<&KeyCondition> = None;
+    in_order.filter(move |condition| {
+        let is_new = kept.is_none_or(|kept| !kept.includes(condition));
+        if is_new {
+            kept = Some(*condition);
+        }
+        is_new
+    })
 }
 
 /// The key of a table's heartbeat: the texts of the attributes that are not numbers.
@@ -126,7 +178,7 @@ fn binary_text(value: &AttributeValue<'_>) -> Option<String> {
 }
 
 /// The keys whose partition key and whose sort key have one of these texts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeyArea {
     partition: KeyTexts,
     sort: KeyTexts,
@@ -152,7 +204,7 @@ impl KeyArea {
         self.partition.conditions().map(|condition| condition.text().chars().count()).max().unwrap_or(0)
     }
 
-    fn union(&self, other: &Self) -> Self {
+    pub(super) fn union(&self, other: &Self) -> Self {
         Self { partition: self.partition.union(&other.partition), sort: self.sort.union(&other.sort) }
     }
 
@@ -161,11 +213,17 @@ impl KeyArea {
         self.partition.weight() * self.sort.weight()
     }
 
+    /// The pairs of conditions that the union with another area adds.
+    pub(super) fn added_weight(&self, other: &Self) -> usize {
+        let united = self.partition.united_weight(&other.partition) * self.sort.united_weight(&other.sort);
+        united.saturating_sub(self.weight() + other.weight())
+    }
+
     /// The pattern that the area's keys match.
     pub(super) fn pattern(&self, table: &Table) -> String {
         let lists = [&self.partition, &self.sort].map(|texts| match texts {
             KeyTexts::All => None,
-            KeyTexts::AnyOf(conditions) => Some(conditions.iter().map(KeyCondition::to_json).collect()),
+            KeyTexts::AnyOf(_) => Some(texts.conditions().map(KeyCondition::to_json).collect()),
         });
         written_pattern(table, lists)
     }
@@ -227,43 +285,18 @@ pub(super) fn joined(areas: Vec<KeyArea>) -> Vec<KeyArea> {
     result
 }
 
-/// At most `count` areas with all the keys: of two areas, those are combined that add the fewest pairs of conditions.
-pub(super) fn combined(mut areas: Vec<KeyArea>, count: usize) -> Vec<KeyArea> {
-    while areas.len() > count.max(1) {
-        let pairs =
-            (0..areas.len()).flat_map(|first| (first + 1..areas.len()).map(move |second| (first, second)));
-        let added = |(first, second): &(usize, usize)| added_weight(areas.get(*first), areas.get(*second));
-        let Some((first, second)) = pairs.min_by_key(added) else { break };
-        let other = areas.remove(second);
-        if let Some(one) = areas.get_mut(first) {
-            *one = one.union(&other);
-        }
-    }
-    areas
-}
-
-/// The pairs of conditions that combining two areas adds.
-fn added_weight(one: Option<&KeyArea>, other: Option<&KeyArea>) -> usize {
-    one.zip(other).map_or(usize::MAX, |(one, other)| {
-        one.union(other).weight().saturating_sub(one.weight() + other.weight())
-    })
-}
-
 /// At most `count` areas with all the partition keys, whatever the sort key, each beginning cut to `length` characters.
 pub(super) fn partition_areas(areas: &[KeyArea], count: usize, length: usize) -> Vec<KeyArea> {
-    let shortened = areas.iter().map(|area| match &area.partition {
-        KeyTexts::All => KeyTexts::All,
-        KeyTexts::AnyOf(_) if length == 0 => KeyTexts::All,
-        KeyTexts::AnyOf(conditions) => {
-            KeyTexts::AnyOf(conditions.iter().map(|condition| condition.shortened(length)).collect())
-        }
-    });
-    let all = shortened.reduce(|one, other| one.union(&other)).unwrap_or_default();
+    let all = KeyTexts::shortened(areas.iter().map(|area| &area.partition), length);
     let conditions: Vec<KeyCondition> = all.conditions().cloned().collect();
     if conditions.is_empty() {
         return vec![KeyArea::default()];
     }
     let chunks = conditions.chunks(conditions.len().div_ceil(count.max(1)));
-    let texts = chunks.map(|chunk| KeyTexts::AnyOf(chunk.iter().cloned().collect()));
+    let texts = chunks.map(|chunk| {
+        let mut chunk = chunk.to_vec();
+        chunk.sort_by(|one, other| one.order().cmp(&other.order()));
+        KeyTexts::AnyOf(chunk)
+    });
     texts.map(|partition| KeyArea { partition, sort: KeyTexts::All }).collect()
 }

@@ -13,6 +13,7 @@
 //!
 //! An archive of every change (`archive = "all"`) needs every record, so a function that hosts it has no filter.
 
+mod combination;
 mod key_area;
 
 use std::collections::BTreeSet;
@@ -138,7 +139,7 @@ impl StreamFilter {
         let mut areas = key_area::joined(areas);
         let mut delivers = FilterBreadth::UsedKeys;
         if areas.len() > max_patterns {
-            areas = key_area::combined(areas, max_patterns);
+            areas = combination::combined(areas, max_patterns);
             delivers = FilterBreadth::CombinedKeys;
         }
         let (mut patterns, mut length) = (written(&areas, table, heartbeat), usize::MAX);

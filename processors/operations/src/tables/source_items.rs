@@ -1,5 +1,6 @@
 //! An application's items in memory, as they are in a file.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,7 +87,7 @@ impl SourceItems {
     /// As [`SourceItems::put`].
     pub fn add_images(&mut self, record: &str) -> Result<()> {
         let decoded = RecordDecoder::new(&self.model.attributes).record(record.as_bytes()).ok();
-        let table = decoded.and_then(|record| self.names.iter().position(|name| **name == *record.table));
+        let table = decoded.and_then(|record| self.model.table_deployed_as(&self.names, &record.table));
         let (Some(images), Some(table)) = (images_of(record), table) else { return Ok(()) };
         match images {
             (_, Some(new)) => self.put(table, new),
@@ -176,16 +177,20 @@ struct ItemOfTable<'f> {
     item: &'f RawValue,
 }
 
-/// The old and the new image of a change record; `None` if the text is not one.
+/// The old and the new image of a change record, as its `eventName` has them; `None` if the text is not one.
 pub(crate) fn images_of(record: &str) -> Option<(Option<Item>, Option<Item>)> {
-    let RecordImages { dynamodb } = serde_json::from_str(record).ok()?;
+    let RecordImages { event_name, dynamodb } = serde_json::from_str(record).ok()?;
     let item = |image: &RawValue| ItemJson::parse(image.get()).and_then(|image| image.to_item());
-    Some((dynamodb.old.and_then(item), dynamodb.new.and_then(item)))
+    let old = dynamodb.old.filter(|_| event_name.as_deref() != Some("INSERT"));
+    let new = dynamodb.new.filter(|_| event_name.as_deref() != Some("REMOVE"));
+    Some((old.and_then(item), new.and_then(item)))
 }
 
 /// The images of a record as JSON.
 #[derive(Deserialize)]
 struct RecordImages<'r> {
+    #[serde(borrow, rename = "eventName")]
+    event_name: Option<Cow<'r, str>>,
     #[serde(borrow)]
     dynamodb: ChangeImages<'r>,
 }

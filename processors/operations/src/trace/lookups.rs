@@ -15,12 +15,14 @@ use afterwrite::table::Model;
 pub struct TraceLookups<T> {
     placeholders: Vec<Vec<AttributeValue<'static>>>,
     remembered: Option<RememberedLookups<T>>,
+    are_counted: bool,
 }
 
 /// The outputs that one record needs.
 pub(super) struct RecordLookups<'l> {
     placeholders: &'l [Vec<AttributeValue<'static>>],
     known: HashMap<LookupKey<'static>, Arc<LookupOutputs>>,
+    are_counted: bool,
 }
 
 impl<T: Tables> TraceLookups<T> {
@@ -30,7 +32,14 @@ impl<T: Tables> TraceLookups<T> {
         let placeholder = |name: &Arc<str>| AttributeValue::text(format!("<{name}>"));
         let placeholders =
             model.lookups.iter().map(|lookup| lookup.outputs.iter().map(placeholder).collect());
-        Self { placeholders: placeholders.collect(), remembered }
+        Self { placeholders: placeholders.collect(), remembered, are_counted: false }
+    }
+
+    /// Sets that the records have been counted: a lookup that is not remembered has found nothing.
+    #[must_use]
+    pub fn after_counting(mut self) -> Self {
+        self.are_counted = true;
+        self
     }
 
     /// The outputs for these keys.
@@ -43,13 +52,18 @@ impl<T: Tables> TraceLookups<T> {
             let outputs = remembered.read(&keys).await?;
             known.extend(keys.into_iter().zip(outputs).filter_map(|(key, outputs)| Some((key, outputs?))));
         }
-        Ok(RecordLookups { placeholders: &self.placeholders, known })
+        Ok(RecordLookups { placeholders: &self.placeholders, known, are_counted: self.are_counted })
     }
 }
 
 impl KnownLookups for RecordLookups<'_> {
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
         let known = self.known.iter().find(|(known, _)| *known == key).map(|(_, outputs)| &**outputs);
-        known.or_else(|| self.placeholders.get(key.lookup).map(Vec::as_slice))
+        let placeholder = || self.placeholders.get(key.lookup).filter(|_| !self.are_counted);
+        known.or_else(|| placeholder().map(Vec::as_slice))
+    }
+
+    fn is_absent(&self, key: &LookupKey<'_>) -> bool {
+        self.outputs(key).is_none()
     }
 }

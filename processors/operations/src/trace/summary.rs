@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use afterwrite::harmless::harmless;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -59,11 +60,13 @@ pub struct TracedRow {
     pub operation: String,
 }
 
+/// One line, without characters that a terminal would obey.
 impl fmt::Display for RecordTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, operation, table, key, entity, .. } = self;
         let (at, entity) = (at.as_deref().unwrap_or("-"), entity.as_deref().unwrap_or("(no entity)"));
-        write!(f, "{at} {operation} {table} {} → {entity}", key.join(" "))?;
+        let key = key.join(" ");
+        write!(f, "{at} {operation} {} {} → {entity}", harmless(table), harmless(&key))?;
         let rollups = self.rollups.iter().map(ToString::to_string);
         let rows = self.rows.iter().map(|row| format!("{} dt={} {}", row.dataset, row.dt, row.operation));
         for (title, parts) in [
@@ -73,14 +76,14 @@ impl fmt::Display for RecordTrace {
             ("rows", rows.collect::<Vec<_>>()),
         ] {
             if !parts.is_empty() {
-                write!(f, " → {title}: {}", parts.join(", "))?;
+                write!(f, " → {title}: {}", harmless(&parts.join(", ")))?;
             }
         }
         if let Some(problem) = &self.problem {
-            write!(f, " → problem: {problem}")?;
+            write!(f, " → problem: {}", harmless(problem))?;
         }
         if let Some(change) = &self.change {
-            write!(f, " → change: {change}")?;
+            write!(f, " → change: {}", harmless(change.get()))?;
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use super::lookups::{RecordLookups, TraceLookups};
 use super::summary::{RecordTrace, TracedRollup, TracedRow};
+use crate::recording::RecordCutter;
 
 /// Traces the records of a model's tables.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct RecordTracer<T> {
     /// The deployed name of each of the model's tables.
     names: Vec<Arc<str>>,
     lookups: TraceLookups<T>,
+    /// Removes the secrets from what is shown.
+    cutter: RecordCutter,
     shows_items: bool,
 }
 
@@ -52,10 +55,11 @@ impl<T: Tables> RecordTracer<T> {
     /// A tracer; `names` has the deployed name of each of [`Model::tables`].
     #[must_use]
     pub fn new(model: Arc<Model>, names: Vec<Arc<str>>, lookups: TraceLookups<T>) -> Self {
-        Self { model, names, lookups, shows_items: false }
+        let cutter = RecordCutter::new(Arc::clone(&model), names.clone());
+        Self { model, names, lookups, cutter, shows_items: false }
     }
 
-    /// Sets whether traces have the contents of items.
+    /// Sets whether traces have the contents of items, without secrets.
     #[must_use]
     pub fn showing_items(mut self, shows_items: bool) -> Self {
         self.shows_items = shows_items;
@@ -82,7 +86,9 @@ impl<T: Tables> RecordTracer<T> {
             },
         };
         if self.shows_items {
-            let change: Option<ChangeJson<'_>> = serde_json::from_str(json).ok();
+            // A record that cannot be searched for secrets is not shown.
+            let line = self.cutter.line(json).unwrap_or_default();
+            let change: Option<ChangeJson<'_>> = serde_json::from_str(&line).ok();
             trace.change = change.map(|change| change.dynamodb.to_owned());
         }
         Ok(trace)
@@ -91,12 +97,13 @@ impl<T: Tables> RecordTracer<T> {
     async fn trace_record(&self, record: &ChangeRecord<'_>, json: &str) -> Result<RecordTrace> {
         let mut trace = RecordTrace {
             at: record.created_at.map(|time| time.to_string()),
-            operation: operation_name(record).to_owned(),
+            operation: operation_name(record, record.expired).to_owned(),
             table: record.table.to_string(),
             ..RecordTrace::default()
         };
-        let Some(table) = self.names.iter().position(|name| **name == *record.table) else {
-            trace.problem = Some("the table is not in the model; AFTERWRITE_TABLES maps names".to_owned());
+        let Some(table) = self.model.table_deployed_as(&self.names, &record.table) else {
+            let hint = self.model.deployed_name_hint(&record.table);
+            trace.problem = Some(format!("the table is not in the model. {hint}"));
             return Ok(trace);
         };
         let Some(source) = SourceKey::of_keys(&self.model, table, &record.keys) else {
@@ -111,6 +118,7 @@ impl<T: Tables> RecordTracer<T> {
             return Ok(trace);
         }
         trace.entity = entities_of(&candidates, record);
+        trace.operation = operation_name(record, candidates.is_expiry(record)).to_owned();
         let old = match record.old.decode(&self.model.attributes) {
             Ok(old) => old,
             Err(error) => {
@@ -195,7 +203,7 @@ impl<T: Tables> RecordTracer<T> {
                 let measures = differences.entry(key(*target)).or_default();
                 for (name, number) in &contribution.measures {
                     let measure = measures.entry(name.to_string()).or_insert_with(|| Decimal::from(0));
-                    *measure = measure.plus(&signed(number)).unwrap_or_else(|_| measure.clone());
+                    *measure = measure.plus_unlimited(&signed(number));
                 }
             }
         }
@@ -251,11 +259,11 @@ fn entities_of(candidates: &ItemCandidates<'_, '_>, record: &ChangeRecord<'_>) -
     }
 }
 
-fn operation_name(record: &ChangeRecord<'_>) -> &'static str {
+fn operation_name(record: &ChangeRecord<'_>, is_expiry: bool) -> &'static str {
     match record.operation {
         Operation::Insert => "INSERT",
         Operation::Modify => "MODIFY",
-        Operation::Remove if record.expired => "EXPIRE",
+        Operation::Remove if is_expiry => "EXPIRE",
         Operation::Remove => "REMOVE",
     }
 }

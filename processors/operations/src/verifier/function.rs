@@ -16,10 +16,11 @@ use afterwrite_lambda::{
 
 use super::report::{VerifierReport, report_keys};
 use super::request::VerifierRequest;
+use super::rotation::{RotationStore, SampleRotation};
 use super::timed::TimedVerification;
 use crate::verify::{
-    DatasetCheck, DatasetCoverage, DatasetJudge, VerifyArguments, VerifyJob, VerifyTask, finding_lines,
-    verify_units,
+    DatasetCheck, DatasetCoverage, DatasetJudge, KeySample, VerifyArguments, VerifyJob, VerifyReport,
+    VerifyTask, finding_lines, verify_units,
 };
 
 const FUNCTION: &str = "verifier";
@@ -41,6 +42,7 @@ pub struct VerifierFunction {
     tables: FunctionTables,
     /// The bucket of datasets and reports, if it is configured.
     bucket: Option<S3Bucket>,
+    rotations: RotationStore<S3Bucket>,
     labels: MetricsLabels,
 }
 
@@ -56,9 +58,10 @@ impl VerifierFunction {
             None => None,
         };
         Ok(Self {
-            labels: MetricsLabels::new(&settings, FUNCTION, &config.model),
+            labels: MetricsLabels::new(&settings, FUNCTION, &config.model)?,
             state_table: settings.required_state_table()?,
             tables: Arc::new(DynamoDb::retrying(Box::pin(settings.dynamodb_client()).await?)),
+            rotations: RotationStore::new(bucket.clone()),
             bucket,
             config,
         })
@@ -67,29 +70,42 @@ impl VerifierFunction {
     /// Verifies until the deadline.
     async fn verify(&self, request: VerifierRequest, deadline: Timestamp) -> Result<VerifierReport> {
         let begun = SystemClock.now();
-        let arguments = self.arguments(request).await?;
-        let units = verify_units(&self.config.model, &arguments);
+        let first = SampleRotation::new(&self.config.model, &self.config.table_names, &SystemClock);
+        let mut rotation = self.rotations.load(first).await?;
+        let arguments = self.arguments(request, &rotation).await?;
+        let mut units = verify_units(&self.config.model, &arguments);
+        rotation.mark_read(request.sample, &mut units);
         let end = deadline.minus(REPORT_TIME);
         let job = self.job(&arguments, end.minus(RECHECK_END))?;
         let tolerance = Duration::from_secs(request.tolerance_seconds);
         let timed = TimedVerification { job: &job, clock: &SystemClock, deadline: end, tolerance };
-        let (found, share) = Box::pin(timed.run(units)).await?;
-        let mut report = VerifierReport::new(&found, request.sample, share);
-        if let Some(bucket) = &self.bucket {
-            let (summary, findings) = report_keys(begun);
-            if !found.findings.is_empty() {
-                bucket.put(&findings, finding_lines(&found.findings).into_bytes()).await?;
-                report.findings = Some(findings);
-            }
-            let json = serde_json::to_vec_pretty(&report).map_err(|error| {
-                Error::new(ErrorKind::State, "the report cannot be written").caused_by(error)
-            })?;
-            bucket.put(&summary, json).await?;
-        }
+        let result = Box::pin(timed.run(units.clone())).await?;
+        let sample = (arguments.key_sample(), arguments.segments);
+        rotation.note(sample, &units, &result, (begun, SystemClock.now()));
+        let mut report = VerifierReport::new(&result.report, result.share, rotation.report());
+        self.write(&mut report, &result.report, begun).await?;
+        self.rotations.save(&rotation).await?;
         Ok(report)
     }
 
-    async fn arguments(&self, request: VerifierRequest) -> Result<VerifyArguments> {
+    /// Writes the report and the findings into the bucket, if there is one.
+    async fn write(&self, report: &mut VerifierReport, found: &VerifyReport, begun: Timestamp) -> Result<()> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        let (summary, findings) = report_keys(begun);
+        if !found.findings.is_empty() {
+            bucket.put(&findings, finding_lines(&found.findings).into_bytes()).await?;
+            report.findings = Some(findings);
+        }
+        let json = serde_json::to_vec_pretty(&report)
+            .map_err(|error| Error::new(ErrorKind::State, "the report cannot be written").caused_by(error))?;
+        bucket.put(&summary, json).await
+    }
+
+    async fn arguments(
+        &self,
+        request: VerifierRequest,
+        rotation: &SampleRotation,
+    ) -> Result<VerifyArguments> {
         let mut bytes = self.tables.describe(&self.state_table).await?.bytes;
         for name in &self.config.table_names {
             bytes = bytes.max(self.tables.describe(name).await?.bytes);
@@ -101,9 +117,12 @@ impl VerifierFunction {
             (false, true, None) => DatasetCoverage::NoBucket,
             (false, true, Some(_)) => DatasetCoverage::Compared,
         };
+        let segments = u32::try_from(segments).unwrap_or(u32::MAX);
+        let KeySample { share, seed } = rotation.sample(request.sample);
         Ok(VerifyArguments {
-            segments: u32::try_from(segments).unwrap_or(u32::MAX),
-            sample: request.sample,
+            segments: rotation.segments(share, segments),
+            sample: share,
+            seed,
             tolerance_seconds: request.tolerance_seconds,
             datasets,
             ..VerifyArguments::default()
@@ -150,7 +169,7 @@ impl VerifierFunction {
         let request = VerifierRequest::read(invocation.payload())?;
         let report = Box::pin(self.verify(request, invocation.deadline())).await?;
         metrics(&report).print(&self.labels, started);
-        Ok(report)
+        report.failure().map_or(Ok(report), Err)
     }
 }
 

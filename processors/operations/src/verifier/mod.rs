@@ -7,13 +7,17 @@
 //!                           └─▶ metrics CheckedTargets, DriftedTargets, UndecidedTargets
 //! ```
 //!
-//! The report states which share of the tables was read. A table that is too large for one run is checked by random segments.
+//! Each run judges the sample that follows the last one (`rotation`), so that 1/share runs judge everything. The report states which share
+//! of the tables was read, and how much of them was judged since when. A table that is too large for one run is read by several, in random
+//! segments.
 
 pub mod function;
 mod report;
 mod request;
+mod rotation;
 mod timed;
 
 pub use self::report::{VerifierReport, report_keys};
 pub use self::request::VerifierRequest;
-pub use self::timed::{TimedVerification, VerifiedShare};
+pub use self::rotation::{JudgedShares, RotationReport, RotationStore, RoundReport, SampleRotation};
+pub use self::timed::{TimedResult, TimedVerification, VerifiedShare};

@@ -1,10 +1,12 @@
 //! The report of a verification in the bucket.
 
+use afterwrite::Error;
 use afterwrite::record::Timestamp;
 use serde::Serialize;
 
+use super::rotation::RotationReport;
 use super::timed::VerifiedShare;
-use crate::verify::{FindingVerdict, VerifyReport, VerifySummary};
+use crate::verify::{FindingVerdict, VerifiedPart, VerifyReport, VerifySummary, unjudged_error};
 
 /// The prefix of reports in the bucket.
 const PREFIX: &str = "reports/verify/";
@@ -12,8 +14,6 @@ const PREFIX: &str = "reports/verify/";
 /// The report of one invocation, and its response.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerifierReport {
-    /// The share of items, rollups and rows that was judged of what was read.
-    pub sample: f64,
     /// The shares of the tables that were read.
     pub read: VerifiedShare,
     /// Rollups, items and rows that were judged.
@@ -22,31 +22,48 @@ pub struct VerifierReport {
     pub drifted_targets: u64,
     /// Findings that could not be decided, and suspects for which no time was left.
     pub undecided_targets: u64,
-    /// The numbers.
+    /// The numbers, with the sample.
     #[serde(flatten)]
     pub summary: VerifySummary,
     /// The object with the findings, one a line; `None` if there are none, or no bucket.
     pub findings: Option<String>,
+    /// How much of the tables this and earlier runs have judged, and since when.
+    pub rotation: RotationReport,
 }
 
 impl VerifierReport {
     /// A report of what was found.
     #[must_use]
-    pub fn new(found: &VerifyReport, sample: f64, read: VerifiedShare) -> Self {
+    pub fn new(found: &VerifyReport, read: VerifiedShare, rotation: RotationReport) -> Self {
         let count = |verdict: FindingVerdict| {
             let of_verdict = found.findings.iter().filter(|finding| finding.verdict == verdict);
             u64::try_from(of_verdict.count()).unwrap_or(u64::MAX)
         };
         let summary = found.summary.clone();
         Self {
-            sample,
             checked_targets: summary.rollups + summary.items + summary.dataset_keys,
             drifted_targets: count(FindingVerdict::Drift),
             undecided_targets: summary.undecided + read.unjudged,
             read,
             summary,
             findings: None,
+            rotation,
         }
+    }
+
+    /// The error of a run that looked at something and could decide nothing of it.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        let VerifySummary { items, rollups, dataset_keys, unjudged, .. } = &self.summary;
+        let looked = [
+            (*items, VerifiedPart::Items),
+            (*rollups, VerifiedPart::Rollups),
+            (*dataset_keys, VerifiedPart::Datasets),
+        ];
+        let mut looked = looked.into_iter().filter(|(number, _)| *number > 0).peekable();
+        let is_failed = looked.peek().is_some()
+            && looked.all(|(_, part)| unjudged.iter().any(|unjudged| unjudged.part == part));
+        is_failed.then(|| unjudged_error(unjudged))
     }
 }
 

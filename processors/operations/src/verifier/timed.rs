@@ -10,7 +10,7 @@
 //! The shares are of the time that is left when the rechecks have theirs: they wait for the tolerance. Segments are read in random order,
 //! so that runs that are cut short check different parts.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -39,9 +39,9 @@ const ITEMS_END: u32 = 65;
 pub struct VerifiedShare {
     /// The state table, for the sums of the ledger: 1, or 0 if there was too little time.
     pub rollups: f64,
-    /// The source tables, by segments.
+    /// The source tables, by segments, with those that earlier runs have read for the same sample.
     pub items: f64,
-    /// The ledger, for entries without items, by segments.
+    /// The ledger, for entries without items, by segments, as those of items.
     pub entries: f64,
     /// The source tables, for rows of datasets, by segments.
     pub dataset_items: f64,
@@ -49,6 +49,17 @@ pub struct VerifiedShare {
     pub dataset_rows: f64,
     /// Suspects that were not judged again.
     pub unjudged: u64,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug)]
+pub struct TimedResult {
+    /// The findings and their numbers.
+    pub report: VerifyReport,
+    /// How much of the tables was read.
+    pub share: VerifiedShare,
+    /// The units that are done.
+    pub done: BTreeSet<String>,
 }
 
 /// A verification within a time limit.
@@ -95,11 +106,11 @@ impl TimedRun {
 }
 
 impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> TimedVerification<'_, B, T, C> {
-    /// Verifies as much as there is time for.
+    /// Verifies as much as there is time for. Units that are done already are not repeated, and count as read.
     ///
     /// # Errors
     /// As [`Tables`], [`TableScan`] and [`Bucket`], for errors that a retry does not help.
-    pub async fn run(&self, units: Vec<WorkUnit>) -> Result<(VerifyReport, VerifiedShare)> {
+    pub async fn run(&self, units: Vec<WorkUnit>) -> Result<TimedResult> {
         let mut run = TimedRun::default();
         for unit in units {
             run.units.entry(unit.phase).or_default().push(unit);
@@ -120,7 +131,9 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> TimedVerification<'_, B
             dataset_rows: run.share(9),
             unjudged: self.job.unjudged(run.is_done(5), run.is_done(7), run.is_done(11)),
         };
-        Ok((self.job.report(&run.totals), share))
+        let done = run.units.into_values().flatten().filter(|unit| unit.is_done);
+        let done = done.map(|unit| unit.name).collect();
+        Ok(TimedResult { report: self.job.report(&run.totals), share, done })
     }
 
     /// Compares rows of datasets with items, as far as both were read.
@@ -179,8 +192,8 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> TimedVerification<'_, B
         units: Vec<WorkUnit>,
         until: Timestamp,
     ) -> Result<Vec<WorkUnit>> {
-        let mut waiting: VecDeque<WorkUnit> = units.into_iter().filter(|unit| !unit.is_done).collect();
-        let mut ended = Vec::new();
+        let (mut ended, waiting): (Vec<_>, Vec<_>) = units.into_iter().partition(|unit| unit.is_done);
+        let mut waiting = VecDeque::from(waiting);
         let mut running = FuturesUnordered::new();
         loop {
             while running.len() < WORKERS && self.clock.now() < until {

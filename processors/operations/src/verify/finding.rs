@@ -7,7 +7,10 @@ use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use super::life::FindingLife;
 use super::place::{RollupPlace, is_rollup};
+use super::sample::KeySample;
+use super::undecided::{UndecidedCause, UndecidedReason};
 
 /// Where a difference was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -91,9 +94,18 @@ pub struct VerifyFinding {
     /// The revision of the entry or rollup that was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
+    /// Whether only the archive shows what is right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<FindingLife>,
     /// Why it differs, or why it cannot be decided, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// The kind of cause of an undecided finding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<UndecidedReason>,
+    /// The sample in which it was found; `None` if everything was judged.
+    #[serde(flatten)]
+    pub sample: Option<KeySample>,
 }
 
 impl VerifyFinding {
@@ -119,7 +131,10 @@ impl VerifyFinding {
             row: None,
             values: BTreeMap::new(),
             rev: None,
+            life: None,
             cause: None,
+            undecided: None,
+            sample: None,
         }
     }
 
@@ -129,8 +144,9 @@ impl VerifyFinding {
         Self { values: BTreeMap::new(), ..self.clone() }
     }
 
-    pub(crate) fn undecided(self, cause: impl Into<String>) -> Self {
-        Self { verdict: FindingVerdict::Undecided, cause: Some(cause.into()), ..self }
+    pub(crate) fn undecided(self, UndecidedCause { reason, text }: UndecidedCause) -> Self {
+        let (verdict, undecided) = (FindingVerdict::Undecided, Some(reason));
+        Self { verdict, undecided, cause: Some(text.into_owned()), ..self }
     }
 
     /// The source item; `None` for a finding about the state table, and for a key that no entity of the model has.

@@ -8,20 +8,24 @@ use std::sync::Arc;
 
 use afterwrite::commit::{StateItems, StoredEntry};
 use afterwrite::effect::ItemKey;
-use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::entity::SourceKey;
 use afterwrite::projection::{
-    ExtremeRule, ExtremeValue, ImageProjection, ImageScope, ItemContributions, KnownLookups as _, LookupKey,
-    RollupTargets, TargetKey, attribute,
+    ExtremeRule, ExtremeValue, ImageProjection, ImageScope, ItemContributions, LookupKey, RollupTargets,
 };
 use afterwrite::record::{AttributeValue, Decimal, Image, Item};
 use afterwrite::sink::Tables;
-use afterwrite::table::{Mirror, Model, Rollup};
+use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
+use super::life::FindingLife;
 use super::sums::text_of;
+use super::undecided::{UndecidedCause, UndecidedReason};
+use super::unjudged::JudgedParts;
 use crate::items::IdentifiedItem;
 use crate::projector::{ItemProjector, RememberedOutputs, contribute_equally, has_aggregate};
+
+const NOT_REMEMBERED: &str = "a lookup of the item is not remembered: the looked-up item was deleted before it was counted, or its record is in flight; `afterwrite backfill` remembers the lookups of items that exist";
 
 /// Judges items.
 #[derive(Debug)]
@@ -33,18 +37,20 @@ pub(crate) struct ItemJudge<T> {
 }
 
 /// The judgement of one item at one moment.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ItemJudgement {
     /// The differences, each with the revision that it was seen at: of the entry, or of the rollup of a mirror or extreme.
     pub(crate) differences: Vec<VerifyFinding>,
     /// Why it cannot be judged, if so.
-    pub(crate) undecided: Option<String>,
+    pub(crate) undecided: Option<UndecidedCause>,
+    /// The parts of it that were judged.
+    pub(crate) parts: JudgedParts,
 }
 
 /// An item as it was read, with its entry.
-struct ReadItem<'r> {
-    source: &'r SourceKey<'r>,
-    entry: Option<StoredEntry>,
+pub(super) struct ReadItem<'r> {
+    pub(super) source: &'r SourceKey<'r>,
+    pub(super) entry: Option<StoredEntry>,
     /// The finding about the entry, if it cannot be read.
     unreadable: Option<VerifyFinding>,
     item: Option<Item>,
@@ -81,10 +87,14 @@ impl<T: Tables> ItemJudge<T> {
         let mut judgements = Vec::with_capacity(read.len());
         for (read, identified) in read.iter().zip(&identified) {
             let Some((item, image)) = identified else {
-                judgements.push(ItemJudgement::unknown("the model has no entity for the key"));
+                let foreign =
+                    UndecidedCause::new(UndecidedReason::Foreign, "the model has no entity for the key");
+                judgements.push(ItemJudgement::unknown(foreign));
                 continue;
             };
-            judgements.push(self.judge_one(read, item, image, &outputs, &mut targets).await?);
+            let parts = self.parts_of(read, item, image);
+            let judgement = self.judge_one(read, item, image, &outputs, &mut targets).await?;
+            judgements.push(judgement.of_parts(parts));
         }
         Ok(judgements)
     }
@@ -162,10 +172,11 @@ impl<T: Tables> ItemJudge<T> {
         targets: &mut RollupTargets,
     ) -> Result<ItemJudgement> {
         if !read.is_steady {
-            return Ok(ItemJudgement::unknown("the entry changed while the item was read"));
+            let changed = UndecidedCause::changed("the entry changed while the item was read");
+            return Ok(ItemJudgement::unknown(changed));
         }
         if let Some(finding) = &read.unreadable {
-            return Ok(ItemJudgement { differences: vec![finding.clone()], undecided: None });
+            return Ok(ItemJudgement { differences: vec![finding.clone()], ..ItemJudgement::default() });
         }
         let projection = match &read.item {
             None => Ok(ImageProjection::default()),
@@ -173,26 +184,64 @@ impl<T: Tables> ItemJudge<T> {
         };
         let projection = match projection {
             Ok(projection) => projection,
-            Err(error) if error.kind().concerns_item() => {
-                return Ok(ItemJudgement::unknown(format!(
-                    "the item cannot be counted ({})",
-                    error.kind().name()
-                )));
-            }
-            Err(error) if error.is_retryable() => {
-                return Ok(ItemJudgement::unknown("a lookup of the item is not remembered yet"));
-            }
-            Err(error) => return Err(error),
+            Err(error) => return self.uncountable(item, image, outputs, error).map(ItemJudgement::unknown),
         };
         let mut differences: Vec<VerifyFinding> =
             self.ledger_difference(read, &projection, targets).into_iter().collect();
+        let mut parts = JudgedParts { extremes_judged: 1, ..JudgedParts::default() };
         if read.item.is_some() {
-            differences.extend(self.mirror_differences(read, item, image, outputs).await?);
+            let mirrors = self.judge_mirrors(read, item, image, outputs).await?;
+            parts.mirrors_judged = mirrors.judged;
+            differences.extend(mirrors.differences);
             if differences.is_empty() {
                 differences.extend(self.extreme_differences(read, &projection.extremes, targets).await?);
             }
         }
-        Ok(ItemJudgement { differences, undecided: None })
+        Ok(ItemJudgement { differences, undecided: None, parts })
+    }
+
+    /// Why an item cannot be judged that cannot be projected.
+    ///
+    /// # Errors
+    /// The error itself, if it concerns more than the item.
+    fn uncountable(
+        &self,
+        item: &IdentifiedItem<'_>,
+        image: &Image<'static>,
+        outputs: &RememberedOutputs,
+        error: Error,
+    ) -> Result<UndecidedCause> {
+        if error.kind().concerns_item() {
+            let text = format!("the item cannot be counted ({})", error.kind().name());
+            return Ok(UndecidedCause::new(UndecidedReason::Uncountable, text));
+        }
+        if error.is_retryable() {
+            return Ok(UndecidedCause::new(UndecidedReason::LookupNotRemembered, NOT_REMEMBERED));
+        }
+        let needed = afterwrite::projection::lookup_keys(&self.model, &item.candidates, image);
+        match outputs.lacking_output(&needed.unwrap_or_default()) {
+            Some(lacking) => Ok(UndecidedCause::new(UndecidedReason::LookupLacksOutput, lacking.to_string())),
+            None => Err(error),
+        }
+    }
+
+    /// The parts of an item that can be judged.
+    fn parts_of(
+        &self,
+        read: &ReadItem<'_>,
+        item: &IdentifiedItem<'_>,
+        image: &Image<'static>,
+    ) -> JudgedParts {
+        let identity = item.candidates.in_state(image).filter(|_| read.item.is_some());
+        let Some(identity) = identity else { return JudgedParts::default() };
+        let aggregates =
+            identity.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index));
+        let mut measures = aggregates.flat_map(|aggregate| &aggregate.measures);
+        JudgedParts {
+            mirrors: u64::try_from(self.mirrors_of(identity).len()).unwrap_or(u64::MAX),
+            extremes: u64::from(measures.any(|measure| measure.kind.function().is_extreme())),
+            ..JudgedParts::default()
+        }
     }
 
     /// The difference between an entry and what its item contributes.
@@ -209,7 +258,8 @@ impl<T: Tables> ItemJudge<T> {
         }
         let mut finding = VerifyFinding::of_source(FindingPlace::Ledger, &self.model, read.source);
         finding.rev = entry_rev(read);
-        finding.cause = self.ledger_cause(read);
+        finding.life = FindingLife::of(&self.model, read.source, (read.entry.as_ref(), read.item.as_ref()));
+        finding.cause = self.ledger_cause(read, finding.life);
         let expected = self.flat(&projection.contributions, targets);
         let found = self.flat(counted, targets);
         for name in expected.keys().chain(found.keys()) {
@@ -222,12 +272,15 @@ impl<T: Tables> ItemJudge<T> {
         Some(finding)
     }
 
-    fn ledger_cause(&self, read: &ReadItem<'_>) -> Option<String> {
+    fn ledger_cause(&self, read: &ReadItem<'_>, life: Option<FindingLife>) -> Option<String> {
         let Some(entry) = &read.entry else {
             return Some("the item has no ledger entry: it was written before the stream was read, or its record was lost".to_owned());
         };
         if let Some(reason) = &entry.parked {
             return Some(format!("the item is parked ({reason})"));
+        }
+        if let Some(life) = life {
+            return Some(life.cause().to_owned());
         }
         if entry.fingerprint != *self.model.fingerprint() {
             return Some(format!(
@@ -248,9 +301,7 @@ impl<T: Tables> ItemJudge<T> {
                 for (measure, number) in &contribution.measures {
                     let name = format!("{} / {} / {measure}", target.partition_key(), target.sort);
                     let known = flat.entry(name).or_insert(Decimal::ZERO);
-                    if let Ok(sum) = known.plus(number) {
-                        *known = sum;
-                    }
+                    *known = known.plus_unlimited(number);
                 }
             }
         }
@@ -289,74 +340,16 @@ impl<T: Tables> ItemJudge<T> {
         }
         Ok(findings)
     }
-
-    /// The copies on an item that differ from their rollups. A rollup is read before and after the item's copy is compared.
-    async fn mirror_differences(
-        &self,
-        read: &ReadItem<'_>,
-        item: &IdentifiedItem<'_>,
-        image: &Image<'static>,
-        outputs: &RememberedOutputs,
-    ) -> Result<Vec<VerifyFinding>> {
-        let mut findings = Vec::new();
-        let Some(identity) = item.candidates.in_state(image) else { return Ok(findings) };
-        for mirror in self.mirrors_of(identity) {
-            let Some(rollup) = self.model.rollups.get(mirror.from) else { continue };
-            let Some(key) = self.mirrored_rollup(mirror, rollup, identity, image, outputs) else { continue };
-            let stored = self.tables.read(std::slice::from_ref(&key)).await?.items.pop().flatten();
-            let mut finding = VerifyFinding::of_source(FindingPlace::Mirror, &self.model, read.source);
-            // A copy also changes with the item itself, which its entry shows.
-            let revs = [stored.as_ref().and_then(|item| item.get("rev")).map(text_of), entry_rev(read)];
-            finding.rev = Some(revs.map(Option::unwrap_or_default).join("/"));
-            for shown in &mirror.attributes {
-                let expected = stored.as_ref().and_then(|item| item.get(&*shown.measure)).cloned();
-                let expected = expected
-                    .or_else(|| (!rollup.has_computed(&shown.measure)).then_some(Decimal::ZERO.into()));
-                let found = attribute(image, &shown.image);
-                if expected.as_ref() != found {
-                    let value =
-                        ExpectedValue { expected: expected.as_ref().map(text_of), found: found.map(text_of) };
-                    finding.values.insert(shown.path.to_string(), value);
-                }
-            }
-            if !finding.values.is_empty() {
-                findings.push(finding);
-            }
-        }
-        Ok(findings)
-    }
-
-    fn mirrors_of(&self, identity: &ItemIdentity<'_, '_>) -> Vec<&Mirror> {
-        let indexes = &identity.entity.mirrors;
-        indexes.iter().filter_map(|index| self.model.mirrors.get(*index)).collect()
-    }
-
-    /// The rollup that an item shows; `None` if its key cannot be made.
-    fn mirrored_rollup(
-        &self,
-        mirror: &Mirror,
-        rollup: &Rollup,
-        identity: &ItemIdentity<'_, '_>,
-        image: &Image<'static>,
-        outputs: &RememberedOutputs,
-    ) -> Option<ItemKey> {
-        let without_outputs = ImageScope::of(&self.model, identity, image);
-        let known: Vec<_> = match &mirror.lookup {
-            Some(used) => vec![outputs.outputs(&without_outputs.lookup_key(used).ok()?)?],
-            None => Vec::new(),
-        };
-        let scope = ImageScope { outputs: &known, ..without_outputs };
-        let (partition, sort) = scope.mirrored_key(mirror, rollup).ok()?;
-        let mut targets = RollupTargets::of(&self.model);
-        let key = TargetKey { partition: &partition, sort: &sort, shard: None };
-        let id = targets.intern(mirror.from, key, None);
-        self.state.rollup_key(targets.get(id))
-    }
 }
 
 impl ItemJudgement {
-    fn unknown(reason: impl Into<String>) -> Self {
-        Self { differences: Vec::new(), undecided: Some(reason.into()) }
+    fn unknown(cause: UndecidedCause) -> Self {
+        Self { undecided: Some(cause), ..Self::default() }
+    }
+
+    /// The judgement of an item with these parts.
+    fn of_parts(self, all: JudgedParts) -> Self {
+        Self { parts: self.parts.of(all), ..self }
     }
 
     /// Whether everything is right.
@@ -365,7 +358,7 @@ impl ItemJudgement {
     }
 }
 
-fn entry_rev(read: &ReadItem<'_>) -> Option<String> {
+pub(super) fn entry_rev(read: &ReadItem<'_>) -> Option<String> {
     read.entry.as_ref().map(|entry| entry.rev.to_string())
 }
 

@@ -1,17 +1,23 @@
 //! A verification as one job: the ledger, rollups and mirrors, and datasets, if they are compared.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite::Result;
 use afterwrite::clock::Clock;
 use afterwrite::sink::{Bucket, TableScan, Tables};
+use afterwrite::table::Model;
 
+use super::VerifyArguments;
+use super::coverage::DatasetCoverage;
 use super::datasets::{DatasetCheck, ReadSides};
 use super::finding::VerifyFinding;
 use super::journal::{VerifyEntry, set_back_units};
-use super::state::{DatasetCoverage, VerifySummary};
+use super::sample::KeySample;
+use super::state::VerifySummary;
 use super::task::VerifyTask;
-use crate::jobs::{JobJournal, JobState, JobTask, JobTotals, StepOutcome, WorkUnit};
+use super::unjudged::{RunKnowledge, unjudged_recheck};
+use crate::jobs::{AcquiredJob, JobJournal, JobTask, JobTotals, JobWait, StepOutcome, WorkUnit, later};
 
 /// The parts of a verification.
 #[derive(Debug)]
@@ -60,7 +66,7 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> VerifyJob<B, T, C> {
     ///
     /// # Errors
     /// As [`JobJournal::read`].
-    pub async fn restore(&self, job: &mut JobState) -> Result<()> {
+    pub async fn restore(&self, job: &mut AcquiredJob) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let entries: Vec<VerifyEntry> = journal.read().await?;
         set_back_units(job, self.state.is_three_way());
@@ -89,14 +95,17 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> VerifyJob<B, T, C> {
     pub fn report(&self, totals: &JobTotals) -> VerifyReport {
         let mut findings = self.state.findings();
         findings.extend(self.datasets.iter().flat_map(DatasetCheck::findings));
-        VerifyReport::new(findings, totals, self.coverage)
+        VerifyReport::new(&self.state.knowledge(self.coverage), totals, findings)
     }
 }
 
 impl VerifyReport {
-    /// A report of these findings.
-    #[must_use]
-    pub fn new(mut findings: Vec<VerifyFinding>, totals: &JobTotals, coverage: DatasetCoverage) -> Self {
+    /// A report of these findings of a run.
+    pub(crate) fn new(run: &RunKnowledge<'_>, totals: &JobTotals, mut findings: Vec<VerifyFinding>) -> Self {
+        let sample = run.arguments.key_sample();
+        for finding in &mut findings {
+            finding.sample = Some(sample).filter(|sample| !sample.is_all());
+        }
         findings.sort_by(|one, other| {
             (one.verdict, one.place, &one.table, &one.key, &one.row).cmp(&(
                 other.verdict,
@@ -107,7 +116,31 @@ impl VerifyReport {
             ))
         });
         findings.dedup();
-        Self { summary: VerifySummary::of(totals, &findings, coverage), findings }
+        Self { summary: VerifySummary::of(run, totals, &findings), findings }
+    }
+
+    /// A report of findings that were judged again: `found` are those that are left of `given`.
+    #[must_use]
+    pub fn of_recheck(
+        model: &Model,
+        given: &[VerifyFinding],
+        found: Vec<VerifyFinding>,
+        coverage: DatasetCoverage,
+    ) -> Self {
+        let is_left = |finding: &&VerifyFinding| {
+            found.iter().any(|left| (&left.table, &left.key) == (&finding.table, &finding.key))
+        };
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let (items, left) = (count(given.len()), count(given.iter().filter(is_left).count()));
+        let totals =
+            JobTotals::from([("items".to_owned(), items), ("items_confirmed".to_owned(), items - left)]);
+        let KeySample { share, seed } = given.iter().find_map(|finding| finding.sample).unwrap_or_default();
+        let arguments = VerifyArguments { sample: share, seed, ..VerifyArguments::default() };
+        let run = RunKnowledge { model, arguments: &arguments, coverage, decided_entities: BTreeSet::new() };
+        let mut report = Self::new(&run, &totals, found);
+        report.summary.unjudged =
+            unjudged_recheck(items - left, items, &report.findings).into_iter().collect();
+        report
     }
 }
 
@@ -117,5 +150,9 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> JobTask for VerifyJob<B
             Some(datasets) if datasets.has(unit) => datasets.step(unit).await,
             Some(_) | None => self.state.step(unit).await,
         }
+    }
+
+    fn waiting(&self) -> Option<JobWait> {
+        later(self.state.waiting(), self.datasets.as_ref().and_then(DatasetCheck::waiting))
     }
 }

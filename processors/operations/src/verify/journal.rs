@@ -1,6 +1,7 @@
 //! The findings of a verification so far, as its journal keeps them; and the units that a resumed job repeats.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use afterwrite::entity::SourceKey;
 use afterwrite::record::Timestamp;
@@ -10,7 +11,7 @@ use super::datasets::RowCandidate;
 use super::finding::FindingPlace;
 use super::place::RollupPlace;
 use super::state::{SuspectItem, VerifyState};
-use crate::jobs::JobState;
+use crate::jobs::AcquiredJob;
 
 /// The suspects or candidates of one entry.
 pub(crate) const ENTRY_ITEMS: usize = 500;
@@ -21,6 +22,8 @@ pub(crate) const ENTRY_ITEMS: usize = 500;
 pub(crate) enum VerifyEntry {
     /// Items that are judged again.
     Items(Vec<StoredSuspect>),
+    /// Entities of which an item was found right.
+    Decided(Vec<String>),
     /// All rollups that are judged again begin here: earlier ones are void.
     FirstRollups,
     /// Rollups that are judged again.
@@ -81,6 +84,9 @@ pub(super) fn restored_state(entries: &[VerifyEntry]) -> VerifyState {
                 let suspects = suspects.iter().cloned().map(SuspectItem::from);
                 state.suspects.extend(suspects.filter(|suspect| known.insert(suspect.source.clone())));
             }
+            VerifyEntry::Decided(entities) => {
+                state.decided_entities.extend(entities.iter().map(|name| Arc::from(name.as_str())));
+            }
             VerifyEntry::FirstRollups => state.suspect_rollups.clear(),
             VerifyEntry::Rollups(places) => state.suspect_rollups.extend(places.iter().cloned()),
             VerifyEntry::FirstRows | VerifyEntry::Rows(_) => {}
@@ -96,7 +102,10 @@ pub(crate) fn restored_rows(entries: &[VerifyEntry]) -> Vec<RowCandidate> {
         match entry {
             VerifyEntry::FirstRows => rows.clear(),
             VerifyEntry::Rows(candidates) => rows.extend(candidates.iter().cloned()),
-            VerifyEntry::Items(_) | VerifyEntry::FirstRollups | VerifyEntry::Rollups(_) => {}
+            VerifyEntry::Items(_)
+            | VerifyEntry::Decided(_)
+            | VerifyEntry::FirstRollups
+            | VerifyEntry::Rollups(_) => {}
         }
     }
     rows
@@ -119,7 +128,18 @@ const KEPT: [KeptPhases; 4] = [
         is_volatile: false,
     },
     // Findings are in memory; suspects are in the journal.
-    KeptPhases { phases: 5..=7, totals: &["items_rechecked", "rollups_rechecked"], is_volatile: true },
+    KeptPhases {
+        phases: 5..=7,
+        totals: &[
+            "items_rechecked",
+            "mirrors_rechecked",
+            "extremes_rechecked",
+            "rollups_rechecked",
+            "three_way",
+            "three_way_decided",
+        ],
+        is_volatile: true,
+    },
     // Digests are in temporary files.
     KeptPhases {
         phases: 8..=10,
@@ -129,26 +149,31 @@ const KEPT: [KeptPhases; 4] = [
     KeptPhases { phases: 11..=11, totals: &["dataset_keys_rechecked"], is_volatile: true },
 ];
 /// The totals of phases 3 and 4, whose steps are kept one by one.
-const ITEM_TOTALS: [&str; 3] = ["items", "items_confirmed", "hashed_entries"];
+const ITEM_TOTALS: [&str; 8] = [
+    "items",
+    "items_confirmed",
+    "items_read",
+    "hashed_entries",
+    "mirrors",
+    "mirrors_judged",
+    "extremes",
+    "extremes_judged",
+];
 
 /// Sets back the units of a resumed job whose results were lost with its last process. A three-way comparison begins again: its counts
 /// are in memory.
-pub(super) fn set_back_units(job: &mut JobState, is_three_way: bool) {
+pub(super) fn set_back_units(job: &mut AcquiredJob, is_three_way: bool) {
+    let AcquiredJob { state, units } = job;
     for KeptPhases { phases, totals, is_volatile } in KEPT {
-        let is_done = job.units.iter().filter(|unit| unit.phase == *phases.end()).all(|unit| unit.is_done);
+        let is_done = units.iter().filter(|unit| unit.phase == *phases.end()).all(|unit| unit.is_done);
         if !is_done || is_volatile || (is_three_way && *phases.start() == 0) {
-            set_back(job, &phases);
-            job.totals.retain(|name, _| !totals.contains(&name.as_str()));
+            units.set_back(&phases);
+            units.forget_totals(totals);
         }
     }
     if is_three_way {
-        set_back(job, &(3..=4));
-        job.totals.retain(|name, _| !ITEM_TOTALS.contains(&name.as_str()));
+        units.set_back(&(3..=4));
+        units.forget_totals(&ITEM_TOTALS);
     }
-}
-
-fn set_back(job: &mut JobState, phases: &std::ops::RangeInclusive<u32>) {
-    for unit in job.units.iter_mut().filter(|unit| phases.contains(&unit.phase)) {
-        (unit.is_done, unit.cursor, unit.items, unit.bytes) = (false, None, 0, 0);
-    }
+    (state.work, state.totals) = (units.summary(), units.totals());
 }

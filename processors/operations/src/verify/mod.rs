@@ -20,19 +20,25 @@
 //! in memory or in temporary files, so the phases that make them begin again (0 to 2, 8 to 10), and suspects are judged again.
 
 mod bound;
+mod coverage;
 mod datasets;
 mod finding;
 mod items;
 mod job;
 mod journal;
+mod life;
+mod mirrors;
 mod place;
 mod recheck;
 mod sample;
+mod selection;
 mod state;
 mod sums;
 mod suspects;
 mod task;
 mod three_way;
+mod undecided;
+mod unjudged;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +48,7 @@ use afterwrite::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 pub use self::bound::drift_upper_bound;
+pub use self::coverage::DatasetCoverage;
 use self::datasets::check_units;
 pub use self::datasets::{DatasetCheck, DatasetJudge, ReadSides, recheck_rows};
 pub(crate) use self::datasets::{JudgedRow, RowVerdicts, candidates_of};
@@ -50,13 +57,18 @@ pub use self::finding::{
     parse_findings,
 };
 pub use self::job::{VerifyJob, VerifyReport};
+pub use self::life::FindingLife;
 pub(crate) use self::place::RollupPlace;
 pub use self::recheck::recheck_findings;
 pub(crate) use self::recheck::{RollupReading, read_sums};
-pub use self::state::{DatasetCoverage, VerifySummary};
+pub use self::sample::KeySample;
+pub use self::state::VerifySummary;
 pub(crate) use self::sums::{SumVerdict, expected_values, judge};
+pub use self::suspects::Tolerance;
 pub use self::task::VerifyTask;
 pub use self::three_way::ThreeWayCheck;
+pub use self::undecided::UndecidedReason;
+pub use self::unjudged::{UnjudgedPart, VerifiedPart, unjudged_error};
 
 use crate::items::used_tables;
 use crate::jobs::{JobPlan, WorkUnit};
@@ -72,6 +84,9 @@ pub struct VerifyArguments {
     pub segments: u32,
     /// The share of items and rollups that are judged, from 0 to 1.
     pub sample: f64,
+    /// Which of them are judged: see [`KeySample`].
+    #[serde(default)]
+    pub seed: u32,
     /// The tenant, if only one is judged. Of rollups those are judged whose key has the variable.
     #[serde(default)]
     pub only: Option<TenantFilter>,
@@ -88,11 +103,20 @@ pub struct VerifyArguments {
     pub bucket: Option<String>,
 }
 
+impl VerifyArguments {
+    /// The items and rollups that are judged.
+    #[must_use]
+    pub fn key_sample(&self) -> KeySample {
+        KeySample { share: self.sample, seed: self.seed }
+    }
+}
+
 impl Default for VerifyArguments {
     fn default() -> Self {
         Self {
             segments: 8,
             sample: 1.0,
+            seed: 0,
             only: None,
             three_way: None,
             tolerance_seconds: DEFAULT_TOLERANCE.as_secs(),
@@ -173,7 +197,8 @@ pub fn plan_verify(state: (u64, u64), sources: (u64, u64), arguments: &VerifyArg
     let mut notes = vec!["nothing is written, except the state of the job".to_owned()];
     notes.push(format!("datasets: {}", arguments.datasets.described()));
     JobPlan {
-        items: 3 * state_items + readings * items,
+        items,
+        paced: 3 * state_items + readings * items,
         bytes: 3 * state_bytes + readings * bytes,
         changes: 0,
         read_units: page_units(state_bytes) * 2
@@ -184,6 +209,7 @@ pub fn plan_verify(state: (u64, u64), sources: (u64, u64), arguments: &VerifyArg
         storage_bytes: 0,
         put_requests: 0,
         import_bytes: 0,
+        searched: None,
         notes,
     }
 }

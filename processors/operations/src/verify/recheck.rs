@@ -1,28 +1,42 @@
 //! Findings judged again: differences that a person, or `repair`, wants to be sure of.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use afterwrite::Result;
 use afterwrite::clock::Clock;
 use afterwrite::commit::StateItems;
 use afterwrite::projection::RollupTargets;
-use afterwrite::record::Item;
+use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{ScanRequest, TableScan, Tables};
 use afterwrite::table::Model;
 
 use super::finding::{FindingPlace, VerifyFinding};
 use super::items::ItemJudge;
 use super::place::RollupPlace;
-use super::state::{SuspectItem, VerifyState};
+use super::state::VerifyState;
 use super::sums::{LedgerSums, RollupSum, SumVerdict, add_entry, entry_of, judge, note_revision};
-use super::suspects::{judge_first, judge_suspects};
+use super::suspects::{Tolerance, judge_first, judge_suspects};
+use super::undecided::{UndecidedCause, UndecidedReason};
 use crate::items::owned_key;
 use crate::projector::ItemProjector;
 
 /// The pause between reading rollups and reading the ledger: see [`super::sums`].
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);
+
+/// A pause before the first of several steps: all of them begin [`SETTLE`] after it was reached first, or later.
+#[derive(Debug, Default)]
+pub(crate) struct SettlePause(Mutex<Option<Timestamp>>);
+
+impl SettlePause {
+    /// Waits until the pause is over.
+    pub(crate) async fn wait(&self, clock: &impl Clock) {
+        let now = clock.now();
+        let ends_at = *self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now.plus(SETTLE));
+        clock.sleep(ends_at.since(now)).await;
+    }
+}
 
 /// A rollup that was read after the ledger.
 #[derive(Clone, Debug)]
@@ -80,7 +94,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
     state_table: &Arc<str>,
     tables: T,
     clock: &impl Clock,
-    tolerance: Duration,
+    tolerance: impl Into<Tolerance>,
     findings: &[VerifyFinding],
 ) -> Result<Vec<VerifyFinding>> {
     let state = StateItems::new(Arc::clone(model), table_names.to_vec(), Arc::clone(state_table));
@@ -95,19 +109,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
             }
         }
     }
-    let of_application = findings.iter().filter(|finding| finding.place == FindingPlace::ThreeWay);
-    results.findings.extend(
-        of_application
-            .map(|finding| finding.clone().undecided("compare again with `afterwrite verify --three-way`")),
-    );
-    let is_foreign = |finding: &&VerifyFinding| {
-        let has_place = finding.rollup(model).is_some() || finding.source(model).is_some();
-        !has_place && finding.place != FindingPlace::Dataset && finding.place != FindingPlace::ThreeWay
-    };
-    let of_others = findings.iter().filter(is_foreign);
-    results.findings.extend(
-        of_others.map(|finding| finding.clone().undecided("no entity or rollup of the model has this key")),
-    );
+    results.findings.extend(undecidable(model, findings));
     let is_judged = |finding: &&VerifyFinding| match finding.place {
         FindingPlace::Ledger
         | FindingPlace::UnreadableEntry
@@ -125,9 +127,38 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
     let projector = ItemProjector::new(Arc::clone(model), Arc::clone(state_table), tables.clone());
     let judge = ItemJudge { model: Arc::clone(model), tables, state, projector };
     let sources: Vec<_> = sources.into_iter().collect();
-    let (_, mut suspects): (u64, Vec<SuspectItem>) = judge_first(&judge, &sources, clock.now()).await?;
+    let mut suspects = judge_first(&judge, &sources, clock.now()).await?.suspects;
+    let tolerance = tolerance.into();
     while !suspects.is_empty() {
-        (suspects, _) = judge_suspects(&judge, clock, suspects, tolerance, &mut results).await?;
+        (suspects, _) = judge_suspects(&judge, clock, suspects, &tolerance, &mut results).await?;
     }
     Ok(results.findings)
+}
+
+/// The findings that cannot be judged again by themselves.
+fn undecidable<'f>(
+    model: &'f Model,
+    findings: &'f [VerifyFinding],
+) -> impl Iterator<Item = VerifyFinding> + 'f {
+    findings.iter().filter_map(move |finding| {
+        let cause = match finding.place {
+            FindingPlace::ThreeWay => UndecidedCause::new(
+                UndecidedReason::NotComparable,
+                "compare again with `afterwrite verify --three-way`",
+            ),
+            FindingPlace::Dataset => return None,
+            FindingPlace::Ledger
+            | FindingPlace::UnreadableEntry
+            | FindingPlace::Rollup
+            | FindingPlace::Extreme
+            | FindingPlace::Mirror => {
+                let is_known = finding.rollup(model).is_some() || finding.source(model).is_some();
+                if is_known {
+                    return None;
+                }
+                UndecidedCause::new(UndecidedReason::Foreign, "no entity or rollup of the model has this key")
+            }
+        };
+        Some(finding.clone().undecided(cause))
+    })
 }

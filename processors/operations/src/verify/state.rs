@@ -1,16 +1,20 @@
 //! The knowledge of a verification in progress.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use afterwrite::entity::SourceKey;
 use afterwrite::record::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::bound::drift_upper_bound;
+use super::coverage::DatasetCoverage;
 use super::finding::{FindingPlace, FindingVerdict, VerifyFinding};
 use super::place::RollupPlace;
+use super::sample::KeySample;
 use super::sums::LedgerSums;
 use super::three_way::ThreeWayCounts;
+use super::unjudged::{JudgedParts, RunKnowledge, UnjudgedPart, unjudged_parts};
 use crate::jobs::JobTotals;
 
 /// A difference that may be explained by a change in flight.
@@ -39,11 +43,18 @@ pub(crate) struct VerifyState {
     pub(crate) suspect_rollups: BTreeSet<RollupPlace>,
     pub(crate) findings: Vec<VerifyFinding>,
     pub(crate) three_way: ThreeWayCounts,
+    /// The judged parts of suspects.
+    pub(crate) rechecked_parts: JudgedParts,
+    /// Entities of which an item was found right.
+    pub(crate) decided_entities: BTreeSet<Arc<str>>,
 }
 
 /// The numbers of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct VerifySummary {
+    /// The items, rollups and rows that were judged.
+    #[serde(flatten)]
+    pub sample: KeySample,
     /// Items whose entry equals what they contribute, and whose copies and extremes are right.
     pub items_confirmed: u64,
     /// Items that were looked at.
@@ -70,40 +81,13 @@ pub struct VerifySummary {
     pub undecided: u64,
     /// The upper bound of the share of wrong items, at 95 % confidence. Items of one partition are sampled independently.
     pub drift_upper_bound: f64,
-}
-
-/// Whether a verification compares datasets with items.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DatasetCoverage {
-    /// It does.
-    Compared,
-    /// The model has no datasets.
-    #[default]
-    NoDatasets,
-    /// It does not, because no bucket is configured.
-    NoBucket,
-    /// It does not, because the arguments exclude them.
-    Excluded,
-}
-
-impl DatasetCoverage {
-    /// The coverage in words.
-    #[must_use]
-    pub fn described(self) -> &'static str {
-        match self {
-            Self::Compared => "compared",
-            Self::NoDatasets => "not compared: the model has none",
-            Self::NoBucket => "not compared: no bucket is set",
-            Self::Excluded => "not compared: excluded by an option",
-        }
-    }
+    /// The parts that judged nothing. A verification with one did not finish.
+    pub unjudged: Vec<UnjudgedPart>,
 }
 
 impl VerifySummary {
     /// The summary of a job with these totals that found this.
-    #[must_use]
-    pub fn of(totals: &JobTotals, findings: &[VerifyFinding], datasets: DatasetCoverage) -> Self {
+    pub(crate) fn of(run: &RunKnowledge<'_>, totals: &JobTotals, findings: &[VerifyFinding]) -> Self {
         let total = |name: &str| totals.get(name).copied().unwrap_or(0);
         let count = |verdict: FindingVerdict| {
             let of_verdict = findings.iter().filter(|finding| finding.verdict == verdict);
@@ -116,13 +100,15 @@ impl VerifySummary {
             .collect();
         let wrong = u64::try_from(wrong_items.len()).unwrap_or(u64::MAX);
         Self {
+            sample: run.arguments.key_sample(),
+            unjudged: unjudged_parts(run, totals, findings),
             items_confirmed: total("items_confirmed") + total("items_rechecked"),
             items: total("items"),
             rollups_confirmed: total("rollups_confirmed") + total("rollups_rechecked"),
             rollups: total("rollups"),
             rollups_expired: total("rollups_expired"),
             hashed_entries: total("hashed_entries"),
-            datasets,
+            datasets: run.coverage,
             dataset_keys: total("dataset_keys"),
             dataset_keys_confirmed: total("dataset_keys_confirmed") + total("dataset_keys_rechecked"),
             dataset_keys_unjudged: total("dataset_keys_unjudged"),
@@ -134,6 +120,14 @@ impl VerifySummary {
 }
 
 impl VerifyState {
+    /// Notes entities of which an item was found right; returns those that were not known.
+    pub(crate) fn decide(&mut self, entities: &BTreeSet<Arc<str>>) -> Vec<String> {
+        let new: Vec<Arc<str>> = entities.difference(&self.decided_entities).cloned().collect();
+        let names = new.iter().map(ToString::to_string).collect();
+        self.decided_entities.extend(new);
+        names
+    }
+
     /// Notes a finding.
     pub(crate) fn find(&mut self, finding: VerifyFinding) {
         self.findings.push(finding);

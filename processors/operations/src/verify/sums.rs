@@ -23,6 +23,7 @@ use afterwrite::{ErrorKind, Result};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::place::RollupPlace;
+use super::undecided::{UndecidedCause, UndecidedReason};
 
 const REV: &str = "rev";
 const EXPIRES_AT: &str = "expires_at";
@@ -33,8 +34,8 @@ const SETTLED: &str = "settled_";
 pub(crate) struct RollupSum {
     /// Its revision before the ledger was read; `None` if it did not exist.
     pub(crate) rev: Option<Decimal>,
-    /// The sums of the ledger. A sum that exceeds 38 digits cannot be judged.
-    pub(crate) measures: BTreeMap<Arc<str>, Option<Decimal>>,
+    /// The sums of the ledger. On the way to a sum of at most 38 digits, a part of it can have more.
+    pub(crate) measures: BTreeMap<Arc<str>, Decimal>,
     /// When it expires, by the entries.
     pub(crate) expires_at: Option<Timestamp>,
 }
@@ -92,8 +93,8 @@ pub(crate) fn add_entry(
             let sum = sums.rollups.entry(place).or_default();
             sum.expires_at = sum.expires_at.max(target.expires_at);
             for (measure, number) in &contribution.measures {
-                let known = sum.measures.entry(Arc::clone(measure)).or_insert(Some(Decimal::ZERO));
-                *known = known.as_ref().and_then(|known| known.plus(number).ok());
+                let known = sum.measures.entry(Arc::clone(measure)).or_insert(Decimal::ZERO);
+                *known = known.plus_unlimited(number);
             }
         }
     }
@@ -106,6 +107,13 @@ pub(crate) fn entry_of<'i>(state: &StateItems, item: &'i Item) -> Option<&'i Ite
         StateItem::Entry(_, entry) => Some(entry),
         StateItem::Rollup(..) | StateItem::Other => None,
     }
+}
+
+fn unreadable_ledger(unreadable_entries: u64) -> UndecidedCause {
+    let cause = format!(
+        "{unreadable_entries} ledger entries cannot be read, and it is unknown which rollups contain what they counted"
+    );
+    UndecidedCause::new(UndecidedReason::UnreadableLedger, cause)
 }
 
 /// Judges a rollup as it is after the ledger was read. Of the ledger, `unreadable_entries` could not be read.
@@ -124,7 +132,9 @@ pub(crate) fn judge(
     let mut finding = VerifyFinding::of_state(FindingPlace::Rollup, vec![place.0.clone(), place.1.clone()]);
     finding.rev = number(REV).map(ToString::to_string);
     if number(REV) != sum.rev.as_ref() {
-        return SumVerdict::Changed(finding.undecided("the rollup changed while the ledger was read"));
+        return SumVerdict::Changed(
+            finding.undecided(UndecidedCause::changed("the rollup changed while the ledger was read")),
+        );
     }
     let expected = expected_values(model, place, sum, rollup);
     for (name, expected) in &expected {
@@ -141,10 +151,7 @@ pub(crate) fn judge(
         return SumVerdict::Confirmed;
     }
     if unreadable_entries > 0 {
-        let cause = format!(
-            "{unreadable_entries} ledger entries cannot be read, and it is unknown which rollups contain what they counted"
-        );
-        return SumVerdict::Changed(finding.undecided(cause));
+        return SumVerdict::Changed(finding.undecided(unreadable_ledger(unreadable_entries)));
     }
     let is_settled =
         |name: &String| number(&[SETTLED, name].concat()).is_some_and(|part| *part != Decimal::ZERO);
@@ -169,13 +176,11 @@ pub(crate) fn expected_values(
     names.extend(summed_names(model, place).filter(|name| number(name).is_some()).map(ToString::to_string));
     let mut totals: BTreeMap<String, Decimal> = BTreeMap::new();
     for name in names {
-        let counted = match sum.measures.get(name.as_str()) {
-            Some(None) => continue,
-            Some(Some(counted)) => counted.clone(),
-            None => Decimal::ZERO,
-        };
+        let counted = sum.measures.get(name.as_str()).unwrap_or(&Decimal::ZERO);
         let settled = number(&[SETTLED, &name].concat()).cloned().unwrap_or(Decimal::ZERO);
-        if let Ok(total) = counted.plus(&settled) {
+        // A total that no rollup can have is not judged.
+        let total = counted.plus_unlimited(&settled);
+        if total.is_storable() {
             totals.insert(name, total);
         }
     }

@@ -13,21 +13,22 @@ use afterwrite::sink::{ScanPage, ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite::table::Model;
 use afterwrite::{ErrorKind, Result};
 
+use super::coverage::DatasetCoverage;
 use super::finding::VerifyFinding;
 use super::items::ItemJudge;
 use super::journal::{ENTRY_ITEMS, StoredSuspect, VerifyEntry, restored_state};
 use super::place::RollupPlace;
-use super::recheck::SETTLE;
-use super::sample::is_sampled;
+use super::recheck::{SETTLE, SettlePause};
 use super::state::VerifyState;
 use super::sums::{LedgerSums, SumVerdict, add_entry, entry_of, judge, note_revision};
-use super::suspects::{judge_first, judge_suspects, out_of_time};
+use super::suspects::{Tolerance, judge_first, judge_suspects, out_of_time};
+use super::three_way::count_comparison;
+use super::unjudged::RunKnowledge;
 use super::{VerifyArguments, VerifyPart, parts, unknown_unit};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
-use crate::jobs::{JobJournal, JobTask, JobTotals, StepOutcome, WorkUnit};
+use crate::jobs::{JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit};
 use crate::projector::ItemProjector;
-use crate::tenant::TenantMatch;
 
 /// The items of a page.
 const PAGE_ITEMS: u32 = 500;
@@ -42,8 +43,10 @@ pub struct VerifyTask<T, C> {
     table_names: Vec<Arc<str>>,
     state_table: Arc<str>,
     arguments: VerifyArguments,
-    parts: Vec<(WorkUnit, VerifyPart)>,
+    tolerance: Tolerance,
+    parts: UnitMeanings<VerifyPart>,
     state: Mutex<VerifyState>,
+    ledger_pauses: [SettlePause; 2],
     /// Keeps what was found for a process that resumes the job; `None` if the job cannot be resumed.
     journal: Option<Arc<JobJournal<T, C>>>,
     /// When rechecks must end; `None` if they have the time that they need.
@@ -64,13 +67,15 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let projector = ItemProjector::new(Arc::clone(&model), Arc::clone(&state_table), tables.clone());
         let state = StateItems::new(Arc::clone(&model), table_names.clone(), Arc::clone(&state_table));
         Self {
-            parts: parts(&model, &arguments),
+            parts: UnitMeanings::new(parts(&model, &arguments)),
             judge: ItemJudge { model, tables, state, projector },
             clock,
             table_names,
             state_table,
+            tolerance: Duration::from_secs(arguments.tolerance_seconds).into(),
             arguments,
             state: Mutex::default(),
+            ledger_pauses: Default::default(),
             journal: None,
             until: None,
         }
@@ -119,7 +124,13 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
     /// The units of the job.
     #[must_use]
     pub fn units(&self) -> Vec<WorkUnit> {
-        self.parts.iter().map(|(unit, _)| unit.clone()).collect()
+        self.parts.units()
+    }
+
+    /// Its knowledge beside totals and findings.
+    pub(super) fn knowledge(&self, coverage: DatasetCoverage) -> RunKnowledge<'_> {
+        let decided_entities = self.lock().decided_entities.clone();
+        RunKnowledge { model: self.model(), arguments: &self.arguments, coverage, decided_entities }
     }
 
     /// The findings so far.
@@ -133,16 +144,6 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     fn model(&self) -> &Arc<Model> {
         &self.judge.model
-    }
-
-    /// Whether a rollup is judged.
-    fn judges_rollup(&self, place: &RollupPlace) -> bool {
-        let is_sampled = is_sampled(&[&place.0, &place.1], self.arguments.sample);
-        is_sampled
-            && self.arguments.only.as_ref().is_none_or(|tenant| {
-                let rollups = &self.model().rollups;
-                rollups.iter().any(|rollup| tenant.owns_rollup(rollup, &place.0, &place.1))
-            })
     }
 
     async fn page(
@@ -161,13 +162,12 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             start_after: decode_cursor(unit.cursor.as_ref())?,
         };
         let page = self.judge.tables.scan(&request).await?;
-        let items = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
         let outcome = StepOutcome {
             cursor: page.next.as_ref().map(encode_cursor),
-            items,
-            spent: items,
+            spent: u64::try_from(page.items.len()).unwrap_or(u64::MAX),
             bytes: u64::try_from(page.items.iter().map(item_bytes).sum::<usize>()).unwrap_or(u64::MAX),
             totals: JobTotals::from([("read_units".to_owned(), page.read_units)]),
+            ..StepOutcome::default()
         };
         Ok((page, outcome))
     }
@@ -177,7 +177,14 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let (page, outcome) = self.page(unit, &self.state_table, segment, false).await?;
         let mut state = self.lock();
         for item in &page.items {
-            let StateItem::Rollup(partition, sort) = self.judge.state.classify(item) else { continue };
+            let (partition, sort) = match self.judge.state.classify(item) {
+                StateItem::Rollup(partition, sort) => (partition, sort),
+                StateItem::Entry(_, entry) => {
+                    self.judge.state.check_generation(entry)?;
+                    continue;
+                }
+                StateItem::Other => continue,
+            };
             let place = (partition.to_owned(), sort.to_owned());
             if let Some(check) = &self.arguments.three_way
                 && check.is_counted(self.model(), &place)
@@ -185,7 +192,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             {
                 state.three_way.revisions.insert(place.clone(), rev.to_string());
             }
-            if self.judges_rollup(&place) {
+            if self.arguments.judges_rollup(self.model(), &place) {
                 note_revision(&mut state.sums, place, item);
             }
         }
@@ -198,9 +205,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         if is_second && suspects.is_empty() {
             return Ok(StepOutcome::default());
         }
-        if unit.cursor.is_none() {
-            self.clock.sleep(SETTLE).await;
-        }
+        let [first, second] = &self.ledger_pauses;
+        if is_second { second } else { first }.wait(&self.clock).await;
         let (page, outcome) = self.page(unit, &self.state_table, segment, true).await?;
         let mut targets = RollupTargets::of(self.model());
         let mut state = self.lock();
@@ -208,7 +214,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let sums = if is_second { suspect_sums } else { sums };
         for item in page.items.iter().filter_map(|item| entry_of(&self.judge.state, item)) {
             add_entry(&self.judge.state, item, &mut targets, sums, |place| {
-                if is_second { suspects.contains(place) } else { self.judges_rollup(place) }
+                if is_second {
+                    suspects.contains(place)
+                } else {
+                    self.arguments.judges_rollup(self.model(), place)
+                }
             })?;
         }
         Ok(outcome)
@@ -258,15 +268,17 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         Ok(StepOutcome { totals, ..StepOutcome::default() })
     }
 
-    /// Phase 3: the items of a source table.
+    /// Phase 3: the items of a source table, which are the items of the job.
     async fn items(&self, unit: &WorkUnit, table: usize, segment: u32) -> Result<StepOutcome> {
         let name = self.table_names.get(table).cloned().unwrap_or_default();
         let (page, mut outcome) = self.page(unit, &name, segment, false).await?;
+        outcome.items = outcome.spent;
+        outcome.totals.insert("items_read".to_owned(), outcome.items);
         let sources = source_keys(self.model(), table, &page.items);
         let mut wanted = identified(self.model(), &page.items, &sources);
         self.recount(&wanted).await?;
-        wanted.retain(|item| self.judges_source(item.source));
-        let wanted = self.of_tenant(wanted).await?;
+        wanted.retain(|item| self.arguments.judges_source(item.source));
+        let wanted = self.arguments.of_tenant(&self.judge, wanted).await?;
         let keys: Vec<SourceKey<'_>> = wanted.iter().map(|item| item.source.clone()).collect();
         outcome.totals.extend(self.judge_keys(&keys).await?);
         Ok(outcome)
@@ -289,10 +301,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
     }
 
     /// Compares the application's counters with rollups and recounts.
-    async fn compare_three_ways(&self) -> Result<()> {
-        let Some(check) = &self.arguments.three_way else { return Ok(()) };
+    async fn compare_three_ways(&self) -> Result<JobTotals> {
+        let mut totals = JobTotals::new();
+        let Some(check) = &self.arguments.three_way else { return Ok(totals) };
         let mut places = self.lock().three_way.places();
-        places.retain(|place| self.judges_rollup(place));
+        places.retain(|place| self.arguments.judges_rollup(self.model(), place));
         for places in places.chunks(READ_ROLLUPS) {
             let keys: Vec<_> =
                 places.iter().map(|(partition, sort)| self.judge.state.key(partition, sort)).collect();
@@ -300,10 +313,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             let mut state = self.lock();
             for (place, rollup) in places.iter().zip(rollups) {
                 let finding = state.three_way.judge(check, place, rollup.as_ref());
+                count_comparison(&mut totals, finding.as_ref());
                 state.findings.extend(finding);
             }
         }
-        Ok(())
+        Ok(totals)
     }
 
     /// Phase 4: entries that count something although their items do not exist.
@@ -323,7 +337,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
                 Err(error) if error.kind() == ErrorKind::Unreadable => true,
                 Err(error) => return Err(error),
             };
-            if counts && self.judges_source(&source) && self.is_of_tenant(&source) {
+            if counts && self.arguments.judges_entry(self.model(), &source) {
                 sources.push(source);
             }
         }
@@ -339,29 +353,35 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
     }
 
     async fn judge_keys(&self, sources: &[SourceKey<'_>]) -> Result<JobTotals> {
-        let (confirmed, suspects) = judge_first(&self.judge, sources, self.clock.now()).await?;
-        for suspects in suspects.chunks(ENTRY_ITEMS) {
+        let first = judge_first(&self.judge, sources, self.clock.now()).await?;
+        for suspects in first.suspects.chunks(ENTRY_ITEMS) {
             self.note([VerifyEntry::Items(suspects.iter().map(StoredSuspect::from).collect())]).await?;
         }
-        self.lock().suspects.extend(suspects);
+        let decided = self.lock().decide(&first.decided_entities);
+        if !decided.is_empty() {
+            self.note([VerifyEntry::Decided(decided)]).await?;
+        }
+        self.lock().suspects.extend(first.suspects);
         let items = u64::try_from(sources.len()).unwrap_or(u64::MAX);
-        Ok([("items".to_owned(), items), ("items_confirmed".to_owned(), confirmed)].into())
+        let mut totals = first.parts.totals(false);
+        totals.extend([("items".to_owned(), items), ("items_confirmed".to_owned(), first.confirmed)]);
+        Ok(totals)
     }
 
     /// Phase 5: suspected items; and the revisions of suspected rollups, before the ledger is read again.
     async fn recheck(&self) -> Result<StepOutcome> {
-        let tolerance = Duration::from_secs(self.arguments.tolerance_seconds);
         // A step that is repeated after an error judges all of them again.
         let mut suspects = self.lock().suspects.clone();
         let mut results = VerifyState::default();
         let mut items_confirmed = 0;
         while !suspects.is_empty() {
-            let ripe_at = suspects.iter().map(|suspect| suspect.seen_at.plus(tolerance)).max();
+            let ripe_at = suspects.iter().map(|suspect| suspect.seen_at.plus(self.tolerance.duration)).max();
             if self.until.is_some_and(|until| ripe_at.is_some_and(|ripe_at| ripe_at >= until)) {
                 results.findings.extend(suspects.iter().map(|suspect| out_of_time(&self.judge, suspect)));
                 break;
             }
-            let judged = judge_suspects(&self.judge, &self.clock, suspects, tolerance, &mut results).await?;
+            let judged =
+                judge_suspects(&self.judge, &self.clock, suspects, &self.tolerance, &mut results).await?;
             items_confirmed += judged.1;
             suspects = judged.0;
         }
@@ -371,46 +391,20 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let rollups = self.judge.tables.read(&keys).await?.items;
         let mut state = self.lock();
         state.findings.extend(results.findings);
+        state.decided_entities.extend(results.decided_entities);
         state.suspect_sums = LedgerSums::default();
         for (place, item) in places.into_iter().zip(rollups) {
             note_revision(&mut state.suspect_sums, place, &item.unwrap_or_default());
         }
-        let totals = [("items_rechecked".to_owned(), items_confirmed)].into();
+        let mut totals = results.rechecked_parts.totals(true);
+        totals.insert("items_rechecked".to_owned(), items_confirmed);
         Ok(StepOutcome { totals, ..StepOutcome::default() })
-    }
-
-    fn judges_source(&self, source: &SourceKey<'_>) -> bool {
-        is_sampled(&[&source.partition, source.sort.as_deref().unwrap_or("-")], self.arguments.sample)
-    }
-
-    /// The items of the tenant. A lookup that is not remembered belongs to no tenant yet.
-    async fn of_tenant<'p>(&self, items: Vec<IdentifiedItem<'p>>) -> Result<Vec<IdentifiedItem<'p>>> {
-        let Some(tenant) = &self.arguments.only else { return Ok(items) };
-        let matches: Vec<TenantMatch> = items.iter().map(|item| tenant.matches(self.model(), item)).collect();
-        let keys = matches.iter().filter_map(|known| match known {
-            TenantMatch::Lookup(key, _) => Some(key.clone()),
-            TenantMatch::Inside | TenantMatch::Outside => None,
-        });
-        let outputs = self.judge.projector.read(keys.collect()).await?;
-        let inside = items.into_iter().zip(matches).filter(|(_, known)| match known {
-            TenantMatch::Inside => true,
-            TenantMatch::Outside => false,
-            TenantMatch::Lookup(key, output) => afterwrite::projection::KnownLookups::outputs(&outputs, key)
-                .is_some_and(|outputs| tenant.has_output(outputs, *output)),
-        });
-        Ok(inside.map(|(item, _)| item).collect())
-    }
-
-    fn is_of_tenant(&self, source: &SourceKey<'_>) -> bool {
-        let Some(tenant) = &self.arguments.only else { return true };
-        tenant.matches_key(&source.candidates(self.model()))
     }
 }
 
 impl<T: Tables + TableScan + Clone, C: Clock> JobTask for VerifyTask<T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        let part = self.parts.iter().find(|(known, _)| known.name == unit.name).map(|(_, part)| *part);
-        match part {
+        match self.parts.find(unit).copied() {
             Some(VerifyPart::Revisions { segment }) => self.revisions(unit, segment).await,
             Some(VerifyPart::Ledger { segment }) => self.ledger(unit, segment, false).await,
             Some(VerifyPart::Rollups) => self.rollups(false).await,
@@ -419,10 +413,16 @@ impl<T: Tables + TableScan + Clone, C: Clock> JobTask for VerifyTask<T, C> {
             Some(VerifyPart::Recheck) => Box::pin(self.recheck()).await,
             Some(VerifyPart::SuspectedLedger { segment }) => self.ledger(unit, segment, true).await,
             Some(VerifyPart::SuspectedRollups) => {
-                self.compare_three_ways().await?;
-                self.rollups(true).await
+                let compared = self.compare_three_ways().await?;
+                let mut outcome = self.rollups(true).await?;
+                outcome.totals.extend(compared);
+                Ok(outcome)
             }
             None => Err(unknown_unit(unit)),
         }
+    }
+
+    fn waiting(&self) -> Option<JobWait> {
+        self.tolerance.waits.current()
     }
 }

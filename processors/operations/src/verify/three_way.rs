@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::place::RollupPlace;
+use super::undecided::UndecidedCause;
 use crate::items::IdentifiedItem;
+use crate::jobs::JobTotals;
 
 /// An application's counter and the measure that it should equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +84,7 @@ impl ThreeWayCounts {
                     if target.rollups.contains(&index) {
                         let place = (target.partition_key(), target.sort.to_string());
                         let sum = self.recounts.entry(place).or_insert(Decimal::ZERO);
-                        *sum = sum.plus(number).unwrap_or(Decimal::ZERO);
+                        *sum = sum.plus_unlimited(number);
                     }
                 }
             }
@@ -110,8 +112,7 @@ impl ThreeWayCounts {
         let number = |name: &str| rollup.and_then(|item| item.get(name)).and_then(AttributeValue::as_number);
         let counted = number(&check.measure).cloned().unwrap_or(Decimal::ZERO);
         let settled = number(&["settled_", &check.measure].concat()).cloned().unwrap_or(Decimal::ZERO);
-        let existing = self.recounts.get(place).cloned().unwrap_or(Decimal::ZERO);
-        let recount = existing.plus(&settled).unwrap_or(existing);
+        let recount = self.recounts.get(place).unwrap_or(&Decimal::ZERO).plus_unlimited(&settled);
         if *shown == recount && counted == recount {
             return None;
         }
@@ -125,7 +126,9 @@ impl ThreeWayCounts {
         }
         let is_steady = finding.rev.as_ref() == self.revisions.get(place);
         Some(match (is_steady, counted == recount) {
-            (false, _) => finding.undecided("the rollup changed while the items were read"),
+            (false, _) => {
+                finding.undecided(UndecidedCause::changed("the rollup changed while the items were read"))
+            }
             (true, true) => {
                 finding.cause =
                     Some("rollup and recount agree: the application's counter is wrong".to_owned());
@@ -133,6 +136,14 @@ impl ThreeWayCounts {
             }
             (true, false) => finding,
         })
+    }
+}
+
+/// Counts a comparison in the totals of the job, with its finding, if there is one.
+pub(super) fn count_comparison(totals: &mut JobTotals, finding: Option<&VerifyFinding>) {
+    let is_decided = finding.is_none_or(|finding| finding.undecided.is_none());
+    for name in ["three_way"].into_iter().chain(is_decided.then_some("three_way_decided")) {
+        *totals.entry(name.to_owned()).or_default() += 1;
     }
 }
 

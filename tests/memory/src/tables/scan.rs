@@ -65,6 +65,7 @@ impl MemoryTables {
             bytes += item_bytes(item);
         }
         Ok(TableSummary {
+            id: None,
             items,
             bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
             indexes: stored.definition.table_indexes(),

@@ -78,6 +78,9 @@ fn entity(
     let effects = [old, new].map(|entity| entity.on_expiry.name());
     let consequence = "Applies to items that TTL deletes from now on; what was settled or subtracted before stays. A day of a table of current rows follows the new rule, for earlier expiries too, as soon as the day has another change.";
     differences.setting(&part, "on_expiry", effects, consequence);
+    let attributes = [old, new].map(|entity| entity.ttl.as_deref().unwrap_or("none"));
+    let consequence = "Removals of items that had expired by this attribute are TTL deletions from now on; what was settled or subtracted before stays.";
+    differences.setting(&part, "ttl", attributes, consequence);
     for (value, change) in changed_parts(&old.derived, &new.derived) {
         let change = match change {
             PartChange::Added(how) => format!("derived value {value} added: {how}"),

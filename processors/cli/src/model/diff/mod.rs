@@ -17,14 +17,14 @@ use crate::print::{align_right, json, new_table, print};
 /// The arguments of `afterwrite model diff`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite model diff deployed.toml my-model.toml\n  afterwrite model diff deployed.toml my-model.toml --items attempt=250000\n  afterwrite model diff exambuddy my-model.toml --json | jq .reconcile\n\nExit codes: 0 the new model can replace the old one, 1 it needs a decision first."
+    after_help = "Examples:\n  afterwrite model diff deployed.toml my-model.toml\n  afterwrite model diff deployed.toml my-model.toml --items attempt=250000\n  afterwrite model diff exambuddy my-model.toml --json | jq .reconcile\n\nExit codes: 0 the new model can replace the old one, 1 it needs a decision first, 2 wrong usage or configuration."
 )]
 pub struct DiffArguments {
     /// The model that is deployed: a built-in model's name or the path of a TOML file.
     old: String,
     /// The model that replaces it.
     new: String,
-    /// The number of items of an entity, for the cost of reconciling them. Can be repeated.
+    /// The number of items of an entity, for the cost of reconciling them. Can be repeated; entities whose items stay as they are cost nothing.
     #[arg(long, value_name = "ENTITY=COUNT", value_parser = count)]
     items: Vec<(String, u64)>,
     /// Print the differences as one JSON object.
@@ -168,16 +168,14 @@ impl Differences {
         self.writes.entry(entity.to_owned()).or_default().rollups.extend(left);
     }
 
-    fn count(&mut self, items: &[(String, u64)]) -> Result<()> {
-        for (entity, count) in items {
-            let Some(known) = self.reconcile.iter_mut().find(|known| known.entity == *entity) else {
-                let known = self.reconcile.iter().map(|known| &*known.entity);
-                return Err(unknown("an entity whose items need not be reconciled", entity, known));
-            };
-            known.items = Some(*count);
-            known.write_units = Some(count.saturating_mul(known.write_units_an_item));
+    /// Prices the items of entities that must be reconciled. The numbers of other entities change nothing.
+    fn count(&mut self, items: &[(String, u64)]) {
+        for known in &mut self.reconcile {
+            // The last one counts, as for an option.
+            let given = items.iter().rev().find(|(entity, _)| *entity == known.entity);
+            known.items = given.map(|(_, count)| *count);
+            known.write_units = known.items.map(|count| count.saturating_mul(known.write_units_an_item));
         }
-        Ok(())
     }
 }
 
@@ -185,10 +183,16 @@ impl DiffArguments {
     /// Prints the differences; returns whether the new model can replace the old one without a decision.
     ///
     /// # Errors
-    /// A model that does not load; an entity in `--items` that does not need to be reconciled.
+    /// A model that does not load; an entity in `--items` that neither model has.
     pub fn run(&self) -> Result<bool> {
-        let mut differences = Differences::between(&Model::load(&self.old)?, &Model::load(&self.new)?);
-        differences.count(&self.items)?;
+        let (old, new) = (Model::load(&self.old)?, Model::load(&self.new)?);
+        let known = || [&old, &new].into_iter().flat_map(|model| &model.entities).map(|entity| &*entity.name);
+        if let Some((entity, _)) = self.items.iter().find(|(entity, _)| !known().any(|name| name == entity)) {
+            let names = known().collect::<BTreeSet<_>>();
+            return Err(unknown("an entity that neither model has", entity, names));
+        }
+        let mut differences = Differences::between(&old, &new);
+        differences.count(&self.items);
         print(&if self.json { json(&differences)? } else { differences.to_string() })?;
         Ok(differences.problems.is_empty())
     }

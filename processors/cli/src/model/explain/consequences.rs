@@ -1,17 +1,21 @@
 //! Everything that follows from one item, computed by the code that processes every record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use afterwrite::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite::projection::{
-    ExtremeRule, ImageScope, ItemContributions, KnownLookups, LookupKey, LookupOutputs, RecordImages,
-    RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions, lookup_keys, offered_outputs, rows,
+    DatasetRow as ProjectedRow, ExtremeRule, ImageScope, ItemContributions, KnownLookups, LookupKey,
+    LookupOutputs, RecordImages, RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions,
+    lookup_keys, offered_outputs, rows,
 };
 use afterwrite::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
-use afterwrite::table::{Measure, Mirror, Model, NamedList, Operand};
+use afterwrite::table::{
+    BoundPiece, Dataset, Measure, Mirror, Model, ModelNotation, NO_DAY, NamedList, Operand,
+};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::export::plain_json;
+use afterwrite_datasets::export::preview::{PreviewedColumn, preview_row};
 use serde::Serialize;
 
 use super::item::ItemFile;
@@ -31,6 +35,11 @@ pub(super) struct Consequences {
     pub(super) stale_keys: Vec<StaleCacheKey>,
     pub(super) stale_paths: Vec<String>,
     pub(super) rows: Vec<DatasetRow>,
+    /// The parts of the model whose conditions leave the item out.
+    pub(super) left_out: Vec<LeftOut>,
+    /// Values that make stale paths which nobody requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) notes: Vec<String>,
     /// The number of aggregates that leave the item out, because it does not fit them.
     pub(super) skipped: u64,
     /// Attributes that never leave the table.
@@ -82,26 +91,52 @@ pub(super) struct StaleCacheKey {
 pub(super) struct DatasetRow {
     pub(super) dataset: String,
     pub(super) dt: String,
-    /// Columns that the item has no value for are null.
+    /// Whether the item has no day: all such rows are in one partition.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_no_day: bool,
+    /// The name of the value that the day is taken from.
+    #[serde(skip)]
+    pub(super) day_of: String,
+    /// The values of the row. Columns that the item has no value for, or none that fits, are null.
     pub(super) columns: NamedList<Option<String>>,
+    /// The content of `_rescued`: values that do not fit their columns, in DynamoDB's JSON, and `null` for a required value that is missing.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) rescued: BTreeMap<String, String>,
+}
+
+/// A part that leaves the item out.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct LeftOut {
+    /// `aggregate orders`, `aggregate orders: measure paid`, `dataset orders`, `cache of order`.
+    pub(super) part: String,
+    /// The condition that does not hold, as the model has it; or the values that are missing.
+    pub(super) needs: String,
+    /// The item's value, if it has one.
+    pub(super) found: String,
 }
 
 /// The outputs of lookups, by lookup: values of the command line, or the output's name in angle brackets.
 #[derive(Debug)]
-pub(super) struct LookupValues(Vec<Vec<AttributeValue<'static>>>);
+pub(super) struct LookupValues {
+    /// Of each lookup.
+    outputs: Vec<Vec<AttributeValue<'static>>>,
+    /// The names of outputs that the command line has.
+    given: BTreeSet<String>,
+}
 
 impl LookupValues {
     pub(super) fn of(model: &Model, given: &BTreeMap<String, String>) -> Self {
         let output = |name: &Arc<str>| {
             AttributeValue::text(given.get(&**name).cloned().unwrap_or_else(|| format!("<{name}>")))
         };
-        Self(model.lookups.iter().map(|lookup| lookup.outputs.iter().map(output).collect()).collect())
+        let outputs = model.lookups.iter().map(|lookup| lookup.outputs.iter().map(output).collect());
+        Self { outputs: outputs.collect(), given: given.keys().cloned().collect() }
     }
 }
 
 impl KnownLookups for LookupValues {
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
-        self.0.get(key.lookup).map(Vec::as_slice)
+        self.outputs.get(key.lookup).map(Vec::as_slice)
     }
 }
 
@@ -132,6 +167,8 @@ pub(super) fn consequences(
         answers: explained.offered_results(image),
         shows: explained.shown(image),
         rows: explained.rows(&row_record, row_image),
+        left_out: explained.left_out(image, row_image),
+        notes: explained.slashes_in_paths(image),
         ..Consequences::default()
     };
     let mut problems = Vec::new();
@@ -146,12 +183,12 @@ pub(super) fn consequences(
 }
 
 /// Computes the consequences of an item whose entity is known.
-struct ItemExplainer<'e> {
-    model: &'e Arc<Model>,
+pub(super) struct ItemExplainer<'e> {
+    pub(super) model: &'e Arc<Model>,
     source: &'e SourceKey<'e>,
     candidates: &'e ItemCandidates<'e, 'e>,
-    identity: &'e ItemIdentity<'e, 'e>,
-    lookup_values: &'e LookupValues,
+    pub(super) identity: &'e ItemIdentity<'e, 'e>,
+    pub(super) lookup_values: &'e LookupValues,
 }
 
 impl ItemExplainer<'_> {
@@ -240,7 +277,7 @@ impl ItemExplainer<'_> {
 
     fn mirrored(&self, mirror: &Mirror, image: &Image<'_>) -> Result<Vec<MirroredValue>> {
         let Some(rollup) = self.model.rollups.get(mirror.from) else { return Ok(Vec::new()) };
-        let outputs = mirror.lookup.as_ref().and_then(|key| self.lookup_values.0.get(key.lookup));
+        let outputs = mirror.lookup.as_ref().and_then(|key| self.lookup_values.outputs.get(key.lookup));
         let outputs: Vec<&LookupOutputs> = outputs.into_iter().map(Vec::as_slice).collect();
         let scope = ImageScope { outputs: &outputs, ..ImageScope::of(self.model, self.identity, image) };
         let (partition, sort) = scope.mirrored_key(mirror, rollup)?;
@@ -263,26 +300,69 @@ impl ItemExplainer<'_> {
         Ok(())
     }
 
+    /// Values in paths that have slashes, and are not declared as paths.
+    fn slashes_in_paths(&self, image: &Image<'_>) -> Vec<String> {
+        let scope = ImageScope::of(self.model, self.identity, image);
+        let rules = self.identity.entity.caches.iter().filter_map(|index| self.model.caches.get(*index));
+        let mut notes = BTreeSet::new();
+        for (rule, path) in rules.flat_map(|rule| rule.paths.iter().map(move |path| (rule, path))) {
+            let notation = ModelNotation::of(self.model, rule.of, &[]);
+            let terms = path.template.pieces.iter().filter_map(|piece| match piece {
+                BoundPiece::Literal(_) => None,
+                BoundPiece::Value(term, _) => Some(term),
+            });
+            for (_, term) in terms.enumerate().filter(|(place, _)| !path.is_path(*place)) {
+                let value = scope.read(term).ok().flatten().map(|value| operand(&value));
+                if value.is_some_and(|value| value.contains('/')) {
+                    let name = notation.term(term);
+                    notes.insert(format!("{name} has a `/`, which its path has as %2F: write {{{name}:path}} in the model if it is a path"));
+                }
+            }
+        }
+        notes.into_iter().collect()
+    }
+
     fn rows(&self, record: &ChangeRecord<'_>, image: &Image<'_>) -> Vec<DatasetRow> {
         let images = RecordImages { new: Some(image), old: None };
         let mut found = Vec::new();
         for (_, dataset) in self.model.datasets_of(self.identity.entity) {
-            let outputs = dataset.lookups.iter().filter_map(|key| self.lookup_values.0.get(key.lookup));
+            let outputs = dataset.lookups.iter().filter_map(|key| self.lookup_values.outputs.get(key.lookup));
             let outputs: Vec<&LookupOutputs> = outputs.map(Vec::as_slice).collect();
             for mut row in rows(dataset, self.candidates, record, images) {
                 row.scope.outputs = &outputs;
-                let columns = dataset.columns.iter().map(|column| {
-                    (column.name.to_string(), row.value(&column.from).map(|value| operand(&value)))
-                });
-                let (columns, dt) = (columns.collect(), row.day.to_string());
-                found.push(DatasetRow { dataset: dataset.name.to_string(), dt, columns });
+                found.push(self.row(dataset, &row));
             }
         }
         found
     }
+
+    /// A row as the exporter writes it.
+    fn row(&self, dataset: &Dataset, row: &ProjectedRow<'_, '_>) -> DatasetRow {
+        let (mut columns, mut rescued) = (Vec::new(), BTreeMap::new());
+        for (column, previewed) in dataset.columns.iter().zip(preview_row(dataset, row)) {
+            let PreviewedColumn { name, value, rescued: left } = previewed;
+            // An output that is not given is shown by its name: whether the real one fits is not known.
+            let output =
+                column.from.output_lookup().filter(|_| !self.lookup_values.given.contains(&*column.source));
+            let placeholder = output.and_then(|_| row.value(&column.from)).map(|value| operand(&value));
+            if placeholder.is_none() {
+                rescued.extend(left.map(|left| (name.clone(), left)));
+            }
+            columns.push((name, placeholder.or(value)));
+        }
+        let notation = ModelNotation::of(self.model, dataset.of, &dataset.lookups);
+        DatasetRow {
+            dataset: dataset.name.to_string(),
+            dt: row.day.to_string(),
+            has_no_day: *row.day == *NO_DAY,
+            day_of: notation.term(&dataset.partition.0),
+            columns: columns.into_iter().collect(),
+            rescued,
+        }
+    }
 }
 
-fn operand(value: &Operand<'_>) -> String {
+pub(super) fn operand(value: &Operand<'_>) -> String {
     match value {
         Operand::Text(value) => value.to_string(),
         Operand::Value(value) => text(value),

@@ -27,6 +27,12 @@ impl ItemFile {
                 .hint("Name a file of JSON with --item, or - for standard input")
                 .caused_by(error)
         })?;
+        if ItemJson::is_too_deep(&text) {
+            let message = "the item is nested deeper than an item of DynamoDB can be";
+            return Err(Error::new(ErrorKind::Configuration, message)
+                .with("file", file)
+                .hint("DynamoDB nests maps and lists up to 32 levels deep"));
+        }
         ItemJson::parse(&text).map(Self).ok_or_else(|| {
             Error::new(ErrorKind::Configuration, "the file does not hold an item").with("file", file).hint(
                 "Write the item as one JSON object, plainly or as `aws dynamodb get-item` prints it: {\"PK\": {\"S\": \"…\"}, …}",

@@ -2,22 +2,23 @@
 
 mod consequences;
 mod item;
+mod left_out;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use afterwrite::Result;
+use afterwrite::harmless::harmless;
 use afterwrite::table::Model;
 use clap::Args;
-use comfy_table::Table;
 use serde::Serialize;
 
-use self::consequences::{Consequences, LookupResult, LookupValues, consequences};
+use self::consequences::{Consequences, DatasetRow, LeftOut, LookupResult, LookupValues, consequences};
 use self::item::ItemFile;
 use super::{ModelArgument, fitted_table};
 use crate::arguments::{pair, unknown};
-use crate::print::{json, print};
+use crate::print::{ResultTable, json, print};
 
 /// The arguments of `afterwrite model explain`.
 #[derive(Debug, Args)]
@@ -117,9 +118,9 @@ impl fmt::Display for Explanation {
 impl fmt::Display for Consequences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key: Vec<String> = self.key.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        writeln!(f, "{} of {}: {}", self.entity, self.table, key.join(", "))?;
+        writeln!(f, "{} of {}: {}", self.entity, self.table, harmless(&key.join(", ")))?;
         for problem in &self.problems {
-            writeln!(f, "\nIt cannot be counted: {problem}")?;
+            writeln!(f, "\nIt cannot be counted: {}", harmless(problem))?;
         }
         if self.skipped > 0 {
             let aggregates = if self.skipped == 1 { "aggregate leaves" } else { "aggregates leave" };
@@ -131,6 +132,7 @@ impl fmt::Display for Consequences {
         }
         let parts = [
             ("Contributions", self.counted_table()),
+            ("Left out by a condition", self.left_out_table()),
             ("Lookups", lookup_table(&self.asks)),
             ("Outputs for items that look it up", lookup_table(&self.answers)),
             ("Mirrored attributes", self.shown_table()),
@@ -139,13 +141,10 @@ impl fmt::Display for Consequences {
         for (title, table) in parts.iter().filter(|(_, table)| !table.is_empty()) {
             write!(f, "\n{title}\n\n{table}\n")?;
         }
-        for row in &self.rows {
-            let mut table = fitted_table(&[]);
-            for (column, value) in row.columns.iter() {
-                table.add_row([column.as_str(), value.as_deref().unwrap_or("NULL")]);
-            }
-            write!(f, "\nRow of dataset {}, dt = {}\n\n{table}\n", row.dataset, row.dt)?;
+        for note in &self.notes {
+            writeln!(f, "\nNote: {note}")?;
         }
+        self.rows.iter().try_for_each(|row| write!(f, "{row}"))?;
         if !self.secret.is_empty() {
             writeln!(f, "\nNever leaves the table: {}", self.secret.join(", "))?;
         }
@@ -153,8 +152,28 @@ impl fmt::Display for Consequences {
     }
 }
 
+impl fmt::Display for DatasetRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dataset, dt, has_no_day, day_of, columns, rescued } = self;
+        let mut table = fitted_table(&[]);
+        for (column, value) in columns.iter() {
+            let mark = match rescued.get(column).map(String::as_str) {
+                None => String::new(),
+                Some("null") => "required, and missing".to_owned(),
+                Some(value) => format!("does not fit: {value} goes to _rescued"),
+            };
+            table.add_row([column.as_str(), value.as_deref().unwrap_or("NULL"), &mark]);
+        }
+        write!(f, "\nRow of dataset {dataset}, dt = {dt}\n\n{table}\n")?;
+        if *has_no_day {
+            writeln!(f, "{day_of} has no day: the row is in the partition of rows without a day")?;
+        }
+        Ok(())
+    }
+}
+
 impl Consequences {
-    fn counted_table(&self) -> Table {
+    fn counted_table(&self) -> ResultTable {
         let mut table = fitted_table(&["PK", "SK", "measure", ""]);
         for counted in &self.counted {
             for (index, (measure, number)) in counted.measures.iter().enumerate() {
@@ -169,7 +188,15 @@ impl Consequences {
         table
     }
 
-    fn shown_table(&self) -> Table {
+    fn left_out_table(&self) -> ResultTable {
+        let mut table = fitted_table(&["part", "needs", "the item"]);
+        for LeftOut { part, needs, found } in &self.left_out {
+            table.add_row([part, needs, found]);
+        }
+        table
+    }
+
+    fn shown_table(&self) -> ResultTable {
         let mut table = fitted_table(&["attribute", "measure", "rollup PK", "rollup SK"]);
         for shown in &self.shows {
             table.add_row([&shown.attribute, &shown.measure, &shown.partition, &shown.sort]);
@@ -177,7 +204,7 @@ impl Consequences {
         table
     }
 
-    fn stale_table(&self) -> Table {
+    fn stale_table(&self) -> ResultTable {
         let mut table = fitted_table(&["key or path", "remedy"]);
         for stale in &self.stale_keys {
             table.add_row([&stale.key, &stale.remedy]);
@@ -189,7 +216,7 @@ impl Consequences {
     }
 }
 
-fn lookup_table(results: &[LookupResult]) -> Table {
+fn lookup_table(results: &[LookupResult]) -> ResultTable {
     let mut table = fitted_table(&["lookup", "key", "outputs"]);
     for LookupResult { lookup, by, gives } in results {
         let outputs: Vec<String> = gives.iter().map(|(name, value)| format!("{name} = {value}")).collect();

@@ -69,7 +69,6 @@ where
     Ok((
         JobPlan {
             items: report.item_count,
-            bytes: 0,
             changes: entries,
             read_units: lookups,
             write_units: units.writes,
@@ -82,6 +81,7 @@ where
                 "write units are those of lookups that are remembered in the deployed state table".to_owned(),
                 "not included: the export ($0.10 a GB of the table), workers in Lambda, and the replay of the archive".to_owned(),
             ],
+            ..JobPlan::default()
         },
         report,
     ))

@@ -45,7 +45,7 @@ impl<I: StepInvoker, C: Clock> BulkTask<I, C> {
     /// The bulk backfill with these arguments, whose run is planned in `bucket`.
     ///
     /// # Errors
-    /// As [`RunRequests::read`].
+    /// As [`RunRequests::read`]; [`ErrorKind::Configuration`] if the bucket has another run than the job was planned with.
     pub async fn new(
         invoker: I,
         importer: TableImporter<C>,
@@ -58,6 +58,15 @@ impl<I: StepInvoker, C: Clock> BulkTask<I, C> {
             items: RunRequests::read(bucket, run, "items").await?,
             reduce: RunRequests::read(bucket, run, "reduce").await?,
         };
+        let count = |requests: &[BulkRequest]| u32::try_from(requests.len()).unwrap_or(u32::MAX);
+        if requests.phases().map(|(_, requests)| count(requests)) != arguments.requests {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "the folder of the run has other steps than the job was planned with",
+            )
+            .with("folder", run.as_str())
+            .hint("Start another bulk backfill with a --run-folder of its own"));
+        }
         Ok(Self { invoker, importer, requests, parts: parts(arguments.requests) })
     }
 

@@ -12,6 +12,8 @@ use afterwrite_datasets::compact::CompactionOptions;
 use afterwrite_datasets::compact::reading::DatasetReader;
 use afterwrite_datasets::export::ArchiveExporter;
 
+use crate::jobs::WaitBoard;
+
 /// Judges rows of datasets.
 #[derive(Debug)]
 pub struct DatasetJudge<B, T, C> {
@@ -20,6 +22,7 @@ pub struct DatasetJudge<B, T, C> {
     pub(crate) tables: T,
     pub(crate) state: StateItems,
     pub(super) tolerance: Duration,
+    pub(crate) waits: WaitBoard,
     /// When judgements must end; `None` if they have the time that they need.
     pub(super) until: Option<Timestamp>,
 }
@@ -43,6 +46,7 @@ impl<B: Bucket + Clone, T: Tables + TableScan + Clone, C: Clock> DatasetJudge<B,
             tables,
             state,
             tolerance,
+            waits: WaitBoard::default(),
             until: None,
         }
     }
@@ -56,6 +60,12 @@ impl<B: Bucket + Clone, T: Tables + TableScan + Clone, C: Clock> DatasetJudge<B,
 }
 
 impl<B: Bucket, T: Tables, C: Clock> DatasetJudge<B, T, C> {
+    /// The waits of the judgements.
+    #[must_use]
+    pub fn waits(&self) -> &WaitBoard {
+        &self.waits
+    }
+
     /// The model.
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {

@@ -30,7 +30,9 @@ use afterwrite::sink::{Bucket, TableScan, Tables};
 use super::access::DatasetJudge;
 use super::keys::{DatasetKey, RowCandidate};
 use super::look::{FoundByDay, FoundRow, FoundRows, ItemLook};
+use crate::jobs::WaitReason;
 use crate::verify::finding::{ExpectedValue, FindingPlace, RowDifference, RowLocation, VerifyFinding};
+use crate::verify::undecided::{UndecidedCause, UndecidedReason};
 
 /// How often a candidate is looked at whose item keeps changing, or whose log is not complete yet.
 const ROUNDS: u32 = 5;
@@ -75,9 +77,15 @@ enum CandidateVerdict {
     Drift(Vec<JudgedRow>),
     /// The first look stays, or another one begins.
     Open {
-        reason: &'static str,
+        cause: UndecidedCause,
         is_new: bool,
     },
+}
+
+impl CandidateVerdict {
+    fn moved() -> Self {
+        Self::Open { cause: UndecidedCause::changed("the item moved to another day"), is_new: true }
+    }
 }
 
 impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
@@ -99,11 +107,11 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
             let is_first = open.iter().all(|open| open.rounds == 0);
             let wait = if is_first { wait } else { wait.max(self.tolerance / 2) };
             if self.until.is_some_and(|until| clock.now().plus(wait) >= until) {
-                let late = open.iter().map(|open| self.undecided(open, "there was no time to look again"));
+                let late = open.iter().map(|open| self.undecided(open, UndecidedCause::out_of_time()));
                 verdicts.undecided.extend(late);
                 break;
             }
-            clock.sleep(wait).await;
+            self.waits.sleep(clock, WaitReason::Tolerance, wait).await;
             let mut left = Vec::new();
             while !open.is_empty() {
                 let part = open.split_off(open.len().saturating_sub(JUDGED_KEYS));
@@ -133,8 +141,8 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
             match self.verdict(&open, &second, &found, heartbeat) {
                 CandidateVerdict::Right => verdicts.confirmed += 1,
                 CandidateVerdict::Drift(rows) => verdicts.drifted.extend(rows),
-                CandidateVerdict::Open { reason, .. } if open.rounds + 1 >= ROUNDS => {
-                    verdicts.undecided.push(self.undecided(&open, reason));
+                CandidateVerdict::Open { cause, .. } if open.rounds + 1 >= ROUNDS => {
+                    verdicts.undecided.push(self.undecided(&open, cause));
                 }
                 CandidateVerdict::Open { is_new, .. } => {
                     let rounds = open.rounds + 1;
@@ -196,14 +204,12 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
             return match (of_current.is_empty(), is_complete) {
                 (false, _) => CandidateVerdict::Drift(of_current),
                 (true, true) => CandidateVerdict::Right,
-                (true, false) => {
-                    CandidateVerdict::Open { reason: "the item moved to another day", is_new: true }
-                }
+                (true, false) => CandidateVerdict::moved(),
             };
         }
         match unexplained(open, second, newest_change, heartbeat) {
             None => CandidateVerdict::Drift(of_log),
-            Some((reason, is_new)) => CandidateVerdict::Open { reason, is_new },
+            Some((cause, is_new)) => CandidateVerdict::Open { cause, is_new },
         }
     }
 
@@ -236,12 +242,12 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
         finding
     }
 
-    fn undecided(&self, open: &OpenCandidate, reason: &str) -> VerifyFinding {
+    fn undecided(&self, open: &OpenCandidate, cause: UndecidedCause) -> VerifyFinding {
         let expected = open.first.expected.as_ref();
         let day = expected.map(|expected| &expected.day).or_else(|| open.candidate.days.first());
         let day = day.cloned().unwrap_or_default();
         let difference = if expected.is_some() { RowDifference::Different } else { RowDifference::Foreign };
-        self.finding(&open.candidate.key, &day, difference, (None, None), String::new()).undecided(reason)
+        self.finding(&open.candidate.key, &day, difference, (None, None), String::new()).undecided(cause)
     }
 }
 
@@ -261,24 +267,24 @@ fn unexplained(
     second: &ItemLook,
     newest_change: Option<i64>,
     heartbeat: Option<Timestamp>,
-) -> Option<(&'static str, bool)> {
+) -> Option<(UndecidedCause, bool)> {
     let OpenCandidate { candidate, first, .. } = open;
     let identified = |look: &ItemLook| look.expected.as_ref().map(|row| (row.day.clone(), row.digest));
     if candidate.key.is_known() && identified(first) != identified(second) {
-        return Some(("the item kept changing while it was judged", true));
+        return Some((UndecidedCause::changed("the item kept changing while it was judged"), true));
     }
     if newest_change.is_some_and(|changed_at| changed_at >= first.at.minus(TIME_MARGIN).epoch_ms()) {
-        return Some(("the log got changes of the item while it was judged", true));
+        return Some((UndecidedCause::changed("the log got changes of the item while it was judged"), true));
     }
+    let incomplete =
+        |text: &'static str| Some((UndecidedCause::new(UndecidedReason::IncompleteLog, text), false));
     match heartbeat {
-        None => Some((
+        None => incomplete(
             "it is unknown up to when the log is complete, because no heartbeat has been exported: run `afterwrite heartbeat`, and verify again when it has been exported",
-            false,
-        )),
-        Some(written) if written < first.at.plus(TIME_MARGIN) => Some((
+        ),
+        Some(written) if written < first.at.plus(TIME_MARGIN) => incomplete(
             "the log is not complete yet: no heartbeat that was written after the item was read has been exported",
-            false,
-        )),
+        ),
         Some(_) => None,
     }
 }

@@ -17,11 +17,10 @@ use super::spill::{DigestSpill, FILES, RowSide, SeenRow};
 use crate::backfill::dataset_tables;
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{has_datasets, identified_of, source_keys};
-use crate::jobs::{JobJournal, JobTask, JobTotals, StepOutcome, WorkUnit};
+use crate::jobs::{JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit};
 use crate::tenant::items_of_tenant;
 use crate::verify::finding::VerifyFinding;
 use crate::verify::journal::{ENTRY_ITEMS, VerifyEntry, restored_rows};
-use crate::verify::sample::is_sampled;
 use crate::verify::{VerifyArguments, unknown_unit};
 
 /// The items of a page.
@@ -39,7 +38,7 @@ const RECHECK: u32 = 11;
 pub struct DatasetCheck<B, T, C> {
     judge: DatasetJudge<B, T, C>,
     arguments: VerifyArguments,
-    parts: Vec<(WorkUnit, CheckPart)>,
+    parts: UnitMeanings<CheckPart>,
     spill: DigestSpill,
     state: Mutex<CheckState>,
     /// Keeps the candidates for a process that resumes the job; `None` if the job cannot be resumed.
@@ -84,7 +83,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
     /// [`Configuration`](afterwrite::ErrorKind::Configuration) if temporary files cannot be created.
     pub fn new(judge: DatasetJudge<B, T, C>, arguments: VerifyArguments) -> Result<Self> {
         Ok(Self {
-            parts: check_parts(judge.model(), &arguments),
+            parts: UnitMeanings::new(check_parts(judge.model(), &arguments)),
             judge,
             arguments,
             spill: DigestSpill::create()?,
@@ -108,7 +107,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
     /// The units of the job.
     #[must_use]
     pub fn units(&self) -> Vec<WorkUnit> {
-        self.parts.iter().map(|(unit, _)| unit.clone()).collect()
+        self.parts.units()
     }
 
     /// The findings so far.
@@ -131,7 +130,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
     }
 
     fn part(&self, unit: &WorkUnit) -> Option<CheckPart> {
-        self.parts.iter().find(|(known, _)| known.name == unit.name).map(|(_, part)| *part)
+        self.parts.find(unit).copied()
     }
 
     /// Whether a unit is one of these.
@@ -169,18 +168,17 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
                 self.spill.add(&key, &seen)?;
             }
         }
-        let items = count(page.items.len());
         Ok(StepOutcome {
             cursor: page.next.as_ref().map(encode_cursor),
-            items,
-            spent: items,
+            spent: count(page.items.len()),
             bytes: count(page.items.iter().map(item_bytes).sum()),
             totals: JobTotals::from([("read_units".to_owned(), page.read_units)]),
+            ..StepOutcome::default()
         })
     }
 
     fn is_sampled(&self, key: &DatasetKey) -> bool {
-        is_sampled(&key.sampled_texts(), self.arguments.sample)
+        self.arguments.key_sample().has(&key.sampled_texts())
     }
 
     /// The rows of a day; the cursor is the last day that was read.
@@ -208,7 +206,6 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
         Box::pin(self.judge.reader.read(dataset, &versions, place, is_wanted, add)).await?;
         Ok(StepOutcome {
             cursor: (days.len() > 1).then(|| Value::from(day.as_str())),
-            items: read,
             spent: read,
             totals: JobTotals::from([("dataset_rows".to_owned(), read)]),
             ..StepOutcome::default()
@@ -251,7 +248,6 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
         }
         Ok(StepOutcome {
             cursor: (next < count(FILES)).then(|| next.into()),
-            items: compared.keys,
             totals: JobTotals::from([
                 ("dataset_keys".to_owned(), compared.keys),
                 ("dataset_keys_confirmed".to_owned(), compared.confirmed),
@@ -283,6 +279,10 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> JobTask for DatasetCheck<B, T, 
             Some(CheckPart::Recheck) => Box::pin(self.recheck()).await,
             None => Err(unknown_unit(unit)),
         }
+    }
+
+    fn waiting(&self) -> Option<JobWait> {
+        self.judge.waits().current()
     }
 }
 

@@ -1,13 +1,13 @@
-//! The attributes that never leave the table.
+//! The attributes that never leave the table: which of a model's are secret in an item. [`SecretPaths`] finds and removes them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use afterwrite::entity::ItemCandidates;
-use afterwrite::record::{AttributePath, ChangeRecord};
-use afterwrite::table::Model;
+use crate::entity::{ItemCandidates, SourceKey};
+use crate::record::{AttributePath, ChangeRecord, Item, SecretPaths};
+use crate::table::{Entity, Model};
 
-/// The secret attributes of a model, as they are removed from the lines of the archive and of recordings.
+/// The secret attributes of a model, as they are removed from whatever leaves the table or is shown.
 #[derive(Clone, Debug)]
 pub struct SecretAttributes {
     /// Those of all entities, each once.
@@ -22,6 +22,28 @@ impl SecretAttributes {
         Self { all: paths.into_iter().cloned().collect() }
     }
 
+    /// Those of all entities.
+    #[must_use]
+    pub fn all(&self) -> &[AttributePath] {
+        &self.all
+    }
+
+    /// Removes from an item of a table what is secret in any entity that it can be of. An item that is of none may hold the secrets of any.
+    pub fn cut_item(&self, model: &Model, table: usize, item: &mut Item) {
+        if self.all.is_empty() {
+            return;
+        }
+        let known = SourceKey::of_item(model, table, item).and_then(|key| {
+            let candidates = key.candidates(model);
+            let entities: Vec<&Entity> = candidates.iter().map(|identity| identity.entity).collect();
+            Some(entities).filter(|entities| !entities.is_empty())
+        });
+        match known {
+            Some(entities) => SecretPaths::new(entities.iter().flat_map(|entity| &entity.secrets)).cut(item),
+            None => SecretPaths::new(&self.all).cut(item),
+        }
+    }
+
     /// The attributes that are removed from the line of a change: the secrets of the entities that the item was of before and after it. An
     /// item that is of no entity in one of these states, or a malformed record (`None`), may hold the secrets of any entity.
     #[must_use]
@@ -32,6 +54,9 @@ impl SecretAttributes {
         let Some((record, candidates)) = change else { return Cow::Borrowed(&self.all) };
         if let Some(identity) = candidates.by_key() {
             return Cow::Borrowed(&identity.entity.secrets);
+        }
+        if record.has_stray_image {
+            return Cow::Borrowed(&self.all);
         }
         let before = record.old.is_present().then(|| candidates.before(record));
         let after = record.new.is_some().then(|| candidates.after(record));

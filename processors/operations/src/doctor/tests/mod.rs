@@ -1,3 +1,5 @@
+mod incidents;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use crate::stream_filters::{MAX_PATTERNS, StreamFilter};
 use afterwrite::config::ProjectionKind;
 
 const STATE: &str = "exams-state";
+const FAILURES: &str = "exams-failures";
 const QUEUE: &str = "arn:aws:sqs:eu-west-1:123456789012:exams-export";
 const PATH_QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/exams-cdn";
 
@@ -81,6 +84,9 @@ fn healthy() -> DeploymentFacts {
                 ..DriftCounts::default()
             },
         })),
+        failures: BTreeMap::from([(FAILURES.to_owned(), Looked::Found(FailureFacts::default()))]),
+        parked: Looked::Found(0),
+        unchanged_for: Some(Duration::from_secs(90 * 24 * 60 * 60)),
     }
 }
 
@@ -110,6 +116,7 @@ fn mapping(function: &str) -> MappingFacts {
         id: "1".to_owned(),
         function: function.to_owned(),
         state: "Enabled".to_owned(),
+        modified: None,
         problem: None,
         starting_position: "TRIM_HORIZON".to_owned(),
         reports_item_failures: true,
@@ -364,6 +371,9 @@ fn a_part_that_may_not_be_looked_at_is_not_a_fault() {
             datasets: vec![("attempts".to_owned(), LookedAge::NotRead("access is denied".to_owned()))],
         },
         drift: DriftFacts::Bucket(Looked::NotAllowed("s3:GetObject")),
+        failures: BTreeMap::from([(FAILURES.to_owned(), Looked::NotAllowed("s3:ListBucket"))]),
+        parked: Looked::NotAllowed("dynamodb:Query"),
+        unchanged_for: None,
     };
     let findings = judge(&model(), &facts);
     let checks: Vec<&str> = findings.iter().map(|finding| finding.check).collect();

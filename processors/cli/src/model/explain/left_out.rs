@@ -1,0 +1,121 @@
+//! The parts of a model that leave an item out, and why.
+
+use afterwrite::projection::{ImageScope, KnownLookups, LookupOutputs};
+use afterwrite::record::{AttributeValue, Image};
+use afterwrite::table::{Aggregate, ForEach, LookupUse, ModelNotation, Operand, Pattern, Term};
+
+use super::consequences::{ItemExplainer, LeftOut, operand};
+
+/// A condition of a part, in its scope.
+struct ConditionScope<'c> {
+    part: String,
+    notation: ModelNotation<'c>,
+    lookups: &'c [LookupUse],
+}
+
+impl ItemExplainer<'_> {
+    /// The aggregates, measures, datasets and cache rules that leave the item out. `image` has the attributes that are counted, `row_image`
+    /// those of rows.
+    pub(super) fn left_out(&self, image: &Image<'_>, row_image: &Image<'_>) -> Vec<LeftOut> {
+        let entity = self.identity.entity;
+        let mut all = Vec::new();
+        for aggregate in entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index)) {
+            all.extend(self.aggregate_left_out(aggregate, image));
+        }
+        for (_, dataset) in self.model.datasets_of(entity) {
+            let lookups = dataset.lookups.as_slice();
+            let notation = ModelNotation::of(self.model, dataset.of, lookups);
+            let scope = ConditionScope { part: format!("dataset {}", dataset.name), notation, lookups };
+            all.extend(self.unmet(&scope, dataset.when.as_ref(), row_image));
+        }
+        for rule in entity.caches.iter().filter_map(|index| self.model.caches.get(*index)) {
+            let notation = ModelNotation::of(self.model, rule.of, &[]);
+            let part = format!("cache of {}", entity.name);
+            let scope = ConditionScope { part, notation, lookups: &[] };
+            all.extend(self.unmet(&scope, rule.when.as_ref(), image));
+        }
+        all
+    }
+
+    fn aggregate_left_out(&self, aggregate: &Aggregate, image: &Image<'_>) -> Vec<LeftOut> {
+        let lookups = aggregate.lookups.as_slice();
+        let notation = ModelNotation::of(self.model, aggregate.of, lookups);
+        let part = format!("aggregate {}", aggregate.name);
+        let scope = ConditionScope { part: part.clone(), notation, lookups };
+        let mut left_out = self.unmet(&scope, aggregate.when.as_ref(), image);
+        if !left_out.is_empty() {
+            return left_out;
+        }
+        if let Some(elements) = &aggregate.for_each
+            && self.has_no_element(elements, image)
+        {
+            let needs = format!("an element of {}", notation.term(&elements.of));
+            return vec![LeftOut { part, needs, found: "the item has none".to_owned() }];
+        }
+        for measure in &aggregate.measures {
+            let part = format!("aggregate {}: measure {}", aggregate.name, measure.name);
+            let scope = ConditionScope { part, notation, lookups };
+            left_out.extend(self.unmet(&scope, measure.when.as_ref(), image));
+        }
+        let image_scope = self.scope_of(image, &[]);
+        for destination in &aggregate.into {
+            let rollup = self.model.rollups.get(destination.rollup).map_or("", |rollup| &*rollup.name);
+            let is_absent =
+                |term: &&Term| image_scope.read(term).ok().flatten().is_none_or(|value| value.is_null());
+            left_out.extend(destination.optional.iter().filter(is_absent).map(|term| LeftOut {
+                part: format!("aggregate {} in rollup {rollup}", aggregate.name),
+                needs: notation.term(term),
+                found: "the item has none".to_owned(),
+            }));
+        }
+        left_out
+    }
+
+    fn has_no_element(&self, elements: &ForEach, image: &Image<'_>) -> bool {
+        match self.scope_of(image, &[]).read(&elements.of) {
+            Ok(None | Some(Operand::Value(AttributeValue::Null))) => true,
+            Ok(Some(Operand::Value(AttributeValue::L(list)))) => list.is_empty(),
+            Ok(Some(Operand::Value(AttributeValue::M(map)))) => map.is_empty(),
+            // A set is never empty; another value is a problem of its own.
+            Ok(Some(_)) | Err(_) => false,
+        }
+    }
+
+    /// The parts of a condition that do not hold.
+    fn unmet(&self, scope: &ConditionScope<'_>, when: Option<&Pattern>, image: &Image<'_>) -> Vec<LeftOut> {
+        let Some(when) = when else { return Vec::new() };
+        let bare = self.scope_of(image, &[]);
+        let outputs = scope.lookups.iter().map(|used| {
+            let key = bare.lookup_key(used).ok()?;
+            self.lookup_values.outputs(&key)
+        });
+        // Without the inputs of a lookup, its outputs are unknown: that is a problem of its own.
+        let Some(outputs) = outputs.collect::<Option<Vec<&LookupOutputs>>>() else { return Vec::new() };
+        let read_in = self.scope_of(image, &outputs);
+        let mut read = |term: &Term| read_in.read(term).ok().flatten();
+        let unmet = when.unmet(&mut read);
+        let part = |condition: &Pattern| {
+            let found = condition.field().map(|term| {
+                let name = scope.notation.term(term);
+                read_in.read(term).ok().flatten().map_or_else(
+                    || format!("the item has no {name}"),
+                    |value| format!("{name} is {}", operand(&value)),
+                )
+            });
+            LeftOut {
+                part: scope.part.clone(),
+                needs: scope.notation.condition(condition),
+                found: found.unwrap_or_else(|| "none of these holds".to_owned()),
+            }
+        };
+        unmet.iter().map(part).collect()
+    }
+
+    fn scope_of<'s, 'a: 's>(
+        &'s self,
+        image: &'s Image<'a>,
+        outputs: &'s [&'s LookupOutputs],
+    ) -> ImageScope<'s, 'a> {
+        ImageScope { outputs, ..ImageScope::of(self.model, self.identity, image) }
+    }
+}

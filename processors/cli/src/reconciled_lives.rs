@@ -1,0 +1,69 @@
+//! Reports items whose totals only the archive can confirm.
+
+use afterwrite::Result;
+use afterwrite::config::{EnvironmentSettings, dynamodb_client};
+use afterwrite_operations::backfill::{REVIVED, VANISHED};
+use afterwrite_operations::jobs::JobTotals;
+use aws_sdk_dynamodb::types::TimeToLiveStatus;
+
+use crate::deployment::Deployment;
+
+/// Reports the items that vanished without a record and those that a restore brought back; returns whether all totals are right. Items of
+/// tables without TTL cannot have expired.
+///
+/// # Errors
+/// The client of DynamoDB cannot be made.
+pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) -> Result<bool> {
+    let number = |name: &str| totals.get(name).copied().unwrap_or(0);
+    let (vanished, revived) = (number(VANISHED), number(REVIVED));
+    let mut are_right = true;
+    if vanished > 0 {
+        let may_expire = may_expire(deployment).await?;
+        eprintln!("afterwrite: {}", vanished_text(vanished, may_expire));
+        are_right = !may_expire;
+    }
+    if revived > 0 {
+        eprintln!("afterwrite: {}", revived_text(revived));
+        are_right = false;
+    }
+    Ok(are_right)
+}
+
+/// The command that settles expiries whose records were not counted.
+pub(crate) fn replay_command() -> String {
+    let bucket = EnvironmentSettings::from_env().bucket;
+    format!("afterwrite replay s3://{}/archive/ --from TIME --yes", bucket.as_deref().unwrap_or("BUCKET"))
+}
+
+fn vanished_text(number: u64, may_expire: bool) -> String {
+    let text = format!(
+        "{number} items do not exist, and no record of their deletion was counted: they were subtracted. An item that TTL deleted must stay \
+         counted: replay the archive from a time before the lost records on, which settles what expired: {}",
+        replay_command()
+    );
+    if may_expire { text } else { format!("{text}. No source table has TTL now") }
+}
+
+fn revived_text(number: u64) -> String {
+    format!(
+        "{number} items exist that an earlier stream of their table deleted: the table was restored, or its stream was created again. If they \
+         had expired, they count twice now: follow \"After a restore\" in docs/RUNBOOK.md"
+    )
+}
+
+/// Whether items of a source table may have expired: it has TTL, or it is unknown whether it has.
+async fn may_expire(deployment: &Deployment) -> Result<bool> {
+    let client = Box::pin(dynamodb_client()).await?;
+    for table in &deployment.config.table_names {
+        let described = Box::pin(client.describe_time_to_live().table_name(&**table).send()).await;
+        let status = described.map(|described| described.time_to_live_description);
+        let is_off = status.is_ok_and(|description| {
+            let status = description.and_then(|description| description.time_to_live_status);
+            status.is_none_or(|status| status == TimeToLiveStatus::Disabled)
+        });
+        if !is_off {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,72 @@
+//! A line of an archive object that is not a change of the model's tables, as it is stored under `rejected/`.
+
+use std::borrow::Cow;
+
+use afterwrite::Error;
+use afterwrite::projection::{SecretAttributes, archive_line};
+use afterwrite::table::Model;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The line with its number, and why it was rejected.
+#[derive(Serialize)]
+pub(super) struct RejectedLine<'l> {
+    line: usize,
+    reason: String,
+    /// Without the secrets of all entities; `None` if they cannot be found in it. The object itself has the line.
+    text: Option<Cow<'l, str>>,
+}
+
+/// A line that may be a change record.
+#[derive(Deserialize)]
+struct RecordLine<'l> {
+    #[serde(borrow, rename = "dynamodb")]
+    _change: &'l RawValue,
+}
+
+impl<'l> RejectedLine<'l> {
+    pub(super) fn new(model: &Model, line: usize, text: &'l [u8], error: &Error) -> Self {
+        let text = without_secrets(model, String::from_utf8_lossy(text));
+        Self { line, reason: error.to_string(), text }
+    }
+}
+
+fn without_secrets<'l>(model: &Model, text: Cow<'l, str>) -> Option<Cow<'l, str>> {
+    let secrets = SecretAttributes::new(model);
+    if secrets.all().is_empty() {
+        return Some(text);
+    }
+    // Of a record, all that can be secret is in its images. Other JSON may have it anywhere.
+    let _record: RecordLine<'_> = serde_json::from_str(&text).ok()?;
+    let line = archive_line(text.trim(), secrets.all()).ok()?;
+    Some(Cow::Owned(line.trim_end().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use afterwrite::ErrorKind;
+
+    use super::*;
+
+    const MODEL: &str =
+        "name = \"m\"\ngeneration = 1\ntables.t.key = [\"pk\"]\n[entities.e]\nkey = { pk = \"E#{e}\" }\n";
+
+    #[test]
+    fn a_rejected_line_has_no_secret() {
+        let open = Model::parse(MODEL, "m.toml").unwrap();
+        let secret = Model::parse(&format!("{MODEL}secret = [\"pin\", \"cards.pin\"]\n"), "m.toml").unwrap();
+        let error = Error::new(ErrorKind::Record, "no change");
+        let record = br#"{"dynamodb":{"NewImage":{"pin":{"S":"LEAK"},"cards":{"L":[{"M":{"pin":{"S":"LEAK"}}}]},"a":{"S":"kept"}}}}"#;
+        for (text, kept) in
+            [(&record[..], "kept"), (&b"{\"pin\":\"LEAK\"}"[..], "null"), (&b"pin=LEAK"[..], "null")]
+        {
+            let stored = |model| serde_json::to_string(&RejectedLine::new(model, 7, text, &error)).unwrap();
+            assert!(stored(&open).contains("LEAK"));
+            let stored = stored(&secret);
+            assert!(
+                !stored.contains("LEAK") && stored.contains(kept) && stored.contains("no change"),
+                "{stored}"
+            );
+        }
+    }
+}

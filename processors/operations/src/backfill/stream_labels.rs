@@ -1,0 +1,35 @@
+//! The labels of the streams of source tables.
+
+use std::sync::Arc;
+
+use afterwrite::clock::Clock;
+use afterwrite::sink::TableScan;
+use afterwrite::{Error, ErrorKind, Result};
+
+use crate::jobs::{STEP_TIME, repeated};
+
+/// The label of each table's current stream.
+pub(super) async fn stream_labels(
+    table_names: &[Arc<str>],
+    tables: &impl TableScan,
+    clock: &impl Clock,
+) -> Result<Vec<String>> {
+    let mut labels = Vec::with_capacity(table_names.len());
+    for name in table_names {
+        let summary = repeated(clock, STEP_TIME, || tables.describe(name)).await?;
+        labels.push(required_label(summary.stream_label, name)?);
+    }
+    Ok(labels)
+}
+
+/// The label of a table's current stream, which it must have.
+pub(super) fn required_label(label: Option<String>, table: &str) -> Result<String> {
+    label.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Configuration,
+            "the table has no stream, so that changes after the backfill would be lost",
+        )
+        .with("table", table)
+        .hint("Enable the stream with new and old images, deploy the functions, and start the backfill then")
+    })
+}

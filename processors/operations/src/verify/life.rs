@@ -1,0 +1,51 @@
+//! Differences about the life of an item: the ledger has its deletion, or the table has.
+
+use afterwrite::commit::StoredEntry;
+use afterwrite::entity::SourceKey;
+use afterwrite::record::Item;
+use afterwrite::table::{Entity, Model, OnExpiry};
+use serde::{Deserialize, Serialize};
+
+/// A difference about the life of an item whose entity keeps what expired. Only the archive shows whether the item expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingLife {
+    /// The item does not exist, and is counted.
+    Vanished,
+    /// The item exists, and the ledger has its deletion.
+    Revived,
+}
+
+impl FindingLife {
+    /// Whether the item lives by its entry and does not by its table, or the other way round. Only an entity that keeps what expired has
+    /// totals that depend on how the item ended.
+    pub(crate) fn of(
+        model: &Model,
+        source: &SourceKey<'_>,
+        (entry, item): (Option<&StoredEntry>, Option<&Item>),
+    ) -> Option<Self> {
+        let keeps = |entity: &Entity| entity.on_expiry == OnExpiry::Keep && !entity.aggregates.is_empty();
+        if !source.candidates(model).any(keeps) {
+            return None;
+        }
+        match (entry?.is_tombstone, item) {
+            (false, None) => Some(Self::Vanished),
+            (true, Some(_)) => Some(Self::Revived),
+            (true, None) | (false, Some(_)) => None,
+        }
+    }
+
+    /// Why the item differs, and what to do before a repair.
+    pub(crate) fn cause(self) -> &'static str {
+        match self {
+            Self::Vanished => {
+                "the item does not exist: the record of its deletion was lost. If TTL deleted it, it must stay counted: replay the archive before \
+                 `afterwrite repair`, which subtracts it"
+            }
+            Self::Revived => {
+                "the item exists, but the ledger has its deletion: a record was lost, or the table was restored. Then follow \"After a restore\" in \
+                 docs/RUNBOOK.md before `afterwrite repair`, which counts the item again"
+            }
+        }
+    }
+}

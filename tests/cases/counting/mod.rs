@@ -1,0 +1,8 @@
+//! Cases D. One path from item to number.
+
+mod decisions;
+mod exceeding;
+mod expiries;
+mod pipes;
+mod shards;
+mod world;

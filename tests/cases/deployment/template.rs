@@ -1,0 +1,149 @@
+//! The SAM template beyond CloudFormation's limits, and the patterns of large models.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use afterwrite::table::Model;
+use afterwrite_operations::stream_filters::DeploymentDescription;
+
+use super::{afterwrite, text};
+
+/// A model with this many datasets.
+fn with_datasets(count: usize) -> String {
+    let mut model = "name = \"wide\"\ngeneration = 1\n[tables.Tab]\nkey = [\"PK\", \"SK\"]\n".to_owned();
+    for index in 0..count {
+        let _ = write!(
+            model,
+            "[entities.e{index}]\nkey = {{ PK = \"E{index}#{{id}}\", SK = \"ITEM\" }}\nattributes = {{ at = \"S\" }}\n\
+             [datasets.d{index}]\nof = \"e{index}\"\npartition = \"at:day\"\ncolumns = {{ id = \"string\", at = \"timestamp\" }}\n"
+        );
+    }
+    model
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn h3_a_template_beyond_the_limits_is_refused_and_nested_stacks_are_the_way() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("wide.toml");
+    std::fs::write(&model, with_datasets(150)).expect("a file");
+    let (model, out) = (model.to_str().expect("UTF-8"), folder.path().join("template.yaml"));
+    let out = out.to_str().expect("UTF-8");
+    let settings = HashMap::new();
+    let refused = afterwrite(&["template", "sam", model, "--out", out], &settings);
+    let errors = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("CloudFormation allows 500") && errors.contains("--nested-datasets"), "{errors}");
+    assert!(!std::path::Path::new(out).exists(), "a refused template is not written");
+
+    let written = afterwrite(&["template", "sam", model, "--nested-datasets", "--out", out], &settings);
+    assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
+    let parent = std::fs::read_to_string(out).expect("the template");
+    let nested: Vec<String> = std::fs::read_dir(folder.path())
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("wide-datasets-"))
+        .collect();
+    assert!(!nested.is_empty() && nested.iter().all(|name| parent.contains(name)), "{nested:?}");
+    let tables: usize = nested
+        .iter()
+        .map(|name| std::fs::read_to_string(folder.path().join(name)).expect("a nested template"))
+        .map(|template| template.matches("AWS::Glue::Table").count())
+        .sum();
+    assert_eq!(tables, 300);
+    assert_eq!(parent.matches("AWS::Glue::Table").count(), 0);
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn h3_each_source_table_has_a_parameter_for_its_key() {
+    let written = afterwrite(&["template", "sam", "quiz"], &HashMap::new());
+    let template = text(&written.stdout);
+    let model = Model::load("quiz").expect("a built-in model");
+    let keys =
+        template.lines().filter(|line| line.starts_with("  ") && line.trim().ends_with("SourceKeyArn:"));
+    assert_eq!(keys.filter(|line| !line.starts_with("   ")).count(), model.tables.len(), "{template}");
+    assert!(!template.contains("SourceTableKeyArn"));
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn h9_the_template_has_the_outputs_of_the_module() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../");
+    let module = std::fs::read_to_string(format!("{root}infra/outputs.tf")).expect("outputs.tf");
+    let template = text(&afterwrite(&["template", "sam", "exambuddy"], &HashMap::new()).stdout);
+    let outputs = template.split_once("\nOutputs:\n").expect("outputs").1;
+    for line in module.lines().filter_map(|line| line.strip_prefix("output \"")) {
+        let name = line.split('"').next().expect("a name");
+        let capital: String = name.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
+        // The template has no bulk backfill.
+        assert_eq!(outputs.contains(&format!("  {capital}:\n")), !name.starts_with("bulk"), "{capital}");
+    }
+}
+
+#[test]
+fn h9_the_deploy_block_of_the_readme_is_complete() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../");
+    let read = |path: &str| std::fs::read_to_string(format!("{root}{path}")).expect("a file");
+    let readme = read("README.md");
+    let section = readme.split_once("\n## Deploy\n").expect("the section").1;
+    let block = section.split("```").nth(1).expect("a block");
+    let positions =
+        ["infra/build ", " init", " apply ", "cli_exports", "afterwrite doctor"].map(|part| block.find(part));
+    assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{block}");
+    let example = block.split("-chdir=").nth(1).and_then(|rest| rest.split(' ').next()).expect("an example");
+    let source = read(&format!("{example}/main.tf"));
+    // Each variable without a default is given.
+    let variables = source.split("\nvariable \"").skip(1).filter(|variable| !variable.contains("default"));
+    let required: Vec<&str> = variables.filter_map(|variable| variable.split('"').next()).collect();
+    assert!(required.iter().all(|name| block.contains(&format!("-var {name}="))), "{required:?}");
+    for example in ["new-table", "existing-table", "global-table"] {
+        let source = read(&format!("infra/examples/{example}/main.tf"));
+        for part in ["variable \"architecture\"", "= var.architecture", "output \"cli_exports\""] {
+            assert!(source.contains(part), "{example} lacks {part}");
+        }
+    }
+}
+
+/// A model with this many entities, each with keys and a rollup of its own.
+fn with_entities(count: usize) -> String {
+    let mut model =
+        "name = \"many\"\ngeneration = 1\narchive = \"matched\"\n[tables.Tab]\nkey = [\"PK\", \"SK\"]\n"
+            .to_owned();
+    for index in 0..count {
+        let _ = write!(
+            model,
+            "[rollups.r{index}]\nkey = {{ PK = \"R{index}\", SK = \"ROLLUP\" }}\n\
+             [entities.e{index}]\nkey = {{ PK = \"P{index}#{{a}}\", SK = \"S{index}#{{b}}\" }}\n\
+             [[aggregates]]\nname = \"a{index}\"\nof = \"e{index}\"\ninto = \"r{index}\"\nmeasures.n = \"count\"\n"
+        );
+    }
+    model
+}
+
+#[test]
+fn h5_the_patterns_of_six_hundred_entities_take_less_than_two_seconds() {
+    let model = Model::parse(&with_entities(600), "many.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let started = Instant::now();
+    let description = DeploymentDescription::of(&model);
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let filters: BTreeMap<String, BTreeMap<String, Vec<String>>> =
+        serde_json::from_value(serde_json::to_value(&description.filters).expect("JSON")).expect("filters");
+    let patterns = &filters["Tab"]["aggregate"];
+    assert!(!patterns.is_empty() && patterns.len() <= 5, "{patterns:?}");
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn h5_the_command_is_as_fast() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("many.toml");
+    std::fs::write(&model, with_entities(600)).expect("a file");
+    let started = Instant::now();
+    let output = afterwrite(&["model", "filters", model.to_str().expect("UTF-8")], &HashMap::new());
+    let took = started.elapsed();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}

@@ -1,0 +1,105 @@
+//! A3: an export is counted into the table that it is of. A1, A2: a resumed job reads the export that it was planned for.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use afterwrite::clock::{Clock as _, SystemClock};
+use base64::Engine as _;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use md5::{Digest as _, Md5};
+use serde_json::json;
+
+use super::deployment::Shop;
+
+/// Writes a full export of a table with so many data files, an order in each; the manifest may lack the table.
+pub(super) fn export(folder: &Path, table: Option<&str>, files: u64) {
+    std::fs::create_dir_all(folder.join("data")).unwrap();
+    let mut manifest = String::new();
+    for order in 0..files {
+        let item = json!({ "Item": {
+            "PK": { "S": format!("SHOP#{}", order % 7) }, "SK": { "S": format!("ORDER#{order}") }, "price": { "N": "3" },
+        } });
+        let mut file = GzEncoder::new(Vec::new(), Compression::fast());
+        file.write_all(format!("{item}\n").as_bytes()).unwrap();
+        let file = file.finish().unwrap();
+        let checksum = base64::engine::general_purpose::STANDARD.encode(Md5::digest(&file));
+        let key = format!("AWSDynamoDB/01/data/{order:06}.json.gz");
+        std::fs::write(folder.join(format!("data/{order:06}.json.gz")), file).unwrap();
+        let line = json!({ "itemCount": 1, "md5Checksum": checksum, "dataFileS3Key": key });
+        manifest.push_str(&format!("{line}\n"));
+    }
+    let mut summary = json!({
+        "exportTime": SystemClock.now().to_string(), "exportType": "FULL_EXPORT", "outputFormat": "DYNAMODB_JSON",
+    });
+    if let Some(table) = table {
+        summary["tableArn"] = format!("arn:aws:dynamodb:us-east-1:000000000000:table/{table}").into();
+    }
+    std::fs::write(folder.join("manifest-files.json"), manifest).unwrap();
+    std::fs::write(folder.join("manifest-summary.json"), summary.to_string()).unwrap();
+}
+
+fn backfill<'a>(export: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let arguments =
+        ["backfill", "--yes", "--without-recovery", "--mapping-since", "2026-01-01", "--export", export];
+    [&arguments[..], more].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a3_the_export_of_another_table_is_refused() {
+    let shop = Shop::with_orders(20).await;
+    export(&shop.path("staging"), Some("Staging"), 20);
+    for more in [&[][..], &["--export-table", "Orders"]] {
+        let refused = shop.text(2, &backfill("staging", more));
+        assert!(refused.contains("Staging") && refused.contains("AFTERWRITE_TABLES"), "{refused}");
+    }
+    assert_eq!(shop.counted().await, 0);
+    shop.create_table("Staging").await;
+    export(&shop.path("orders"), Some("Orders"), 20);
+    // The model's table is deployed as `Staging`: that export is its own, and the other one is not.
+    shop.text(2, &backfill("orders", &["--tables", "Orders=Staging"]));
+    shop.text(0, &backfill("orders", &[]));
+    assert_eq!(shop.counted().await, 20);
+    shop.server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a3_an_export_without_a_table_is_accepted_if_the_model_has_one_table() {
+    let shop = Shop::with_orders(20).await;
+    shop.create_table("Returns").await;
+    export(&shop.path("unnamed"), None, 20);
+    let second = shop.path("second.toml");
+    let two_tables = ["--model", second.to_str().unwrap()];
+    let refused = shop.text(2, &backfill("unnamed", &two_tables));
+    assert!(refused.contains("does not name its table") && refused.contains("--export-table"), "{refused}");
+    let unknown = ["--export-table", "Order"];
+    assert!(shop.text(2, &backfill("unnamed", &unknown)).contains("the model does not have"));
+    shop.text(0, &backfill("unnamed", &[]));
+    // With several tables, the manifest decides.
+    export(&shop.path("named"), Some("Orders"), 20);
+    shop.text(0, &backfill("named", &two_tables));
+    let wrong = [&two_tables[..], &["--export-table", "Returns"]].concat();
+    assert!(shop.text(2, &backfill("named", &wrong)).contains("the export is of another table"));
+    shop.server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a2_a_backfill_of_an_export_is_resumed_elsewhere_and_only_with_that_export() {
+    let shop = Shop::with_orders(100).await;
+    export(&shop.path("export"), Some("Orders"), 100);
+    let id = shop.paused_in(shop.folder.path(), &backfill("export", &["--rate", "5"]));
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::rename(shop.path("export"), shop.path("kept")).unwrap();
+    export(&shop.path("export"), Some("Orders"), 50);
+    let refused = shop.text(2, &["jobs", "resume", &id]);
+    assert!(refused.contains("another export than the job was planned for"), "{refused}");
+    std::fs::remove_dir_all(shop.path("export")).unwrap();
+    std::fs::rename(shop.path("kept"), shop.path("export")).unwrap();
+    let resumed = shop.run_in(elsewhere.path(), &["jobs", "resume", &id]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", String::from_utf8_lossy(&resumed.stderr));
+    assert_eq!(shop.counted().await, 100);
+    shop.server.stop().await.unwrap();
+}

@@ -1,0 +1,11 @@
+//! Cases A. Jobs know what they run on.
+
+mod basis;
+mod deployment;
+mod exports;
+mod inputs;
+mod leases;
+mod listing;
+mod planning;
+mod store;
+mod units;

@@ -1,0 +1,23 @@
+//! A5: a plan is made although requests are throttled.
+
+use afterwrite_tests::fault_proxy::FaultProxy;
+use afterwrite_tests::faults::FaultRates;
+
+use super::deployment::Shop;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a5_jobs_are_planned_and_run_although_requests_are_throttled() {
+    for (throttle, seed) in [(20, 1), (100, 2), (100, 3)] {
+        let mut shop = Shop::with_orders(60).await;
+        let rates = FaultRates { throttle, unavailable: throttle / 2, ..FaultRates::NONE };
+        let proxy = FaultProxy::start(&shop.server.endpoint(), rates, seed).await.unwrap();
+        shop.endpoint = proxy.endpoint();
+        shop.text(0, &["backfill", "--yes", "--without-recovery"]);
+        assert_eq!(shop.counted().await, 60, "{throttle} of 1,000 requests");
+        shop.text(0, &["verify", "--tolerance", "1"]);
+        shop.text(0, &["redrive", "--yes", "--without-recovery"]);
+        assert!(proxy.injected().throttles > 0);
+        shop.server.stop().await.unwrap();
+    }
+}

@@ -1,0 +1,81 @@
+//! A4: a job has any number of units.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use afterwrite::Result;
+use afterwrite::clock::Clock as _;
+use afterwrite_operations::jobs::{
+    JobBasis, JobRunner, JobStatus, JobTask, SilentObserver, StepOutcome, WorkUnit,
+};
+use futures::FutureExt as _;
+
+use super::deployment::Shop;
+use super::exports::export;
+use super::store::{NOW, new_job, store, tables};
+
+/// Does a unit in two steps; dies after so many steps.
+struct CountingTask {
+    steps: AtomicU64,
+    dies_after: u64,
+}
+
+impl JobTask for CountingTask {
+    async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
+        if self.steps.fetch_add(1, Ordering::Relaxed) >= self.dies_after {
+            std::future::pending::<()>().await;
+        }
+        let cursor = unit.cursor.is_none().then(|| serde_json::json!("k".repeat(40)));
+        let totals = [("counted".to_owned(), 1)].into();
+        Ok(StepOutcome { cursor, items: 1, bytes: 0, spent: 1, totals })
+    }
+}
+
+#[tokio::test]
+async fn a4_a_job_of_100000_units_is_created_killed_resumed_and_done() {
+    const UNITS: usize = 100_000;
+    let tables = tables();
+    let store = store(&tables, NOW);
+    let id = store.create(new_job(UNITS)).await.unwrap().id;
+    // Nothing moves the clock but waiting for it, so that the first process is killed before its first save.
+    let killed = CountingTask { steps: AtomicU64::new(0), dies_after: 1_000 };
+    let acquired = store.acquire(&id, &JobBasis::default()).await.unwrap();
+    assert_eq!(acquired.units.len(), UNITS);
+    let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 8 };
+    assert!(runner.run(acquired, &killed).now_or_never().is_none());
+    store.clock().sleep(Duration::from_secs(61)).await;
+    tables.set_time(store.clock().now());
+    let whole = CountingTask { steps: AtomicU64::new(0), dies_after: u64::MAX };
+    let acquired = store.acquire(&id, &JobBasis::default()).await.unwrap();
+    let done = runner.run(acquired, &whole).await.unwrap();
+    assert_eq!((done.status, done.work.units_done), (JobStatus::Done, UNITS));
+    assert_eq!(done.totals["counted"], 2 * u64::try_from(UNITS).unwrap());
+    let stored = store.load(&id).await.unwrap();
+    assert_eq!((stored.work, stored.totals), (done.work, done.totals));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a4_an_export_of_6000_files_is_counted_and_resumed() {
+    let shop = Shop::with_orders(0).await;
+    export(&shop.path("export"), Some("Orders"), 6_000);
+    let started = shop.paused_in(
+        shop.folder.path(),
+        &[
+            "backfill",
+            "--yes",
+            "--without-recovery",
+            "--mapping-since",
+            "2026-01-01",
+            "--export",
+            "export",
+            "--segments",
+            "6000",
+            "--rate",
+            "900",
+        ],
+    );
+    let done = shop.json(0, &["jobs", "resume", &started, "--json"]);
+    assert_eq!(done["progress"]["units"], 12_000, "{done}");
+    shop.server.stop().await.unwrap();
+}

@@ -1,0 +1,201 @@
+//! G1 to G5: models, items, costs.
+
+use serde_json::{Value, json};
+
+use super::{folder, json, text};
+
+/// The explanation of an order with these attributes.
+fn explained(code: i32, attributes: &Value) -> Value {
+    let folder = folder();
+    let mut item = json!({ "PK": { "S": "ORDER#1" } });
+    item.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
+    std::fs::write(folder.path().join("item.json"), item.to_string()).unwrap();
+    let explained =
+        json(folder.path(), code, &["model", "explain", "shop.toml", "--item", "item.json", "--json"]);
+    explained["items"][0].clone()
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn g1_explain_marks_what_the_row_will_not_have() {
+    let item = explained(
+        0,
+        &json!({
+            "at": { "S": "some day" }, "price": { "N": "1.005" }, "amount": { "N": "9223372036854775808" },
+            "gift": { "S": "true" },
+        }),
+    );
+    let row = &item["rows"][0];
+    assert_eq!((&row["dt"], &row["has_no_day"]), (&json!("0001-01-01"), &json!(true)));
+    for (column, rescued) in [
+        ("at", r#"{"S":"some day"}"#),
+        ("price", r#"{"N":"1.005"}"#),
+        ("amount", r#"{"N":"9223372036854775808"}"#),
+        ("gift", r#"{"S":"true"}"#),
+        ("note", "null"),
+    ] {
+        assert_eq!(row["columns"][column], Value::Null, "{column}");
+        assert_eq!(row["rescued"][column], rescued, "{column}");
+    }
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn g1_explain_shows_the_values_that_the_row_has() {
+    let attributes = json!({
+        "at": { "S": "2026-02-06T10:00:00+02:00" }, "price": { "S": "23.40" }, "amount": { "N": "7" },
+        "gift": { "BOOL": true }, "note": { "S": "n" },
+    });
+    let item = explained(0, &attributes);
+    let row = &item["rows"][0];
+    assert_eq!((&row["dt"], row.get("has_no_day")), (&json!("2026-02-06"), None));
+    assert_eq!(row["columns"]["at"], "2026-02-06T08:00:00Z");
+    assert_eq!(row["columns"]["price"], "23.40");
+    assert_eq!(row.get("rescued"), None);
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn f4_a_text_that_is_no_number_is_kept_and_named() {
+    for text in ["1,234.50", "", "12 EUR"] {
+        let item = explained(1, &json!({ "price": { "S": text }, "note": { "S": "n" } }));
+        let problem = item["problems"][0].as_str().unwrap();
+        assert!(problem.contains("attribute `price`"), "{problem}");
+        assert_eq!(item["rows"][0]["rescued"]["price"], json!({ "S": text }).to_string());
+    }
+    let item = explained(0, &json!({ "price": { "S": "63.13999999999999" }, "note": { "S": "n" } }));
+    assert_eq!(item["counted"][0]["measures"]["revenue"], "+63.13999999999999");
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn g2_explain_names_the_condition_that_leaves_an_item_out() {
+    let item = explained(0, &json!({ "status": { "S": "NEW" }, "note": { "S": "n" } }));
+    let left_out = item["left_out"].as_array().unwrap();
+    let of = |part: &str| left_out.iter().find(|left| left["part"] == part).unwrap();
+    assert_eq!(of("aggregate unpaid")["needs"], "paid = [{ anything-but = [true] }]");
+    assert_eq!(of("aggregate unpaid")["found"], "the item has no paid");
+    assert_eq!(of("aggregate orders: measure done")["needs"], "status = [\"DONE\"]");
+    assert_eq!(of("aggregate orders: measure done")["found"], "status is NEW");
+    assert_eq!(left_out.len(), 2);
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn g2_check_warns_where_no_item_can_match() {
+    let folder = folder();
+    let model = super::MODEL.replace(
+        "done = { count = true, when.status = [\"DONE\"] }",
+        "done = { count = true, when = { status = [\"DONE\"], \"$or\" = [{ status = [\"A\"] }, { status = [\"B\"] }] } }",
+    );
+    std::fs::write(folder.path().join("shop.toml"), model).unwrap();
+    let report = text(folder.path(), 1, &["model", "check", "shop.toml", "--deny-warnings"]);
+    assert!(report.contains("AW113") && report.contains("measure `done`"), "{report}");
+}
+
+/// Records of orders and customers, and of items of no entity, in this order.
+fn sample(kinds: &[(&str, u32)]) -> String {
+    let mut lines = String::new();
+    for (kind, number) in kinds {
+        for index in 0..*number {
+            let key = json!({ "PK": { "S": format!("{kind}#{index}") } });
+            let record = json!({
+                "eventID": format!("{kind}-{index}"), "eventName": "INSERT", "eventSource": "aws:dynamodb", "awsRegion": "us-east-1",
+                "eventSourceARN": "arn:aws:dynamodb:us-east-1:1:table/Tab/stream/2026-01-01T00:00:00.000",
+                "dynamodb": {
+                    "ApproximateCreationDateTime": 1_770_000_000, "Keys": key, "NewImage": key,
+                    "SequenceNumber": format!("{:021}", index + 1), "SizeBytes": 1, "StreamViewType": "NEW_AND_OLD_IMAGES",
+                },
+            });
+            lines.push_str(&format!("{record}\n"));
+        }
+    }
+    lines
+}
+
+/// The records a month of a sample at these rates.
+fn records_a_month(kinds: &[(&str, u32)], rates: &[&str]) -> f64 {
+    let folder = folder();
+    std::fs::write(folder.path().join("sample.jsonl"), sample(kinds)).unwrap();
+    let mut arguments = vec!["cost", "shop.toml", "--sample", "sample.jsonl", "--json"];
+    for rate in rates {
+        arguments.extend(["--rate", rate]);
+    }
+    json(folder.path(), 0, &arguments)["records"].as_f64().unwrap()
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn g3_cost_gives_every_entity_its_rate_in_any_order_of_the_sample() {
+    const MONTH: f64 = 730.0 * 3600.0;
+    let rates = ["customer=3/s", "order=1/s"];
+    for kinds in [
+        [("CUSTOMER", 300), ("ORDER", 100)],
+        [("ORDER", 100), ("CUSTOMER", 300)],
+        [("CUSTOMER", 300), ("ORDER", 400)],
+    ] {
+        let records = records_a_month(&kinds, &rates);
+        assert!((records / MONTH - 4.0).abs() < 0.02, "{kinds:?}: {records}");
+    }
+    let kinds = [("CUSTOMER", 300), ("OTHER", 500), ("ORDER", 100)];
+    let records = records_a_month(&kinds, &["customer=3/s", "order=1/s", "unmatched=2/s"]);
+    assert!((records / MONTH - 6.0).abs() < 0.02, "{records}");
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn g4_model_diff_takes_items_of_entities_that_stay_as_they_are() {
+    let folder = folder();
+    let equal = ["model", "diff", "shop.toml", "shop.toml", "--items", "order=590"];
+    assert!(text(folder.path(), 0, &equal).contains("The models are equal"));
+    let next = super::MODEL.replace("generation = 1", "generation = 2").replace(
+        "measures.customers = \"count\"",
+        "measures = { customers = \"count\", people = \"count\" }",
+    );
+    std::fs::write(folder.path().join("next.toml"), next).unwrap();
+    let changed = [
+        "model",
+        "diff",
+        "shop.toml",
+        "next.toml",
+        "--items",
+        "order=590",
+        "--items",
+        "customer=7",
+        "--json",
+    ];
+    let diff = json(folder.path(), 0, &changed);
+    assert_eq!(diff["reconcile"][0]["items"], 7);
+    let unknown = text(folder.path(), 2, &["model", "diff", "shop.toml", "shop.toml", "--items", "ordr=1"]);
+    assert!(unknown.contains("ordr") && unknown.contains("order"), "{unknown}");
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn g5_a_path_in_a_value_keeps_its_slashes() {
+    let folder = folder();
+    let with = |paths: &str| {
+        let model = format!("{}\n[[caches]]\nof = \"order\"\npaths = {paths}\n", super::MODEL);
+        std::fs::write(folder.path().join("shop.toml"), model).unwrap();
+        let item = json!({ "PK": "ORDER#1", "note": "/blog/2026/a b?c*" });
+        std::fs::write(folder.path().join("item.json"), item.to_string()).unwrap();
+    };
+    let paths = |paths: &str| {
+        with(paths);
+        let arguments = ["model", "explain", "shop.toml", "--item", "item.json", "--json"];
+        let explained = json(folder.path(), 0, &arguments);
+        (explained["items"][0]["stale_paths"].clone(), explained["items"][0]["notes"].to_string())
+    };
+    let (stale, notes) = paths("[\"/{note:path}\", \"/{note:path}/*\", \"/p/{note:path}\"]");
+    assert_eq!(
+        stale,
+        json!(["/blog/2026/a%20b%3Fc%2A", "/blog/2026/a%20b%3Fc%2A/*", "/p/blog/2026/a%20b%3Fc%2A"])
+    );
+    assert!(!notes.contains("slash"), "{notes}");
+    let (stale, notes) = paths("[\"/p/{note}\"]");
+    assert_eq!(stale, json!(["/p/%2Fblog%2F2026%2Fa%20b%3Fc%2A"]));
+    assert!(notes.contains("{note:path}"), "{notes}");
+    with("[\"/{note}\"]");
+    let report = text(folder.path(), 1, &["model", "check", "shop.toml", "--deny-warnings"]);
+    assert!(report.contains("AW114") && report.contains("{note:path}"), "{report}");
+}

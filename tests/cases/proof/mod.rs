@@ -1,0 +1,8 @@
+//! Cases B. Proof that proves.
+
+mod ledger;
+mod programs;
+mod rotation;
+mod unjudged;
+mod waits;
+mod world;

@@ -1,0 +1,80 @@
+//! B2. A verification that could judge nothing did not finish.
+
+use afterwrite::record::{AttributeValue, Item};
+use afterwrite_operations::TenantFilter;
+use afterwrite_operations::backfill::BackfillArguments;
+use afterwrite_operations::verify::{
+    ThreeWayCheck, UnjudgedPart, VerifiedPart, VerifyArguments, VerifyReport, unjudged_error,
+};
+
+use super::world::{ProofWorld, TABLE, model};
+
+fn parts(report: &VerifyReport) -> Vec<VerifiedPart> {
+    report.summary.unjudged.iter().map(|unjudged| unjudged.part).collect()
+}
+
+#[tokio::test]
+async fn b2_items_that_are_all_undecided_were_not_verified() {
+    let world = ProofWorld::new(0);
+    (0..20).for_each(|order| world.put_order(order, "nobody", 5));
+    (0..10).for_each(|customer| {
+        let key = Item::from([("pk".into(), AttributeValue::text(format!("CUSTOMER#{customer}")))]);
+        world.tables.delete(&world.tables.key_of(TABLE, &key).unwrap()).unwrap();
+    });
+    let report = world.verify(VerifyArguments::default()).await.unwrap();
+    assert_eq!((report.summary.items, report.summary.undecided, report.summary.drift), (20, 20, 0));
+    let [UnjudgedPart { part, looked_at, cause, .. }] = report.summary.unjudged.as_slice() else {
+        panic!("{report:#?}");
+    };
+    assert_eq!((*part, *looked_at), (VerifiedPart::Items, 20));
+    let error = unjudged_error(&report.summary.unjudged).to_string();
+    assert!(error.contains("items") && error.contains(cause.as_str()), "{error}");
+}
+
+#[tokio::test]
+async fn b2_a_selection_of_nothing_was_not_verified() {
+    let world = ProofWorld::new(20);
+    world.backfill(BackfillArguments::default()).await.unwrap();
+    let right = world.verify(VerifyArguments::default()).await.unwrap();
+    assert_eq!((parts(&right), right.summary.items), (vec![], 30));
+
+    let only = |name: &str| TenantFilter { variable: name.to_owned(), value: "nobody".to_owned() };
+    let cases = [
+        (
+            VerifyArguments { only: Some(only("customer_id")), ..VerifyArguments::default() },
+            "customer_id=nobody",
+        ),
+        (VerifyArguments { only: Some(only("unknown")), ..VerifyArguments::default() }, "unknown=nobody"),
+        (VerifyArguments { sample: 1e-9, seed: 1, ..VerifyArguments::default() }, "--sample"),
+    ];
+    for (arguments, cause) in cases {
+        let report = world.verify(arguments).await.unwrap();
+        assert_eq!(parts(&report), [VerifiedPart::Everything], "{report:#?}");
+        assert!(report.summary.unjudged[0].cause.contains(cause), "{report:#?}");
+    }
+}
+
+#[tokio::test]
+async fn b2_a_counter_that_no_item_shows_was_not_compared() {
+    let world = ProofWorld::new(20);
+    world.backfill(BackfillArguments::default()).await.unwrap();
+    let three_way = ThreeWayCheck {
+        attribute: "order_totl".to_owned(),
+        rollup: world.model.rollups[0].name.to_string(),
+        measure: "orders".to_owned(),
+    };
+    let arguments = VerifyArguments { three_way: Some(three_way), ..VerifyArguments::default() };
+    let report = world.verify(arguments).await.unwrap();
+    assert_eq!(parts(&report), [VerifiedPart::ThreeWay], "{report:#?}");
+    assert!(report.summary.unjudged[0].cause.contains("order_totl"), "{report:#?}");
+}
+
+#[tokio::test]
+async fn b2_an_entity_whose_lookups_are_all_unknown_was_not_verified() {
+    let world = ProofWorld::new(20);
+    world.backfill(BackfillArguments::default()).await.unwrap();
+    let newer = world.with(model(2, &["country", "region"]));
+    let report = newer.verify(VerifyArguments::default()).await.unwrap();
+    assert_eq!(parts(&report), [VerifiedPart::Entity], "{report:#?}");
+    assert_eq!(report.summary.unjudged[0].entity.as_deref(), Some("order"));
+}

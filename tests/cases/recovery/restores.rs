@@ -1,0 +1,168 @@
+//! Restored tables: each procedure of `docs/RUNBOOK.md`, into the same names and into others.
+
+use super::page::{CommandBlock, command_block, command_blocks};
+use super::shop::OrderChange::{Delete, Expire, Put};
+use super::world::RecoveryWorld;
+
+const PAGE: &str = "RUNBOOK.md";
+const TABLES: &str = "AFTERWRITE_TABLES";
+const STATE_TABLE: &str = "AFTERWRITE_STATE_TABLE";
+const OTHER_STATE: &str = "NAME-state-restored";
+const OTHER_SOURCE: &str = "Orders-restored";
+
+/// Nine orders, one of which has expired.
+async fn shop(world: &mut RecoveryWorld) {
+    let placed = world.hours_ago(5);
+    for number in 1..10 {
+        world.change(placed, &format!("o{number}"), Put(10 * number)).await;
+    }
+    world.change(placed + 60, "o1", Expire).await;
+    world.deliver(placed).await;
+}
+
+/// The changes of the hour that a restored state table lacks.
+async fn lost_hour(world: &mut RecoveryWorld) {
+    let lost = world.hours_ago(1) + 60;
+    for order in ["o2", "o3", "o4"] {
+        world.change(lost, order, Expire).await;
+    }
+    world.change(lost, "o5", Delete).await;
+    world.change(lost, "o6", Put(6_000)).await;
+    world.change(lost, "o10", Put(100)).await;
+    // A life that ended, and another of the same key.
+    world.change(lost, "o7", Expire).await;
+    world.change(lost + 60, "o7", Put(70_000)).await;
+    world.deliver(lost).await;
+}
+
+async fn with_restored_state(name: Option<&str>) -> RecoveryWorld {
+    let mut world = RecoveryWorld::start().await;
+    shop(&mut world).await;
+    let copy = world.state_copy().await;
+    lost_hour(&mut world).await;
+    assert_eq!(world.totals().await, world.truth());
+    world.restore_state(copy, name).await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c2_a_restored_state_table_counts_what_expired_in_the_lost_hour() {
+    for name in [None, Some(OTHER_STATE)] {
+        let mut world = with_restored_state(name).await;
+        let at = world.now() - 30;
+        if let Some(name) = name {
+            world.variables.insert(STATE_TABLE.to_owned(), name.to_owned());
+        }
+        assert_ne!(world.totals().await, world.truth());
+        // The functions go on: changes are counted before the procedure begins.
+        world.change(at, "o8", Put(8)).await;
+        world.change(at, "o6", Expire).await;
+        world.deliver(at).await;
+        let commands = command_block(PAGE, "Restored state table");
+        let exports: Vec<&str> = name.map(|_| STATE_TABLE).into_iter().collect();
+        world.follow(&commands, (world.hours_ago(25), world.hours_ago(1)), &exports);
+        assert_eq!(world.totals().await, world.truth(), "{name:?}");
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c2_a_repair_before_the_replay_reports_the_archive_and_loses_nothing() {
+    let mut world = with_restored_state(None).await;
+    let found = world.run(1, "afterwrite verify --report drift.jsonl");
+    assert!(found.contains("replay the archive"), "{found}");
+    let repaired = world.run(1, "afterwrite repair drift.jsonl --yes");
+    assert!(repaired.contains("afterwrite replay s3://"), "{repaired}");
+    assert_ne!(world.totals().await, world.truth());
+    let commands = command_block(PAGE, "Restored state table");
+    world.follow(&commands, (world.hours_ago(25), world.hours_ago(1)), &[]);
+    assert_eq!(world.totals().await, world.truth());
+    world.stop().await;
+}
+
+/// A source table that was restored to an hour ago. Its state table has counted the hour.
+async fn with_restored_source(source: Option<&str>, state: Option<&str>, goes_back: bool) -> RecoveryWorld {
+    let mut world = RecoveryWorld::start().await;
+    shop(&mut world).await;
+    let state_copy = world.state_copy().await;
+    // After the state table's time, and before that of the source table.
+    let between = world.hours_ago(1) - 600;
+    world.change(between, "o2", Expire).await;
+    world.change(between, "o3", Put(33)).await;
+    world.change(between, "o11", Put(1_100)).await;
+    world.deliver(between).await;
+    let source_copy = world.source_copy().await;
+    undone_hour(&mut world).await;
+    if goes_back {
+        world.restore_state(state_copy, state).await;
+    }
+    world.restore_source(source_copy, source).await;
+    world
+}
+
+/// Changes that the restored source table does not have.
+async fn undone_hour(world: &mut RecoveryWorld) {
+    let undone = world.hours_ago(1) + 60;
+    world.change(undone, "o4", Expire).await;
+    world.change(undone, "o5", Delete).await;
+    world.change(undone, "o6", Put(6_000)).await;
+    world.change(undone, "o12", Put(1_200)).await;
+    world.deliver(undone).await;
+}
+
+/// An item that TTL deletes again, in the new stream, is settled once.
+async fn expire_again(world: &mut RecoveryWorld) {
+    let before = world.totals().await;
+    world.change(world.now() - 20, "o4", Expire).await;
+    world.deliver(world.now() - 20).await;
+    assert_eq!((world.totals().await, world.truth()), (before, before));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c3_restored_source_and_state_tables_count_each_item_once() {
+    let names = [
+        (None, None),
+        (None, Some(OTHER_STATE)),
+        (Some(OTHER_SOURCE), None),
+        (Some(OTHER_SOURCE), Some(OTHER_STATE)),
+    ];
+    let commands: CommandBlock = command_blocks(PAGE, "Restored source table").remove(0);
+    for (source, state) in names {
+        let mut world = with_restored_source(source, state, true).await;
+        let exports: Vec<&str> =
+            source.map(|_| TABLES).into_iter().chain(state.map(|_| STATE_TABLE)).collect();
+        world.follow(&commands, (world.hours_ago(25), world.hours_ago(1)), &exports);
+        assert_eq!(world.totals().await, world.truth(), "{source:?} {state:?}");
+        expire_again(&mut world).await;
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c3_a_state_table_that_cannot_be_restored_is_built_from_the_archive() {
+    let commands: CommandBlock = command_blocks(PAGE, "Restored source table").remove(1);
+    for source in [None, Some(OTHER_SOURCE)] {
+        let mut world = with_restored_source(source, None, false).await;
+        world.create_state_table("NAME-state-rebuilt").await;
+        let exports: Vec<&str> = source.map(|_| TABLES).into_iter().chain([STATE_TABLE]).collect();
+        world.follow(&commands, (world.hours_ago(25), world.hours_ago(1)), &exports);
+        assert_eq!(world.totals().await, world.truth(), "{source:?}");
+        expire_again(&mut world).await;
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c3_a_backfill_over_a_settled_item_that_lives_again_reports_it() {
+    let world = with_restored_source(None, None, false).await;
+    let found = world.run(1, "afterwrite verify --report drift.jsonl");
+    assert!(found.contains("After a restore"), "{found}");
+    let text = world.run(1, "afterwrite backfill --all --yes");
+    assert!(text.contains("revived") && text.contains("After a restore"), "{text}");
+    world.stop().await;
+}
