@@ -8,6 +8,7 @@
 
 mod counting;
 mod deployment;
+mod development;
 mod jobs;
 mod names;
 mod previews;

@@ -80,6 +80,8 @@ pub struct EnvironmentSettings {
     pub runtime_api: Option<String>,
     /// The embedded servers that take the place of AWS. The environment never sets them.
     pub embedded: Option<EmbeddedEndpoints>,
+    /// Whether functions of this process print no metrics. The environment never sets it.
+    pub hides_metrics: bool,
     /// One warning for each variable that begins with `AFTERWRITE_` and is not one of these.
     pub warnings: Vec<String>,
 }
@@ -122,6 +124,7 @@ impl EnvironmentSettings {
             region,
             runtime_api: take("AWS_LAMBDA_RUNTIME_API"),
             embedded: None,
+            hides_metrics: false,
             warnings: Vec::new(),
         };
         let unknown = unread.keys().filter(|name| name.starts_with(PREFIX));

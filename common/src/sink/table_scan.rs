@@ -101,4 +101,6 @@ pub enum RecoveryState {
     Disabled,
     /// The service did not report it: the permission is missing, or an emulator does not know the request.
     Unknown,
+    /// It is a table of an emulator, such as `afterwrite dev` or DynamoDB Local: their tables are in the account 000000000000.
+    Emulated,
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     AggregateDescription, ArchiveScope, CacheDescription, DatasetDescription, EntityDescription,
-    LookupDescription, MirrorDescription, Model, NamedList, RollupDescription, RollupKeys,
+    LookupDescription, MirrorDescription, Model, NamedList, RollupDescription, RollupKeys, Table,
 };
 
 /// A model in words: what `afterwrite model show` prints and `afterwrite model diff` compares.
@@ -18,6 +18,9 @@ pub struct ModelDescription {
     pub archive: ArchiveScope,
     /// The key attributes of the source tables.
     pub tables: NamedList<Vec<String>>,
+    /// The keys of the indexes that the application needs, by `<table>.<index>`.
+    #[serde(skip_serializing_if = "NamedList::is_empty")]
+    pub indexes: NamedList<String>,
     /// The kinds of items.
     pub entities: NamedList<EntityDescription>,
     /// The values that are looked up on other items.
@@ -49,6 +52,7 @@ impl Model {
             generation: self.generation,
             archive: self.archive,
             tables: self.tables.iter().map(|table| (&table.name, table.describe())).collect(),
+            indexes: self.tables.iter().flat_map(Table::describe_indexes).collect(),
             entities: entities.map(|(index, entity)| (&entity.name, entity.describe(self, index))).collect(),
             lookups: self.lookups.iter().map(|lookup| (&lookup.name, lookup.describe(self))).collect(),
             rollup_keys: self.rollup_keys,

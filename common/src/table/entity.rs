@@ -14,7 +14,7 @@ use super::load::scope::EntityScope;
 use super::load::suggestion::listed;
 use super::named::{named_values, parse_named, read_named};
 use super::named_list::NamedList;
-use super::value_type::{DeclaredType, ValueType};
+use super::value_type::DeclaredType;
 use super::{
     Aggregate, InternedPath, KeyType, LookupUse, Model, ModelNotation, Pattern, Template, TemplatePiece,
     Term, TimeReading, ValueFormat, times,
@@ -41,6 +41,8 @@ pub struct Entity {
     pub decided_by: Vec<AttributePath>,
     /// The names of the key's variables; [`Term::Key`] indexes them.
     pub variables: Vec<Arc<str>>,
+    /// The attributes that the model declares, with their types.
+    pub attributes: Vec<(AttributePath, DeclaredType)>,
     /// The values derived from its attributes; [`Term::Derived`] indexes them.
     pub derivations: Vec<Derivation>,
     /// How names are read as times: variables of the key, derived values, attributes. All others are detected.
@@ -188,14 +190,14 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let SettingsTable { owner, at, .. } = settings;
     let problems = &mut *compiler.problems;
     let key = settings.required_pairs("key", problems);
-    let attributes = read_attributes(settings, problems);
+    let declared = read_attributes(settings, problems);
     let times = settings.pairs("times", problems);
     let on_expiry = read_named(settings, "on_expiry", problems).unwrap_or_default();
     let (table, secrets) = (settings.text("table", problems), settings.texts("secret", problems));
     compiler.check_name("entity", settings.located_name());
     let table = table_of(compiler, settings, table);
     let name: Arc<str> = Arc::from(settings.name);
-    let mut scope = EntityScope { name: Arc::clone(&name), attributes, ..EntityScope::default() };
+    let mut scope = scope_of(&name, &declared);
     let templates = table.and_then(|table| {
         let table = compiler.model.tables.get(table)?;
         let wanted: Vec<Arc<str>> = table.key().map(|key| Arc::clone(&key.name)).collect();
@@ -215,8 +217,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let variables = scope.variables.clone();
     let (derivations, scope) = derivation::compile(compiler, settings, scope);
     times::check(compiler, settings, &times, &scope);
-    let times = scope.times.clone();
-    let scope = Arc::new(scope);
+    let (times, scope) = (scope.times.clone(), Arc::new(scope));
     let ttl = ttl_attribute(compiler, settings, &scope);
     let when = compiler.context_of(owner, Arc::clone(&scope)).pattern(owner, settings.get("when"));
     let index = compiler.model.entities.len();
@@ -229,6 +230,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         key: KeyPattern { partition: templates.next().unwrap_or_default(), sort: templates.next() },
         when,
         variables,
+        attributes: declared,
         derivations,
         times,
         on_expiry,
@@ -237,6 +239,13 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         ..Entity::default()
     });
     Some(())
+}
+
+/// The scope of an entity with these attributes, without its key.
+fn scope_of(name: &Arc<str>, declared: &[(AttributePath, DeclaredType)]) -> EntityScope {
+    let attributes =
+        declared.iter().map(|(path, declared)| (Arc::from(path.to_string()), declared.value_type()));
+    EntityScope { name: Arc::clone(name), attributes: attributes.collect(), ..EntityScope::default() }
 }
 
 /// The attribute that `ttl` names: a top-level number, as DynamoDB's TTL reads it.
@@ -296,13 +305,13 @@ fn check_number_keys(
 fn read_attributes(
     settings: &SettingsTable<'_>,
     problems: &mut ProblemCollector<'_>,
-) -> Vec<(Arc<str>, ValueType)> {
+) -> Vec<(AttributePath, DeclaredType)> {
     let mut attributes = Vec::new();
     for (name, written) in settings.pairs("attributes", problems) {
         let called = format!("{}: the type of attribute `{}`", settings.owner, name.value);
         let declared = parse_named(&called, written, problems).unwrap_or(DeclaredType::Any);
         match name.value.parse::<AttributePath>() {
-            Ok(path) => attributes.push((Arc::from(path.to_string()), declared.value_type())),
+            Ok(path) => attributes.push((path, declared)),
             Err(problem) => {
                 let message = format!(
                     "{}: attribute `{}` is not an attribute path; {problem}",

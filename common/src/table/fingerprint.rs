@@ -98,7 +98,7 @@ impl ModelFacts<'_> {
             self.add(&["ttl", &known.name, ttl]);
         }
         if let Some(table) = model.tables.get(known.table) {
-            self.add(&["table", &table.name, &table.describe().join(", ")]);
+            self.add(&["table", &table.name, &table.counting_facts().join(", ")]);
         }
         if let Some(when) = described.when {
             self.add(&["entity when", &known.name, &when]);

@@ -130,7 +130,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let entity = compiler.entity_named(owner, of);
     let key_at = key.first().map_or(*at, |(_, text)| text.at);
     let (source, found) = match index {
-        Some(index) => (LookupSource::Index(Arc::from(index.value)), index_key(compiler, owner, &key)),
+        Some(index) => by_index(compiler, owner, (entity, index), &key),
         None => (LookupSource::PrimaryKey, primary_key(compiler, settings, entity, &key)),
     };
     let LookedUpKey { inputs, templates, terms } = found;
@@ -149,6 +149,36 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     Some(())
 }
 
+/// Reports a lookup by an index that its table declares with other key attributes.
+fn check_declared_index(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    (entity, index): (Option<usize>, Located<&str>),
+    key: &[(Located<&str>, Located<&str>)],
+) {
+    let model = &compiler.model;
+    let table = entity.and_then(|entity| model.tables.get(model.entities.get(entity)?.table));
+    let Some((table, declared)) = table.and_then(|table| {
+        Some((table, table.indexes.iter().find(|declared| *declared.name == *index.value)?))
+    }) else {
+        return;
+    };
+    let is_equal = declared
+        .key()
+        .zip(key)
+        .all(|(declared, (written, _))| *declared.name == *key_attribute(written.value));
+    if is_equal && key.len() <= declared.key().count() {
+        return;
+    }
+    let message = format!(
+        "{owner}: the index `{}` of table `{}` is declared on {}; write `key` with these attributes, the partition key first",
+        index.value,
+        table.name,
+        declared.key_text()
+    );
+    compiler.report(ProblemCode::KeyMismatch, index.at, message);
+}
+
 /// The key by which an item is looked up.
 #[derive(Default)]
 struct LookedUpKey {
@@ -159,17 +189,21 @@ struct LookedUpKey {
     terms: Option<Vec<Term>>,
 }
 
-fn index_key(
+/// An index of the looked-up entity's table, and its key.
+fn by_index(
     compiler: &mut ModelCompiler<'_, '_>,
     owner: &str,
+    (entity, index): (Option<usize>, Located<&str>),
     key: &[(Located<&str>, Located<&str>)],
-) -> LookedUpKey {
+) -> (LookupSource, LookedUpKey) {
+    check_declared_index(compiler, owner, (entity, index), key);
     let (mut inputs, mut templates) = (Vec::new(), Vec::new());
     for (attribute, text) in key {
         let template = compiler.template(owner, *text, &mut inputs).unwrap_or_default();
         templates.push((Arc::from(key_attribute(attribute.value)), template));
     }
-    LookedUpKey { inputs, templates, terms: None }
+    let source = LookupSource::Index(Arc::from(index.value));
+    (source, LookedUpKey { inputs, templates, terms: None })
 }
 
 /// The primary key of the looked-up entity. A `key` has the same text between its variables, which may have other names: those of the

@@ -189,17 +189,18 @@ pub use measure::{Measure, MeasureDescription, MeasureFunction, MeasureKind};
 pub use mirror::{COMPANION_ENDINGS, Mirror, MirrorDescription, MirroredAttribute};
 pub use named_list::NamedList;
 pub use notation::ModelNotation;
-pub use pattern::{Operand, Pattern};
+pub use pattern::{ComparedValue, Operand, Pattern};
 pub use percentile::{PercentileBinDescription, PercentileBins};
 pub use rollup::{ComputedMeasure, ComputedRule, Rollup, RollupDescription, RollupLifetime};
 pub use rollup_keys::RollupKeys;
 pub(crate) use rollup_keys::{escaped, unescaped};
-pub use source_table::{KeySchema, KeyType, Table};
+pub use source_table::{KeySchema, KeyType, SecondaryIndex, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
 pub use term::{BoundPiece, BoundTemplate, ElementPath, InternedPath, Term};
 pub use time_bucket::TimeBucket;
 pub use time_format::TimeFormat;
 pub use time_reading::{TimeNotation, TimeReading};
+pub use value_type::DeclaredType;
 
 use crate::record::AttributeInterner;
 

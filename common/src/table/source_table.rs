@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::key_attribute::key_attribute;
 use super::load::compiler::ModelCompiler;
-use super::load::problem::ProblemCode;
-use super::load::reader::{Located, SettingsTable, place};
+use super::load::problem::{ProblemCode, ProblemCollector};
+use super::load::reader::{Located, SettingsTable, entries, place, table};
 use super::load::suggestion::suggestion;
 use super::named::{named_values, parse_named};
 use super::state_key::{RESERVED_PREFIXES, STATE_KEY};
@@ -24,17 +24,36 @@ pub struct Table {
     pub sort_key: Option<KeySchema>,
     /// The character that no variable of a key template of this table contains, if it declares one.
     pub separator: Option<char>,
+    /// The global secondary indexes that the application needs.
+    pub indexes: Vec<SecondaryIndex>,
+}
+
+/// A global secondary index with all attributes, which the application needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecondaryIndex {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its partition key.
+    pub partition_key: KeySchema,
+    /// Its sort key, if it has one.
+    pub sort_key: Option<KeySchema>,
+}
+
+impl SecondaryIndex {
+    /// Its key attributes, the partition key first.
+    pub fn key(&self) -> impl Iterator<Item = &KeySchema> {
+        std::iter::once(&self.partition_key).chain(&self.sort_key)
+    }
+
+    /// Its key attributes, each with its type: `GSI1PK (S), GSI1SK (N)`.
+    #[must_use]
+    pub fn key_text(&self) -> String {
+        let key = self.key().map(|key| format!("{} ({})", key.name, key.key_type.name()));
+        key.collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl Table {
-    fn new(
-        name: Arc<str>,
-        (partition_key, sort_key): (KeySchema, Option<KeySchema>),
-        separator: Option<char>,
-    ) -> Self {
-        Self { name, former_names: Vec::new(), partition_key, sort_key, separator }
-    }
-
     /// Its key attributes, the partition key first.
     pub fn key(&self) -> impl Iterator<Item = &KeySchema> {
         std::iter::once(&self.partition_key).chain(&self.sort_key)
@@ -51,14 +70,25 @@ impl Table {
         RESERVED_PREFIXES.iter().any(|prefix| partition.starts_with(prefix)) && self.has_state_key()
     }
 
-    /// Its key attributes, those that are not text with their type: `sk (N)`; and its separator, if it has one: `separator #`.
+    /// Its key attributes, those that are not text with their type: `sk (N)`.
     #[must_use]
     pub fn describe(&self) -> Vec<String> {
         let described = self.key().map(|key| match key.key_type {
             KeyType::Text => key.name.to_string(),
             KeyType::Number | KeyType::Binary => format!("{} ({})", key.name, key.key_type.name()),
         });
-        described.chain(self.separator.map(|separator| format!("separator {separator}"))).collect()
+        described.collect()
+    }
+
+    /// The keys of its indexes, by `<table>.<index>`.
+    pub(super) fn describe_indexes(&self) -> impl Iterator<Item = (String, String)> {
+        self.indexes.iter().map(|index| (format!("{}.{}", self.name, index.name), index.key_text()))
+    }
+
+    /// The facts that decide how its items are counted: its key attributes and its separator, if it has one (`separator #`).
+    pub(super) fn counting_facts(&self) -> Vec<String> {
+        let separator = self.separator.map(|separator| format!("separator {separator}"));
+        self.describe().into_iter().chain(separator).collect()
     }
 }
 
@@ -86,11 +116,37 @@ named_values! {
 }
 
 /// The keys of a source table.
-pub(super) const KEYS: [&str; 3] = ["key", "types", "separator"];
+pub(super) const KEYS: [&str; 4] = ["key", "types", "separator", "indexes"];
+/// The keys of an index.
+pub(super) const INDEX_KEYS: [&str; 2] = ["key", "types"];
 
 /// Compiles a source table.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
-    let problems = &mut *compiler.problems;
+    let schemas = key_schemas(settings, "this table", compiler.problems);
+    let separator = separator(compiler, settings);
+    let indexes = indexes(compiler, settings, &schemas);
+    let mut schemas = schemas.into_iter();
+    let partition_key = schemas.next()?;
+    let name = Arc::from(settings.name);
+    compiler.places.separators.push(separator.map_or(settings.at, |separator| separator.at));
+    let separator = separator.map(|separator| separator.value);
+    compiler.model.tables.push(Table {
+        name,
+        former_names: Vec::new(),
+        partition_key,
+        sort_key: schemas.next(),
+        separator,
+        indexes,
+    });
+    Some(())
+}
+
+/// The key attributes of a table or an index, with their types.
+fn key_schemas(
+    settings: &SettingsTable<'_>,
+    what: &str,
+    problems: &mut ProblemCollector<'_>,
+) -> Vec<KeySchema> {
     let key = settings.required_texts("key", problems);
     if let (Some(problem), Some(value)) = (key_problem(&key), settings.get("key")) {
         problems.report(ProblemCode::KeyMismatch, place(value), format!("{}: {problem}", settings.owner));
@@ -108,7 +164,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         if schema.is_none() {
             let nearest = suggestion(attribute.value, key.iter().map(|known| known.value));
             let (owner, name) = (&settings.owner, attribute.value);
-            let message = format!("{owner}: `{name}` is not a key attribute of this table{nearest}");
+            let message = format!("{owner}: `{name}` is not a key attribute of {what}{nearest}");
             problems.report(ProblemCode::KeyMismatch, attribute.at, message);
         }
         let called = format!("{}: the type of `{}`", settings.owner, attribute.value);
@@ -117,14 +173,43 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
             schema.key_type = key_type;
         }
     }
-    let separator = separator(compiler, settings);
-    let mut schemas = schemas.into_iter();
-    let partition_key = schemas.next()?;
-    let name = Arc::from(settings.name);
-    compiler.places.separators.push(separator.map_or(settings.at, |separator| separator.at));
-    let separator = separator.map(|separator| separator.value);
-    compiler.model.tables.push(Table::new(name, (partition_key, schemas.next()), separator));
-    Some(())
+    schemas
+}
+
+/// The indexes of a table: `[tables.<name>.indexes.<index>]`. An attribute has one type in the table and all its indexes.
+fn indexes(
+    compiler: &mut ModelCompiler<'_, '_>,
+    settings: &SettingsTable<'_>,
+    table_key: &[KeySchema],
+) -> Vec<SecondaryIndex> {
+    let problems = &mut *compiler.problems;
+    let written =
+        settings.get("indexes").and_then(|value| table(&settings.called("indexes"), value, problems));
+    let mut indexes: Vec<SecondaryIndex> = Vec::new();
+    for (name, value) in written.map(entries).unwrap_or_default() {
+        let owner = format!("{}: index `{}`", settings.owner, name.value);
+        let Some(index) = table(&owner, value, problems) else { continue };
+        let index = SettingsTable::new(owner.clone(), name.at, index, &INDEX_KEYS, problems);
+        let schemas = key_schemas(&index, "this index", problems);
+        let known = || table_key.iter().chain(indexes.iter().flat_map(SecondaryIndex::key));
+        for schema in &schemas {
+            let other = known().find(|other| other.name == schema.name && other.key_type != schema.key_type);
+            if let Some(other) = other {
+                let message = format!(
+                    "{owner}: `{}` is {} here and {} elsewhere in the table; an attribute has one type: state it in `types`",
+                    schema.name,
+                    schema.key_type.name(),
+                    other.key_type.name()
+                );
+                problems.report(ProblemCode::KeyMismatch, name.at, message);
+            }
+        }
+        let mut schemas = schemas.into_iter();
+        let Some(partition_key) = schemas.next() else { continue };
+        let index = SecondaryIndex { name: Arc::from(name.value), partition_key, sort_key: schemas.next() };
+        indexes.push(index);
+    }
+    indexes
 }
 
 /// The problem of the names in `key`, if they have one.
@@ -134,7 +219,7 @@ fn key_problem(key: &[Located<&str>]) -> Option<&'static str> {
             Some("the partition key and the sort key have the same name; name each key attribute once")
         }
         [_] | [_, _] => None,
-        _ => Some("`key` names the partition key and, if the table has one, the sort key"),
+        _ => Some("`key` names the partition key and, if there is one, the sort key"),
     }
 }
 

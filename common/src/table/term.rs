@@ -83,7 +83,8 @@ impl Term {
     }
 
     /// The attribute that it reads, if it is one.
-    pub(super) fn attribute(&self) -> Option<&InternedPath> {
+    #[must_use]
+    pub fn attribute(&self) -> Option<&InternedPath> {
         match self {
             Self::Attribute(path) => Some(path),
             Self::Key(_) | Self::Derived(_) | Self::LookupOutput { .. } | Self::Element(_) => None,

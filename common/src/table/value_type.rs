@@ -7,16 +7,26 @@ use super::named::named_values;
 
 named_values! {
     /// A type that a model declares for an attribute: DynamoDB's names, or `any`.
-    pub(super) enum DeclaredType {
+    pub enum DeclaredType {
+        /// A text.
         Text = "S" | "string" | "text" | "str",
+        /// A number.
         Number = "N" | "number" | "int" | "integer" | "float" | "double" | "decimal",
+        /// A boolean.
         Bool = "BOOL" | "boolean",
+        /// A map.
         Map = "M" | "map" | "object" | "struct",
+        /// A list.
         List = "L" | "list" | "array",
+        /// A set of texts.
         TextSet = "SS",
+        /// A set of numbers.
         NumberSet = "NS",
+        /// A set of binary values.
         BinarySet = "BS",
+        /// A binary value.
         Binary = "B" | "binary" | "bytes",
+        /// A value of any type.
         Any = "any",
     }
 }

@@ -15,7 +15,6 @@ use afterwrite_operations::cost::{
 };
 use afterwrite_operations::input::{RecordInput, TimeRange};
 use clap::Args;
-use comfy_table::ContentArrangement;
 
 use crate::arguments::{ObservabilityArgument, pair, unknown};
 use crate::feed::RecordFeed;
@@ -285,7 +284,6 @@ fn estimate_text(model: &str, estimate: &CostEstimate) -> String {
     align_right(&mut table, 1..2);
     align_right(&mut table, 3..4);
     let mut notes = new_table(&[]);
-    notes.set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
     for assumption in &estimate.assumptions {
         notes.add_row(["-", assumption]);
     }

@@ -1,14 +1,13 @@
-//! Results on standard output: their layout, and errors while writing them. All printed text is harmless for terminals
-//! ([`afterwrite::harmless`]): the cells of tables, and every result as a whole.
+//! Results on standard output, and errors while writing them. All printed text is harmless for terminals ([`afterwrite::harmless`]): the
+//! cells of tables ([`ResultTable`]), and every result as a whole.
 
-use std::fmt;
 use std::io::{ErrorKind as IoErrorKind, Write as _};
-use std::ops::{Deref, DerefMut};
 
 use afterwrite::harmless::{harmless, harmless_lines};
 use afterwrite::{Error, ErrorKind, Result};
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
+
+use crate::result_table::ResultTable;
 
 /// Prints a result without characters that a terminal would obey. A reader that closes the pipe early (`| head`) does not cause an error.
 pub(crate) fn print(text: &str) -> Result<()> {
@@ -43,52 +42,12 @@ pub(crate) fn tell(message: &str) {
     eprintln!("afterwrite: {}", harmless(message));
 }
 
-/// A table whose cells are harmless: a line break in a key does not begin a row.
-pub(crate) struct ResultTable(Table);
-
-/// A table in the layout of all results: no lines, and a header unless it is empty.
+/// A table of a result, with a header unless it is empty.
 pub(crate) fn new_table(header: &[&str]) -> ResultTable {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    if !header.is_empty() {
-        table.set_header(header.iter().map(|name| harmless(name).into_owned()));
-    }
-    ResultTable(table)
-}
-
-impl ResultTable {
-    /// Adds a row of these texts.
-    pub(crate) fn add_row<C: ToString>(&mut self, cells: impl IntoIterator<Item = C>) -> &mut Self {
-        self.0.add_row(cells.into_iter().map(|cell| harmless(&cell.to_string()).into_owned()));
-        self
-    }
-}
-
-impl Deref for ResultTable {
-    type Target = Table;
-
-    fn deref(&self) -> &Table {
-        &self.0
-    }
-}
-
-impl DerefMut for ResultTable {
-    fn deref_mut(&mut self) -> &mut Table {
-        &mut self.0
-    }
-}
-
-impl fmt::Display for ResultTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
+    ResultTable::new(header)
 }
 
 /// Aligns columns of numbers at their right side.
-pub(crate) fn align_right(table: &mut Table, columns: std::ops::Range<usize>) {
-    for column in columns {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+pub(crate) fn align_right(table: &mut ResultTable, columns: std::ops::Range<usize>) {
+    table.align_right(columns);
 }

@@ -26,7 +26,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
-use crate::item_table::{difference_table, without_secrets};
+use crate::item_table::{difference_text, without_secrets};
 use crate::job_output::{JobOptions, ProgressLine, print_report};
 use crate::print::{json, print};
 use crate::replay::{DeployedRelay, ReplayProjection, aggregator, ledger, relay};
@@ -128,7 +128,7 @@ impl DryRedrive {
     fn text(&self) -> String {
         let mut text = String::new();
         if !self.items.is_empty() {
-            text.push_str(&format!("{}\n\n", difference_table(&self.items)));
+            text.push_str(&format!("{}\n\n", difference_text(&self.items)));
         }
         text.push_str(&format!("{} items would change.\n", self.items.len()));
         for (name, number) in &self.totals {

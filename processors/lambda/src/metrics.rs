@@ -34,6 +34,7 @@ pub struct MetricsLabels {
     model: String,
     /// Whether only [`ESSENTIAL_METRICS`] and the freshness of [`ESSENTIAL_STAGES`] are metrics.
     is_essential: bool,
+    is_hidden: bool,
 }
 
 impl MetricsLabels {
@@ -49,6 +50,7 @@ impl MetricsLabels {
             service: settings.metrics_service.clone(),
             function,
             model: model.name.to_string(),
+            is_hidden: settings.hides_metrics,
         })
     }
 
@@ -90,8 +92,11 @@ impl MetricsLine {
         self.freshness = age.map(|age| (stage, age));
     }
 
-    /// Prints the line, for a batch that was started at `started`.
+    /// Prints the line, for a batch that was started at `started`, unless the settings hide metrics.
     pub fn print(self, labels: &MetricsLabels, started: Instant) {
+        if labels.is_hidden {
+            return;
+        }
         println!("{}", self.render(labels, started.elapsed(), SystemClock.now()));
     }
 

@@ -26,6 +26,7 @@ pub(crate) struct UpstreamProxy {
 }
 
 /// A request whose body has arrived.
+#[derive(Clone)]
 pub(crate) struct ReceivedRequest {
     head: Parts,
     pub(crate) body: Bytes,
@@ -79,7 +80,7 @@ impl UpstreamProxy {
 }
 
 /// A response whose JSON body is corrected; a body that is not JSON stays.
-pub(crate) async fn replace_body(response: ProxyResponse, correct: fn(&mut Value)) -> ProxyResponse {
+pub(crate) async fn replace_body(response: ProxyResponse, correct: impl FnOnce(&mut Value)) -> ProxyResponse {
     let (mut head, body) = response.into_parts();
     let Ok(body) = body.collect().await.map(Collected::to_bytes);
     let Ok(mut json) = serde_json::from_slice(&body) else {

@@ -3,11 +3,13 @@
 //! Functions inside the process read an [`EmbeddedStream`](crate::dynamodb::EmbeddedStream). A program that reads over HTTP gets the same
 //! ARN, the same records and the same identity of time to live through this server:
 //!
-//! | response | correction |
+//! | operation | correction |
 //! |---|---|
 //! | all | the stream's ARN and label have AWS's form |
-//! | `DescribeStream` | an open shard has no ending sequence number |
-//! | `GetRecords` | `userIdentity` has the members `Type` and `PrincipalId`; a write that changed nothing is left out |
+//! | `UpdateTable` | a stream that is enabled cannot be enabled again |
+//! | `DescribeStream` | an open shard has no ending sequence number; a stream that has ended is `DISABLED`, and its shard is closed |
+//! | `GetShardIterator` | the iterator names its stream, as AWS's do |
+//! | `GetRecords` | only records of that stream; `userIdentity` has the members `Type` and `PrincipalId`; a write that changed nothing is left out |
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,16 +17,22 @@ use std::sync::Arc;
 use afterwrite::Result;
 use afterwrite_mapping::http::HttpServer;
 use dynoxide::Database;
-use dynoxide::actions::describe_table::DescribeTableRequest;
-use hyper::Request;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
+use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 
-use crate::dynamodb::{EmbeddedDynamoDb, aws_arn, call};
-use crate::proxy::{ProxyResponse, ReceivedRequest, UpstreamProxy, replace_body, unavailable};
+use crate::dynamodb::{
+    EmbeddedDynamoDb, EmbeddedStream, StreamHistory, aws_arn, public_number, stored_number,
+};
+use crate::proxy::{
+    ProxyResponse, ReceivedRequest, UpstreamProxy, failure, json_response, replace_body, unavailable,
+};
 use crate::sdk::{REGION, sdk_config};
 use crate::signature::SignatureCheck;
+
+/// Between the stream's ARN and the database's iterator, in an iterator.
+const ITERATOR_SEPARATOR: &str = "|1|";
 
 /// A running server.
 #[derive(Debug)]
@@ -37,6 +45,7 @@ struct StreamFront {
     proxy: UpstreamProxy,
     database: Database,
     signatures: SignatureCheck,
+    history: StreamHistory,
 }
 
 impl StreamServer {
@@ -50,6 +59,7 @@ impl StreamServer {
             signatures: signatures.clone(),
             proxy: UpstreamProxy::new(&dynamodb.endpoint()),
             database: dynamodb.database(),
+            history: dynamodb.history(),
         });
         let service = service_fn(move |request| {
             let front = Arc::clone(&front);
@@ -78,45 +88,164 @@ impl StreamServer {
 
 impl StreamFront {
     async fn respond(&self, request: Request<Incoming>) -> ProxyResponse {
-        let Some(mut request) = ReceivedRequest::receive(request).await else { return unavailable() };
+        let Some(request) = ReceivedRequest::receive(request).await else { return unavailable() };
         if let Some(refusal) = request.refusal(&self.signatures) {
             return refusal;
         }
-        let Some(correct) = correction(request.operation()) else { return self.proxy.forward(request).await };
-        if let Some(body) = self.embedded_request(&request.body).await {
-            request.body = body;
-        }
+        let operation = request.operation().to_owned();
+        let responded = match operation.as_str() {
+            "CreateTable" | "DeleteTable" | "DescribeTable" | "ListStreams" => {
+                Ok(self.forward(request, correct_arns).await)
+            }
+            "UpdateTable" => self.update_table(request).await,
+            "DescribeStream" => self.describe_stream(request).await,
+            "GetShardIterator" => self.shard_iterator(&request.body).await,
+            "GetRecords" => self.records(request).await,
+            _ => Ok(self.proxy.forward(request).await),
+        };
+        responded.unwrap_or_else(|_| unavailable())
+    }
+
+    /// The database's response; it is corrected unless it is an error.
+    async fn forward(&self, request: ReceivedRequest, correct: impl FnOnce(&mut Value)) -> ProxyResponse {
         let response = self.proxy.forward(request).await;
         if response.status().is_success() { replace_body(response, correct).await } else { response }
     }
 
-    /// The request with the ARN that the database knows; `None` if it names no stream of a table.
-    async fn embedded_request(&self, body: &[u8]) -> Option<Bytes> {
-        let mut request: Value = serde_json::from_slice(body).ok()?;
-        let arn = request.get_mut("StreamArn")?;
-        let embedded = self.embedded_arn(arn.as_str()?).await?;
-        *arn = Value::from(embedded);
-        Some(Bytes::from(request.to_string()))
+    /// Refuses to enable a stream that is enabled, as DynamoDB does: the database would begin another one.
+    async fn update_table(&self, request: ReceivedRequest) -> Result<ProxyResponse> {
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let table = member(&body, "TableName");
+        let enables = body.pointer("/StreamSpecification/StreamEnabled") == Some(&Value::Bool(true));
+        if enables && self.history.current(&self.database, table).await?.is_some() {
+            return Ok(invalid(&format!("Table already has an enabled stream: TableName: {table}")));
+        }
+        let response = self.forward(request, correct_arns).await;
+        // The new stream is known before anyone can write to it.
+        self.history.current(&self.database, table).await?;
+        Ok(response)
     }
 
-    /// The ARN that the database has for a stream.
-    async fn embedded_arn(&self, arn: &str) -> Option<String> {
-        let (table, _) = arn.split_once(":table/")?.1.split_once("/stream/")?;
-        let request = DescribeTableRequest { table_name: table.to_owned() };
-        let described = call(&self.database, |database| database.describe_table(request)).await.ok()?;
-        described.table.latest_stream_arn.filter(|embedded| aws_arn(embedded) == arn)
+    async fn stream(&self, arn: &str) -> Result<Option<EmbeddedStream>> {
+        EmbeddedStream::of_arn(&self.database, &self.history, arn).await
+    }
+
+    async fn describe_stream(&self, mut request: ReceivedRequest) -> Result<ProxyResponse> {
+        let mut body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let arn = member(&body, "StreamArn").to_owned();
+        let Some(stream) = self.stream(&arn).await? else { return Ok(no_stream(&arn)) };
+        if stream.is_ended().await? {
+            return Ok(json_response(StatusCode::OK, &ended_stream(&stream, &arn, &body)));
+        }
+        if let Some(written) = body.get_mut("StreamArn") {
+            *written = Value::from(stream.embedded_arn());
+        }
+        request.body = Bytes::from(body.to_string());
+        let first = public_number(stream.window().first);
+        Ok(self.forward(request, |response| correct_description(response, &first)).await)
+    }
+
+    async fn shard_iterator(&self, body: &[u8]) -> Result<ProxyResponse> {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let arn = member(&body, "StreamArn");
+        let Some(stream) = self.stream(arn).await? else { return Ok(no_stream(arn)) };
+        let number = stored_number(member(&body, "SequenceNumber"));
+        let after = match (member(&body, "ShardIteratorType"), number) {
+            ("TRIM_HORIZON", None) => stream.window().first - 1,
+            ("LATEST", None) => stream.newest().await?,
+            ("AT_SEQUENCE_NUMBER", Some(number)) => number - 1,
+            ("AFTER_SEQUENCE_NUMBER", Some(number)) => number,
+            (kind, _) => return Ok(invalid(&format!("Invalid ShardIteratorType or SequenceNumber: {kind}"))),
+        };
+        if member(&body, "ShardId") != stream.shard() {
+            return Ok(no_stream(arn));
+        }
+        let iterator = format!("{arn}{ITERATOR_SEPARATOR}{}", stream.iterator_after(after));
+        Ok(json_response(StatusCode::OK, &json!({ "ShardIterator": iterator })))
+    }
+
+    async fn records(&self, mut request: ReceivedRequest) -> Result<ProxyResponse> {
+        let mut body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let iterator = member(&body, "ShardIterator").to_owned();
+        let Some((arn, embedded)) = iterator.split_once(ITERATOR_SEPARATOR) else {
+            return Ok(invalid("Invalid ShardIterator"));
+        };
+        let Some(stream) = self.stream(arn).await? else { return Ok(no_stream(arn)) };
+        if let Some(written) = body.get_mut("ShardIterator") {
+            *written = Value::from(embedded);
+        }
+        request.body = Bytes::from(body.to_string());
+        let mut response = self.proxy.forward(request.clone()).await;
+        // Asked after the read, so that a record of the table's next stream is known as such.
+        let is_ended = stream.is_ended().await?;
+        if is_ended {
+            // A record may have been written between the read and the end.
+            response = self.proxy.forward(request).await;
+        }
+        if !response.status().is_success() {
+            return Ok(response);
+        }
+        let window = stream.window();
+        let correct = |page: &mut Value| {
+            let is_own = |number: &str| window.has(number);
+            let is_read = keep_own_records(page, is_own) && is_ended;
+            correct_records(page);
+            let next = page.as_object_mut().and_then(|page| page.remove("NextShardIterator"));
+            if let (Some(Value::String(next)), false) = (next, is_read)
+                && let Some(page) = page.as_object_mut()
+            {
+                let next = format!("{arn}{ITERATOR_SEPARATOR}{next}");
+                page.insert("NextShardIterator".to_owned(), Value::from(next));
+            }
+        };
+        Ok(replace_body(response, correct).await)
     }
 }
 
-/// The correction of an operation's response; `None` if the response has nothing of a stream.
-fn correction(operation: &str) -> Option<fn(&mut Value)> {
-    match operation {
-        "CreateTable" | "DeleteTable" | "DescribeTable" | "UpdateTable" | "ListStreams"
-        | "GetShardIterator" => Some(correct_arns),
-        "DescribeStream" => Some(correct_description),
-        "GetRecords" => Some(correct_records),
-        _ => None,
-    }
+/// A text of a request; empty if it is absent.
+fn member<'b>(body: &'b Value, name: &str) -> &'b str {
+    body.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn invalid(message: &str) -> ProxyResponse {
+    failure(StatusCode::BAD_REQUEST, "ValidationException", message)
+}
+
+fn no_stream(arn: &str) -> ProxyResponse {
+    let message = format!("Requested resource not found: Stream: {arn} not found");
+    failure(StatusCode::BAD_REQUEST, "ResourceNotFoundException", &message)
+}
+
+/// The description of a stream that has ended. Its only shard is closed.
+fn ended_stream(stream: &EmbeddedStream, arn: &str, request: &Value) -> Value {
+    let window = stream.window();
+    let shard = json!({
+        "ShardId": stream.shard(),
+        "SequenceNumberRange": {
+            "StartingSequenceNumber": public_number(window.first),
+            "EndingSequenceNumber": public_number(window.end.map_or(i64::MAX, |end| end - 1)),
+        },
+    });
+    let is_behind = request.get("ExclusiveStartShardId").is_some_and(Value::is_string);
+    json!({ "StreamDescription": {
+        "StreamArn": arn,
+        "StreamLabel": arn.rsplit_once('/').map(|(_, label)| label),
+        "StreamStatus": "DISABLED",
+        "StreamViewType": "NEW_AND_OLD_IMAGES",
+        "TableName": stream.table(),
+        "Shards": if is_behind { Vec::new() } else { vec![shard] },
+    } })
+}
+
+/// Leaves the records of other streams out. Returns whether the page has none of its own, or one of a later stream.
+fn keep_own_records(page: &mut Value, is_own: impl Fn(&str) -> bool) -> bool {
+    let Some(records) = page.get_mut("Records").and_then(Value::as_array_mut) else { return true };
+    let found = records.len();
+    records.retain(|record| {
+        let number = record.pointer("/dynamodb/SequenceNumber").and_then(Value::as_str);
+        number.is_none_or(&is_own)
+    });
+    records.is_empty() || records.len() < found
 }
 
 /// Gives every ARN and label of a stream AWS's form.
@@ -141,12 +270,17 @@ fn correct_arns(value: &mut Value) {
     }
 }
 
-fn correct_description(response: &mut Value) {
+/// The shard begins with the stream: the database has records of the table's earlier streams, too.
+fn correct_description(response: &mut Value, first: &str) {
     correct_arns(response);
     let shards = response.pointer_mut("/StreamDescription/Shards").and_then(Value::as_array_mut);
     for shard in shards.into_iter().flatten() {
         let range = shard.get_mut("SequenceNumberRange").and_then(Value::as_object_mut);
-        range.and_then(|range| range.remove("EndingSequenceNumber"));
+        let Some(range) = range else { continue };
+        range.remove("EndingSequenceNumber");
+        if range.get("StartingSequenceNumber").and_then(Value::as_str).is_none_or(|number| number < first) {
+            range.insert("StartingSequenceNumber".to_owned(), Value::from(first));
+        }
     }
 }
 
@@ -200,8 +334,8 @@ mod tests {
             |shard: Value, arn: &str| json!({ "StreamDescription": { "StreamArn": arn, "Shards": [shard] } });
         let ended = json!({ "StartingSequenceNumber": "1", "EndingSequenceNumber": "9" });
         let mut response = described(shard(ended), EMBEDDED);
-        correct_description(&mut response);
-        assert_eq!(response, described(shard(json!({ "StartingSequenceNumber": "1" })), AWS));
+        correct_description(&mut response, "2");
+        assert_eq!(response, described(shard(json!({ "StartingSequenceNumber": "2" })), AWS));
     }
 
     #[test]

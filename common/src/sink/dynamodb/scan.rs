@@ -41,6 +41,9 @@ pub(super) async fn scan(client: &Client, scan: &ScanRequest) -> Result<ScanPage
     Ok(ScanPage { items, read_units, next })
 }
 
+/// The account in the ARNs of emulators. No account of AWS has this number.
+const EMULATED_ACCOUNT: &str = ":000000000000:";
+
 /// Describes a table.
 pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummary, Error> {
     let request = TableRequest {
@@ -53,6 +56,9 @@ pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummar
     let call = client.describe_table().table_name(table);
     let described = Box::pin(call.send()).await;
     let described = described.map_err(|error| request.fault(&error).into_error(request))?.table;
+    let arn = described.as_ref().and_then(|table| table.table_arn()).unwrap_or_default();
+    let recovery =
+        if arn.contains(EMULATED_ACCOUNT) { RecoveryState::Emulated } else { recovery(client, table).await };
     let size = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
     Ok(TableSummary {
         id: described.as_ref().and_then(|table| table.table_id.clone()),
@@ -60,7 +66,7 @@ pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummar
         bytes: size(described.as_ref().and_then(|table| table.table_size_bytes)),
         indexes: described.as_ref().map(table_indexes).unwrap_or_default(),
         stream_label: described.and_then(|table| table.latest_stream_label),
-        recovery: recovery(client, table).await,
+        recovery,
         described_at,
     })
 }

@@ -8,6 +8,7 @@
 //! A condition is first evaluated before lookups, when a field that is an output of a lookup is unknown. The result is often
 //! known nevertheless: `status = ["DONE"]` excludes a draft, whatever its lookups would find.
 
+mod compared;
 mod contradiction;
 mod disjoint;
 mod notation;
@@ -17,6 +18,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+pub use self::compared::ComparedValue;
 pub(super) use self::contradiction::contradiction;
 use super::named::named_values;
 use super::{Term, TimeReading};

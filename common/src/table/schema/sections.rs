@@ -74,17 +74,34 @@ pub(super) fn section(name: &str) -> Option<KeyForm> {
 fn tables() -> Value {
     let table = closed_object("A source table.", &source_table::KEYS, |key| {
         Some(match key {
-            "key" => required(
+            "key" => key_attributes(
                 "The partition key attribute and, if the table has one, the sort key attribute.",
-                json!({ "anyOf": [text(), { "type": "array", "items": text(), "minItems": 1, "maxItems": 2 }] }),
             ),
             "separator" => optional("A text that no variable of a key of this table contains.", text()),
-            "types" => optional(
-                "The types of key attributes that are not text.",
-                map_of(&named::<crate::table::KeyType>()),
+            "types" => key_types(),
+            "indexes" => optional(
+                "The global secondary indexes that the application needs, by name.",
+                map_of(&closed_object("An index.", &source_table::INDEX_KEYS, |key| {
+                    Some(match key {
+                        "key" => key_attributes(
+                            "The partition key attribute and, if the index has one, the sort key attribute.",
+                        ),
+                        "types" => key_types(),
+                        _ => return None,
+                    })
+                })),
             ),
             _ => return None,
         })
     });
     json!({ "type": "object", "additionalProperties": table, "minProperties": 1 })
+}
+
+fn key_attributes(about: &'static str) -> KeyForm {
+    let both = json!({ "type": "array", "items": text(), "minItems": 1, "maxItems": 2 });
+    required(about, json!({ "anyOf": [text(), both] }))
+}
+
+fn key_types() -> KeyForm {
+    optional("The types of key attributes that are not text.", map_of(&named::<crate::table::KeyType>()))
 }

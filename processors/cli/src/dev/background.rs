@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::functions::{DevFunction, QueueFunctions};
 use super::servers::{ARCHIVE_QUEUE, BUCKET, DevServers, PATH_QUEUE};
+use super::state_watch::{report_parked, warn_of_newer_generation};
 
 /// The functions' timeout.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -33,6 +34,8 @@ pub(super) struct BackgroundFunctions {
     pub(super) compact_every: Duration,
     pub(super) model: Arc<Model>,
     pub(super) control: Arc<MappingControl>,
+    /// Whether the state table may have entries of another model.
+    pub(super) has_earlier_data: bool,
 }
 
 impl BackgroundFunctions {
@@ -53,6 +56,7 @@ impl BackgroundFunctions {
             () = self.compact(compactor) => {}
             () = self.sweep() => {}
             () = self.report_paths() => {}
+            () = self.watch_state() => {}
         }
         Ok(())
     }
@@ -138,6 +142,18 @@ impl BackgroundFunctions {
         }
     }
 
+    /// Reports what the state table shows: parked items, and entries of a newer model.
+    async fn watch_state(&self) {
+        let client = self.servers.dynamodb.client();
+        if self.has_earlier_data {
+            report_error(warn_of_newer_generation(&client, self.model.generation).await);
+        }
+        loop {
+            report_error(report_parked(&client).await);
+            tokio::time::sleep(SWEEP_EVERY).await;
+        }
+    }
+
     /// Reports how many paths were invalidated; paths contain keys of items, so they are not shown.
     async fn report_paths(&self) {
         loop {
@@ -147,6 +163,12 @@ impl BackgroundFunctions {
                 eprintln!("afterwrite: CloudFront: {} paths invalidated", paths.len());
             }
         }
+    }
+}
+
+fn report_error(outcome: Result<()>) {
+    if let Err(error) = outcome {
+        eprintln!("afterwrite: state table: {}", error.report());
     }
 }
 

@@ -1,76 +1,144 @@
-//! The endpoints of `afterwrite dev`, for people and for programs.
+//! The first lines of `afterwrite dev`, for people and for programs: the endpoints, the environment of an application, and an item to write.
 
-use afterwrite::config::FunctionConfig;
+use std::collections::BTreeMap;
+
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite::table::Table;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_local::sdk::{CREDENTIAL, REGION};
 use serde_json::{Map, Value, json};
 
+use super::environment::client_variables;
+use super::sample_item::{SampleItem, sample_item};
 use super::servers::{BUCKET, DevServers, STATE_TABLE};
 use crate::print::new_table;
 
-/// The endpoints as a table, and a line for the AWS CLI.
-pub(super) fn text(servers: &DevServers, config: &FunctionConfig) -> String {
-    let endpoints = servers.endpoints();
-    let tables: Vec<&str> = config.table_names.iter().map(|name| &**name).collect();
-    let mut table = new_table(&[]);
-    for (service, endpoint, contents) in [
-        ("DynamoDB", servers.streams.endpoint(), format!("{}; rollups: {STATE_TABLE}", tables.join(", "))),
-        ("S3", endpoints.s3, format!("bucket {BUCKET}: archive/, datasets/")),
-        ("Firehose", endpoints.firehose, "the archive's delivery stream".to_owned()),
-        ("SQS", endpoints.sqs, "archive objects, stale paths".to_owned()),
-        ("CloudFront", endpoints.cloudfront, "takes invalidations".to_owned()),
-    ] {
-        table.add_row([service.to_owned(), endpoint, contents]);
+/// Variables that would take precedence over, or contradict, the exported ones.
+const UNSET: [&str; 2] = ["AWS_PROFILE", "AWS_SESSION_TOKEN"];
+
+/// The first lines of `dev`.
+pub(super) struct DevBanner<'b> {
+    servers: &'b DevServers,
+    config: &'b FunctionConfig,
+    variables: Vec<(String, String)>,
+    sample: SampleItem,
+}
+
+impl<'b> DevBanner<'b> {
+    pub(super) fn new(
+        servers: &'b DevServers,
+        config: &'b FunctionConfig,
+        settings: &EnvironmentSettings,
+    ) -> Self {
+        let sample = sample_item(&config.model, SystemClock.now());
+        let sample = sample.unwrap_or_else(|| key_alone(config.model.tables.first()));
+        Self { servers, config, variables: client_variables(settings, servers), sample }
     }
-    let model = &config.model.name;
-    format!(
-        "Model {model} runs on this machine; Ctrl-C stops it.\n\n{table}\n\nWrite an item, and see what follows:\n  {}\n  {}\n\n",
-        aws_line(servers, &put_item(config)),
-        aws_line(servers, &format!("scan --table-name {STATE_TABLE}"))
-    )
+
+    /// The endpoints as a table, the environment as lines for a shell, and commands of the AWS CLI.
+    pub(super) fn text(&self) -> String {
+        let endpoints = self.servers.endpoints();
+        let mut table = new_table(&[]);
+        for (service, endpoint, contents) in [
+            ("DynamoDB", self.servers.streams.endpoint(), self.tables()),
+            ("S3", endpoints.s3, format!("bucket {BUCKET}: archive/, datasets/")),
+            ("Firehose", endpoints.firehose, "the archive's delivery stream".to_owned()),
+            ("SQS", endpoints.sqs, "archive objects, stale paths".to_owned()),
+            ("CloudFront", endpoints.cloudfront, "takes invalidations".to_owned()),
+        ] {
+            table.add_row([service.to_owned(), endpoint, contents]);
+        }
+        let exports = self.variables.iter().map(|(name, value)| format!("export {name}={}\n", quoted(value)));
+        let item = Value::Object(self.sample.attributes.clone()).to_string();
+        format!(
+            "Model {} runs on this machine; Ctrl-C stops it.\n\n{table}\n\n\
+             In another terminal, for `aws`, `afterwrite` and the application:\n\n\
+             unset {}\n{}\n\
+             Write an item, and read what follows:\n\n\
+             aws dynamodb put-item --table-name {} --item {}\n\
+             aws dynamodb scan --table-name {STATE_TABLE}\n\n",
+            self.config.model.name,
+            UNSET.join(" "),
+            exports.collect::<String>(),
+            self.sample_table(),
+            quoted(&item),
+        )
+    }
+
+    /// The same as one line of JSON.
+    pub(super) fn json_line(&self) -> Result<String> {
+        let endpoints = self.servers.endpoints();
+        let names = self.config.table_names.iter();
+        let expiring = names.clone().zip(&self.servers.time_to_live);
+        let time_to_live: Map<String, Value> =
+            expiring.map(|(name, attribute)| (name.to_string(), json!(attribute))).collect();
+        let line = json!({
+            "model": &*self.config.model.name,
+            "tables": names.map(|name| &**name).collect::<Vec<_>>(),
+            "time_to_live": time_to_live,
+            "state_table": STATE_TABLE,
+            "bucket": BUCKET,
+            "region": REGION,
+            "access_key_id": CREDENTIAL,
+            "secret_access_key": CREDENTIAL,
+            "endpoints": {
+                "dynamodb": self.servers.streams.endpoint(),
+                "s3": endpoints.s3,
+                "firehose": endpoints.firehose,
+                "sqs": endpoints.sqs,
+                "cloudfront": endpoints.cloudfront,
+            },
+            "environment": self.variables.iter().cloned().collect::<BTreeMap<_, _>>(),
+            "sample": { "table": self.sample_table(), "item": self.sample.attributes },
+        });
+        let line = serde_json::to_string(&line).map_err(|error| {
+            Error::new(ErrorKind::State, "the endpoints cannot be written as JSON").caused_by(error)
+        })?;
+        Ok(format!("{line}\n"))
+    }
+
+    /// The source tables, each with the attribute that expires its items, and the state table.
+    fn tables(&self) -> String {
+        let tables = self.config.table_names.iter().zip(&self.servers.time_to_live);
+        let tables: Vec<String> = tables
+            .map(|(name, attribute)| match attribute {
+                Some(attribute) => format!("{name} (items expire by {attribute})"),
+                None => format!("{name} (items do not expire)"),
+            })
+            .collect();
+        format!("{}; rollups: {STATE_TABLE}", tables.join(", "))
+    }
+
+    fn sample_table(&self) -> &str {
+        self.config.table_names.get(self.sample.table).map_or("", |name| name)
+    }
 }
 
-/// The endpoints as one line of JSON.
-pub(super) fn json_line(servers: &DevServers, config: &FunctionConfig) -> Result<String> {
-    let endpoints = servers.endpoints();
-    let line = json!({
-        "model": &*config.model.name,
-        "tables": config.table_names.iter().map(|name| &**name).collect::<Vec<_>>(),
-        "state_table": STATE_TABLE,
-        "bucket": BUCKET,
-        "region": REGION,
-        "access_key_id": CREDENTIAL,
-        "secret_access_key": CREDENTIAL,
-        "endpoints": {
-            "dynamodb": servers.streams.endpoint(),
-            "s3": endpoints.s3,
-            "firehose": endpoints.firehose,
-            "sqs": endpoints.sqs,
-            "cloudfront": endpoints.cloudfront,
-        },
-    });
-    let line = serde_json::to_string(&line).map_err(|error| {
-        Error::new(ErrorKind::State, "the endpoints cannot be written as JSON").caused_by(error)
-    })?;
-    Ok(format!("{line}\n"))
+/// An item with nothing but a key, for a model whose keys cannot be made up.
+fn key_alone(table: Option<&Table>) -> SampleItem {
+    let keys = table.into_iter().flat_map(Table::key);
+    let attributes = keys.map(|key| (key.name.to_string(), json!({ key.key_type.name(): "1" })));
+    SampleItem { table: 0, attributes: attributes.collect() }
 }
 
-fn aws_line(servers: &DevServers, command: &str) -> String {
-    format!(
-        "AWS_ACCESS_KEY_ID={CREDENTIAL} AWS_SECRET_ACCESS_KEY={CREDENTIAL} AWS_REGION={REGION} \
-         aws dynamodb {command} --endpoint-url {}",
-        servers.streams.endpoint()
-    )
+/// A value as one word of a POSIX shell.
+fn quoted(value: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,=@%+".contains(&byte);
+    if !value.is_empty() && value.bytes().all(is_plain) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// Puts an item with nothing but a key into the first table.
-fn put_item(config: &FunctionConfig) -> String {
-    let name = config.table_names.first().map_or("", |name| name);
-    let item: Map<String, Value> = config.model.tables.first().map(example_key).unwrap_or_default();
-    format!("put-item --table-name {name} --item '{}'", Value::Object(item))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn example_key(table: &Table) -> Map<String, Value> {
-    table.key().map(|key| (key.name.to_string(), json!({ key.key_type.name(): "1" }))).collect()
+    #[test]
+    fn a_value_is_one_word_of_a_shell() {
+        assert_eq!(quoted("http://127.0.0.1:8000"), "http://127.0.0.1:8000");
+        assert_eq!(quoted("/a b/model's.toml"), r"'/a b/model'\''s.toml'");
+        assert_eq!(quoted(""), "''");
+    }
 }

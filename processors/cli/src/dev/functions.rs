@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use afterwrite::Result;
-use afterwrite::config::{EmbeddedEndpoints, EnvironmentSettings, ProjectionKind};
+use afterwrite::config::{EnvironmentSettings, ProjectionKind};
 use afterwrite_datasets::compact::function::CompactorFunction;
 use afterwrite_datasets::export::function::ExporterFunction;
 use afterwrite_functions::{InvalidatorFunction, ProjectionHost};
 use afterwrite_mapping::EventHandler;
 use afterwrite_mapping::runtime::{FunctionPool, FunctionProgram};
 
+use super::environment::program_variables;
 use super::servers::DevServers;
 use crate::hosted::HostedFunction;
 
@@ -117,28 +118,4 @@ async fn projections(
 ) -> Result<DevFunction> {
     let host = Box::pin(ProjectionHost::start(name, kinds, settings.clone())).await?;
     Ok(DevFunction::Projections(Box::new(HostedFunction(host))))
-}
-
-/// The environment of a program: the settings of Afterwrite's functions, and the endpoints for its AWS SDK.
-fn program_variables(settings: &EnvironmentSettings, endpoints: &EmbeddedEndpoints) -> Vec<(String, String)> {
-    let set = [
-        ("AFTERWRITE_MODEL", settings.model.clone()),
-        ("AFTERWRITE_TABLES", settings.tables.clone()),
-        ("AFTERWRITE_STATE_TABLE", settings.state_table.clone()),
-        ("AFTERWRITE_FIREHOSE_STREAM", settings.firehose_stream.clone()),
-        ("AFTERWRITE_BUCKET", settings.bucket.clone()),
-        ("AFTERWRITE_CDN_QUEUE", settings.cdn_queue.clone()),
-        ("AFTERWRITE_CLOUDFRONT_DISTRIBUTION", settings.distribution.clone()),
-        ("AFTERWRITE_CACHE_URL", settings.cache_url.clone()),
-        ("AWS_REGION", Some(endpoints.region.clone())),
-        ("AWS_DEFAULT_REGION", Some(endpoints.region.clone())),
-        ("AWS_ACCESS_KEY_ID", Some(endpoints.credential.clone())),
-        ("AWS_SECRET_ACCESS_KEY", Some(endpoints.credential.clone())),
-        ("AWS_ENDPOINT_URL_DYNAMODB", Some(endpoints.dynamodb.clone())),
-        ("AWS_ENDPOINT_URL_FIREHOSE", Some(endpoints.firehose.clone())),
-        ("AWS_ENDPOINT_URL_S3", Some(endpoints.s3.clone())),
-        ("AWS_ENDPOINT_URL_SQS", Some(endpoints.sqs.clone())),
-        ("AWS_ENDPOINT_URL_CLOUDFRONT", Some(endpoints.cloudfront.clone())),
-    ];
-    set.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

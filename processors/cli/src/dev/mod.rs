@@ -12,9 +12,14 @@
 
 mod background;
 mod banner;
+mod changes;
 mod data;
+mod environment;
 mod functions;
+mod sample_item;
+mod sample_values;
 mod servers;
+mod state_watch;
 mod streams;
 mod tables;
 
@@ -29,9 +34,11 @@ use afterwrite_mapping::{FaultPlan, MappingControl};
 use clap::Args;
 
 use self::background::BackgroundFunctions;
+use self::banner::DevBanner;
+use self::changes::ChangeLines;
 use self::functions::FunctionSet;
 use self::servers::DevServers;
-use self::streams::deliver_streams;
+use self::streams::{StreamDelivery, deliver_streams};
 use crate::arguments::pair;
 use crate::print::print;
 use crate::signals::stop_signal;
@@ -39,7 +46,7 @@ use crate::signals::stop_signal;
 /// The arguments of `afterwrite dev`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite dev\n  afterwrite dev --model my-model.toml --data ./dev-data\n  afterwrite dev --function relay=./bootstrap\n  afterwrite dev --function search=./bootstrap --mapping search=mapping.json\n  afterwrite dev --inject duplicate=0.1,crash=0.01,delay=50ms,conflict=0.05\n\nThe functions' logs and metrics go to standard output, as in Lambda.\n\nExit codes: 0 stopped by Ctrl-C, 2 wrong usage or configuration, 3 a server or a function failed."
+    after_help = "Examples:\n  afterwrite dev\n  afterwrite dev --model my-model.toml --data ./dev-data\n  afterwrite dev --function relay=./bootstrap\n  afterwrite dev --function search=./bootstrap --mapping search=mapping.json\n  afterwrite dev --inject duplicate=0.1,crash=0.01,delay=50ms,conflict=0.05\n\nEach counted change is a line on standard output, as `afterwrite tail` prints it; the functions' logs go there, too. Parked items are reported on standard error.\n\nExit codes: 0 stopped by Ctrl-C, 2 wrong usage or configuration, 3 a server or a function failed."
 )]
 pub(crate) struct DevArguments {
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
@@ -65,7 +72,10 @@ pub(crate) struct DevArguments {
     /// The seconds between two compactions of the datasets.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     compact_every: u64,
-    /// Print the endpoints as one JSON object on the first line.
+    /// Print the functions' metrics, too, in the format that CloudWatch reads from logs (EMF).
+    #[arg(long)]
+    metrics: bool,
+    /// Print JSON: on the first line the endpoints, then each change.
     #[arg(long)]
     json: bool,
 }
@@ -84,13 +94,11 @@ impl DevArguments {
         let config = FunctionConfig::resolve(&settings)?;
         let servers = Arc::new(Box::pin(DevServers::start(self, &config)).await?);
         servers.configure(&mut settings);
+        settings.hides_metrics = !self.metrics;
         let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
         let mappings = self.mappings(&functions)?;
-        print(&if self.json {
-            banner::json_line(&servers, &config)?
-        } else {
-            banner::text(&servers, &config)
-        })?;
+        let banner = DevBanner::new(&servers, &config, &settings);
+        print(&if self.json { banner.json_line()? } else { banner.text() })?;
         afterwrite_lambda::start_logging();
         let (streams_control, background_control) =
             (MappingControl::default(), Arc::new(MappingControl::default()));
@@ -100,10 +108,12 @@ impl DevArguments {
             compact_every: Duration::from_secs(self.compact_every),
             model: Arc::clone(&config.model),
             control: Arc::clone(&background_control),
+            has_earlier_data: self.data.is_some(),
         };
         let background = background.spawn();
-        let deliver =
-            deliver_streams(&servers, &config, &functions.streams, &mappings, self.inject, &streams_control);
+        let changes = ChangeLines::new(&servers, &config, self.json);
+        let delivery = StreamDelivery { files: &mappings, faults: self.inject, changes: &changes };
+        let deliver = deliver_streams(&servers, &config, &functions.streams, &delivery, &streams_control);
         let delivered = tokio::select! {
             delivered = Box::pin(deliver) => delivered,
             stopped = stop_after_signal(&streams_control) => stopped,

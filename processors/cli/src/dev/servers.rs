@@ -36,6 +36,8 @@ const ARCHIVE_AFTER: Duration = Duration::from_secs(5);
 /// The running servers.
 pub(super) struct DevServers {
     pub(super) dynamodb: EmbeddedDynamoDb,
+    /// The attribute that expires items of each source table.
+    pub(super) time_to_live: Vec<Option<String>>,
     /// In front of DynamoDB, for everyone else.
     pub(super) streams: StreamServer,
     /// In front of DynamoDB, for the functions.
@@ -57,9 +59,7 @@ impl DevServers {
         let dynamodb = EmbeddedDynamoDb::open(file.as_deref(), 0).await?;
         let streams = StreamServer::start(&dynamodb, port(0)).await?;
         dynamodb.ensure_table(&TableDefinition::state(STATE_TABLE)).await?;
-        for table in source_tables(&config.model, &config.table_names) {
-            dynamodb.ensure_table(&table).await?;
-        }
+        let time_to_live = ensure_source_tables(&dynamodb, config).await?;
         let faults = arguments.inject;
         let conflicts = if faults.conflict > 0.0 {
             Some(ConflictProxy::start(&dynamodb.endpoint(), faults.conflict, faults.seed).await?)
@@ -77,13 +77,20 @@ impl DevServers {
         let firehose = EmbeddedFirehose::start_at(port(2), options, &s3.client()).await?;
         let sqs = EmbeddedSqs::start(port(3), &[ARCHIVE_QUEUE, PATH_QUEUE]).await?;
         let cloudfront = EmbeddedCloudFront::start(port(4)).await?;
-        // S3 always checks signatures: all servers take the same credentials.
-        streams.require_signatures();
-        conflicts.iter().for_each(ConflictProxy::require_signatures);
-        firehose.require_signatures();
-        sqs.require_signatures();
-        cloudfront.require_signatures();
-        Ok(Self { dynamodb, streams, conflicts, s3, firehose, sqs, cloudfront, created: Mutex::new(created) })
+        let created = Mutex::new(created);
+        let servers =
+            Self { dynamodb, time_to_live, streams, conflicts, s3, firehose, sqs, cloudfront, created };
+        servers.require_signatures();
+        Ok(servers)
+    }
+
+    /// S3 always checks signatures: all servers take the same credentials.
+    fn require_signatures(&self) {
+        self.streams.require_signatures();
+        self.conflicts.iter().for_each(ConflictProxy::require_signatures);
+        self.firehose.require_signatures();
+        self.sqs.require_signatures();
+        self.cloudfront.require_signatures();
     }
 
     /// Sets the functions' settings: these servers in place of AWS.
@@ -128,4 +135,17 @@ impl DevServers {
     pub(super) async fn flush(&self) -> Result<()> {
         self.firehose.flush().await
     }
+}
+
+/// Creates the source tables, or adds what they lack. Returns the attribute that expires the items of each.
+async fn ensure_source_tables(
+    dynamodb: &EmbeddedDynamoDb,
+    config: &FunctionConfig,
+) -> Result<Vec<Option<String>>> {
+    let mut time_to_live = Vec::new();
+    for table in source_tables(&config.model, &config.table_names) {
+        dynamodb.ensure_table(&table).await?;
+        time_to_live.push(dynamodb.ttl_attribute(&table.name).await?);
+    }
+    Ok(time_to_live)
 }

@@ -1,50 +1,84 @@
 //! Each table's stream to each function that reads streams.
+//!
+//! A table whose stream is enabled again, or that is created again, has a new stream with another label. A mapping delivers the old one to
+//! its end, and then the new one: positions in the ledger have the label of the stream that a record comes from, and `backfill` writes the
+//! label of the newest.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::time::Duration;
 
 use afterwrite::Result;
 use afterwrite::clock::SystemClock;
 use afterwrite::config::FunctionConfig;
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite_local::dynamodb::EmbeddedStream;
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream};
 use afterwrite_mapping::aws::TableCheckpoints;
 use afterwrite_mapping::{
-    EventHandler, EventSourceMapping, FailureDestination, FaultPlan, MappingControl, MappingOptions,
-    MappingPace, MappingProgress, MappingSettings,
+    CheckpointStore as _, EventHandler, EventSourceMapping, FailureDestination, FaultPlan, MappingControl,
+    MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings,
 };
 use futures::future::try_join_all;
 
+use super::changes::ChangeLines;
 use super::functions::{AGGREGATOR, DevFunction, RELAY};
 use super::servers::{BUCKET, DevServers, STATE_TABLE};
+use crate::print::tell;
 
 /// Retries of a batch before it is discarded.
 const MAX_RETRIES: u32 = 10;
+/// How often a mapping looks whether its table has another stream.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Settings of mappings that files set, by function.
 pub(super) type MappingFiles = BTreeMap<String, MappingSettings>;
 
+/// How the streams are delivered.
+pub(super) struct StreamDelivery<'d> {
+    pub(super) files: &'d MappingFiles,
+    pub(super) faults: FaultPlan,
+    /// Where changes that `aggregator` has counted are printed.
+    pub(super) changes: &'d ChangeLines,
+}
+
 /// A table's stream to a function.
 struct StreamMapping<'d> {
-    stream: EmbeddedStream,
+    dynamodb: &'d EmbeddedDynamoDb,
+    table: &'d str,
     function: &'d DevFunction,
     settings: MappingSettings,
     checkpoints: TableCheckpoints,
     progress: MappingProgress,
     discarded: S3Bucket,
+    changes: Option<&'d ChangeLines>,
 }
 
-/// A function whose failed invocations are reported: a mapping retries them silently.
+/// A function whose failed invocations are reported: a mapping retries them silently. The records that it has taken are printed.
 struct ReportingFunction<'d> {
     name: &'d str,
     function: &'d DevFunction,
+    changes: Option<&'d ChangeLines>,
 }
 
 impl EventHandler for ReportingFunction<'_> {
     async fn handle(&self, event: Vec<u8>, remaining: Duration) -> Result<Vec<u8>> {
+        let printed = self.changes.map(|changes| (changes, event.clone()));
         let handled = self.function.handle(event, remaining).await;
-        if let Err(error) = &handled {
-            eprintln!("afterwrite: {}: the invocation failed and is retried: {}", self.name, error.report());
+        match (&handled, printed) {
+            (Ok(response), Some((changes, event))) => {
+                if let Err(error) = Box::pin(changes.print(&event, response)).await {
+                    eprintln!("afterwrite: changes cannot be shown: {}", error.report());
+                }
+            }
+            (Ok(_), None) => {}
+            (Err(error), _) => {
+                eprintln!(
+                    "afterwrite: {}: the invocation failed and is retried: {}",
+                    self.name,
+                    error.report()
+                );
+            }
         }
         handled
     }
@@ -55,14 +89,14 @@ pub(super) async fn deliver_streams(
     servers: &DevServers,
     config: &FunctionConfig,
     functions: &[(String, DevFunction)],
-    files: &MappingFiles,
-    faults: FaultPlan,
+    delivery: &StreamDelivery<'_>,
     control: &MappingControl,
 ) -> Result<()> {
     let mut mappings = Vec::new();
     for (name, function) in functions {
         for table in &config.table_names {
-            let settings = MappingSettings { function_name: name.clone(), ..settings_of(name, files) };
+            let settings =
+                MappingSettings { function_name: name.clone(), ..settings_of(name, delivery.files) };
             let bucket = settings.on_failure_bucket.clone().unwrap_or_else(|| BUCKET.to_owned());
             servers.s3.ensure_bucket(&bucket).await?;
             let checkpoints =
@@ -70,21 +104,57 @@ pub(super) async fn deliver_streams(
             // The table belongs to this process: an earlier one that was killed does not hold it up.
             checkpoints.seize_lease().await?;
             mappings.push(StreamMapping {
-                stream: servers.dynamodb.stream(table).await?,
+                dynamodb: &servers.dynamodb,
+                table,
                 function,
                 settings,
                 checkpoints,
                 progress: MappingProgress::default(),
                 discarded: S3Bucket::retrying(servers.s3.client(), bucket.into()),
+                changes: (name == AGGREGATOR).then_some(delivery.changes),
             });
         }
     }
-    let deliveries = mappings.iter().map(|mapping| mapping.deliver(faults, control));
+    let deliveries = mappings.iter().map(|mapping| mapping.deliver(delivery.faults, control));
     try_join_all(deliveries).await.map(drop)
 }
 
 impl StreamMapping<'_> {
+    /// Delivers the table's streams, one after the other.
     async fn deliver(&self, faults: FaultPlan, control: &MappingControl) -> Result<()> {
+        let mut stream = Some(self.first_stream().await?);
+        let mut ended = Ok(());
+        while let Some(current) = stream.take() {
+            match Box::pin(self.deliver_stream(&current, faults, control)).await {
+                Ok(next) => stream = next,
+                Err(error) => ended = Err(error),
+            }
+        }
+        for skipped in self.progress.skipped() {
+            eprintln!(
+                "afterwrite: {}: discarded record {}: {}",
+                self.settings.function_name, skipped.sequence_number, skipped.reason
+            );
+        }
+        ended
+    }
+
+    /// The stream of the checkpoints: an earlier process may not have delivered it to its end. Without checkpoints, the newest.
+    async fn first_stream(&self) -> Result<EmbeddedStream> {
+        let stored = self.checkpoints.load().await?.stream_arn;
+        match stored.and_then(|arn| self.dynamodb.earlier_stream(self.table, &arn)) {
+            Some(stream) => Ok(stream),
+            None => self.dynamodb.stream(self.table).await,
+        }
+    }
+
+    /// Delivers a stream; returns the table's next stream once this one has ended, `None` if `control` has ended the delivery.
+    async fn deliver_stream(
+        &self,
+        stream: &EmbeddedStream,
+        faults: FaultPlan,
+        control: &MappingControl,
+    ) -> Result<Option<EmbeddedStream>> {
         let pace = MappingPace { poll_interval: Duration::from_millis(100), ..MappingPace::local() };
         let options = MappingOptions {
             pace,
@@ -92,16 +162,55 @@ impl StreamMapping<'_> {
             on_failure: Some(&self.discarded as &dyn FailureDestination),
             ..MappingOptions::new(&self.progress, &self.checkpoints)
         };
-        let function = ReportingFunction { name: &self.settings.function_name, function: self.function };
-        let mapping = EventSourceMapping::new(&self.stream, &function, &SystemClock, &self.settings, options);
-        let ended = mapping.run(control).await;
-        for skipped in self.progress.skipped() {
-            eprintln!(
-                "afterwrite: {}: discarded record {}: {}",
-                self.settings.function_name, skipped.sequence_number, skipped.reason
-            );
+        let function = ReportingFunction {
+            name: &self.settings.function_name,
+            function: self.function,
+            changes: self.changes,
+        };
+        let mapping = EventSourceMapping::new(stream, &function, &SystemClock, &self.settings, options);
+        let (current, next) = (MappingControl::default(), OnceCell::new());
+        let stop = async {
+            control.stopped().await;
+            current.stop();
+            pending::<Result<MappingEnd>>().await
+        };
+        let drain = async {
+            let following = self.next_stream(stream).await?;
+            current.drain();
+            // It is set once.
+            let _ = next.set(following);
+            pending::<Result<MappingEnd>>().await
+        };
+        let ended = tokio::select! {
+            ended = mapping.run(&current) => ended?,
+            failed = stop => failed?,
+            failed = drain => failed?,
+        };
+        Ok(next.into_inner().filter(|_| ended == MappingEnd::Drained))
+    }
+
+    /// Waits until the table has another stream than this one.
+    async fn next_stream(&self, stream: &EmbeddedStream) -> Result<EmbeddedStream> {
+        let (table, is_counting) = (self.table, self.settings.function_name == AGGREGATOR);
+        let mut is_missing = false;
+        loop {
+            if let Some(next) = stream.following().await? {
+                if is_counting {
+                    tell(&format!(
+                        "{table}: the table has a new stream. Changes that were made while it had none are not counted; \
+                         `afterwrite backfill --all` counts them"
+                    ));
+                }
+                return Ok(next);
+            }
+            if is_counting && !is_missing && self.dynamodb.newest_stream(table).await?.is_none() {
+                is_missing = true;
+                tell(&format!(
+                    "{table}: the table has no stream. Its changes are not counted until UpdateTable enables one"
+                ));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-        ended.map(drop)
     }
 }
 

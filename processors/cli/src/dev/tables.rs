@@ -3,19 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::table::{KeySchema, KeyType, Lookup, Model, Table};
+use afterwrite::table::{KeySchema, KeyType, Lookup, Model, SecondaryIndex, Table};
 use afterwrite_demo::workloads;
 use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
 
-/// The attribute that expires items of tables whose application is not known.
+/// The attribute that expires items of tables whose application is not known, and for which the model names none.
 const TTL_ATTRIBUTE: &str = "ttl";
 
-/// The source tables under their deployed names: those of a built-in model's application, or else what the model tells of its own.
+/// The source tables under their deployed names: those of a built-in model's application, or else what the model tells of its own;
+/// and the indexes that it declares.
 pub(super) fn source_tables(model: &Model, names: &[Arc<str>]) -> Vec<TableDefinition> {
     let designed = workloads::of(&model.name).map(|workload| workload.tables()).unwrap_or_default();
     let definition = |(index, table): (usize, &Table)| {
         let known = designed.iter().find(|designed| *designed.name == *table.name).cloned();
-        known.unwrap_or_else(|| derived_table(model, index, table))
+        let mut definition = known.unwrap_or_else(|| derived_table(model, index, table));
+        for declared in &table.indexes {
+            definition.indexes.retain(|(name, _)| **name != *declared.name);
+            definition.indexes.push((declared.name.to_string(), index_key(declared)));
+        }
+        definition
     };
     let definitions = model.tables.iter().enumerate().map(definition);
     definitions
@@ -24,7 +30,7 @@ pub(super) fn source_tables(model: &Model, names: &[Arc<str>]) -> Vec<TableDefin
         .collect()
 }
 
-/// A table with the keys that the model names, and the indexes of its lookups.
+/// A table with the keys that the model names, and the indexes of its lookups that it does not declare.
 fn derived_table(model: &Model, index: usize, table: &Table) -> TableDefinition {
     let is_here =
         |lookup: &&Lookup| model.entities.get(lookup.of).is_some_and(|entity| entity.table == index);
@@ -47,7 +53,22 @@ fn derived_table(model: &Model, index: usize, table: &Table) -> TableDefinition 
         },
         indexes: indexes.into_iter().collect(),
         stream: true,
-        ttl_attribute: Some(TTL_ATTRIBUTE.to_owned()),
+        ttl_attribute: Some(ttl_attribute(model, index)),
+    }
+}
+
+/// The attribute that the model names as TTL attribute of a table, or else a usual one.
+fn ttl_attribute(model: &Model, table: usize) -> String {
+    let mut entities = model.entities.iter().filter(|entity| entity.table == table);
+    let named = entities.find_map(|entity| entity.ttl.as_ref());
+    named.map_or_else(|| TTL_ATTRIBUTE.to_owned(), |path| model.attributes.name(path.root).to_string())
+}
+
+fn index_key(index: &SecondaryIndex) -> KeyDefinition {
+    KeyDefinition {
+        partition: index.partition_key.name.to_string(),
+        sort: index.sort_key.as_ref().map(|key| key.name.to_string()),
+        types: index.key().filter_map(other_type).collect(),
     }
 }
 

@@ -23,7 +23,6 @@ use afterwrite_operations::doctor::{
     DeploymentFacts, DriftFacts, HealthFinding, HealthVerdict, Looked, judge,
 };
 use clap::Args;
-use comfy_table::ContentArrangement;
 
 use self::bucket::BucketLook;
 use self::delivery::DeliveryLook;
@@ -201,7 +200,6 @@ fn differences(report: &PathBuf) -> Result<u64> {
 
 fn findings_text(findings: &[HealthFinding]) -> String {
     let mut table = new_table(&["check", "of", "", "found"]);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(120);
     for finding in findings {
         table.add_row([finding.check, &finding.subject, finding.verdict.name(), &finding.found]);
     }

@@ -228,7 +228,7 @@ fn table_facts(table: &TableDescription) -> TableFacts {
             .map(|key| (key.attribute_name().to_owned(), type_of(table, key)))
             .collect(),
         stream_view: stream.and_then(|stream| stream.stream_view_type()).map(|view| view.as_str().to_owned()),
-        indexes: indexes.map(index_facts).collect(),
+        indexes: indexes.map(|index| index_facts(table, index)).collect(),
         created: table
             .creation_date_time()
             .and_then(|time| time.to_millis().ok())
@@ -244,12 +244,13 @@ fn type_of(table: &TableDescription, key: &KeySchemaElement) -> String {
     attribute.map(|attribute| attribute.attribute_type().as_str().to_owned()).unwrap_or_default()
 }
 
-fn index_facts(index: &GlobalSecondaryIndexDescription) -> IndexFacts {
+fn index_facts(table: &TableDescription, index: &GlobalSecondaryIndexDescription) -> IndexFacts {
     let projection = index.projection();
     let copies = projection.filter(|projection| projection.projection_type() != Some(&ProjectionType::All));
     IndexFacts {
         name: index.index_name().unwrap_or_default().to_owned(),
         keys: index.key_schema().iter().map(|key| key.attribute_name().to_owned()).collect(),
+        types: index.key_schema().iter().map(|key| type_of(table, key)).collect(),
         copies: copies.map(|projection| projection.non_key_attributes().to_vec()),
     }
 }

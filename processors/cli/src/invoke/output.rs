@@ -3,7 +3,7 @@
 use afterwrite::harmless::harmless;
 use afterwrite_operations::invocation::{FailureReport, InvocationReport};
 
-use crate::item_table::difference_table;
+use crate::item_table::difference_text;
 
 /// The changed items, the records and the failures.
 pub(super) fn text(report: &InvocationReport) -> String {
@@ -17,7 +17,7 @@ pub(super) fn text(report: &InvocationReport) -> String {
     if report.items.is_empty() {
         add("Changed items", "none".to_owned());
     } else {
-        add("Changed items", difference_table(&report.items).to_string());
+        add("Changed items", difference_text(&report.items));
     }
     let records: Vec<String> = report.records.iter().map(ToString::to_string).collect();
     add("Records", records.join("\n"));

@@ -27,18 +27,17 @@ use afterwrite::Result;
 use afterwrite::config::EnvironmentSettings;
 use afterwrite::table::Model;
 use clap::{Args, Subcommand};
-use comfy_table::ContentArrangement;
 
 use self::check::CheckArguments;
 use self::ddl::DdlArguments;
 use self::diff::DiffArguments;
 use self::explain::ExplainArguments;
+pub(crate) use self::explain::ItemSummary;
 use self::filters::FilterArguments;
 use self::init::InitArguments;
 use self::schema::SchemaArguments;
 use self::show::ShowArguments;
 use self::test::TestArguments;
-use crate::print::{ResultTable, new_table};
 
 /// A command on a model.
 #[derive(Debug, Subcommand)]
@@ -103,11 +102,4 @@ impl ModelArgument {
 /// The model of this name or file; without one, the model of the environment.
 pub(crate) fn load(named: Option<&str>) -> Result<Model> {
     Model::load(&ModelArgument { model: named.map(str::to_owned) }.name())
-}
-
-/// A table that fits into a terminal of 80 columns.
-fn fitted_table(header: &[&str]) -> ResultTable {
-    let mut table = new_table(header);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(80);
-    table
 }

@@ -9,9 +9,9 @@ use afterwrite_operations::fixture::{
 use clap::Args;
 use serde::Serialize;
 
-use super::fitted_table;
 use crate::model_option::ModelOption;
-use crate::print::{ResultTable, json, print};
+use crate::print::{json, new_table, print};
+use crate::result_table::ResultTable;
 
 /// The arguments of `afterwrite model test`.
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ impl FixtureReports {
 }
 
 fn table(differences: &[FixtureDifference]) -> ResultTable {
-    let mut table = fitted_table(&["", "expected", "found"]);
+    let mut table = new_table(&["", "expected", "found"]);
     for FixtureDifference { place, expected, found } in differences {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         table.add_row([place.clone(), text(expected), text(found)]);

@@ -160,8 +160,10 @@ fn saved_queries(model: &Model, as_json: bool) -> Result<String> {
         return json(&queries);
     }
     let mut table = new_table(&["saved query", "description"]);
-    table.add_rows(model.queries.iter().map(|query| [&*query.name, &*query.about]));
-    Ok(format!("{}\n", table.trim_fmt()))
+    for query in &model.queries {
+        table.add_row([&*query.name, &*query.about]);
+    }
+    Ok(format!("{table}\n"))
 }
 
 /// The result of one `SELECT`, as text.

@@ -4,7 +4,6 @@
 //! infinities are null.
 
 use afterwrite::{Error, ErrorKind, Result};
-use comfy_table::CellAlignment;
 use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json::WriterBuilder;
@@ -60,12 +59,12 @@ fn table(result: &QueryResult) -> Result<String, ArrowError> {
         table.add_row(fields.map(Option::unwrap_or_default));
         rows += 1;
     })?;
-    for (column, field) in table.column_iter_mut().zip(result.schema.fields()) {
+    for (column, field) in result.schema.fields().iter().enumerate() {
         if field.data_type().is_numeric() {
-            column.set_cell_alignment(CellAlignment::Right);
+            table.align_right(column..column + 1);
         }
     }
-    Ok(format!("{}\n\n{rows} {}\n", table.trim_fmt(), if rows == 1 { "row" } else { "rows" }))
+    Ok(format!("{table}\n\n{rows} {}\n", if rows == 1 { "row" } else { "rows" }))
 }
 
 fn csv(result: &QueryResult) -> Result<String, ArrowError> {

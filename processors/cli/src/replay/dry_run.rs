@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::job::all_processed;
 use super::targets::aggregator;
 use crate::deployment::Deployment;
-use crate::item_table::{difference_table, without_secrets};
+use crate::item_table::{difference_text, without_secrets};
 use crate::print::{json, print};
 
 /// The result of a dry run.
@@ -76,7 +76,7 @@ impl DryRunReport {
         } else {
             text.push_str(&format!(
                 "{}\n\n{} items would change.\n",
-                difference_table(&self.items),
+                difference_text(&self.items),
                 self.items.len()
             ));
         }

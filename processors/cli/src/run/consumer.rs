@@ -1,5 +1,9 @@
 //! The consumer of one table's stream.
+//!
+//! A stream that is disabled is delivered to its end. Once the table has another stream, changes may be missing: those of the time between.
 
+use std::cell::OnceCell;
+use std::future::pending;
 use std::time::Duration;
 
 use afterwrite::clock::SystemClock;
@@ -8,6 +12,7 @@ use afterwrite_mapping::aws::{DeployedStream, LeaseOutcome, TableCheckpoints};
 use afterwrite_mapping::{
     CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts,
     MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, StartingPosition, StreamGap,
+    StreamSource as _,
 };
 use serde::Serialize;
 
@@ -16,10 +21,14 @@ use super::recovery::GapRecovery;
 /// How often the lease of another process is looked at.
 const LEASE_POLL: Duration = Duration::from_secs(2);
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(5);
+/// How often a consumer looks whether its table has another stream.
+const STREAM_POLL: Duration = Duration::from_secs(5);
 
 /// One table's stream, and the checkpoints of this consumer in it.
 pub(super) struct TableConsumer {
     table: String,
+    dynamodb: aws_sdk_dynamodb::Client,
+    streams: aws_sdk_dynamodbstreams::Client,
     stream: DeployedStream,
     checkpoints: TableCheckpoints,
 }
@@ -50,9 +59,9 @@ impl TableConsumer {
     ) -> Result<Self> {
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk);
         let streams = aws_sdk_dynamodbstreams::Client::new(sdk);
-        let stream = DeployedStream::of_table(&dynamodb, streams, table).await?;
-        let checkpoints = TableCheckpoints::new(dynamodb, state_table, name, table);
-        Ok(Self { table: table.to_owned(), stream, checkpoints })
+        let stream = DeployedStream::of_table(&dynamodb, streams.clone(), table).await?;
+        let checkpoints = TableCheckpoints::new(dynamodb.clone(), state_table, name, table);
+        Ok(Self { table: table.to_owned(), dynamodb, streams, stream, checkpoints })
     }
 
     /// Consumes the stream until `control` ends it.
@@ -112,15 +121,68 @@ impl TableConsumer {
             ..MappingOptions::new(progress, &self.checkpoints)
         };
         let mut settings = plan.settings.clone();
+        let mut stream = self.stream.clone();
         loop {
-            let mapping = EventSourceMapping::new(&self.stream, function, &SystemClock, &settings, options);
-            match (mapping.run(control).await?, plan.recovery) {
-                (MappingEnd::Drained | MappingEnd::Stopped, _) => return Ok(()),
-                (MappingEnd::Gap(gap), None) => return Err(self.gap_error(gap)),
-                (MappingEnd::Gap(gap), Some(recovery)) => {
-                    self.recover(&gap, recovery).await?;
-                    settings.starting_position = StartingPosition::TrimHorizon;
+            let mapping = EventSourceMapping::new(&stream, function, &SystemClock, &settings, options);
+            let current = MappingControl::default();
+            let delivery = self.deliver(&stream, (control, &current), mapping.run(&current));
+            let (ended, next) = Box::pin(delivery).await?;
+            let gap = match (ended, next) {
+                (MappingEnd::Gap(gap), _) => gap,
+                (MappingEnd::Drained, Some(next)) => {
+                    let gap =
+                        StreamGap::Recreated { from: stream.arn().to_owned(), to: next.arn().to_owned() };
+                    stream = next;
+                    gap
                 }
+                (MappingEnd::Drained | MappingEnd::Stopped, _) => return Ok(()),
+            };
+            let Some(recovery) = plan.recovery else { return Err(self.gap_error(gap)) };
+            self.recover(&gap, recovery).await?;
+            settings.starting_position = StartingPosition::TrimHorizon;
+        }
+    }
+
+    /// Runs the mapping of a stream until `control` ends it, or the table has another stream and this one is delivered. Returns the other
+    /// one, too.
+    async fn deliver(
+        &self,
+        stream: &DeployedStream,
+        (control, current): (&MappingControl, &MappingControl),
+        mapping: impl Future<Output = Result<MappingEnd>>,
+    ) -> Result<(MappingEnd, Option<DeployedStream>)> {
+        let next = OnceCell::new();
+        let stop = async {
+            control.stopped().await;
+            current.stop();
+            pending::<()>().await;
+        };
+        let drain = async {
+            let newest = self.next_stream(stream).await;
+            eprintln!(
+                "afterwrite: {}: the table has another stream; this one is delivered to its end",
+                self.table
+            );
+            current.drain();
+            // It is set once.
+            let _ = next.set(newest);
+            pending::<()>().await;
+        };
+        let ended = tokio::select! {
+            ended = mapping => ended?,
+            () = stop => MappingEnd::Stopped,
+            () = drain => MappingEnd::Stopped,
+        };
+        Ok((ended, next.into_inner()))
+    }
+
+    /// Waits until the table has another stream. A table that cannot be described, or has none, is described again.
+    async fn next_stream(&self, stream: &DeployedStream) -> DeployedStream {
+        loop {
+            tokio::time::sleep(STREAM_POLL).await;
+            let newest = DeployedStream::of_table(&self.dynamodb, self.streams.clone(), &self.table).await;
+            if let Some(newest) = newest.ok().filter(|newest| newest.arn() != stream.arn()) {
+                return newest;
             }
         }
     }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | each stream write scans all stream records for the last number, so that writes get slower with every record | its database starts as a copy of one in which that scan has an index (`open_database`) |
 //! | a write that changes nothing appears in the stream | [`EmbeddedStream`] drops it, as AWS never emits it |
+//! | a table has one list of stream records, under the label of its newest stream | a record belongs to the stream that the table had when it was written (`stream_history`) |
 //! | the region is `dynoxide`, the stream's label is not a time, an open shard has an ending | [`EmbeddedStream`] corrects them, and over HTTP the [`StreamServer`](crate::stream_api::StreamServer) |
 //! | expired items are deleted when [`EmbeddedDynamoDb::sweep_expired`] is called | kept: a test must know when |
 //! | it answers web pages of any origin, and takes any signature | it has an address that only this process knows (`listen`) |
@@ -13,6 +14,7 @@
 
 mod database;
 mod stream;
+mod stream_history;
 mod table;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,6 +23,7 @@ use std::path::Path;
 use afterwrite::{Error, ErrorKind, Result};
 use dynoxide::Database;
 use dynoxide::actions::describe_table::DescribeTableRequest;
+use dynoxide::actions::describe_time_to_live::DescribeTimeToLiveRequest;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -29,6 +32,7 @@ pub(crate) use self::database::call;
 use self::database::{failed, open_database, open_file};
 pub use self::stream::EmbeddedStream;
 pub(crate) use self::stream::aws_arn;
+pub(crate) use self::stream_history::{StreamHistory, public_number, stored_number};
 pub use self::table::{KeyDefinition, PARKED_INDEX, TableDefinition};
 use crate::sdk::sdk_config;
 
@@ -36,6 +40,7 @@ use crate::sdk::sdk_config;
 pub struct EmbeddedDynamoDb {
     address: SocketAddr,
     database: Database,
+    history: StreamHistory,
     stop: oneshot::Sender<()>,
     server: JoinHandle<Result<(), String>>,
 }
@@ -89,7 +94,7 @@ impl EmbeddedDynamoDb {
             // A message or a dropped sender: both mean stop.
             let _ = stopped.await;
         }));
-        Ok(Self { address, database, stop, server })
+        Ok(Self { address, database, history: StreamHistory::default(), stop, server })
     }
 
     /// The server's URL: `http://<address>:<port>`.
@@ -109,6 +114,11 @@ impl EmbeddedDynamoDb {
         self.database.clone()
     }
 
+    /// The streams of its tables.
+    pub(crate) fn history(&self) -> StreamHistory {
+        self.history.clone()
+    }
+
     /// Creates a table, ready to use.
     ///
     /// # Errors
@@ -123,7 +133,7 @@ impl EmbeddedDynamoDb {
         created.await.map_err(|error| error.with("table", name))
     }
 
-    /// Creates a table unless there is one of its name. One that lacks the definition's stream gets it: the stream has the
+    /// Creates a table unless there is one of its name. One that lacks an index or the stream of the definition gets it: the stream has the
     /// changes from now on.
     ///
     /// # Errors
@@ -133,6 +143,13 @@ impl EmbeddedDynamoDb {
         let Ok(known) = call(&self.database, |database| database.describe_table(request)).await else {
             return self.create_table(table).await;
         };
+        let known_indexes = known.table.global_secondary_indexes.unwrap_or_default();
+        for (name, key) in &table.indexes {
+            if !known_indexes.iter().any(|known| known.index_name == *name) {
+                let request = table.index_request(name, key)?;
+                call(&self.database, |database| database.update_table(request)).await?;
+            }
+        }
         if table.stream && known.table.latest_stream_arn.is_none() {
             let request = table.stream_request()?;
             call(&self.database, |database| database.update_table(request)).await?;
@@ -140,19 +157,43 @@ impl EmbeddedDynamoDb {
         Ok(())
     }
 
-    /// The stream of a table, as AWS shows it.
+    /// The newest stream of a table, as AWS shows it.
     ///
     /// # Errors
-    /// `Unavailable` if there is no such table, `Configuration` if it has no stream.
+    /// `Configuration` if there is no such table, or it has no stream.
     pub async fn stream(&self, table: &str) -> Result<EmbeddedStream> {
-        let request = DescribeTableRequest { table_name: table.to_owned() };
-        let described = call(&self.database, |database| database.describe_table(request)).await?;
-        let arn = described.table.latest_stream_arn.ok_or_else(|| {
+        self.newest_stream(table).await?.ok_or_else(|| {
             Error::new(ErrorKind::Configuration, "the table has no stream")
                 .with("table", table)
                 .hint("Add a stream of new and old images to it with UpdateTable")
-        })?;
-        Ok(EmbeddedStream::new(self.database.clone(), arn))
+        })
+    }
+
+    /// The newest stream of a table; `None` if it has none now, or there is no such table.
+    ///
+    /// # Errors
+    /// `Unavailable` if the database fails.
+    pub async fn newest_stream(&self, table: &str) -> Result<Option<EmbeddedStream>> {
+        let label = self.history.current(&self.database, table).await?;
+        Ok(label.map(|label| EmbeddedStream::new(self.database(), self.history(), table, label)))
+    }
+
+    /// A stream that the table had in an earlier process, by its ARN; `None` if the ARN is not of this table.
+    #[must_use]
+    pub fn earlier_stream(&self, table: &str, arn: &str) -> Option<EmbeddedStream> {
+        let (_, label) = arn.split_once(&format!(":table/{table}/stream/"))?;
+        let label = self.history.adopt(table, label)?;
+        Some(EmbeddedStream::new(self.database(), self.history(), table, label))
+    }
+
+    /// The attribute that expires a table's items, if there is one.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is no such table, or the database fails.
+    pub async fn ttl_attribute(&self, table: &str) -> Result<Option<String>> {
+        let request = DescribeTimeToLiveRequest { table_name: table.to_owned() };
+        let described = call(&self.database, |database| database.describe_time_to_live(request)).await?;
+        Ok(described.time_to_live_description.attribute_name)
     }
 
     /// Deletes every item whose time to live has passed, as DynamoDB does at a time of its choice; returns how many.

@@ -4,21 +4,26 @@ use afterwrite::Result;
 use afterwrite_mapping::{
     RecordPage, ShardPage, ShardPosition, StreamReadError, StreamRecord, StreamShard, StreamSource,
 };
-use dynoxide::Database;
 use dynoxide::actions::describe_stream::DescribeStreamRequest;
-use dynoxide::actions::get_records::{GetRecordsRequest, Record};
-use dynoxide::actions::get_shard_iterator::GetShardIteratorRequest;
+use dynoxide::actions::get_records::{GetRecordsRequest, GetRecordsResponse, Record};
+use dynoxide::actions::get_shard_iterator::encode_shard_iterator;
+use dynoxide::streams::{shard_id, stream_arn};
+use dynoxide::{Database, DynoxideError};
 use serde_json::Value;
 
 use super::database::{call, failed};
+use super::stream_history::{StreamHistory, StreamWindow, aws_label, stored_number};
 use crate::sdk::REGION;
 
-/// A stream of the embedded DynamoDB.
+/// A stream of the embedded DynamoDB. It ends when the table's stream is disabled, or the table is deleted; its records can be read to
+/// their end.
 #[derive(Clone)]
 pub struct EmbeddedStream {
     database: Database,
-    /// The ARN that the database knows.
-    embedded_arn: String,
+    history: StreamHistory,
+    table: String,
+    /// The label that the database knows.
+    label: String,
     arn: String,
 }
 
@@ -29,8 +34,92 @@ impl std::fmt::Debug for EmbeddedStream {
 }
 
 impl EmbeddedStream {
-    pub(super) fn new(database: Database, embedded_arn: String) -> Self {
-        Self { database, arn: aws_arn(&embedded_arn), embedded_arn }
+    pub(crate) fn new(database: Database, history: StreamHistory, table: &str, label: String) -> Self {
+        let arn = aws_arn(&stream_arn(table, &label));
+        Self { database, history, table: table.to_owned(), label, arn }
+    }
+
+    /// The stream with this ARN, of AWS's form; `None` if there has never been one.
+    pub(crate) async fn of_arn(
+        database: &Database,
+        history: &StreamHistory,
+        arn: &str,
+    ) -> Result<Option<Self>> {
+        let parts = arn.split_once(":table/").and_then(|(_, rest)| rest.split_once("/stream/"));
+        let Some((table, label)) = parts else { return Ok(None) };
+        history.current(database, table).await?;
+        let label = history.label(table, label);
+        Ok(label.map(|label| Self::new(database.clone(), history.clone(), table, label)))
+    }
+
+    /// The table's next stream; `None` if it has had no other since.
+    ///
+    /// # Errors
+    /// `Unavailable` if the database fails.
+    pub async fn following(&self) -> Result<Option<Self>> {
+        self.history.current(&self.database, &self.table).await?;
+        let label = self.history.following(&self.table, &self.label);
+        Ok(label.map(|label| Self::new(self.database.clone(), self.history.clone(), &self.table, label)))
+    }
+
+    /// The name of its table.
+    pub(crate) fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// The ARN that the database knows.
+    pub(crate) fn embedded_arn(&self) -> String {
+        stream_arn(&self.table, &self.label)
+    }
+
+    /// The only shard.
+    pub(crate) fn shard(&self) -> String {
+        shard_id(&self.table)
+    }
+
+    /// Whether nothing is added to it any more.
+    pub(crate) async fn is_ended(&self) -> Result<bool> {
+        let current = self.history.current(&self.database, &self.table).await?;
+        Ok(current.as_ref() != Some(&self.label))
+    }
+
+    /// Its records' numbers. The end is known once [`EmbeddedStream::is_ended`] has looked.
+    pub(crate) fn window(&self) -> StreamWindow {
+        self.history.window(&self.table, &self.label)
+    }
+
+    /// The stored number after which new records come.
+    pub(crate) async fn newest(&self) -> Result<i64> {
+        let window = self.window();
+        let before_first = window.first - 1;
+        if let Some(end) = window.end {
+            return Ok(end - 1);
+        }
+        let request = DescribeStreamRequest { stream_arn: self.embedded_arn(), ..Default::default() };
+        let Ok(described) = call(&self.database, |database| database.describe_stream(request)).await else {
+            // The stream is disabled: nothing is added to it.
+            return Ok(i64::MAX);
+        };
+        let shard = described.stream_description.shards.into_iter().next();
+        let newest = shard.and_then(|shard| shard.sequence_number_range.ending_sequence_number);
+        Ok(newest.and_then(|number| stored_number(&number)).unwrap_or(before_first).max(before_first))
+    }
+
+    /// The database's iterator after a stored number.
+    pub(crate) fn iterator_after(&self, stored: i64) -> String {
+        encode_shard_iterator(&self.table, &self.shard(), stored.max(self.window().first - 1))
+    }
+
+    /// One read of the database; a deleted table has no records.
+    async fn get_records(&self, iterator: &str) -> Result<GetRecordsResponse> {
+        let request = GetRecordsRequest { shard_iterator: iterator.to_owned(), limit: None };
+        let read = call(&self.database, |database| {
+            Ok(match database.get_records(request) {
+                Err(DynoxideError::ResourceNotFoundException(_)) => None,
+                read => Some(read?),
+            })
+        });
+        Ok(read.await?.unwrap_or_default())
     }
 }
 
@@ -41,37 +130,36 @@ impl StreamSource for EmbeddedStream {
     }
 
     async fn describe(&self, _after: Option<&str>) -> Result<ShardPage> {
-        let stream_arn = self.embedded_arn.clone();
-        let request = DescribeStreamRequest { stream_arn, ..DescribeStreamRequest::default() };
-        let described = call(&self.database, |database| database.describe_stream(request)).await?;
-        let shards = described.stream_description.shards.into_iter();
-        let shards = shards.map(|shard| StreamShard { id: shard.shard_id, parent: None });
-        Ok(ShardPage { shards: shards.collect(), next: None })
+        Ok(ShardPage { shards: vec![StreamShard { id: self.shard(), parent: None }], next: None })
     }
 
-    async fn iterator(&self, shard: &str, position: &ShardPosition) -> Result<String, StreamReadError> {
-        let (kind, sequence_number) = match position {
-            ShardPosition::TrimHorizon => ("TRIM_HORIZON", None),
-            ShardPosition::Latest => ("LATEST", None),
-            ShardPosition::After(number) => ("AFTER_SEQUENCE_NUMBER", Some(number.clone())),
+    async fn iterator(&self, _shard: &str, position: &ShardPosition) -> Result<String, StreamReadError> {
+        let after = match position {
+            ShardPosition::TrimHorizon => self.window().first - 1,
+            ShardPosition::Latest => self.newest().await?,
+            ShardPosition::After(number) => stored_number(number)
+                .ok_or_else(|| failed(std::io::Error::other("a sequence number that was never given")))?,
         };
-        let request = GetShardIteratorRequest {
-            stream_arn: self.embedded_arn.clone(),
-            shard_id: shard.to_owned(),
-            shard_iterator_type: kind.to_owned(),
-            sequence_number,
-        };
-        let iterator = call(&self.database, |database| database.get_shard_iterator(request)).await?;
-        Ok(iterator.shard_iterator.ok_or_else(|| failed(std::io::Error::other("no shard iterator")))?)
+        Ok(self.iterator_after(after))
     }
 
     async fn read(&self, iterator: &str) -> Result<RecordPage, StreamReadError> {
-        let request = GetRecordsRequest { shard_iterator: iterator.to_owned(), limit: None };
-        let read = call(&self.database, |database| database.get_records(request)).await?;
-        let is_at_end = read.records.is_empty();
-        let changes = read.records.into_iter().filter(changes_something);
+        let mut read = self.get_records(iterator).await?;
+        // Asked after the read, so that a record of the next stream is known as such.
+        let is_ended = self.is_ended().await?;
+        if is_ended {
+            // A record may have been written between the read and the end.
+            read = self.get_records(iterator).await?;
+        }
+        let window = self.window();
+        let found = read.records.len();
+        let own: Vec<Record> =
+            read.records.into_iter().filter(|record| window.has(&record.dynamodb.sequence_number)).collect();
+        let is_read = is_ended && (own.is_empty() || own.len() < found);
+        let is_at_end = own.is_empty();
+        let changes = own.into_iter().filter(changes_something);
         let records = changes.map(|record| lambda_record(record, &self.arn)).collect::<Result<_>>()?;
-        Ok(RecordPage { records, is_at_end, next: read.next_shard_iterator })
+        Ok(RecordPage { records, is_at_end, next: read.next_shard_iterator.filter(|_| !is_read) })
     }
 }
 
@@ -97,11 +185,7 @@ fn lambda_record(mut record: Record, stream_arn: &str) -> Result<StreamRecord> {
 pub(crate) fn aws_arn(arn: &str) -> String {
     let arn = arn.replacen(":dynoxide:", &format!(":{REGION}:"), 1);
     let Some((table, label)) = arn.rsplit_once('/') else { return arn };
-    let time = label.split_once('.').and_then(|(seconds, nanoseconds)| {
-        let instant = jiff::Timestamp::new(seconds.parse().ok()?, nanoseconds.parse().ok()?).ok()?;
-        Some(instant.strftime("%Y-%m-%dT%H:%M:%S%.3f").to_string())
-    });
-    time.map_or_else(|| arn.clone(), |label| format!("{table}/{label}"))
+    aws_label(label).map_or_else(|| arn.clone(), |label| format!("{table}/{label}"))
 }
 
 #[cfg(test)]

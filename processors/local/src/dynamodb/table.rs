@@ -1,6 +1,6 @@
 //! The definition of a table of the embedded DynamoDB.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::{Error, ErrorKind, Result};
 use dynoxide::actions::create_table::CreateTableRequest;
@@ -55,10 +55,6 @@ impl KeyDefinition {
         std::iter::once(&self.partition).chain(&self.sort)
     }
 
-    fn attribute_types(&self) -> impl Iterator<Item = (&String, &str)> {
-        self.attributes().map(|name| (name, self.types.get(name).map_or("S", String::as_str)))
-    }
-
     fn schema(&self) -> Value {
         let roles = self.attributes().zip(["HASH", "RANGE"]);
         roles.map(|(name, role)| json!({ "AttributeName": name, "KeyType": role })).collect()
@@ -83,12 +79,6 @@ impl TableDefinition {
     }
 
     pub(super) fn create_request(&self) -> Result<CreateTableRequest> {
-        let keys = std::iter::once(&self.key).chain(self.indexes.iter().map(|(_, key)| key));
-        let types: BTreeMap<&String, &str> = keys.flat_map(KeyDefinition::attribute_types).collect();
-        let attributes: Value = types
-            .iter()
-            .map(|(name, kind)| json!({ "AttributeName": name, "AttributeType": kind }))
-            .collect();
         let indexes = self.indexes.iter().map(|(name, key)| {
             json!({ "IndexName": name, "KeySchema": key.schema(), "Projection": { "ProjectionType": "ALL" } })
         });
@@ -97,7 +87,7 @@ impl TableDefinition {
             "TableName": self.name,
             "BillingMode": "PAY_PER_REQUEST",
             "KeySchema": self.key.schema(),
-            "AttributeDefinitions": attributes,
+            "AttributeDefinitions": self.attribute_definitions(self.keys()),
             "GlobalSecondaryIndexes": indexes,
             "StreamSpecification": self.stream.then(stream_specification),
         });
@@ -108,6 +98,30 @@ impl TableDefinition {
     pub(super) fn stream_request(&self) -> Result<UpdateTableRequest> {
         let request = json!({ "TableName": self.name, "StreamSpecification": stream_specification() });
         serde_json::from_value(request).map_err(|error| self.invalid(error))
+    }
+
+    /// Adds an index to the table.
+    pub(super) fn index_request(&self, name: &str, key: &KeyDefinition) -> Result<UpdateTableRequest> {
+        let create = json!({ "IndexName": name, "KeySchema": key.schema(), "Projection": { "ProjectionType": "ALL" } });
+        let request = json!({
+            "TableName": self.name,
+            "AttributeDefinitions": self.attribute_definitions([&self.key, key].into_iter()),
+            "GlobalSecondaryIndexUpdates": [{ "Create": create }],
+        });
+        serde_json::from_value(request).map_err(|error| self.invalid(error))
+    }
+
+    /// The attributes of keys, with their types. A type that any key of the table states counts: `S` is only the default.
+    fn attribute_definitions<'d>(&'d self, keys: impl Iterator<Item = &'d KeyDefinition>) -> Vec<Value> {
+        let stated: BTreeMap<&String, &String> = self.keys().flat_map(|key| &key.types).collect();
+        let names: BTreeSet<&String> = keys.flat_map(KeyDefinition::attributes).collect();
+        let kind = |name: &String| stated.get(name).map_or("S", |kind| kind.as_str());
+        names.into_iter().map(|name| json!({ "AttributeName": name, "AttributeType": kind(name) })).collect()
+    }
+
+    /// The keys of the table and its indexes.
+    fn keys(&self) -> impl Iterator<Item = &KeyDefinition> {
+        std::iter::once(&self.key).chain(self.indexes.iter().map(|(_, key)| key))
     }
 
     fn invalid(&self, cause: serde_json::Error) -> Error {

@@ -151,6 +151,8 @@ pub struct IndexFacts {
     pub name: String,
     /// Its key attributes.
     pub keys: Vec<String>,
+    /// Their types (`S`, `N`, `B`).
+    pub types: Vec<String>,
     /// The attributes that it copies; `None` for all.
     pub copies: Option<Vec<String>>,
 }

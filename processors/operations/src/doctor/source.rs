@@ -1,6 +1,6 @@
 //! Tables: keys, streams, indexes, time to live, recovery; and the caller's permissions.
 
-use afterwrite::table::{Lookup, Model, Table};
+use afterwrite::table::{Lookup, Model, SecondaryIndex, Table};
 
 use super::facts::{DeploymentFacts, IndexFacts, Looked, TableFacts};
 use super::{HealthFinding, on_part};
@@ -63,6 +63,7 @@ fn judge_source(
         view.unwrap_or("no stream"),
         format!("Enable a stream with the view type {VIEW_TYPE}; a stream's type cannot be changed, so disable another one first"),
     ));
+    findings.extend(table.indexes.iter().map(|index| judge_index(name, index, found)));
     let lookups = model.lookups.iter();
     for lookup in lookups.filter(|lookup| model.entities.get(lookup.of).is_some_and(|of| of.table == index)) {
         // An item that is read by its primary key needs no index.
@@ -70,6 +71,23 @@ fn judge_source(
             findings.push(judge_lookup(name, (lookup, index), found));
         }
     }
+}
+
+/// An index that the model declares exists, with its key and all attributes.
+fn judge_index(table: &str, wanted: &SecondaryIndex, found: &TableFacts) -> HealthFinding {
+    let subject = format!("{table}/{}", wanted.name);
+    let key = wanted.key_text();
+    let advice = format!(
+        "Create the index {} on {key}, with all attributes: the model declares that the application needs it",
+        wanted.name
+    );
+    let Some(index) = found.indexes.iter().find(|known| *known.name == *wanted.name) else {
+        return HealthFinding::new("index", &subject, false, "does not exist", advice);
+    };
+    let found: Vec<(String, String)> = index.keys.iter().cloned().zip(index.types.iter().cloned()).collect();
+    let is_right = key_text(&found) == key && index.copies.is_none();
+    let found = format!("on {}, copies {}", key_text(&found), copies(index));
+    HealthFinding::new("index", &subject, is_right, found, advice)
 }
 
 /// The index of a lookup exists, with its key and the attributes that the lookup gives.

@@ -3,7 +3,8 @@
 use afterwrite::sink::{RecoveryState, TableScan};
 use afterwrite::{Error, ErrorKind, Result};
 
-/// Refuses to go on unless the state table has point-in-time recovery, or `without_recovery` accepts that it has not.
+/// Refuses to go on unless the state table has point-in-time recovery, or `without_recovery` accepts that it has not. Tables of emulators
+/// need none.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] if the table cannot be restored, or the service did not report whether it can.
@@ -13,7 +14,7 @@ pub async fn require_recovery(
     without_recovery: bool,
 ) -> Result<()> {
     let problem = match tables.describe(state_table).await?.recovery {
-        RecoveryState::Enabled => return Ok(()),
+        RecoveryState::Enabled | RecoveryState::Emulated => return Ok(()),
         RecoveryState::Disabled => {
             "the state table has no point-in-time recovery, so a mistake could not be undone"
         }

@@ -11,6 +11,11 @@ use afterwrite_operations::item_json::ItemJson;
 pub(super) struct ItemFile(ItemJson);
 
 impl ItemFile {
+    /// An item that has been read.
+    pub(super) fn of(item: ItemJson) -> Self {
+        Self(item)
+    }
+
     /// Reads the item of a file, or of standard input if the file is `-`.
     ///
     /// # Errors

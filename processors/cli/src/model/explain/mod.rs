@@ -3,6 +3,7 @@
 mod consequences;
 mod item;
 mod left_out;
+mod summary;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,9 +17,11 @@ use serde::Serialize;
 
 use self::consequences::{Consequences, DatasetRow, LeftOut, LookupResult, LookupValues, consequences};
 use self::item::ItemFile;
-use super::{ModelArgument, fitted_table};
+pub(crate) use self::summary::ItemSummary;
+use super::ModelArgument;
 use crate::arguments::{pair, unknown};
-use crate::print::{ResultTable, json, print};
+use crate::print::{json, new_table, print};
+use crate::result_table::ResultTable;
 
 /// The arguments of `afterwrite model explain`.
 #[derive(Debug, Args)]
@@ -105,7 +108,7 @@ impl fmt::Display for Explanation {
             write!(f, "{}{item}", if index == 0 { "" } else { "\n" })?;
         }
         if self.items.is_empty() {
-            let mut table = fitted_table(&["entity", "table and key"]);
+            let mut table = new_table(&["entity", "table and key"]);
             for (name, key) in &self.none_of {
                 table.add_row([name, key]);
             }
@@ -155,7 +158,7 @@ impl fmt::Display for Consequences {
 impl fmt::Display for DatasetRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dataset, dt, has_no_day, day_of, columns, rescued } = self;
-        let mut table = fitted_table(&[]);
+        let mut table = new_table(&[]);
         for (column, value) in columns.iter() {
             let mark = match rescued.get(column).map(String::as_str) {
                 None => String::new(),
@@ -174,7 +177,7 @@ impl fmt::Display for DatasetRow {
 
 impl Consequences {
     fn counted_table(&self) -> ResultTable {
-        let mut table = fitted_table(&["PK", "SK", "measure", ""]);
+        let mut table = new_table(&["PK", "SK", "measure", ""]);
         for counted in &self.counted {
             for (index, (measure, number)) in counted.measures.iter().enumerate() {
                 let (partition, sort) =
@@ -189,7 +192,7 @@ impl Consequences {
     }
 
     fn left_out_table(&self) -> ResultTable {
-        let mut table = fitted_table(&["part", "needs", "the item"]);
+        let mut table = new_table(&["part", "needs", "the item"]);
         for LeftOut { part, needs, found } in &self.left_out {
             table.add_row([part, needs, found]);
         }
@@ -197,7 +200,7 @@ impl Consequences {
     }
 
     fn shown_table(&self) -> ResultTable {
-        let mut table = fitted_table(&["attribute", "measure", "rollup PK", "rollup SK"]);
+        let mut table = new_table(&["attribute", "measure", "rollup PK", "rollup SK"]);
         for shown in &self.shows {
             table.add_row([&shown.attribute, &shown.measure, &shown.partition, &shown.sort]);
         }
@@ -205,7 +208,7 @@ impl Consequences {
     }
 
     fn stale_table(&self) -> ResultTable {
-        let mut table = fitted_table(&["key or path", "remedy"]);
+        let mut table = new_table(&["key or path", "remedy"]);
         for stale in &self.stale_keys {
             table.add_row([&stale.key, &stale.remedy]);
         }
@@ -217,7 +220,7 @@ impl Consequences {
 }
 
 fn lookup_table(results: &[LookupResult]) -> ResultTable {
-    let mut table = fitted_table(&["lookup", "key", "outputs"]);
+    let mut table = new_table(&["lookup", "key", "outputs"]);
     for LookupResult { lookup, by, gives } in results {
         let outputs: Vec<String> = gives.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         table.add_row([lookup, by, &outputs.join(", ")]);

@@ -1,4 +1,5 @@
 mod incidents;
+mod indexes;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +18,19 @@ fn model() -> Model {
     Model::load("exambuddy").unwrap()
 }
 
+/// An index with all attributes, whose keys are texts.
+fn index(name: &str, keys: &[&str]) -> IndexFacts {
+    IndexFacts {
+        name: name.to_owned(),
+        keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        types: keys.iter().map(|_| "S".to_owned()).collect(),
+        copies: None,
+    }
+}
+
 /// The built-in model, deployed as the Terraform module does.
 fn healthy() -> DeploymentFacts {
     let text = |name: &str| (name.to_owned(), "S".to_owned());
-    let index = |name: &str, keys: &[&str]| IndexFacts {
-        name: name.to_owned(),
-        keys: keys.iter().map(|key| (*key).to_owned()).collect(),
-        copies: None,
-    };
     let source = TableFacts {
         key: vec![text("PK"), text("SK")],
         stream_view: Some("NEW_AND_OLD_IMAGES".to_owned()),

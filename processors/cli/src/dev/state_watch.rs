@@ -1,0 +1,106 @@
+//! Entries of the state table of `afterwrite dev` that need the developer: parked items, and entries of a newer model.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_operations::redrive::{ParkedItem, parked_by_index};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::servers::STATE_TABLE;
+use crate::print::tell;
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Parked items that are named at once.
+const MAX_NAMED: usize = 20;
+const LEDGER: &str = "LEDGER#";
+
+/// Reports every item that is parked, and every one that is not any more, until it is dropped.
+pub(super) async fn report_parked(client: &Client) -> Result<()> {
+    let mut known: BTreeSet<ParkedItem> = BTreeSet::new();
+    loop {
+        let parked: BTreeSet<ParkedItem> =
+            parked_by_index(client, STATE_TABLE).await?.unwrap_or_default().into_iter().collect();
+        let is_same_item = |one: &ParkedItem, other: &ParkedItem| {
+            (&one.partition, &one.sort) == (&other.partition, &other.sort)
+        };
+        let healed = known.iter().filter(|item| !parked.iter().any(|other| is_same_item(item, other)));
+        report(healed, |item| format!("{} is counted again", item_name(item)));
+        report(parked.difference(&known), |item| format!("{} is parked: {}", item_name(item), reason(item)));
+        if !parked.is_empty() && parked != known {
+            tell(&format!(
+                "{} parked. An item's next change counts it; after a correction of the model, `afterwrite redrive --parked --yes`",
+                items(parked.len())
+            ));
+        }
+        known = parked;
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Warns if the state table has entries of a newer generation of the model: functions do not count over them.
+pub(super) async fn warn_of_newer_generation(client: &Client, generation: u64) -> Result<()> {
+    let scan = client
+        .scan()
+        .table_name(STATE_TABLE)
+        .filter_expression("EntityType = :ledger AND generation > :generation")
+        .projection_expression("generation")
+        .expression_attribute_values(":ledger", AttributeValue::S("LEDGER".to_owned()))
+        .expression_attribute_values(":generation", AttributeValue::N(generation.to_string()));
+    let mut newer = scan.into_paginator().items().send();
+    let (mut entries, mut newest) = (0, generation);
+    while let Some(entry) = newer.next().await {
+        let entry = entry.map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "the state table cannot be read").caused_by(error)
+        })?;
+        let written = entry.get("generation").and_then(|value| value.as_n().ok()?.parse().ok());
+        newest = newest.max(written.unwrap_or(0));
+        entries += 1;
+    }
+    if entries > 0 {
+        tell(&format!(
+            "warning: the data has {} of generation {newest} of the model, and this model has generation {generation}: changes of \
+             these items are not counted. Use the newer model, a higher `generation`, or another folder for --data",
+            items(entries)
+        ));
+    }
+    Ok(())
+}
+
+fn report<'p>(found: impl Iterator<Item = &'p ParkedItem>, line: impl Fn(&ParkedItem) -> String) {
+    for item in found.take(MAX_NAMED) {
+        tell(&line(item));
+    }
+}
+
+/// The table and the key of an item.
+fn item_name(item: &ParkedItem) -> String {
+    let partition = item.partition.strip_prefix(LEDGER).unwrap_or(&item.partition);
+    format!("{} {}", partition.replacen('#', " ", 1), item.sort)
+}
+
+/// The kind of the error, which follows the position.
+fn reason(item: &ParkedItem) -> &str {
+    item.behind.split_once(' ').map_or(&*item.behind, |(_, reason)| reason)
+}
+
+fn items(number: usize) -> String {
+    if number == 1 { "1 item".to_owned() } else { format!("{number} items") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parked_item_is_named_by_table_and_key() {
+        let item = ParkedItem {
+            behind: "2026-02-06T10:00:00.000#0001 RecordError".to_owned(),
+            partition: "LEDGER#Exams#USER#1".to_owned(),
+            sort: "ATTEMPT#größe".to_owned(),
+        };
+        assert_eq!(item_name(&item), "Exams USER#1 ATTEMPT#größe");
+        assert_eq!(reason(&item), "RecordError");
+    }
+}

@@ -1,0 +1,41 @@
+//! The consequences of an item, as numbers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use afterwrite::table::Model;
+use afterwrite_operations::item_json::ItemJson;
+
+use super::consequences::{LookupValues, consequences};
+use super::item::ItemFile;
+
+/// The consequences of an item of one table, counted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ItemSummary {
+    /// Its entity.
+    pub(crate) entity: String,
+    /// The problems that keep it from being counted, invalidated or exported.
+    pub(crate) problems: usize,
+    /// The measures that it contributes to.
+    pub(crate) measures: usize,
+    /// The lookups that it needs.
+    pub(crate) lookups: usize,
+    /// Its rows that have no day.
+    pub(crate) undated_rows: usize,
+}
+
+impl ItemSummary {
+    /// Of an item as JSON; `None` if it is of no entity of this table.
+    pub(crate) fn of(model: &Arc<Model>, table: usize, item: &str) -> Option<Self> {
+        let item = ItemFile::of(ItemJson::parse(item)?);
+        let lookups = LookupValues::of(model, &BTreeMap::new());
+        let found = consequences(model, table, &item, &lookups).ok()??;
+        Some(Self {
+            entity: found.entity,
+            problems: found.problems.len(),
+            measures: found.counted.iter().map(|rollup| rollup.measures.iter().count()).sum(),
+            lookups: found.asks.len(),
+            undated_rows: found.rows.iter().filter(|row| row.has_no_day).count(),
+        })
+    }
+}

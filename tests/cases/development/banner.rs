@@ -1,0 +1,145 @@
+//! The first lines of `dev`.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use afterwrite_demo::item::SdkItem;
+use afterwrite_tests::programs::program;
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::Value;
+
+use super::process::{Development, SHOP, STATE, model_file, number, text};
+
+/// The text that `dev` prints, up to its last line.
+fn printed(arguments: &[&str]) -> String {
+    let mut child = Command::new(program("afterwrite"))
+        .args(["dev", "--port", "0"])
+        .args(arguments)
+        .env_clear()
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut text = String::new();
+    for line in lines.map_while(Result::ok) {
+        text.push_str(&format!("{line}\n"));
+        if line.starts_with("aws dynamodb scan") {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    text
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn i1_the_environment_can_be_pasted_into_a_shell() {
+    let (folder, model) = model_file(SHOP);
+    // A folder whose name has a space and a quote.
+    let named = folder.path().join("a user's models");
+    std::fs::create_dir(&named).unwrap();
+    let renamed = named.join("model.toml");
+    std::fs::rename(model, &renamed).unwrap();
+    let text = printed(&["--model", renamed.to_str().unwrap()]);
+    let block: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("export ") || line.starts_with("unset ")).collect();
+    let script = format!("{}\nenv", block.join("\n"));
+    let stale = [("AWS_PROFILE", "work"), ("AWS_SESSION_TOKEN", "old"), ("AWS_REGION", "eu-west-1")];
+    let output = Command::new("sh").args(["-c", &script]).env_clear().envs(stale).output().unwrap();
+    let environment = String::from_utf8(output.stdout).unwrap();
+    let has = |line: &str| environment.lines().any(|known| known == line);
+    assert!(has("AWS_REGION=us-east-1") && has("AWS_DEFAULT_REGION=us-east-1"), "{environment}");
+    assert!(has("AWS_ACCESS_KEY_ID=embedded") && has("AWS_SECRET_ACCESS_KEY=embedded"), "{environment}");
+    assert!(has("AFTERWRITE_STATE_TABLE=AfterwriteState"), "{environment}");
+    assert!(has(&format!("AFTERWRITE_MODEL={}", renamed.display())), "{environment}");
+    assert!(environment.contains("AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:"), "{environment}");
+    assert!(
+        !environment.contains("AWS_PROFILE") && !environment.contains("AWS_SESSION_TOKEN"),
+        "{environment}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn i1_the_sample_item_is_counted() {
+    let (_folder, own) = model_file(SHOP);
+    for model in ["exambuddy", "shop", "ecommerce", own.to_str().unwrap()] {
+        let development = Development::start(&["--model", model]);
+        let sample = &development.announced["sample"];
+        let item: SdkItem = sample["item"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, value)| (name.clone(), attribute(value)))
+            .collect();
+        let put = development.client.put_item().table_name(sample["table"].as_str().unwrap());
+        put.set_item(Some(item)).send().await.unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let scanned = development.client.scan().table_name(STATE).send().await.unwrap();
+            if scanned.items().iter().any(|item| item.get("EntityType") == Some(&text("ROLLUP"))) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{model}: {sample} is not counted\n{}", development.errors());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        development.stop();
+    }
+}
+
+fn attribute(value: &Value) -> AttributeValue {
+    let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
+    let text = || value.as_str().unwrap().to_owned();
+    let texts = || value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect();
+    match kind.as_str() {
+        "S" => AttributeValue::S(text()),
+        "N" => AttributeValue::N(text()),
+        "BOOL" => AttributeValue::Bool(value.as_bool().unwrap()),
+        "SS" => AttributeValue::Ss(texts()),
+        "NS" => AttributeValue::Ns(texts()),
+        "L" => AttributeValue::L(value.as_array().unwrap().iter().map(attribute).collect()),
+        "M" => {
+            let members = value.as_object().unwrap().iter();
+            AttributeValue::M(members.map(|(name, value)| (name.clone(), attribute(value))).collect())
+        }
+        other => panic!("{other} is not in these samples"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn i2_indexes_that_the_model_declares_are_created_also_in_existing_tables() {
+    let (folder, model) = model_file(SHOP);
+    let data = folder.path().join("data");
+    let arguments = ["--model", model.to_str().unwrap(), "--data", data.to_str().unwrap()];
+    let first = Development::start(&arguments);
+    first.put_order("1", number("10")).await;
+    first.spent("10").await;
+    first.stop();
+
+    let index = "[tables.Corner.indexes.ByPrice]\nkey = [\"SK\", \"price\"]\ntypes = { price = \"N\" }\n[entities.order]";
+    std::fs::write(&model, SHOP.replacen("[entities.order]", index, 1)).unwrap();
+    let second = Development::start(&arguments);
+    let query = second.client.query().table_name("Corner").index_name("ByPrice");
+    let query = query.key_condition_expression("SK = :order AND price BETWEEN :low AND :high");
+    let query = query.expression_attribute_values(":order", text("ORDER#1"));
+    let query = query
+        .expression_attribute_values(":low", number("9"))
+        .expression_attribute_values(":high", number("11"));
+    assert_eq!(query.send().await.unwrap().items().len(), 1);
+    second.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn i6_the_ttl_attribute_is_named() {
+    let (_folder, model) = model_file(SHOP);
+    let arguments = ["--model", model.to_str().unwrap()];
+    let development = Development::start(&arguments);
+    assert_eq!(development.announced["time_to_live"]["Corner"], "ttl");
+    development.stop();
+    let text = tokio::task::block_in_place(|| printed(&arguments));
+    assert!(text.contains("Corner (items expire by ttl)"), "{text}");
+}

@@ -1,0 +1,8 @@
+//! Cases I. The first hour with `dev`.
+
+mod banner;
+mod indexes;
+mod process;
+mod state;
+mod streams;
+mod terminal;
