@@ -2,7 +2,8 @@
 //!
 //! Keys, names and messages may come from strangers. A control character in them can move the cursor, rename the window or begin a line that
 //! looks like another program's, and a mark of direction can make a text read as another one. Each such character is replaced by its escape:
-//! `\n`, `\t`, `\r`, else `\u001b`. The same escapes are valid in JSON and in TOML, so a result in these formats keeps its meaning.
+//! `\n`, `\t`, `\r`, else `\u001b`. The same escapes are valid in JSON, so a result in this format keeps its meaning. TOML has them too, but for characters
+//! beyond U+FFFF: [`harmless_toml`].
 
 use std::borrow::Cow;
 
@@ -15,34 +16,60 @@ use std::borrow::Cow;
 /// ```
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    escaped(text, is_harmful)
+    escaped(text, is_harmful, push_json_escape)
 }
 
 /// The same for a text of several lines: line feeds and tabs stay.
 #[must_use]
 pub fn harmless_lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |character| is_harmful(character) && !"\n\t".contains(character))
+    escaped(text, |character| is_harmful(character) && !"\n\t".contains(character), push_json_escape)
 }
 
-fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+/// The same as [`harmless`] for TOML. JSON writes a character beyond U+FFFF as two escapes, which TOML refuses; here it is one.
+///
+/// ```
+/// use afterwrite::harmless::{harmless, harmless_toml};
+/// assert_eq!(harmless("a\u{9b}\u{e0041}"), r"a\u009b\udb40\udc41");
+/// assert_eq!(harmless_toml("a\u{9b}\u{e0041}"), r"a\u009b\U000e0041");
+/// ```
+#[must_use]
+pub fn harmless_toml(text: &str) -> Cow<'_, str> {
+    escaped(text, is_harmful, |character, harmless| match character {
+        '\u{10000}'.. => harmless.push_str(&format!("\\U{:08x}", u32::from(character))),
+        _ => push_json_escape(character, harmless),
+    })
+}
+
+fn escaped(
+    text: &str,
+    is_escaped: impl Fn(char) -> bool,
+    push_escape: impl Fn(char, &mut String),
+) -> Cow<'_, str> {
     if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut harmless = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        match character {
-            _ if !is_escaped(character) => harmless.push(character),
-            '\n' => harmless.push_str("\\n"),
-            '\t' => harmless.push_str("\\t"),
-            '\r' => harmless.push_str("\\r"),
-            _ => {
-                for unit in character.encode_utf16(&mut [0; 2]) {
-                    harmless.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
+        if is_escaped(character) {
+            push_escape(character, &mut harmless);
+        } else {
+            harmless.push(character);
         }
     }
     Cow::Owned(harmless)
+}
+
+fn push_json_escape(character: char, harmless: &mut String) {
+    match character {
+        '\n' => harmless.push_str("\\n"),
+        '\t' => harmless.push_str("\\t"),
+        '\r' => harmless.push_str("\\r"),
+        _ => {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                harmless.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
 }
 
 /// Whether a character does something else than being shown. Joiners stay: scripts and emoji need them.
@@ -73,6 +100,8 @@ mod tests {
             assert!(!text.contains(is_harmful), "{text}");
             let json: String = serde_json::from_str(&format!("\"{text}\"")).expect("an escape of JSON");
             assert_eq!(json, format!("a{character}b"));
+            let toml = harmless_toml(&format!("a{character}b")).into_owned();
+            assert!(!toml.contains(is_harmful) && !toml.contains("\\ud"), "{toml}");
         }
     }
 

@@ -151,6 +151,10 @@ class Doctor:
             unchecked = {check for check, _ in verdicts["not_checked"]}
             assert unchecked == expected, f"{action} is refused, not checked: {sorted(unchecked)}"
             wrong = verdicts["change"] - self.changed
+            if action == "dynamodb:DescribeTable":
+                # Without the age of the deployment, nothing is excused because the deployment is new.
+                assert {check for check, _ in wrong} == NOTHING_RAN, sorted(wrong)
+                wrong = set()
             assert not wrong, f"{action} is refused, and {sorted(wrong)} would be changed"
         self.proxy.refused = None
 

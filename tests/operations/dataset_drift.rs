@@ -395,6 +395,26 @@ async fn a_tenant_and_a_sample_judge_their_part_only() {
 }
 
 #[tokio::test]
+async fn b3_a_row_of_another_model_is_neither_right_nor_repaired() {
+    let lake = QuietLake::new("exambuddy", 12).await;
+    lake.delete_unseen(&lake.attempt());
+    let mut findings = of_datasets(&lake.verify().await);
+    assert!(!findings.is_empty());
+    for finding in &mut findings {
+        finding.row.as_mut().unwrap().dataset = "of_another_model".to_owned();
+    }
+    let judge = judge(&lake.world, Arc::clone(&lake.objects), Arc::clone(&lake.world), TOLERANCE);
+    let found = recheck_rows(&judge, &findings).await.unwrap();
+    assert_eq!(found.len(), findings.len());
+    assert!(found.iter().all(|finding| finding.verdict == FindingVerdict::Undecided), "{found:#?}");
+    let coverage = DatasetCoverage::Compared;
+    let report = VerifyReport::of_recheck(&lake.world.model(), &findings, found, coverage);
+    assert_eq!(report.summary.unjudged.len(), 1, "the verification did not finish");
+    let log = lake.repair(&findings, "foreign").await;
+    assert!(log.iter().all(|entry| entry.outcome == RepairOutcome::Failed), "{log:#?}");
+}
+
+#[tokio::test]
 async fn a_repair_of_everything_writes_each_place() {
     let lake = QuietLake::new("exambuddy", 12).await;
     let attempt = lake.attempt();

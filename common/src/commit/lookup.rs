@@ -20,11 +20,10 @@ use super::remembered::{OUTPUTS, lacking_outputs, outputs_by_name, remembered_ou
 use super::requests::Requests;
 use crate::clock::Clock;
 use crate::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
-use crate::entity::SourceKey;
-use crate::projection::{LookupKey, offered_outputs};
-use crate::record::{AttributeValue, Image, Item};
+use crate::projection::{LookupKey, looked_up_item, shown_outputs};
+use crate::record::{AttributeValue, Item};
 use crate::sink::{IndexQuery, ReadItem, WriteError, misaligned_read};
-use crate::table::{LookupSource, Template};
+use crate::table::Template;
 use crate::{ErrorKind, Result};
 
 /// The pause after the first index query; it grows by as much after each further one.
@@ -258,17 +257,8 @@ impl LookupStore<'_> {
 
     /// The primary key of the item that a lookup finds; `None` if an index finds it, or no item of its table has such a key.
     fn primary_key(&self, key: &LookupKey<'_>) -> Option<ItemKey> {
-        let lookup = self.core.model.lookups.get(key.lookup)?;
-        match lookup.source {
-            LookupSource::Index(_) => None,
-            LookupSource::PrimaryKey => {
-                let table = self.core.model.entities.get(lookup.of)?.table;
-                let inputs = key.values(lookup.inputs.len());
-                let partition = lookup.partition.1.render(&inputs);
-                let sort = lookup.sort.as_ref().map(|(_, template)| template.render(&inputs));
-                self.core.item_key(table, &partition, sort.as_deref())
-            }
-        }
+        let source = looked_up_item(&self.core.model, key)?;
+        self.core.item_key(source.table, &source.partition, source.sort.as_deref())
     }
 
     /// The offered outputs, else those of the item that was read, else those of the index, after they were stored.
@@ -281,7 +271,7 @@ impl LookupStore<'_> {
         let outputs = match &lookup.offer {
             Some(outputs) => Some(outputs.clone()),
             None => match looked_up? {
-                Some(item) => self.outputs_of_item(key, &item),
+                Some(item) => shown_outputs(&self.core.model, key, &item),
                 None => self.query_index(key).await?,
             },
         };
@@ -295,7 +285,8 @@ impl LookupStore<'_> {
         let mut next = self.index_query(key);
         while let Some(query) = next {
             let page = self.requests.query_index(&query).await?;
-            if let Some(outputs) = page.items.iter().find_map(|item| self.outputs_of_item(key, item)) {
+            let shown = |item: &Item| shown_outputs(&self.core.model, key, item);
+            if let Some(outputs) = page.items.iter().find_map(shown) {
                 return Ok(Some(outputs));
             }
             next = page.next;
@@ -319,16 +310,6 @@ impl LookupStore<'_> {
             page_items: INDEX_PAGE_ITEMS,
             start_after: None,
         })
-    }
-
-    /// The outputs of an item that was found, if it is of the looked-up entity and has this lookup key.
-    fn outputs_of_item(&self, key: &LookupKey<'_>, item: &Item) -> Option<Vec<AttributeValue<'static>>> {
-        let of = self.core.model.lookups.get(key.lookup)?.of;
-        let source = SourceKey::of_item(&self.core.model, self.core.model.entities.get(of)?.table, item)?;
-        let candidates = source.candidates(&self.core.model);
-        let image = Image::from_item(item, &self.core.model.attributes);
-        let offers = offered_outputs(&self.core.model, &candidates, &image);
-        offers.into_iter().find(|(offered, _)| offered == key).map(|(_, outputs)| outputs)
     }
 
     async fn store_outputs(

@@ -1,7 +1,7 @@
 //! Aggregates that count each element of a list, set or map: `for_each`.
 //!
-//! The elements of one item make one contribution to each rollup. Contributions are in the order of the rollups' keys, so that
-//! they do not depend on the order of a set, or on that of equal elements of a list.
+//! The elements of one item make one contribution to each rollup. Contributions are in the order of the rollups' keys, and sums are exact
+//! until the last element is added, so that they do not depend on the order of a set, or on that of equal elements of a list.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::{
     Contribution, ExtremeValue, ImageProjection, ImageScope, MeasureAmounts, RollupTargets, ShardAssignment,
     TargetId, TargetIds,
 };
-use crate::record::{AttributeValue, Decimal};
+use crate::record::{AttributeValue, NotADecimal};
 use crate::table::{Aggregate, ElementPath, ForEach, Operand, Pattern};
 use crate::{Error, ErrorKind, Result};
 
@@ -147,11 +147,14 @@ pub(super) fn project_elements(
                 let measure = Arc::clone(measure);
                 offer(&mut extremes, ExtremeValue { target, measure, rule: *rule, value: value.clone() });
             }
-            add_sum(&mut sums, target, &measures)?;
+            add_sum(&mut sums, target, &measures);
         }
     }
     for sum in &mut sums {
         sum.measures.retain(|(_, number)| !number.is_zero());
+        if let Some((name, _)) = sum.measures.iter().find(|(_, number)| !number.is_storable()) {
+            return Err(too_long(name));
+        }
     }
     sums.retain(|sum| !sum.measures.is_empty());
     let key = |target: TargetId| {
@@ -178,7 +181,9 @@ fn offer(extremes: &mut Vec<ExtremeValue>, offered: ExtremeValue) {
     }
 }
 
-fn add_sum(sums: &mut Vec<ElementSum>, target: TargetId, measures: &MeasureAmounts) -> Result<()> {
+/// Adds exactly. Only the sum over all elements must be a number of DynamoDB: a set is delivered in any order, so what is exceeded in between
+/// must not decide.
+fn add_sum(sums: &mut Vec<ElementSum>, target: TargetId, measures: &MeasureAmounts) {
     let sum = match sums.iter_mut().find(|sum| sum.target == target) {
         Some(sum) => sum,
         None => sums.push_mut(ElementSum { target, measures: Vec::new() }),
@@ -186,17 +191,14 @@ fn add_sum(sums: &mut Vec<ElementSum>, target: TargetId, measures: &MeasureAmoun
     for (name, number) in measures {
         match sum.measures.iter_mut().find(|(known, _)| known == name) {
             None => sum.measures.push((Arc::clone(name), number.clone())),
-            Some((_, known)) => *known = plus(name, known, number)?,
+            Some((_, known)) => *known = known.plus_unlimited(number),
         }
     }
-    Ok(())
 }
 
-fn plus(name: &str, sum: &Decimal, number: &Decimal) -> Result<Decimal> {
-    sum.plus(number).map_err(|cause| {
-        let message = format!("the sum of measure `{name}` over the item's elements exceeds 38 digits");
-        Error::new(ErrorKind::Record, message).caused_by(cause)
-    })
+fn too_long(name: &str) -> Error {
+    let message = format!("the sum of measure `{name}` over the item's elements exceeds 38 digits");
+    Error::new(ErrorKind::Record, message).caused_by(NotADecimal::Range)
 }
 
 #[cfg(test)]

@@ -151,14 +151,18 @@ fn is_affected(rule: &CacheRule, old: Option<&Image<'_>>, new: Option<&Image<'_>
 
 /// The text of a key; `None` if the image lacks one of its values.
 fn render_key(scope: &ImageScope<'_, '_>, template: &BoundTemplate) -> Result<Option<String>> {
-    render(scope, template, |key, _, value| key.push_str(value))
+    render(scope, template, |key, _, value| {
+        key.push_str(value);
+        false
+    })
 }
 
 /// The text of a path; `None` if the image lacks one of its values.
 fn render_path(scope: &ImageScope<'_, '_>, path: &PathTemplate) -> Result<Option<String>> {
     render(scope, &path.template, |rendered, place, value| {
         if !path.is_path(place) {
-            return rendered.extend(utf8_percent_encode(value, ENCODED));
+            rendered.extend(utf8_percent_encode(value, ENCODED));
+            return false;
         }
         // Applications store paths with and without the slash at their beginning.
         let value = if rendered.ends_with('/') { value.strip_prefix('/').unwrap_or(value) } else { value };
@@ -168,23 +172,30 @@ fn render_path(scope: &ImageScope<'_, '_>, path: &PathTemplate) -> Result<Option
             }
             rendered.extend(utf8_percent_encode(text, ENCODED));
         }
+        true
     })
 }
 
-/// Renders a template; `push` appends the value at a place among the template's values.
+/// Renders a template; `push` appends the value at a place among the template's values, and returns whether it is a path: a slash at its end and
+/// one that follows it in the template are the same.
 fn render(
     scope: &ImageScope<'_, '_>,
     template: &BoundTemplate,
-    push: impl Fn(&mut String, usize, &str),
+    push: impl Fn(&mut String, usize, &str) -> bool,
 ) -> Result<Option<String>> {
     let mut rendered = String::with_capacity(64);
-    let mut place = 0;
+    let (mut place, mut is_behind_path) = (0, false);
     for piece in &template.pieces {
         match piece {
-            BoundPiece::Literal(text) => rendered.push_str(text),
+            BoundPiece::Literal(text) => {
+                let text: &str = text;
+                let is_doubled = is_behind_path && rendered.ends_with('/');
+                rendered.push_str(text.strip_prefix('/').filter(|_| is_doubled).unwrap_or(text));
+                is_behind_path = false;
+            }
             BoundPiece::Value(term, format) => {
                 let Some(value) = scope.text(term, *format)? else { return Ok(None) };
-                push(&mut rendered, place, &value);
+                is_behind_path = push(&mut rendered, place, &value);
                 place += 1;
             }
         }

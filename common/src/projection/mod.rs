@@ -39,9 +39,9 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use self::contributions::{Misfit, counts_before_lookups};
-use crate::entity::ItemCandidates;
-use crate::record::{AttributeValue, Image};
-use crate::table::{Aggregate, LookupUse, Model, escaped, unescaped};
+use crate::entity::{ItemCandidates, SourceKey};
+use crate::record::{AttributeValue, Image, Item};
+use crate::table::{Aggregate, LookupSource, LookupUse, Model, escaped, unescaped};
 use crate::{Error, Result};
 
 /// A lookup and the values of its inputs.
@@ -155,4 +155,36 @@ pub fn offered_outputs<'s, 'a: 's>(
         Some((key, outputs))
     };
     identity.entity.offers.iter().filter_map(offer).collect()
+}
+
+/// The outputs of a lookup in an item that was found for it; `None` if the item is not of the looked-up entity, has another lookup key or
+/// lacks an output.
+#[must_use]
+pub fn shown_outputs(
+    model: &Model,
+    key: &LookupKey<'_>,
+    item: &Item,
+) -> Option<Vec<AttributeValue<'static>>> {
+    let of = model.lookups.get(key.lookup)?.of;
+    let source = SourceKey::of_item(model, model.entities.get(of)?.table, item)?;
+    let candidates = source.candidates(model);
+    let image = Image::from_item(item, &model.attributes);
+    let offers = offered_outputs(model, &candidates, &image);
+    offers.into_iter().find(|(offered, _)| offered == key).map(|(_, outputs)| outputs)
+}
+
+/// The item that a lookup reads by its primary key; `None` if an index finds it.
+#[must_use]
+pub fn looked_up_item(model: &Model, key: &LookupKey<'_>) -> Option<SourceKey<'static>> {
+    let lookup = model.lookups.get(key.lookup)?;
+    match lookup.source {
+        LookupSource::Index(_) => None,
+        LookupSource::PrimaryKey => {
+            let table = model.entities.get(lookup.of)?.table;
+            let inputs = key.values(lookup.inputs.len());
+            let partition = Cow::Owned(lookup.partition.1.render(&inputs));
+            let sort = lookup.sort.as_ref().map(|(_, template)| Cow::Owned(template.render(&inputs)));
+            Some(SourceKey { table, partition, sort })
+        }
+    }
 }

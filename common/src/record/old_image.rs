@@ -22,6 +22,14 @@ impl<'a> OldImage<'a> {
         self.json.is_some()
     }
 
+    /// Whether the image has an attribute. An item has its key at least: an image without any stands for an absent one, which some programs
+    /// that pass records on write as an empty one.
+    #[must_use]
+    pub fn has_attributes(&self) -> bool {
+        // The text is an object, and only a member has a quote.
+        self.json.is_some_and(|json| json.contains('"'))
+    }
+
     /// The eager fields: attributes that were decoded while the image was skipped, at nearly no extra cost. `None` if
     /// the interner has no eager fields, or the record has no old image.
     #[must_use]

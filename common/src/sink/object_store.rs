@@ -34,6 +34,19 @@ pub trait Bucket: ObjectStore {
     /// As [`ObjectStore::put`]; a failed chunk ends the stream.
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<ObjectChunks>, Error>> + Send;
 
+    /// Reads an object if its content still has this entity tag (`If-Match`); `None` if it has another, or does not exist. A bucket that knows no
+    /// tags reads whatever the key has.
+    ///
+    /// # Errors
+    /// As [`Bucket::get`].
+    fn get_tagged(
+        &self,
+        key: &str,
+        _etag: Option<&str>,
+    ) -> impl Future<Output = Result<Option<ObjectChunks>, Error>> + Send {
+        self.get(key)
+    }
+
     /// Writes an object if no object has this key (`If-None-Match: *`). Of concurrent requests for one key, one writes. A caller that
     /// missed the response and sends the request again gets [`PutOutcome::AlreadyExists`].
     ///
@@ -57,6 +70,14 @@ pub trait Bucket: ObjectStore {
 impl<B: Bucket> Bucket for Arc<B> {
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<ObjectChunks>, Error>> + Send {
         (**self).get(key)
+    }
+
+    fn get_tagged(
+        &self,
+        key: &str,
+        etag: Option<&str>,
+    ) -> impl Future<Output = Result<Option<ObjectChunks>, Error>> + Send {
+        (**self).get_tagged(key, etag)
     }
 
     fn put_new(&self, key: &str, body: ObjectBody) -> impl Future<Output = Result<PutOutcome, Error>> + Send {

@@ -78,6 +78,8 @@ pub struct TableSummary {
     /// The id that the service gave the table at its creation; a table that is created again under the same name has another. `None` if the service
     /// has no ids.
     pub id: Option<String>,
+    /// Its ARN, with account and region; `None` if the service has none.
+    pub arn: Option<String>,
     /// The number of items. DynamoDB updates it about every six hours.
     pub items: u64,
     /// Their size in bytes, updated as often.

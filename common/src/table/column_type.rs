@@ -45,10 +45,10 @@ pub enum ColumnType {
 named_values! {
     /// The name of a column type, without its arguments.
     enum ColumnTypeName {
-        String = "string" | "text" | "varchar",
-        Int64 = "int64" | "int" | "integer" | "bigint" | "long",
+        String = "string" | "text" | "varchar" | "char",
+        Int64 = "int64" | "int" | "integer" | "bigint" | "long" | "smallint" | "tinyint",
         Decimal = "decimal" | "number" | "numeric",
-        Double = "double" | "float",
+        Double = "double" | "float" | "real",
         Boolean = "boolean" | "bool",
         Timestamp = "timestamp" | "datetime",
         Date = "date",
@@ -56,7 +56,7 @@ named_values! {
         Json = "json" | "any",
         List = "list" | "array",
         Map = "map",
-        Struct = "struct" | "object",
+        Struct = "struct" | "object" | "row",
     }
 }
 

@@ -122,6 +122,7 @@ pub(super) const INDEX_KEYS: [&str; 2] = ["key", "types"];
 
 /// Compiles a source table.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
+    check_deployed_name(&settings.owner, (settings.name, settings.at), compiler.problems);
     let schemas = key_schemas(settings, "this table", compiler.problems);
     let separator = separator(compiler, settings);
     let indexes = indexes(compiler, settings, &schemas);
@@ -188,6 +189,7 @@ fn indexes(
     let mut indexes: Vec<SecondaryIndex> = Vec::new();
     for (name, value) in written.map(entries).unwrap_or_default() {
         let owner = format!("{}: index `{}`", settings.owner, name.value);
+        check_deployed_name(&owner, (name.value, name.at), problems);
         let Some(index) = table(&owner, value, problems) else { continue };
         let index = SettingsTable::new(owner.clone(), name.at, index, &INDEX_KEYS, problems);
         let schemas = key_schemas(&index, "this index", problems);
@@ -210,6 +212,15 @@ fn indexes(
         indexes.push(index);
     }
     indexes
+}
+
+/// Reports a name that no table and no index of DynamoDB has.
+fn check_deployed_name(owner: &str, (name, at): (&str, usize), problems: &mut ProblemCollector<'_>) {
+    let is_allowed = |character: char| character.is_ascii_alphanumeric() || "_-.".contains(character);
+    if name.is_empty() || !name.chars().all(is_allowed) {
+        let message = format!("{owner}: a name in DynamoDB is made of letters, digits, `_`, `-` and `.`");
+        problems.report(ProblemCode::InvalidName, at, message);
+    }
 }
 
 /// The problem of the names in `key`, if they have one.

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 
 use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::Bucket;
+use afterwrite::sink::{Bucket, TableSummary};
 use afterwrite::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -37,6 +37,10 @@ pub struct ExportManifest {
     pub exported_at: Timestamp,
     /// The deployed name of the table, if the manifest has it.
     pub table: Option<String>,
+    /// The ARN of the table, if the manifest has it.
+    arn: Option<String>,
+    /// The id that DynamoDB gave the table, if the manifest has it.
+    table_id: Option<String>,
     /// The data files.
     pub files: Vec<ExportedFile>,
     /// A hash of both manifests, which have the checksums of all data files: another export has another.
@@ -62,6 +66,10 @@ struct ExportSummary {
     export_time: String,
     #[serde(default)]
     table_arn: Option<String>,
+    #[serde(default)]
+    table_id: Option<String>,
+    #[serde(default)]
+    item_count: Option<u64>,
     #[serde(default)]
     output_format: Option<String>,
     #[serde(default)]
@@ -89,8 +97,40 @@ impl ExportManifest {
             .map(serde_json::from_slice)
             .collect::<Result<_, _>>()
             .map_err(|error| unreadable(FILES).caused_by(error))?;
-        let table = summary.table_arn.and_then(|arn| Some(arn.rsplit_once('/')?.1.to_owned()));
-        Ok(Self { exported_at, table, files, fingerprint })
+        let items: u64 = files.iter().map(|file| file.item_count).sum();
+        if let Some(all) = summary.item_count.filter(|all| *all != items) {
+            return Err(Error::new(ErrorKind::Configuration, "the manifests of the export have different numbers of items")
+                .with(SUMMARY, all.to_string())
+                .with(FILES, items.to_string())
+                .hint("Copy the export again: a part of its list of files is missing, or one of the two is of another export"));
+        }
+        let table = summary.table_arn.as_ref().and_then(|arn| Some(arn.rsplit_once('/')?.1.to_owned()));
+        Ok(Self {
+            exported_at,
+            table,
+            arn: summary.table_arn,
+            table_id: summary.table_id,
+            files,
+            fingerprint,
+        })
+    }
+
+    /// Refuses the export of a table that has the same name as this one, but is another: in another account or region, or an earlier one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] with the difference.
+    pub fn check_origin(&self, described: &TableSummary) -> Result<()> {
+        let different = |one: &Option<String>, other: &Option<String>| {
+            one.clone().zip(other.clone()).filter(|(one, other)| one != other)
+        };
+        let arns = different(&self.arn, &described.arn).map(|arns| ("ARN", arns));
+        let ids = || different(&self.table_id, &described.id).map(|ids| ("id", ids));
+        let Some((name, (exported, deployed))) = arns.or_else(ids) else { return Ok(()) };
+        Err(Error::new(ErrorKind::Configuration, "the export is of another table with the same name")
+            .with("part that differs", name)
+            .with("exported table", exported)
+            .with("table to count", deployed)
+            .hint("Export the table of this account and region as it is now: no stream has the changes between another table and this one"))
     }
 
     /// The table that was exported: an index into these deployed names.

@@ -162,7 +162,8 @@ async fn map_requests(
     files: &mut u32,
 ) -> Result<Vec<MapRequest>> {
     let name = target.table_names.get(table).cloned().unwrap_or_default();
-    let stream_label = target.tables.describe(&name).await?.stream_label.ok_or_else(|| {
+    let described = target.tables.describe(&name).await?;
+    let stream_label = described.stream_label.clone().ok_or_else(|| {
         Error::new(
             ErrorKind::Configuration,
             "the table has no stream, so that changes after the export are lost",
@@ -170,6 +171,7 @@ async fn map_requests(
         .with("table", &*name)
         .hint("Enable the stream with new and old images, deploy the functions, and export the table then")
     })?;
+    manifest.check_origin(&described).map_err(|error| error.with("table", &*name))?;
     let model_name = target.model.tables.get(table).map_or("", |table| &table.name);
     let mut requests = Vec::with_capacity(manifest.files.len());
     let exported_at_ms = manifest.exported_at.epoch_ms();

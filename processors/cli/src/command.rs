@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+use afterwrite::harmless::harmless;
 use afterwrite::{Error, ErrorKind};
 use clap::{Parser, Subcommand};
 
@@ -114,6 +115,17 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads the arguments of the process; ends it with their error. The error quotes arguments, and these may come from strangers by a
+    /// script: they are quoted as harmless text.
+    #[must_use]
+    pub fn read() -> Self {
+        Self::try_parse().unwrap_or_else(|error| {
+            let shown =
+                std::env::args_os().map(|argument| harmless(&argument.to_string_lossy()).into_owned());
+            Self::try_parse_from(shown).err().unwrap_or(error).exit()
+        })
+    }
+
     /// Runs the command; prints its error, if any.
     pub async fn run(self) -> ExitCode {
         let result = match self.command {

@@ -14,6 +14,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::replay::{ReplayProjection, target_settings};
+
 /// Names the deployment; without these options the variables of the functions count.
 #[derive(Clone, Debug, Default, Args)]
 pub struct DeploymentArguments {
@@ -65,7 +67,20 @@ impl Deployment {
             JobKind::Backfill | JobKind::Verify | JobKind::Repair | JobKind::Redrive => None,
         };
         let FunctionConfig { model, table_names, .. } = &self.config;
-        JobBasis::of(model, table_names, &self.state_table, target, arguments, &self.patient_tables()).await
+        let tables = self.patient_tables();
+        let basis = JobBasis::of(model, table_names, &self.state_table, target, arguments, &tables).await?;
+        // Without targets of its own, a job works with what its arguments name.
+        let only = match kind {
+            JobKind::Replay | JobKind::Redrive => arguments.get("only"),
+            JobKind::Backfill | JobKind::Verify | JobKind::Repair => None,
+        };
+        let only: Vec<ReplayProjection> = only
+            .map(|only| serde_json::from_value(only.clone()))
+            .transpose()
+            .ok()
+            .flatten()
+            .unwrap_or_default();
+        Ok(basis.with_settings(target_settings(&EnvironmentSettings::from_env(), &only)))
     }
 
     /// Creates a job that runs on this deployment, and what it is acquired with.

@@ -3,9 +3,8 @@
 use std::process::ExitCode;
 
 use afterwrite_cli::command::Cli;
-use clap::Parser as _;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    Cli::parse().run().await
+    Cli::read().run().await
 }

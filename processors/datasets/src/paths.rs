@@ -6,7 +6,7 @@
 //! | `rejected/….jsonl` | the lines of `archive/…` that could not be exported |
 //! | `exported/<fingerprint>/…` | an empty mark: `archive/…` has been exported with the model of this fingerprint |
 //! | `heartbeat/exported` | when the newest exported heartbeat was written, in milliseconds |
-//! | `datasets/<name>_log/dt=<day>/<hash of the archive key>-<fingerprint>.parquet` | a file of the exporter, or of a backfill's chunk |
+//! | `datasets/<name>_log/dt=<day>/<hash of the archive key>-<fingerprint>.parquet` | a file of the exporter, or of a backfill's chunk; if lines were rejected, the hash is also of these |
 //! | `datasets/<name>_log/dt=<day>/packed-<run>-<number>.parquet` | a file of the compactor: rows of several others |
 //! | `datasets/<name>/dt=<day>/current-<run>-<number>.parquet` | a file of the compactor: the current rows |
 //! | `datasets/…/_delta_log/…` | the log of a table, see [`crate::delta`] |

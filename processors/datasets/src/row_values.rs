@@ -177,7 +177,7 @@ pub(crate) fn value_text(values: &ArrayRef, row: usize) -> Option<String> {
             let ms = values.as_primitive::<TimestampMillisecondType>().value(row);
             jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
         }
-        DataType::Date32 => values.as_primitive::<Date32Type>().value(row).to_string(),
+        DataType::Date32 => day_text(values.as_primitive::<Date32Type>().value(row)),
         DataType::Binary => hex_text(values.as_binary::<i32>().value(row)),
         DataType::List(_) => list_text(&values.as_list::<i32>().value(row)),
         DataType::Map(..) => map_text(values, row),
@@ -188,6 +188,13 @@ pub(crate) fn value_text(values: &ArrayRef, row: usize) -> Option<String> {
         }
         other => format!("a value of type {other}"),
     })
+}
+
+/// A day as `yyyy-mm-dd`; the days since 1970 if it is of no year that can be written.
+fn day_text(days: i32) -> String {
+    let since = jiff::Span::new().try_days(days).ok();
+    let day = since.and_then(|since| jiff::civil::date(1970, 1, 1).checked_add(since).ok());
+    day.map_or_else(|| days.to_string(), |day| day.to_string())
 }
 
 fn list_text(elements: &ArrayRef) -> String {

@@ -152,7 +152,7 @@ fn lacks_counted_image(record: &ChangeRecord<'_>, candidates: &ItemCandidates<'_
     let lacks_new = record.operation != Operation::Remove && record.new.is_none();
     // The expiry of an item that is not marked as one is known by its old image.
     let must_settle = record.expired && candidates.any(|entity| entity.on_expiry == OnExpiry::Keep);
-    lacks_new || (must_settle && !record.old.is_present())
+    lacks_new || (must_settle && !record.old.has_attributes())
 }
 
 fn count(length: usize) -> u64 {

@@ -18,9 +18,11 @@ const CONTAINER_HOSTS: [&str; 2] = ["host.docker.internal", "host.containers.int
 /// The refusal of a request; `None` if the server answers it.
 pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
     let headers = request.headers();
+    let mut hosts = headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let target = request.uri().authority().map(|authority| authority.as_str());
-    let is_local = host.or(target).is_some() && host.into_iter().chain(target).all(is_of_this_machine);
+    let is_local =
+        host.or(target).is_some() && hosts.all(is_of_this_machine) && target.is_none_or(is_of_this_machine);
     if !is_local {
         let message = "The Host header names another machine. Use http://127.0.0.1 or http://localhost.";
         return Some(forbidden(message));
@@ -45,6 +47,10 @@ pub(crate) fn remove_grants(headers: &mut HeaderMap) {
 /// Whether `host` or `host:port` is this machine.
 fn is_of_this_machine(authority: &str) -> bool {
     let Ok(authority) = authority.parse::<hyper::http::uri::Authority>() else { return false };
+    // No program names a user here, and programs differ in which part they take for the host.
+    if authority.as_str().contains('@') {
+        return false;
+    }
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = host.parse::<std::net::IpAddr>() {
         return address.is_loopback();
@@ -88,6 +94,10 @@ mod tests {
         for host in
             ["evil.example", "127.0.0.1.evil.example:8000", "localhost.evil.example", "10.0.0.1", "", "a b"]
         {
+            assert!(is_refused(&[("host", host)]), "{host}");
+            assert!(is_refused(&[("host", "localhost"), ("host", host)]), "{host} behind localhost");
+        }
+        for host in ["evil.example@127.0.0.1:8000", "127.0.0.1@evil.example:8000"] {
             assert!(is_refused(&[("host", host)]), "{host}");
         }
         assert!(is_refused(&[]), "no host");

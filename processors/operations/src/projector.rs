@@ -1,12 +1,16 @@
 //! `C(item)` by what is remembered now, and its comparison with a ledger entry. Nothing is written and no index is queried.
+//!
+//! A lookup by primary key that is not remembered is searched as the ledger searches it, in the looked-up item: it finds nothing only if that
+//! item does not exist or lacks an output.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::commit::{RememberedLookup, RememberedLookups, StoredEntry};
+use afterwrite::commit::{RememberedLookup, RememberedLookups, StateItems, StoredEntry};
+use afterwrite::effect::ItemKey;
 use afterwrite::projection::{
     Contribution, ImageProjection, ItemContributions, KnownLookups, LookupKey, LookupOutputs, RollupTargets,
-    ShardAssignment, contributions, lookup_keys,
+    ShardAssignment, contributions, looked_up_item, lookup_keys, shown_outputs,
 };
 use afterwrite::record::Image;
 use afterwrite::sink::Tables;
@@ -20,10 +24,12 @@ use crate::items::IdentifiedItem;
 #[derive(Debug)]
 pub(crate) struct ItemProjector<T> {
     model: Arc<Model>,
+    state: StateItems,
     remembered: RememberedLookups<T>,
+    tables: T,
 }
 
-/// The remembered lookups of some items.
+/// The lookups of some items, as they are remembered, or would be if the items were counted now.
 #[derive(Debug, Default)]
 pub(crate) struct RememberedOutputs {
     known: HashMap<LookupKey<'static>, Arc<LookupOutputs>>,
@@ -49,7 +55,7 @@ impl KnownLookups for RememberedOutputs {
         self.known.get(&key).map(AsRef::as_ref)
     }
 
-    /// A lookup by primary key that has found its item is remembered.
+    /// A lookup by primary key that is not remembered has been searched.
     fn is_absent(&self, key: &LookupKey<'_>) -> bool {
         self.outputs(key).is_none()
     }
@@ -59,12 +65,20 @@ impl KnownLookups for RememberedOutputs {
     }
 }
 
-impl<T: Tables> ItemProjector<T> {
-    pub(crate) fn new(model: Arc<Model>, state_table: Arc<str>, tables: T) -> Self {
-        let remembered = RememberedLookups::new(Arc::clone(&model), state_table, tables);
-        Self { model, remembered }
+impl<T: Tables + Clone> ItemProjector<T> {
+    pub(crate) fn new(
+        model: &Arc<Model>,
+        table_names: &[Arc<str>],
+        state_table: &Arc<str>,
+        tables: &T,
+    ) -> Self {
+        let state = StateItems::new(Arc::clone(model), table_names.to_vec(), Arc::clone(state_table));
+        let remembered = RememberedLookups::new(Arc::clone(model), Arc::clone(state_table), tables.clone());
+        Self { model: Arc::clone(model), state, remembered, tables: tables.clone() }
     }
+}
 
+impl<T: Tables> ItemProjector<T> {
     /// The remembered lookups that the contributions of these items depend on.
     pub(crate) async fn remembered(
         &self,
@@ -79,15 +93,16 @@ impl<T: Tables> ItemProjector<T> {
         self.read(keys).await
     }
 
-    /// The remembered outputs of these lookups.
+    /// The outputs of these lookups.
     pub(crate) async fn read(&self, mut keys: Vec<LookupKey<'static>>) -> Result<RememberedOutputs> {
         keys.sort();
         keys.dedup();
         let remembered = self.remembered.read_each(&keys).await?;
         let mut outputs = RememberedOutputs::default();
+        let mut unremembered = Vec::new();
         for (key, remembered) in keys.into_iter().zip(remembered) {
             match remembered {
-                RememberedLookup::Nothing => {}
+                RememberedLookup::Nothing => unremembered.push(key),
                 RememberedLookup::Lacking(lacking) => {
                     let error = self.remembered.lacking(&key, &lacking);
                     outputs.lacking.insert(key, error);
@@ -97,7 +112,32 @@ impl<T: Tables> ItemProjector<T> {
                 }
             }
         }
+        outputs.known.extend(self.search(unremembered).await?);
         Ok(outputs)
+    }
+
+    /// The outputs of those lookups by primary key whose items exist and have them. Counting an item would remember these.
+    async fn search(
+        &self,
+        keys: Vec<LookupKey<'static>>,
+    ) -> Result<Vec<(LookupKey<'static>, Arc<LookupOutputs>)>> {
+        let (mut searched, mut item_keys) = (Vec::new(), Vec::<ItemKey>::new());
+        for key in keys {
+            let source = looked_up_item(&self.model, &key);
+            if let Some(item_key) = source.and_then(|source| self.state.source_item_key(&source)) {
+                searched.push(key);
+                item_keys.push(item_key);
+            }
+        }
+        if searched.is_empty() {
+            return Ok(Vec::new());
+        }
+        let items = self.tables.read(&item_keys).await?.items;
+        let found = searched.into_iter().zip(items).filter_map(|(key, item)| {
+            let outputs: Arc<LookupOutputs> = shown_outputs(&self.model, &key, &item?)?.into();
+            Some((key, outputs))
+        });
+        Ok(found.collect())
     }
 
     /// `C(item)`; the entry decides about the shards.

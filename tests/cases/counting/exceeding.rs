@@ -223,3 +223,39 @@ async fn d2_other_items_of_the_batch_fit_next_to_the_shorter_number() {
         assert_eq!(total(&world, "total").as_deref(), Some(expected), "{before}");
     }
 }
+
+#[tokio::test]
+async fn d2_the_order_of_the_elements_of_a_set_does_not_decide() {
+    let model = model(
+        r##"
+        [entities.reading]
+        key = { PK = "SENSOR#{sensor}", SK = "READING#{reading}" }
+        attributes = { values = "NS" }
+        [rollups.sensor]
+        key = { PK = "OF#{sensor}", SK = "ROLLUP" }
+        [[aggregates]]
+        name = "values"
+        of = "reading"
+        for_each = { value = "values" }
+        at_most = 10
+        into = "sensor"
+        measures = { number = "count", total = { sum = "value" } }
+        "##,
+    );
+    let reading = |values: &[&str]| item("SENSOR#s", "READING#1", json!({ "values": { "NS": values } }));
+    for values in [["1E+39", "1", "-1E+39"], ["1E+39", "-1E+39", "1"], ["1", "1E+39", "-1E+39"]] {
+        let mut world = CountingWorld::new(&model);
+        let insert = world.insert(&reading(&values));
+        let handled = world.deliver(&[insert]).await;
+        assert!(handled.failures.is_empty() && handled.parked.is_empty(), "{values:?}: {handled:?}");
+        assert_eq!(total(&world, "total").as_deref(), Some("1"), "{values:?}");
+        assert_eq!(world.verify().await.findings, [], "{values:?}");
+        let backfilled = CountingWorld::with(&model, &[reading(&values)]);
+        backfilled.backfill(true).await;
+        assert_eq!(backfilled.rollups(), world.rollups(), "{values:?}");
+    }
+    let mut world = CountingWorld::new(&model);
+    let insert = world.insert(&reading(&["1E+39", "1"]));
+    let handled = world.deliver(&[insert]).await;
+    assert_eq!((handled.parked.len(), world.rollups()), (1, Rollups::new()), "the sum of all has 40 digits");
+}

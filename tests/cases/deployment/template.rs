@@ -57,6 +57,39 @@ fn h3_a_template_beyond_the_limits_is_refused_and_nested_stacks_are_the_way() {
 
 #[test]
 #[ignore = "needs the release binaries: run tests/run"]
+fn h3_nested_templates_of_wide_datasets_are_within_the_length_of_a_template() {
+    let column = |index: usize| format!("{}_{index}", "measurement_of_a_sensor_with_a_long_name".repeat(2));
+    let columns: String = (0..120).map(|index| format!("{} = \"string\", ", column(index))).collect();
+    let attributes: String = (0..120).map(|index| format!("{} = \"S\", ", column(index))).collect();
+    let mut model = "name = \"wide\"\ngeneration = 1\n[tables.Tab]\nkey = [\"PK\"]\n".to_owned();
+    for index in 0..100 {
+        let _ = write!(
+            model,
+            "[entities.e{index}]\nkey = {{ PK = \"P{index}#{{a}}\" }}\nattributes = {{ {attributes} at = \"S\" }}\n\
+             [datasets.d{index}]\nof = \"e{index}\"\npartition = \"at:day\"\ncolumns = {{ {columns} at = \"timestamp\" }}\n"
+        );
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, out) = (folder.path().join("wide.toml"), folder.path().join("template.yaml"));
+    std::fs::write(&file, model).expect("a file");
+    let (file, out) = (file.to_str().expect("UTF-8"), out.to_str().expect("UTF-8"));
+    let written = afterwrite(&["template", "sam", file, "--nested-datasets", "--out", out], &HashMap::new());
+    assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
+    let entries = std::fs::read_dir(folder.path()).expect("the folder").map(|entry| entry.expect("an entry"));
+    let nested = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("wide-datasets-"));
+    let nested: Vec<String> =
+        nested.map(|entry| std::fs::read_to_string(entry.path()).expect("a nested template")).collect();
+    assert!(
+        nested.len() > 1 && nested.iter().all(|template| template.len() <= 1_000_000),
+        "{}",
+        nested.len()
+    );
+    let tables: usize = nested.iter().map(|template| template.matches("AWS::Glue::Table").count()).sum();
+    assert_eq!(tables, 200);
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
 fn h3_each_source_table_has_a_parameter_for_its_key() {
     let written = afterwrite(&["template", "sam", "quiz"], &HashMap::new());
     let template = text(&written.stdout);

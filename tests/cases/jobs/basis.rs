@@ -60,6 +60,21 @@ async fn a1_resume_refuses_another_table_of_the_same_name() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
+async fn a1_resume_refuses_other_settings_of_the_targets() {
+    let shop = Shop::with_orders(0).await;
+    std::fs::write(shop.path("records.jsonl"), Shop::records(0..3_000)).unwrap();
+    let replay = ["replay", "records.jsonl", "--yes", "--without-recovery", "--rate", "200"];
+    let id = shop.paused_in(shop.folder.path(), &replay);
+    let refused = shop.text_with(("AFTERWRITE_ON_POISON", "fail"), 2, &["jobs", "resume", &id]);
+    assert!(refused.contains("other settings") && refused.contains("AFTERWRITE_ON_POISON=fail"), "{refused}");
+    // The targets of this replay do not use the stream of the archive.
+    shop.text_with(("AFTERWRITE_FIREHOSE_STREAM", "other"), 0, &["jobs", "resume", &id]);
+    assert_eq!(shop.counted().await, 3_000);
+    shop.server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
 async fn a1_resume_refuses_changed_arguments_and_jobs_of_the_first_form() {
     let shop = Shop::with_orders(100).await;
     let id = shop.paused_in(shop.folder.path(), &BACKFILL);

@@ -140,6 +140,22 @@ impl Shop {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// The outputs of a command in an environment with another variable.
+    pub(super) fn text_with(&self, variable: (&str, &str), code: i32, arguments: &[&str]) -> String {
+        let mut command = self.command(self.folder.path(), arguments);
+        let output = tokio::task::block_in_place(|| command.env(variable.0, variable.1).output().unwrap());
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{text}");
+        text
+    }
+
+    /// Starts a command in the folder of the shop.
+    pub(super) fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(self.folder.path(), arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
     /// Starts a job in a folder and pauses it in its midst; returns its id.
     pub(super) fn paused_in(&self, folder: &Path, arguments: &[&str]) -> String {
         let started = self.command(folder, arguments).stdin(Stdio::null()).stdout(Stdio::null()).spawn();

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use md5::{Digest as _, Md5};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::deployment::Shop;
 
@@ -60,6 +60,42 @@ async fn a3_the_export_of_another_table_is_refused() {
     // The model's table is deployed as `Staging`: that export is its own, and the other one is not.
     shop.text(2, &backfill("orders", &["--tables", "Orders=Staging"]));
     shop.text(0, &backfill("orders", &[]));
+    assert_eq!(shop.counted().await, 20);
+    shop.server.stop().await.unwrap();
+}
+
+/// Changes the summary of an export.
+fn change_summary(folder: &Path, name: &str, value: Value) {
+    let file = folder.join("manifest-summary.json");
+    let mut summary: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    summary[name] = value;
+    std::fs::write(file, summary.to_string()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a3_a_table_with_the_same_name_elsewhere_or_earlier_and_a_part_of_an_export_are_refused() {
+    let shop = Shop::with_orders(20).await;
+    let elsewhere = |place: &str| json!(format!("arn:aws:dynamodb:{place}:table/Orders"));
+    let of_another_table = "the export is of another table with the same name";
+    for (name, value, words) in [
+        ("tableArn", elsewhere("us-east-1:999999999999"), of_another_table),
+        ("tableArn", elsewhere("eu-west-1:000000000000"), of_another_table),
+        ("tableId", json!("28bc8cc1-0000-0000-0000-4f0acccad2c6"), of_another_table),
+        ("itemCount", json!(60), "have different numbers of items"),
+    ] {
+        export(&shop.path("export"), Some("Orders"), 20);
+        change_summary(&shop.path("export"), name, value);
+        let refused = shop.text(2, &backfill("export", &[]));
+        assert!(refused.contains(words), "{name}: {refused}");
+        assert_eq!(shop.counted().await, 0);
+    }
+    export(&shop.path("export"), Some("Orders"), 20);
+    let described = shop.server.client().describe_table().table_name("Orders").send().await.unwrap();
+    let id = described.table.unwrap().table_id.unwrap();
+    change_summary(&shop.path("export"), "tableId", json!(id));
+    change_summary(&shop.path("export"), "itemCount", json!(20));
+    shop.text(0, &backfill("export", &[]));
     assert_eq!(shop.counted().await, 20);
     shop.server.stop().await.unwrap();
 }

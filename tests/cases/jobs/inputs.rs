@@ -6,10 +6,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use afterwrite::clock::SystemClock;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{Bucket as _, ObjectStore as _};
 use afterwrite_local::s3::EmbeddedS3;
+use afterwrite_memory::MemoryTables;
 use afterwrite_operations::input::{InputObject, StoredInput, TimeRange, bucket_names};
+use afterwrite_operations::jobs::JobTask as _;
+use afterwrite_operations::replay::{InputSource, NoTarget, ReplayTask};
 use afterwrite_tests::programs::program;
 
 use super::deployment::{STATE, Shop};
@@ -99,6 +103,66 @@ async fn a2_standard_input_and_pipes_are_not_resumed() {
         assert!(refused.contains("cannot be read again"), "{refused}");
         shop.server.stop().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a2_a_file_that_changes_while_the_job_runs_is_refused() {
+    let shop = Shop::with_orders(0).await;
+    let folder = shop.path("records");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("a.jsonl"), Shop::records(0..2_000)).unwrap();
+    std::fs::write(folder.join("b.jsonl"), Shop::records(2_000..4_000)).unwrap();
+    let arguments = ["replay", "records", "--yes", "--without-recovery", "--rate", "400"];
+    let started = shop.start(&arguments);
+    std::thread::sleep(Duration::from_secs(2));
+    std::fs::write(folder.join("b.jsonl"), Shop::records(2_000..2_050)).unwrap();
+    let ended = tokio::task::block_in_place(|| started.wait_with_output().unwrap());
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        ended.status.code() == Some(2) && text.contains("has changed since the job was planned"),
+        "{text}"
+    );
+    shop.server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a2_an_object_that_changes_while_the_job_runs_is_refused() {
+    let s3 = EmbeddedS3::start().await.unwrap();
+    s3.create_bucket("lake").await.unwrap();
+    let bucket = Arc::new(S3Bucket::new(&s3.client(), "lake".into()));
+    bucket.put("archive/a", b"three".to_vec()).await.unwrap();
+    let (name, range) = (Arc::from("lake"), TimeRange::default());
+    let object = InputObject::of_prefix(&bucket, &name, "archive/", &range).await.unwrap().remove(0);
+    let stored = object.stored().unwrap();
+    assert!(object.open_stored(&stored).await.is_ok());
+    bucket.put("archive/a", b"two".to_vec()).await.unwrap();
+    let refused = object.open_stored(&stored).await.unwrap_err().to_string();
+    assert!(refused.contains("has changed since the job was planned"), "{refused}");
+    s3.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a2_a_step_that_has_read_a_stream_is_not_repeated() {
+    let (folder, now) = (tempfile::tempdir().unwrap(), SystemClock);
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // A pipe without a writer would be waited for; this end is held by the test.
+    let held = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    (&held).write_all(Shop::records(0..20).as_bytes()).unwrap();
+    let objects = vec![InputObject::<S3Bucket>::File(pipe), InputObject::File(folder.path().join("missing"))];
+    let source = InputSource { objects, range: TimeRange::default() };
+    let task: ReplayTask<_, _, _, Arc<MemoryTables>, _> = ReplayTask::new(source, NoTarget, NoTarget, now);
+    let unit = task.units().remove(0);
+    let writer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(held);
+    });
+    let failed = task.step(&unit).await.unwrap_err().to_string();
+    writer.join().unwrap();
+    assert!(failed.contains("cannot be read"), "the second input: {failed}");
+    let refused = task.step(&unit).await.unwrap_err().to_string();
+    assert!(refused.contains("standard input and pipes can be read once"), "{refused}");
 }
 
 #[tokio::test]

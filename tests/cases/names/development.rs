@@ -2,7 +2,9 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use afterwrite_local::cloudfront::EmbeddedCloudFront;
 use afterwrite_local::dynamodb::EmbeddedDynamoDb;
@@ -79,9 +81,9 @@ struct Development {
 }
 
 impl Development {
-    fn start() -> Self {
+    fn start(more: &[&str]) -> Self {
         let mut command = Command::new(program("afterwrite"));
-        command.args(["dev", "--json", "--port", "0", "--model", "exambuddy"]);
+        command.args(["dev", "--json", "--port", "0", "--model", "exambuddy"]).args(more);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -100,7 +102,7 @@ impl Drop for Development {
 #[test]
 #[ignore = "needs the release binaries: run tests/run"]
 fn e5_all_servers_of_dev_refuse_web_pages_and_unsigned_requests() {
-    let development = Development::start();
+    let development = Development::start(&[]);
     let endpoints = development.endpoints.as_object().unwrap();
     assert_eq!(endpoints.len(), 5);
     for (service, endpoint) in endpoints {
@@ -117,4 +119,27 @@ fn e5_all_servers_of_dev_refuse_web_pages_and_unsigned_requests() {
             assert!(response.starts_with("http/1.1 4"), "{endpoint}: {response}");
         }
     }
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn e5_the_runtime_api_answers_no_web_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bootstrap, named) = (folder.path().join("bootstrap"), folder.path().join("endpoint"));
+    let script =
+        format!("#!/bin/sh\necho \"$AWS_LAMBDA_RUNTIME_API\" >'{}'\nexec sleep 20\n", named.display());
+    std::fs::write(&bootstrap, script).unwrap();
+    std::fs::set_permissions(&bootstrap, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let function = format!("search={}", bootstrap.display());
+    let _development = Development::start(&["--function", &function]);
+    let started = Instant::now();
+    let endpoint = loop {
+        let endpoint = std::fs::read_to_string(&named).unwrap_or_default();
+        if endpoint.ends_with('\n') {
+            break endpoint;
+        }
+        assert!(started.elapsed() < Duration::from_secs(30), "the function was not started");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_guarded(&format!("http://{}", endpoint.trim()));
 }

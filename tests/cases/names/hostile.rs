@@ -98,6 +98,39 @@ fn e4_no_command_prints_what_a_terminal_would_obey() {
 }
 
 #[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn e4_a_usage_error_quotes_harmless_text() {
+    let option = format!("--{HOSTILE}");
+    for arguments in [
+        &[HOSTILE][..],
+        &["model", HOSTILE],
+        &["model", "check", HOSTILE, HOSTILE],
+        &["cost", "shop", "--rate", HOSTILE],
+        &["verify", "--sample", HOSTILE],
+        &["replay", "r.jsonl", "--from", HOSTILE],
+        &["heartbeat", option.as_str()],
+    ] {
+        let done = afterwrite(arguments, &[]);
+        let error = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{error}");
+        assert_harmless(&error);
+        assert!(error.starts_with("error: ") && error.contains("u001b[2J"), "{error}");
+        assert!(!error.lines().any(|line| line.starts_with("{\"_aws\"")), "{error}");
+    }
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn e4_a_warning_about_the_environment_is_harmless() {
+    let mut command = Command::new(program("afterwrite"));
+    let name = "AFTERWRITE_A\u{1b}[2J\r\n{}\u{9b}\u{202e}";
+    let done = command.args(["model", "check", "shop"]).env(name, "1").output().unwrap();
+    let warning = String::from_utf8(done.stderr).unwrap();
+    assert_harmless(&warning);
+    assert!(warning.contains("is not a setting") && warning.lines().count() == 1, "{warning}");
+}
+
+#[test]
 fn e6_an_item_that_is_nested_too_deep_is_refused() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("{\"L\":[", "]}"), ("{\"M\":{\"a\":", "}}")] {
         let nested = |levels: usize| format!("{{\"PK\":{}1{}}}", open.repeat(levels), close.repeat(levels));

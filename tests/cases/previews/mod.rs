@@ -53,6 +53,7 @@ of = "order"
 partition = "at:day"
 [datasets.orders.columns]
 at = "timestamp"
+at_day = { type = "date", from = "at" }
 price = { type = "decimal(10,2)", from = "exact" }
 amount = "int64"
 gift = "boolean"

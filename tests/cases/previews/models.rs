@@ -1,5 +1,6 @@
 //! G1 to G5: models, items, costs.
 
+use afterwrite::table::Model;
 use serde_json::{Value, json};
 
 use super::{folder, json, text};
@@ -50,6 +51,7 @@ fn g1_explain_shows_the_values_that_the_row_has() {
     let row = &item["rows"][0];
     assert_eq!((&row["dt"], row.get("has_no_day")), (&json!("2026-02-06"), None));
     assert_eq!(row["columns"]["at"], "2026-02-06T08:00:00Z");
+    assert_eq!(row["columns"]["at_day"], "2026-02-06");
     assert_eq!(row["columns"]["price"], "23.40");
     assert_eq!(row.get("rescued"), None);
 }
@@ -78,6 +80,26 @@ fn g2_explain_names_the_condition_that_leaves_an_item_out() {
     assert_eq!(of("aggregate orders: measure done")["needs"], "status = [\"DONE\"]");
     assert_eq!(of("aggregate orders: measure done")["found"], "status is NEW");
     assert_eq!(left_out.len(), 2);
+}
+
+#[test]
+fn g2_check_warns_where_another_condition_excludes_what_is_left() {
+    for (first, second, is_impossible) in [
+        (r#"{ anything-but = { prefix = "D" } }"#, r#"{ prefix = "DONE" }"#, true),
+        (r#"{ anything-but = { prefix = "DONE" } }"#, r#"{ prefix = "D" }"#, false),
+        (r#"{ anything-but = ["A", "B"] }"#, r#""A", "B""#, true),
+        (r#"{ anything-but = ["A", "B"] }"#, r#""A", "C""#, false),
+    ] {
+        let model = super::MODEL
+            .replace("when = { paid = [{ anything-but = true }] }", &format!("when.status = [{first}]"))
+            .replace(
+                "measures.unpaid = \"count\"",
+                &format!("measures.unpaid = {{ count = true, when.status = [{second}] }}"),
+            );
+        let report = Model::check(&model, "shop.toml");
+        let warned = report.problems.iter().any(|problem| problem.code.code() == "AW113");
+        assert_eq!(warned, is_impossible, "{first} {second}: {:?}", report.problems);
+    }
 }
 
 #[test]
@@ -198,4 +220,27 @@ fn g5_a_path_in_a_value_keeps_its_slashes() {
     with("[\"/{note}\"]");
     let report = text(folder.path(), 1, &["model", "check", "shop.toml", "--deny-warnings"]);
     assert!(report.contains("AW114") && report.contains("{note:path}"), "{report}");
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn g5_a_slash_at_the_end_of_a_path_is_not_doubled() {
+    let folder = folder();
+    let model = format!(
+        "{}\n[[caches]]\nof = \"order\"\npaths = [\"/{{note:path}}\", \"/x/{{note:path}}/*\"]\n",
+        super::MODEL
+    );
+    std::fs::write(folder.path().join("shop.toml"), model).unwrap();
+    for (note, expected) in [
+        ("blog/2026", json!(["/blog/2026", "/x/blog/2026/*"])),
+        ("/blog/2026/", json!(["/blog/2026/", "/x/blog/2026/*"])),
+        ("blog//2026", json!(["/blog//2026", "/x/blog//2026/*"])),
+        ("/", json!(["/", "/x/*"])),
+    ] {
+        let item = json!({ "PK": "ORDER#1", "note": note });
+        std::fs::write(folder.path().join("item.json"), item.to_string()).unwrap();
+        let arguments = ["model", "explain", "shop.toml", "--item", "item.json", "--json"];
+        let explained = json(folder.path(), 0, &arguments);
+        assert_eq!(explained["items"][0]["stale_paths"], expected, "{note}");
+    }
 }

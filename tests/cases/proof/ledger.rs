@@ -48,6 +48,21 @@ async fn b3_findings_are_not_judged_again_by_an_older_model() {
     assert!(error.to_string().contains("generation: 7"), "{error}");
 }
 
+#[tokio::test]
+async fn b3_findings_about_a_measure_of_a_newer_model_are_not_right_by_an_older_one() {
+    let older = ProofWorld::new(20);
+    older.backfill(BackfillArguments::default()).await.unwrap();
+    // The newer model counts orders by region, too; nothing has counted them so yet.
+    let newer = older.with(model(2, &["country", "region"]));
+    let findings = newer.verify(VerifyArguments::default()).await.unwrap().findings;
+    assert!(!findings.is_empty() && findings.iter().all(|finding| finding.generation == Some(2)));
+    let (names, state) = (older.names(), STATE.into());
+    let tables = older.tables.clone();
+    let left = recheck_findings(&older.model, &names, &state, tables, &older.clock, TOLERANCE, &findings);
+    let error = left.await.unwrap_err().to_string();
+    assert!(error.contains("generation: 2") && error.contains("generation: 1"), "{error}");
+}
+
 fn of_lookup(finding: &VerifyFinding) -> bool {
     finding.verdict == FindingVerdict::Undecided
         && finding.undecided == Some(UndecidedReason::LookupLacksOutput)

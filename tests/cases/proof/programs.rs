@@ -158,8 +158,8 @@ impl Drop for Running {
 async fn c7_a_job_that_waits_shows_what_for_and_until_when() {
     let deployment = counted().await;
     deployment.put_attempt("p1", "unseen").await;
-    let mut verify = command(&deployment, &["verify", "--tolerance", "60"]);
-    let _verify = Running(verify.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let mut verify = command(&deployment, &["verify", "--tolerance", "600"]);
+    let mut verify = Running(verify.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     for _ in 0..40 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let (_, jobs, _) = run(&deployment, &["jobs", "list", "--json"]);
@@ -170,6 +170,12 @@ async fn c7_a_job_that_waits_shows_what_for_and_until_when() {
         let waiting = &job["waiting"];
         if waiting["reason"] == "tolerance" {
             assert!(waiting["until"].as_str().is_some_and(|until| until.ends_with('Z')), "{job}");
+            // A pause does not wait for the tolerance.
+            let (code, _, errors) = run(&deployment, &["jobs", "pause", job["id"].as_str().unwrap()]);
+            assert_eq!(code, 0, "{errors}");
+            tokio::time::sleep(Duration::from_secs(15)).await;
+            let ended = verify.0.try_wait().unwrap().expect("the process has ended");
+            assert_eq!(ended.code(), Some(1), "a paused job");
             return;
         }
     }

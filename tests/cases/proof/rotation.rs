@@ -7,14 +7,12 @@ use std::time::Duration;
 use afterwrite::clock::Clock as _;
 use afterwrite_memory::{MemoryObjects, MemoryTables};
 use afterwrite_operations::backfill::BackfillArguments;
-use afterwrite_operations::verifier::{
-    RotationReport, RotationStore, SampleRotation, TimedVerification, VerifierReport,
-};
+use afterwrite_operations::verifier::{RotationReport, RotationStore, TimedVerification, VerifierReport};
 use afterwrite_operations::verify::{
     DatasetCoverage, KeySample, VerifyArguments, VerifyFinding, VerifyJob, verify_units,
 };
 
-use super::world::{ProofWorld, TOLERANCE, keys};
+use super::world::{ProofWorld, TOLERANCE, keys, model};
 
 const SHARE: f64 = 0.05;
 
@@ -35,8 +33,7 @@ async fn run(
 ) -> (VerifierReport, Vec<VerifyFinding>) {
     // As every process does, it knows only what the bucket has.
     let store = RotationStore::new(Some(Arc::clone(bucket)));
-    let first = SampleRotation::new(&world.model, &world.names(), &world.clock);
-    let mut rotation = store.load(first).await.unwrap();
+    let mut rotation = store.load(world.rotation("first").await).await.unwrap();
     let KeySample { share, seed } = rotation.sample(share);
     let segments = rotation.segments(share, 3);
     let arguments = VerifyArguments { sample: share, seed, segments, ..VerifyArguments::default() };
@@ -95,12 +92,31 @@ async fn b1_another_share_goes_on_where_the_last_run_ended() {
 }
 
 #[tokio::test]
+async fn b1_another_model_or_table_begins_a_new_round_at_the_next_sample() {
+    let (world, _) = drifted_world().await;
+    let bucket = Arc::new(MemoryObjects::default());
+    run(&world, &bucket, (SHARE, Duration::from_secs(3600))).await;
+    let store = RotationStore::new(Some(Arc::clone(&bucket)));
+    let before = store.load(world.rotation("first").await).await.unwrap();
+    assert!(before.report().round.is_some());
+    // The same tables, of which the state table was created again: nothing of it has been judged.
+    let fresh = store.load(world.rotation("second").await).await.unwrap();
+    assert_eq!(fresh.report().round, None);
+    assert_eq!(fresh.sample(SHARE), before.sample(SHARE), "it goes on where the last run ended");
+    let other = world.with(model(2, &["country", "region"]));
+    let changed = store.load(other.rotation("first").await).await.unwrap();
+    assert_eq!(changed.report().round, None);
+}
+
+#[tokio::test]
 async fn b1_a_run_without_time_moves_nothing_and_claims_nothing() {
     let (world, _) = drifted_world().await;
     let bucket = Arc::new(MemoryObjects::default());
     let (late, _) = run(&world, &bucket, (SHARE, Duration::from_secs(1))).await;
     let round = late.rotation.round.as_ref().unwrap();
     assert_eq!(round.judged.items, 0.0, "{late:#?}");
+    let failure = late.failure().expect("a run that has read nothing did not finish").to_string();
+    assert!(failure.contains("no segment of a table was read in time"), "{failure}");
     let (next, _) = run(&world, &bucket, (SHARE, Duration::from_secs(3600))).await;
     assert_eq!(next.summary.sample, late.summary.sample, "the same sample again");
     let (after, _) = run(&world, &bucket, (SHARE, Duration::from_secs(3600))).await;

@@ -7,7 +7,7 @@ use afterwrite_operations::verify::{
     ThreeWayCheck, UnjudgedPart, VerifiedPart, VerifyArguments, VerifyReport, unjudged_error,
 };
 
-use super::world::{ProofWorld, TABLE, model};
+use super::world::{ProofWorld, TABLE, model, model_of_orders};
 
 fn parts(report: &VerifyReport) -> Vec<VerifiedPart> {
     report.summary.unjudged.iter().map(|unjudged| unjudged.part).collect()
@@ -52,6 +52,23 @@ async fn b2_a_selection_of_nothing_was_not_verified() {
         assert_eq!(parts(&report), [VerifiedPart::Everything], "{report:#?}");
         assert!(report.summary.unjudged[0].cause.contains(cause), "{report:#?}");
     }
+}
+
+#[tokio::test]
+async fn b3_items_that_count_by_a_model_with_other_keys_were_not_verified() {
+    let world = ProofWorld::new(20);
+    world.backfill(BackfillArguments::default()).await.unwrap();
+    // The same generation, with another key of the orders: their entries count, and no entity has them.
+    let moved = world.with(model_of_orders(1, "PURCHASE", &["country"]));
+    let report = moved.verify(VerifyArguments::default()).await.unwrap();
+    assert_eq!((report.summary.items, report.summary.drift), (10, 0), "the customers: {report:#?}");
+    let [UnjudgedPart { part, looked_at, cause, .. }] = report.summary.unjudged.as_slice() else {
+        panic!("{report:#?}");
+    };
+    assert_eq!((*part, *looked_at), (VerifiedPart::Items, 20));
+    assert!(cause.contains("`afterwrite backfill`") && cause.contains("--model"), "{cause}");
+    moved.backfill(BackfillArguments::default()).await.unwrap();
+    assert_eq!(parts(&moved.verify(VerifyArguments::default()).await.unwrap()), []);
 }
 
 #[tokio::test]

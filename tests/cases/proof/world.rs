@@ -12,10 +12,12 @@ use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobObserver, JobPlan, JobReport, JobRunner, JobState, JobStore, JobTask, NewJob,
     SilentObserver, WorkUnit,
 };
+use afterwrite_operations::verifier::SampleRotation;
 use afterwrite_operations::verify::{
     DatasetCoverage, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport, VerifyTask,
 };
 use afterwrite_tests::clock::StillClock;
+use serde_json::Value;
 
 pub(super) const STATE: &str = "state";
 pub(super) const TABLE: &str = "Shop";
@@ -36,6 +38,11 @@ measures.orders = "count"
 
 /// The model of this generation. Its lookup gives these attributes; with `region`, orders are counted by region, too.
 pub(super) fn model(generation: u32, gives: &[&str]) -> Arc<Model> {
+    model_of_orders(generation, "ORDER", gives)
+}
+
+/// The same model with another beginning of the keys of orders.
+pub(super) fn model_of_orders(generation: u32, order: &str, gives: &[&str]) -> Arc<Model> {
     let outputs: Vec<String> = gives.iter().map(|name| format!("\"{name}\"")).collect();
     let by_region = if gives.contains(&"region") { BY_REGION } else { "" };
     let source = format!(
@@ -51,7 +58,7 @@ key = {{ pk = "CUSTOMER#{{customer_id}}" }}
 attributes = {{ country = "S", region = "S" }}
 
 [entities.order]
-key = {{ pk = "ORDER#{{order_id}}" }}
+key = {{ pk = "{order}#{{order_id}}" }}
 attributes = {{ customer = "S", amount = "N" }}
 
 [lookups.buyer]
@@ -105,6 +112,15 @@ impl ProofWorld {
     /// The same tables with another model.
     pub(super) fn with(&self, model: Arc<Model>) -> Self {
         Self { model, tables: Arc::clone(&self.tables), clock: self.clock }
+    }
+
+    /// The rotation before the first run, with a state table of this id.
+    pub(super) async fn rotation(&self, id: &str) -> SampleRotation {
+        let (names, arguments) = (self.names(), Value::Null);
+        let basis = JobBasis::of(&self.model, &names, STATE, None, &arguments, &self.tables);
+        let mut basis = basis.await.unwrap();
+        basis.state_table.id = Some(id.to_owned());
+        SampleRotation::new(&basis, &self.clock).unwrap()
     }
 
     pub(super) fn put_customer(&self, customer: u32, attributes: &[(&'static str, &str)]) {

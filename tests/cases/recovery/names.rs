@@ -77,3 +77,28 @@ async fn c4_every_reader_takes_records_of_both_names() {
     assert_eq!((beats(world.rows("Orders-restored").await), beats(world.rows(TABLE).await)), (1, 0));
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c4_an_object_with_lines_of_both_names_is_exported_again_as_a_whole() {
+    let mut world = RecoveryWorld::start().await;
+    world.change(world.hours_ago(2), "o1", Put(1)).await;
+    let copy = world.source_copy().await;
+    world.restore_source(copy, Some("Orders-restored")).await;
+    world.change(world.hours_ago(1), "o2", Put(2)).await;
+    world.archive(world.hours_ago(1)).await;
+    world.variables.insert("AFTERWRITE_BUCKET".to_owned(), "lake".to_owned());
+    for (tables, rejected, rows) in [("Orders=Orders-restored", 1, 1), (TABLES, 0, 2)] {
+        world.variables.insert("AFTERWRITE_TABLES".to_owned(), tables.to_owned());
+        // The second export of the same settings finds the file of the first.
+        for (files, existing) in [(1, 0), (0, 1)] {
+            let exported = world.run(0, "afterwrite export --from 2020-01-01 --json");
+            for (name, number) in
+                [("rejected", rejected), ("rows", rows), ("files", files), ("existing_files", existing)]
+            {
+                assert!(exported.contains(&format!("\"{name}\": {number}")), "{tables}: {exported}");
+            }
+        }
+    }
+    world.stop().await;
+}

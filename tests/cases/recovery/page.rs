@@ -6,10 +6,15 @@ use std::path::Path;
 /// The lines of a code block that a shell runs: settings (`export`) and commands of `afterwrite`.
 pub(crate) type CommandBlock = Vec<String>;
 
+/// The text of `docs/<page>`.
+pub(crate) fn page_text(page: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+    fs::read_to_string(&path).expect("a page")
+}
+
 /// The code blocks with a command of `afterwrite` below a heading of `docs/<page>`.
 pub(crate) fn command_blocks(page: &str, heading: &str) -> Vec<CommandBlock> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
-    let text = fs::read_to_string(&path).expect("a page");
+    let text = page_text(page);
     let title = format!("\n## {heading}\n");
     let start = text.find(&title).unwrap_or_else(|| panic!("{page} has no heading {heading}")) + title.len();
     let section = &text[start..];

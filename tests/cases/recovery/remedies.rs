@@ -111,3 +111,32 @@ async fn c1_the_remedy_of_batches_that_were_given_up_counts_them() {
     assert_eq!(world.totals().await, world.truth());
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_the_remedy_of_expiries_that_are_too_old_finds_those_that_were_never_settled() {
+    const DAY: i64 = 24;
+    let mut world = RecoveryWorld::start().await;
+    let (placed, expired) = (world.hours_ago(40 * DAY), world.hours_ago(39 * DAY));
+    world.change(placed, "o1", Put(1)).await;
+    world.change(expired, "o1", Expire).await;
+    world.archive(expired).await;
+    let recent = world.hours_ago(1);
+    world.change(recent, "o2", Put(2)).await;
+    world.deliver(recent).await;
+    let replayed = world.run(0, "afterwrite replay s3://lake/archive/ --yes");
+    assert!(replayed.contains("expiries too old"), "{replayed}");
+    world.run(0, "afterwrite verify");
+    assert_ne!(world.totals().await, world.truth(), "a verification cannot see what expired");
+    world.create_state_table("NAME-state-rebuilt").await;
+    let commands = command_block("RUNBOOK.md", "expiries-too-old");
+    let commands: Vec<_> = commands.iter().map(|line| line.replace("s3://BUCKET/", "s3://lake/")).collect();
+    let [rebuild, compare] = &commands[..] else { panic!("{commands:?}") };
+    world.run(0, rebuild);
+    let differences = world.run(1, compare);
+    assert!(differences.contains("settled_orders"), "{differences}");
+    world.variables.insert("AFTERWRITE_STATE_TABLE".to_owned(), "NAME-state-rebuilt".to_owned());
+    world.run(0, "afterwrite backfill --all --yes");
+    assert_eq!(world.totals().await, world.truth());
+    world.stop().await;
+}

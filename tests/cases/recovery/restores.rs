@@ -1,6 +1,6 @@
 //! Restored tables: each procedure of `docs/RUNBOOK.md`, into the same names and into others.
 
-use super::page::{CommandBlock, command_block, command_blocks};
+use super::page::{CommandBlock, command_block, command_blocks, page_text};
 use super::shop::OrderChange::{Delete, Expire, Put};
 use super::world::RecoveryWorld;
 
@@ -164,5 +164,36 @@ async fn c3_a_backfill_over_a_settled_item_that_lives_again_reports_it() {
     assert!(found.contains("After a restore"), "{found}");
     let text = world.run(1, "afterwrite backfill --all --yes");
     assert!(text.contains("revived") && text.contains("After a restore"), "{text}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c3_failed_batches_of_the_old_table_are_replayed_up_to_the_restored_time() {
+    const FAILED: &str =
+        "`afterwrite replay s3://NAME-failures-ACCOUNT-REGION/aws/lambda/ --to 2026-02-06T10:00:00Z --yes`";
+    assert!(page_text(PAGE).contains(FAILED));
+    let mut world = RecoveryWorld::start().await;
+    shop(&mut world).await;
+    let state_copy = world.state_copy().await;
+    let between = world.hours_ago(1) - 600;
+    world.change(between, "o2", Expire).await;
+    world.change(between, "o3", Put(33)).await;
+    let source_copy = world.source_copy().await;
+    let undone = world.hours_ago(1) + 60;
+    world.change(undone, "o4", Expire).await;
+    world.change(undone, "o12", Put(1_200)).await;
+    // One batch has changes of both times.
+    world.fail("failures").await;
+    world.restore_state(state_copy, None).await;
+    world.restore_source(source_copy, Some(OTHER_SOURCE)).await;
+    let failed = FAILED.trim_matches('`').replace("NAME-failures-ACCOUNT-REGION", "failures");
+    let names = format!("export {TABLES}=Orders={OTHER_SOURCE},Orders=Orders");
+    let (since, at) = (world.hours_ago(25), world.hours_ago(1));
+    world.follow(&[names, failed], (since, at), &[TABLES]);
+    let commands: CommandBlock = command_blocks(PAGE, "Restored source table").remove(0);
+    world.follow(&commands, (since, at), &[TABLES]);
+    assert_eq!(world.totals().await, world.truth());
+    expire_again(&mut world).await;
     world.stop().await;
 }

@@ -18,6 +18,8 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+use parquet::file::properties::WriterProperties;
 use serde_json::{Value, json};
 
 const MODEL: &str = r#"
@@ -212,14 +214,15 @@ fn other_form(data_type: &DataType) -> DataType {
 }
 
 /// The rows of a file, the last row first, as another writer has them.
-fn rewritten(file: Vec<u8>) -> Vec<u8> {
+fn rewritten(file: Vec<u8>, compression: Compression) -> Vec<u8> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(file)).unwrap();
     let schema = Arc::clone(reader.schema());
     let fields = schema.fields().iter().rev();
     let fields = fields.map(|field| Field::new(field.name(), other_form(field.data_type()), true));
     let other = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let mut written = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut written, Arc::clone(&other), None).unwrap();
+    let properties = WriterProperties::builder().set_compression(compression).build();
+    let mut writer = ArrowWriter::try_new(&mut written, Arc::clone(&other), Some(properties)).unwrap();
     let batches: Vec<RecordBatch> = reader.build().unwrap().map(Result::unwrap).collect();
     for batch in batches.iter().rev() {
         for row in (0..batch.num_rows()).rev() {
@@ -239,6 +242,31 @@ fn rewritten(file: Vec<u8>) -> Vec<u8> {
 
 #[tokio::test]
 async fn f1_files_with_nullable_columns_and_microseconds_are_compacted() {
+    rewritten_files_survive(Compression::UNCOMPRESSED).await;
+}
+
+#[tokio::test]
+async fn f1_files_of_every_compression_are_compacted() {
+    let levels = [Compression::GZIP(GzipLevel::default()), Compression::BROTLI(BrotliLevel::default())];
+    let plain = [Compression::SNAPPY, Compression::LZ4, Compression::LZ4_RAW];
+    for compression in levels.into_iter().chain(plain).chain([Compression::ZSTD(ZstdLevel::default())]) {
+        rewritten_files_survive(compression).await;
+    }
+}
+
+/// The programs of this test run have the compressions that the tests need. The deployed functions have those that the workspace names.
+#[test]
+fn f1_the_functions_are_built_with_every_compression() {
+    let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+    let workspace = fs::read_to_string(workspace).unwrap();
+    let parquet = workspace.lines().find(|line| line.starts_with("parquet = ")).unwrap();
+    for feature in ["brotli", "flate2-zlib-rs", "lz4", "snap", "zstd"] {
+        assert!(parquet.contains(&format!("\"{feature}\"")), "{feature}: {parquet}");
+    }
+}
+
+/// Another program rewrites the files of the log: the rows are those of a table that nobody has rewritten.
+async fn rewritten_files_survive(compression: Compression) {
     let (model, plain, touched) = (model(), Arc::default(), Arc::default());
     for bucket in [&plain, &touched] {
         export_round(&model, bucket, 1).await;
@@ -251,7 +279,7 @@ async fn f1_files_with_nullable_columns_and_microseconds_are_compacted() {
         let (day, _) = key.strip_prefix(log).unwrap().split_once('/').unwrap();
         // Percent-encoded, as the protocol has it.
         let path = format!("{day}/part a-{}", lines.len());
-        let (file, encoded) = (rewritten(file.clone()), path.replace(' ', "%20"));
+        let (file, encoded) = (rewritten(file.clone(), compression), path.replace(' ', "%20"));
         let values = json!({ "dt": day.strip_prefix("dt=").unwrap() });
         lines.push(json!({ "remove": { "path": key.strip_prefix(log).unwrap(), "dataChange": false, "tags": null } }));
         lines.push(json!({ "add": {
@@ -301,4 +329,31 @@ async fn f1_a_log_without_a_beginning_is_not_taken_for_a_new_table() {
     let error = compactor.compact(None, None).await.unwrap_err().to_string();
     assert!(error.contains("has no beginning"), "{error}");
     assert!(!other.objects().contains_key(&first));
+}
+
+#[test]
+fn f2_the_pages_say_which_engines_were_tried_and_which_cannot() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/README.md");
+    let page = fs::read_to_string(page).unwrap();
+    let section = page.split_once("#### Query engines").unwrap().1;
+    let section = section.split_once("\n### ").unwrap().0;
+    let state = |engine: &str| {
+        let row = section.lines().find(|line| line.starts_with("| ") && line.contains(engine));
+        row.and_then(|row| row.split('|').nth(3)).unwrap_or_else(|| panic!("{engine} has no row")).to_owned()
+    };
+    for tried in ["DuckDB", "deltalake", "DataFusion"] {
+        assert!(state(tried).contains("every test run"), "{tried}");
+    }
+    for untried in ["Spark", "Athena", "Trino"] {
+        assert!(state(untried).contains("not"), "{untried}");
+    }
+    for unable in ["Redshift Spectrum", "lists Parquet files"] {
+        assert!(state(unable).contains("**cannot**"), "{unable}");
+    }
+    assert!(state("Redshift Spectrum").contains("_symlink_format_manifest"));
+    // No other page promises every engine.
+    for other in ["README.md", "docs/ARCHITECTURE.md", "docs/MODEL.md", "docs/COOKBOOK.md"] {
+        let text = fs::read_to_string(format!("{}/../{other}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        assert!(!text.to_lowercase().contains("any engine"), "{other}");
+    }
 }

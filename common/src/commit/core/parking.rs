@@ -59,7 +59,7 @@ impl LedgerItem<'_> {
 
     /// Whether the expiry of a record is settled: by the entity that the item was of. An item that was of no entity has nothing to settle.
     fn settles(&self, record: &ChangeRecord<'_>) -> bool {
-        if self.candidates.by_key().is_some() || !record.old.is_present() {
+        if self.candidates.by_key().is_some() || !record.old.has_attributes() {
             return self.may_settle();
         }
         // An expiry that was parked before it could be read is settled, whatever its entity: that removes the mark.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::entity::SourceKey;
 use crate::projection::{ItemContributions, KnownLookups, LookupKey, LookupOutputs, contributions};
-use crate::record::{Image, Item};
+use crate::record::{Decimal, Image, Item};
 use crate::table::Model;
 
 /// A model of orders with these attributes, rollups and this aggregate.

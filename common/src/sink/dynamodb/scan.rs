@@ -62,6 +62,7 @@ pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummar
     let size = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
     Ok(TableSummary {
         id: described.as_ref().and_then(|table| table.table_id.clone()),
+        arn: described.as_ref().and_then(table_arn),
         items: size(described.as_ref().and_then(|table| table.item_count)),
         bytes: size(described.as_ref().and_then(|table| table.table_size_bytes)),
         indexes: described.as_ref().map(table_indexes).unwrap_or_default(),
@@ -69,6 +70,12 @@ pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummar
         recovery,
         described_at,
     })
+}
+
+/// The ARN. An emulator may name another region than that of its streams, by which change records name the table.
+fn table_arn(table: &TableDescription) -> Option<String> {
+    let of_stream = table.latest_stream_arn().and_then(|arn| arn.split_once("/stream/"));
+    of_stream.map(|(arn, _)| arn).or(table.table_arn()).map(str::to_owned)
 }
 
 /// The global secondary indexes.

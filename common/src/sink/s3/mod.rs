@@ -97,6 +97,10 @@ impl Bucket for S3Bucket {
         Ok(self.get_part(key, &ObjectRange::Whole).await?.map(|object| object.body))
     }
 
+    async fn get_tagged(&self, key: &str, etag: Option<&str>) -> Result<Option<ObjectChunks>, Error> {
+        self.get_matching(key, etag).await
+    }
+
     async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome, Error> {
         let request = self.request("PutObject", "s3:PutObject");
         for attempt in 1.. {

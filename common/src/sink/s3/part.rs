@@ -77,6 +77,24 @@ impl S3Bucket {
         }))
     }
 
+    /// Reads an object if it has this entity tag; `None` if it has another, or does not exist.
+    pub(super) async fn get_matching(
+        &self,
+        key: &str,
+        etag: Option<&str>,
+    ) -> Result<Option<ObjectChunks>, Error> {
+        let get = self.client.get_object().bucket(&*self.bucket).key(key);
+        let get = get.set_if_match(etag.map(str::to_owned));
+        match Box::pin(get.send()).await {
+            Ok(object) => Ok(Some(self.chunks(object.body))),
+            Err(error) if error.as_service_error().is_some_and(|error| error.is_no_such_key()) => Ok(None),
+            Err(error) if error.raw_response().is_some_and(|response| response.status().as_u16() == 412) => {
+                Ok(None)
+            }
+            Err(error) => Err(self.request("GetObject", "s3:GetObject").error(&error)),
+        }
+    }
+
     /// Reads an object's metadata: as [`S3Bucket::get_part`], without bytes.
     ///
     /// # Errors

@@ -92,7 +92,27 @@ fn excludes_every_value(term: &Term, matchers: &[&Matcher]) -> bool {
     let bounds: Vec<&(Comparison, Decimal)> =
         matchers.iter().filter_map(|matcher| bounds(matcher)).flatten().collect();
     let is_text_only = term.is_key() && !bounds.is_empty();
-    is_text_only || (!texts.is_empty() && !bounds.is_empty()) || no_text(&texts) || no_number(&bounds)
+    is_text_only
+        || (!texts.is_empty() && !bounds.is_empty())
+        || no_text(&texts)
+        || is_excluded(&texts, matchers)
+        || no_number(&bounds)
+}
+
+/// Whether a matcher excludes every text that passes one of these tests.
+fn is_excluded(tests: &[(TextTest, &str)], matchers: &[&Matcher]) -> bool {
+    let exclusions = matchers.iter().filter_map(|matcher| match matcher {
+        Matcher::AnythingBut(excluded) => Some(excluded),
+        Matcher::Text(_) | Matcher::Number(_) | Matcher::Bool(_) | Matcher::Null => None,
+        Matcher::Part(..) | Matcher::Exists(_) | Matcher::Numeric(_) => None,
+    });
+    exclusions.flatten().filter_map(text_test).any(|(excluding, part)| {
+        tests.iter().filter(|(test, _)| *test == excluding).any(|(test, text)| match test {
+            TextTest::Prefix => text.starts_with(part),
+            TextTest::Suffix => text.ends_with(part),
+            TextTest::IgnoreCase => *text == part,
+        })
+    })
 }
 
 /// The one value that a matcher takes.
@@ -187,6 +207,8 @@ mod tests {
             (r#"status = ["A"]"#, r#"status = [{ prefix = "B" }]"#),
             (r#"status = [{ prefix = "a" }]"#, r#"status = [{ prefix = "b" }]"#),
             (r#"status = [{ exists = false }]"#, r#"status = [{ prefix = "b" }]"#),
+            (r#"status = [{ anything-but = { prefix = "a" } }]"#, r#"status = [{ prefix = "ab" }]"#),
+            (r#"status = [{ anything-but = { suffix = "a" } }]"#, r#"status = [{ suffix = "ba" }]"#),
             (r#"any = [{ exists = false }]"#, r#"any = ["x"]"#),
             (r#"price = [{ numeric = [">", 5] }]"#, r#"price = [{ numeric = ["<=", 5] }]"#),
             (r#"price = [7]"#, r#"price = [{ numeric = ["<", 5] }]"#),
@@ -214,6 +236,8 @@ mod tests {
             (r#"status = [{ prefix = "a" }]"#, r#"status = [{ prefix = "ab" }, { suffix = "c" }]"#),
             (r#"status = ["A"]"#, r#""$or" = [{ status = ["B"] }, { price = [1] }]"#),
             (r#"status = ["A"]"#, r#"price = [1]"#),
+            (r#"status = [{ anything-but = { prefix = "ab" } }]"#, r#"status = [{ prefix = "a" }]"#),
+            (r#"status = [{ anything-but = { suffix = "a" } }]"#, r#"status = [{ prefix = "a" }]"#),
         ] {
             assert!(!warned("", one, other), "{one} and {other}");
         }

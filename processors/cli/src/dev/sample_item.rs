@@ -83,7 +83,7 @@ impl<'m> SampleDraft<'m> {
         let compared = compared_values(model, entity);
         let variables = entity.variables.iter().enumerate().map(|(index, name)| SampleValue {
             place: SamplePlace::Variable,
-            candidates: key_texts(name, format_of(entity, index), now),
+            candidates: variable_texts(model, entity, (index, name), now),
             chosen: 0,
         });
         let expiry = entity.ttl.as_ref().map(|path| model.attributes.name(path.root));
@@ -201,6 +201,33 @@ impl<'m> SampleDraft<'m> {
         }
         Some(text)
     }
+}
+
+/// Candidates of a variable of the key. A variable in a number key has numbers, and none has the separator of the table's keys, where there are such
+/// candidates.
+fn variable_texts(
+    model: &Model,
+    entity: &Entity,
+    (index, name): (usize, &str),
+    now: Timestamp,
+) -> Vec<Value> {
+    let texts = key_texts(name, format_of(entity, index), now);
+    let Some(table) = model.tables.get(entity.table) else { return texts };
+    let templates = std::iter::once(&entity.key.partition).chain(&entity.key.sort);
+    let is_number = table.key().zip(templates).any(|(key, template)| {
+        let mut variables = template.pieces.iter().map(|piece| match piece {
+            TemplatePiece::Variable(variable, _) => Some(*variable),
+            TemplatePiece::Literal(_) => None,
+        });
+        key.key_type == KeyType::Number && variables.any(|variable| variable == Some(index))
+    });
+    let fits = |text: &&Value| {
+        let text = text.as_str().unwrap_or_default();
+        !table.separator.is_some_and(|separator| text.contains(separator))
+            && (!is_number || text.parse::<i64>().is_ok())
+    };
+    let fitting: Vec<Value> = texts.iter().filter(fits).cloned().collect();
+    if fitting.is_empty() { texts } else { fitting }
 }
 
 /// The format of a variable in the key of its entity.

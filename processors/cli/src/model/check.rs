@@ -38,7 +38,7 @@ impl CheckArguments {
     /// The model cannot be read.
     pub fn run(&self) -> Result<bool> {
         for warning in EnvironmentSettings::from_env().warnings {
-            eprintln!("afterwrite: {warning}");
+            print::tell(&warning);
         }
         let name = self.model.name();
         let (file, source) = match Model::source(&name) {

@@ -115,6 +115,7 @@ impl ReplayJob {
         }
         let job = Self { reads_stream, stored: StoredInputs::of(&inputs)?, ..self.clone() };
         let task = Box::pin(job.task(deployment, InputSource { objects, range })).await?;
+        let task = task.of_stored(inputs.clone());
         let (state, basis) =
             deployment.create_job(JobKind::Replay, &job, task.units(), (plan, options.rate)).await?;
         store_inputs(&JobJournal::new(deployment.job_store(), &state.id), &inputs).await?;
@@ -195,6 +196,7 @@ pub(crate) async fn resume(
     let time = |ms: Option<i64>| ms.map(Timestamp::from_epoch_ms);
     let range = TimeRange { from: time(arguments.from_ms), to: time(arguments.to_ms) };
     let task = Box::pin(arguments.task(deployment, InputSource { objects, range })).await?;
+    let task = task.of_stored(inputs);
     Box::pin(arguments.run(deployment, (&job.id, basis), &task, as_json)).await
 }
 

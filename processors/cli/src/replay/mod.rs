@@ -16,7 +16,7 @@ use self::export::export_archive;
 pub(crate) use self::job::ReplayJob;
 use self::job::check_fresh;
 pub(crate) use self::job::resume;
-pub(crate) use self::targets::{DeployedRelay, aggregator, ledger, relay};
+pub(crate) use self::targets::{DeployedRelay, aggregator, ledger, relay, target_settings};
 use crate::deployment::DeploymentArguments;
 use crate::inputs::InputArguments;
 use crate::job_output::JobOptions;
@@ -67,6 +67,13 @@ impl ReplayArguments {
         self.check()?;
         let deployment = Box::pin(self.deployment.connect()).await?;
         let objects = Box::pin(self.inputs.objects()).await?;
+        if objects.is_empty() {
+            let inputs: Vec<String> = self.inputs.inputs.iter().map(ToString::to_string).collect();
+            eprintln!(
+                "afterwrite: no file or object can have such records; check the name, --from and --to: {}",
+                inputs.join(", ")
+            );
+        }
         if let Some(searched) =
             self.inputs.range().searched().filter(|_| self.only.contains(&ReplayProjection::Export))
         {

@@ -23,7 +23,7 @@ use self::consumer::{ConsumedTable, ConsumptionPlan, TableConsumer};
 use self::recovery::{ArchiveRecovery, GapRecovery};
 use crate::backfill::BackfillCommand;
 use crate::hosted::HostedFunction;
-use crate::print::{align_right, json, new_table, print};
+use crate::print::{align_right, json, new_table, print, tell};
 use crate::signals::stop_signal;
 
 /// The arguments of `afterwrite run`.
@@ -84,7 +84,7 @@ impl RunArguments {
         let mut settings = EnvironmentSettings::from_env();
         settings.model.get_or_insert_with(|| afterwrite::table::Model::DEFAULT_NAME.to_owned());
         for warning in &settings.warnings {
-            eprintln!("afterwrite: {warning}");
+            tell(warning);
         }
         let config = FunctionConfig::resolve(&settings)?;
         let tables = self.tables(&config)?;

@@ -8,6 +8,8 @@ pub(super) const MAX_RESOURCES: usize = 500;
 const MAX_PARAMETERS: usize = 200;
 /// The length of a template in S3.
 const MAX_BYTES: usize = 1_000_000;
+/// The length of the resources of a nested template; the rest is for its parameters.
+pub(super) const NESTED_BYTES: usize = MAX_BYTES - 50_000;
 
 /// Refuses a template that CloudFormation refuses.
 ///
@@ -40,7 +42,11 @@ pub(super) fn check(template: &Value, text: &str, can_nest: bool) -> Result<()> 
             ErrorKind::Configuration,
             format!("the template has {} bytes, and CloudFormation allows {MAX_BYTES}", text.len()),
         )
-        .hint("Pass --nested-datasets with --out FILE, or divide the model into several"));
+        .hint(if can_nest {
+            "Pass --nested-datasets with --out FILE, or divide the model into several"
+        } else {
+            "Divide the model into several, each with a deployment of its own"
+        }));
     }
     Ok(())
 }

@@ -119,10 +119,23 @@ impl SamArguments {
     }
 }
 
-/// The resources of nested stacks, each within the limit of a template.
+/// The resources of nested stacks, each within the limits of a template.
 fn parts(resources: Map<String, Value>) -> Vec<Map<String, Value>> {
-    let all: Vec<(String, Value)> = resources.into_iter().collect();
-    all.chunks(limits::MAX_RESOURCES).map(|part| part.iter().cloned().collect()).collect()
+    let (mut parts, mut bytes): (Vec<Map<String, Value>>, usize) = (Vec::new(), 0);
+    for (name, resource) in resources {
+        let length = yaml::yaml(&json!({ "Resources": { name.as_str(): &resource } })).len();
+        bytes += length;
+        match parts.last_mut() {
+            Some(part) if part.len() < limits::MAX_RESOURCES && bytes <= limits::NESTED_BYTES => {
+                part.insert(name, resource);
+            }
+            Some(_) | None => {
+                parts.push(Map::from_iter([(name, resource)]));
+                bytes = length;
+            }
+        }
+    }
+    parts
 }
 
 /// Refuses tables whose names differ in nothing but signs that a logical id cannot have.

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::action::ActionLine;
 use super::json_arrow::{array_of, value_at};
 use super::log_files::{
-    LogFile, checkpoint_key, checkpoint_part_key, last_checkpoint_key, log_prefix, unreadable,
+    LogFile, checkpoint_key, checkpoint_part_key, commit_key, last_checkpoint_key, log_prefix, unreadable,
 };
 use super::snapshot::TableSnapshot;
 use crate::objects::read_object;
@@ -142,16 +142,19 @@ fn decode(file: Bytes) -> Result<Vec<ActionLine>, EncodingError> {
 /// The snapshot of the newest checkpoint that can be found; `None` if there is none.
 ///
 /// `_last_checkpoint` names one. If it does not exist, cannot be read, or names one that was removed, the list of the log has the newest: so a table
-/// is never taken for a new one because a pointer is missing.
+/// is never taken for a new one because a pointer is missing. The same holds if no commit follows the one that is named: a writer that wrote
+/// a later one may have stopped before it named it, and another may have removed the commits between the two. The version after the old one would
+/// be free, and a commit there would be lost.
 ///
 /// # Errors
-/// `State` if the log's first commits were removed and it has no checkpoint that can be read.
+/// `State` if commits are missing that no checkpoint has which can be read.
 pub(super) async fn newest_checkpoint<B: Bucket>(bucket: &B, root: &str) -> Result<Option<TableSnapshot>> {
     let key = last_checkpoint_key(root);
     let named = read_object(bucket, &key).await?;
     if let Some(named) = named.and_then(|named| serde_json::from_slice::<LastCheckpoint>(&named).ok()) {
         let snapshot = read_checkpoint(bucket, root, named.version, named.parts).await?;
-        if snapshot.is_some() {
+        let next = commit_key(root, named.version.saturating_add(1));
+        if snapshot.is_some() && read_object(bucket, &next).await?.is_some() {
             return Ok(snapshot);
         }
     }
@@ -163,10 +166,11 @@ pub(super) async fn newest_checkpoint<B: Bucket>(bucket: &B, root: &str) -> Resu
     for (version, parts) in checkpoints.into_iter().rev() {
         let snapshot = read_checkpoint(bucket, root, version, parts).await?;
         if snapshot.is_some() {
+            refuse_missing_commits(bucket, root, &files, version.saturating_add(1)).await?;
             return Ok(snapshot);
         }
     }
-    refuse_missing_beginning(root, &files)?;
+    refuse_missing_commits(bucket, root, &files, 0).await?;
     Ok(None)
 }
 
@@ -175,23 +179,44 @@ fn checkpoint_of(file: &LogFile) -> Option<(u64, Option<u64>)> {
     match *file {
         LogFile::Checkpoint(version) => Some((version, None)),
         LogFile::CheckpointPart(version, parts) => Some((version, Some(parts))),
-        LogFile::Commit(_) => None,
+        LogFile::Commit(_) | LogFile::LaterCheckpoint(_) => None,
     }
 }
 
-/// Without a checkpoint, a log begins at version 0. A table whose beginning was removed must not be taken for a new one.
-fn refuse_missing_beginning(root: &str, files: &[LogFile]) -> Result<()> {
-    let commits = files.iter().filter_map(|file| match file {
-        LogFile::Commit(version) => Some(*version),
-        LogFile::Checkpoint(_) | LogFile::CheckpointPart(..) => None,
+/// A log goes on with the version after its checkpoint, and begins at version 0 without one. A table of which commits were removed must neither be
+/// taken for a new one nor for that of its checkpoint.
+async fn refuse_missing_commits<B: Bucket>(
+    bucket: &B,
+    root: &str,
+    files: &[LogFile],
+    next: u64,
+) -> Result<()> {
+    let commits = files.iter().filter_map(|file| match *file {
+        LogFile::Commit(version) => Some(version),
+        LogFile::Checkpoint(_) | LogFile::CheckpointPart(..) | LogFile::LaterCheckpoint(_) => None,
     });
-    match commits.min() {
-        Some(first) if first > 0 => Err(Error::new(ErrorKind::State, "the log of a table has no beginning")
+    let later = files.iter().filter_map(|file| match *file {
+        LogFile::LaterCheckpoint(version) => Some(version),
+        LogFile::Checkpoint(_) | LogFile::CheckpointPart(..) | LogFile::Commit(_) => None,
+    });
+    let first = commits.chain(later).filter(|version| *version >= next).min();
+    let Some(first) = first.filter(|first| *first > next) else { return Ok(()) };
+    // A list of many pages may lack a commit that was written meanwhile.
+    if read_object(bucket, &commit_key(root, next)).await?.is_some() {
+        return Ok(());
+    }
+    if files.iter().any(|file| matches!(file, LogFile::LaterCheckpoint(version) if *version >= next)) {
+        return Err(Error::new(ErrorKind::State, "the log of a table needs a checkpoint of a later form (v2)")
             .with("table", root)
             .with("first version", first.to_string())
-            .hint("Its first commits were removed, and it has no checkpoint that can be read. Restore the checkpoint from a version of the bucket or from a backup")),
-        Some(_) | None => Ok(()),
+            .hint("Another program has raised the table's protocol. Afterwrite supports reader version 1 and writer version 2: enable no table features on its tables, and restore the log from versions of the bucket"));
     }
+    let message =
+        if next == 0 { "the log of a table has no beginning" } else { "the log of a table has a gap" };
+    Err(Error::new(ErrorKind::State, message)
+        .with("table", root)
+        .with("first version", first.to_string())
+        .hint("Commits were removed that no checkpoint has which can be read. Restore the checkpoint from a version of the bucket or from a backup"))
 }
 
 /// The snapshot of a checkpoint, which is one object or has this number of parts; `None` if an object of it does not exist.

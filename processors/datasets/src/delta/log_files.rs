@@ -40,6 +40,8 @@ pub(super) enum LogFile {
     Checkpoint(u64),
     /// A part of the checkpoint of a version, which has this number of parts.
     CheckpointPart(u64, u64),
+    /// A checkpoint of a later form (v2), which has an id in its name. It is not read.
+    LaterCheckpoint(u64),
 }
 
 impl LogFile {
@@ -47,18 +49,18 @@ impl LogFile {
     pub(super) fn of(root: &str, key: &str) -> Option<Self> {
         let name = key.strip_prefix(root)?.strip_prefix(LOG)?;
         if let Some(version) = name.strip_suffix(COMMIT) {
-            return version.parse().ok().map(Self::Commit);
+            let later = || version.split_once(".checkpoint.")?.0.parse().ok().map(Self::LaterCheckpoint);
+            return version.parse().ok().map(Self::Commit).or_else(later);
         }
         if let Some(version) = name.strip_suffix(CHECKPOINT) {
             return version.parse().ok().map(Self::Checkpoint);
         }
         let (version, part) = name.strip_suffix(".parquet")?.split_once(".checkpoint.")?;
-        let (_, parts) = part.split_once('.')?;
-        version
-            .parse()
-            .ok()
-            .zip(parts.parse().ok())
-            .map(|(version, parts)| Self::CheckpointPart(version, parts))
+        let version = version.parse().ok()?;
+        match part.split_once('.') {
+            Some((_, parts)) => parts.parse().ok().map(|parts| Self::CheckpointPart(version, parts)),
+            None => Some(Self::LaterCheckpoint(version)),
+        }
     }
 }
 

@@ -236,18 +236,25 @@ pub(super) fn retention_setting(retention: Duration) -> (String, String) {
     (RETENTION_SETTING.to_owned(), format!("interval {} seconds", retention.as_secs()))
 }
 
-/// A duration as Delta's settings write it, such as `interval 7 days`.
-fn interval(text: &str) -> Option<Duration> {
-    let mut words = text.strip_prefix("interval ").unwrap_or(text).split_whitespace();
-    let number: u64 = words.next()?.parse().ok()?;
-    let unit = words.next()?.trim_end_matches('s');
-    let seconds = match unit {
-        "second" => 1,
-        "minute" => 60,
-        "hour" => 60 * 60,
-        "day" => 24 * 60 * 60,
-        "week" => 7 * 24 * 60 * 60,
-        _ => return None,
-    };
-    Some(Duration::from_secs(number.checked_mul(seconds)?))
+/// A duration as Delta's settings write it, such as `interval 7 days`. Spark takes any case, several parts and quotes:
+/// `INTERVAL '1' WEEK 12 hours`.
+pub(super) fn interval(text: &str) -> Option<Duration> {
+    let text = text.to_ascii_lowercase().replace('\'', "");
+    let text = text.trim();
+    let mut words = text.strip_prefix("interval ").unwrap_or(text).split_whitespace().peekable();
+    words.peek()?;
+    let mut all = 0_u64;
+    while let Some(number) = words.next() {
+        let number: u64 = number.parse().ok()?;
+        let seconds = match words.next()?.trim_end_matches('s') {
+            "second" => 1,
+            "minute" => 60,
+            "hour" => 60 * 60,
+            "day" => 24 * 60 * 60,
+            "week" => 7 * 24 * 60 * 60,
+            _ => return None,
+        };
+        all = all.checked_add(number.checked_mul(seconds)?)?;
+    }
+    Some(Duration::from_secs(all))
 }

@@ -1,5 +1,7 @@
 //! Tables in a bucket in memory.
 
+mod log;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -127,26 +129,6 @@ fn every_reader_sees_the_same_table_whatever_it_read_before() {
     );
     let checkpoints = bucket.objects().into_keys().filter(|key| key.ends_with(".checkpoint.parquet"));
     assert_eq!(checkpoints.collect::<Vec<_>>(), [checkpoint_key(ROOT, 100), checkpoint_key(ROOT, 200)]);
-}
-
-#[test]
-fn a_table_is_found_without_the_pointer_and_without_its_first_commits() {
-    let bucket = Arc::new(MemoryObjects::default());
-    let writer = table(&bucket);
-    for number in 0..=201_u64 {
-        commit(&writer, &FixedClock(NOW), &change(&[&format!("f{number}")], &[])).unwrap();
-    }
-    let old: Vec<String> = (0..200).map(|version| commit_key(ROOT, version)).collect();
-    block_on(bucket.delete(&old)).unwrap();
-    let files = paths(&block_on(writer.snapshot()).unwrap());
-    block_on(bucket.delete(&[last_checkpoint_key(ROOT)])).unwrap();
-    assert_eq!(paths(&block_on(table(&bucket).snapshot()).unwrap()), files);
-    // A pointer to a checkpoint that was removed.
-    block_on(bucket.put(&last_checkpoint_key(ROOT), b"{\"version\":100,\"size\":1}".to_vec())).unwrap();
-    block_on(bucket.delete(&[checkpoint_key(ROOT, 100)])).unwrap();
-    assert_eq!(paths(&block_on(table(&bucket).snapshot()).unwrap()), files);
-    block_on(bucket.put(&last_checkpoint_key(ROOT), b"{\"vers".to_vec())).unwrap();
-    assert_eq!(paths(&block_on(table(&bucket).snapshot()).unwrap()), files, "the pointer cannot be read");
 }
 
 /// A bucket whose other users go first, and one of whose responses is lost.

@@ -92,7 +92,7 @@ fn unneeded_log(root: &str, listed: &[ListedObject], now: Timestamp) -> Vec<Stri
         old.filter_map(|object| Some((LogFile::of(root, &object.key)?, &*object.key))).collect();
     let checkpoints = old.iter().filter_map(|(file, _)| match file {
         LogFile::Checkpoint(version) => Some(*version),
-        LogFile::Commit(_) | LogFile::CheckpointPart(..) => None,
+        LogFile::Commit(_) | LogFile::CheckpointPart(..) | LogFile::LaterCheckpoint(_) => None,
     });
     let Some(first_needed) = checkpoints.max() else { return Vec::new() };
     let (mut checkpoints, mut commits) = (Vec::new(), Vec::new());
@@ -102,7 +102,10 @@ fn unneeded_log(root: &str, listed: &[ListedObject], now: Timestamp) -> Vec<Stri
                 checkpoints.push(key.to_owned());
             }
             LogFile::Commit(version) if version < first_needed => commits.push(key.to_owned()),
-            LogFile::Checkpoint(_) | LogFile::CheckpointPart(..) | LogFile::Commit(_) => {}
+            LogFile::Checkpoint(_)
+            | LogFile::CheckpointPart(..)
+            | LogFile::LaterCheckpoint(_)
+            | LogFile::Commit(_) => {}
         }
     }
     checkpoints.append(&mut commits);

@@ -40,6 +40,7 @@ mod row_builder;
 pub mod snapshot;
 mod upload;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use afterwrite::clock::{Clock, within};
@@ -49,6 +50,7 @@ use afterwrite::sink::{Bucket, Tables};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use futures::TryStreamExt as _;
+use sha2::{Digest as _, Sha256};
 
 use self::commit::{LogAddition, commit_objects};
 pub use self::json::plain_json;
@@ -58,7 +60,7 @@ use self::object::ObjectExport;
 use self::upload::upload_files;
 use crate::delta::DeltaTable;
 use crate::heartbeat::store_exported;
-use crate::paths::{ARCHIVE, export_mark, log_root, rejected_lines};
+use crate::paths::{ARCHIVE, export_mark, hex, log_root, rejected_lines};
 use crate::schema::model_fingerprint;
 
 /// How many bytes of rows are staged before they are encoded, for all partitions of an object together. Encoding ends a row group
@@ -185,10 +187,11 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
             return Ok(UploadedObject { totals, files: Vec::new() });
         }
         let (partitions, rejected, mut totals) = self.read(key).await?.finish()?;
+        let source = file_source(key, &rejected);
         if !rejected.is_empty() {
             self.bucket.put(&rejected_lines(key), rejected).await?;
         }
-        let upload = upload_files(&self.model, &self.logs, &self.clock, key, partitions, &mut totals);
+        let upload = upload_files(&self.model, &self.logs, &self.clock, &source, partitions, &mut totals);
         let files = Box::pin(upload).await?;
         Ok(UploadedObject { totals, files })
     }
@@ -223,6 +226,15 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         let marked = self.bucket.put(&export_mark(&self.fingerprint, key), Vec::new()).await;
         marked.map_err(|error| error.with("object", key))
     }
+}
+
+/// The source that the files of an object are named by. Without its rejected lines an object has other rows, and so other files: once the
+/// settings are corrected, it is exported again as a whole.
+fn file_source<'k>(key: &'k str, rejected: &[u8]) -> Cow<'k, str> {
+    if rejected.is_empty() {
+        return Cow::Borrowed(key);
+    }
+    Cow::Owned(format!("{key}#{}", hex(&Sha256::digest(rejected), 16)))
 }
 
 /// The end of the time for uploads. The objects that were uploaded before it have time to be committed.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use afterwrite::commit::StateItems;
 use afterwrite::record::{Item, Timestamp};
+use afterwrite::sink::TableScan;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
@@ -75,6 +76,22 @@ impl ExportSource {
         };
         source.check_table(model, table_names, export)?;
         Ok(source)
+    }
+
+    /// Refuses the export of a table of another account or region, and of an earlier table with this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] with the difference; as [`TableScan::describe`].
+    pub(super) async fn check_origin(
+        &self,
+        (model, table_names): (&Model, &[Arc<str>]),
+        export: &TableExport,
+        tables: &impl TableScan,
+    ) -> Result<()> {
+        let position = model.tables.iter().position(|table| *table.name == *self.table);
+        let Some(deployed) = position.and_then(|position| table_names.get(position)) else { return Ok(()) };
+        let described = tables.describe(deployed).await?;
+        export.manifest.check_origin(&described).map_err(|error| error.with("export", self.location.as_str()))
     }
 
     /// Refuses the export of another table.

@@ -20,7 +20,7 @@ use super::stream_labels::stream_labels;
 use super::{BackfillArguments, BackfillPart, REVIVED, VANISHED, parts};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
-use crate::jobs::{JobTask, JobTotals, StepOutcome, UnitMeanings, WorkUnit};
+use crate::jobs::{JobTask, JobTotals, STEP_TIME, StepOutcome, UnitMeanings, WorkUnit, repeated};
 use crate::projector::{ItemProjector, contribute_equally};
 use crate::tenant::TenantMatch;
 
@@ -62,6 +62,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let labels = stream_labels(&table_names, &tables, &clock).await?;
         if let (Some(export), Some(files)) = (&arguments.export, &files) {
             export.check(&model, &table_names, files, clock.now())?;
+            let origin = || export.check_origin((&*model, table_names.as_slice()), files, &tables);
+            repeated(&clock, STEP_TIME, origin).await?;
         }
         let dropped = if arguments.drop { DroppedAggregates::Subtract } else { DroppedAggregates::Keep };
         let ledger = Ledger::new(
@@ -74,7 +76,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         Ok(Self {
             ledger: ledger.dropping(dropped),
             state: StateItems::new(Arc::clone(&model), table_names.clone(), Arc::clone(&state_table)),
-            projector: ItemProjector::new(Arc::clone(&model), Arc::clone(&state_table), tables.clone()),
+            projector: ItemProjector::new(&model, &table_names, &state_table, &tables),
             parts: UnitMeanings::new(parts(&model, &arguments, files.as_ref().map_or(0, TableExport::count))),
             tables,
             model,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use afterwrite::harmless::harmless;
+use afterwrite::harmless::{harmless, harmless_toml};
 use afterwrite::record::written_name;
 use afterwrite::table::{KeyType, Model};
 use serde_json::json;
@@ -164,7 +164,7 @@ fn attribute_key(name: &str) -> String {
 
 /// A string of TOML. Its escapes are those of JSON, and characters that JSON leaves as they are but TOML or a terminal does not.
 fn toml_text(text: &str) -> String {
-    harmless(&json!(text).to_string()).into_owned()
+    harmless_toml(&json!(text).to_string()).into_owned()
 }
 
 /// An entity that is left out, and why.

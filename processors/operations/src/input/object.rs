@@ -16,6 +16,7 @@ use serde::Deserialize;
 use super::items::read_items;
 use super::range::TimeRange;
 use super::reader::RecordReader;
+use super::stored::{StoredFile, StoredInput};
 
 /// A data file, as the manifest of a table export lists it.
 #[derive(Deserialize)]
@@ -129,6 +130,16 @@ impl<B: Bucket> InputObject<B> {
         }
     }
 
+    /// Whether it can be read only once: standard input, and a pipe.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        match self {
+            Self::StandardInput => true,
+            Self::File(path) => !path.is_file(),
+            Self::Object { .. } => false,
+        }
+    }
+
     /// Opens it. A file is read as it is needed; an object is held in memory, compressed as it is.
     ///
     /// # Errors
@@ -137,9 +148,33 @@ impl<B: Bucket> InputObject<B> {
         Ok(RecordReader::new(self.content().await?, self.name()))
     }
 
+    /// Opens it with the content that it was stored with. Of a file, this is known at its end.
+    ///
+    /// # Errors
+    /// `Configuration` if it has another content, also from the reader; as [`InputObject::open`].
+    pub async fn open_stored(&self, stored: &StoredInput) -> Result<OpenedInput> {
+        let content: Box<dyn BufRead + Send> = match self {
+            Self::StandardInput => return self.open().await,
+            Self::File(path) => {
+                let file = File::open(path).map_err(|error| unreadable(path, error))?;
+                Box::new(BufReader::new(StoredFile::new(file, stored)))
+            }
+            Self::Object { bucket, key, etag, .. } => {
+                let chunks = bucket.get_tagged(key, etag.as_deref()).await?;
+                let chunks = chunks.ok_or_else(|| stored.changed("another content, or none"))?;
+                let content = chunks.try_collect::<Vec<_>>().await?.concat();
+                if u64::try_from(content.len()).ok() != Some(stored.bytes) {
+                    return Err(stored.changed(&format!("{} bytes", content.len())));
+                }
+                Box::new(Cursor::new(content))
+            }
+        };
+        Ok(RecordReader::new(self.unpacked(content)?, self.name()))
+    }
+
     /// Its content, unpacked.
     async fn content(&self) -> Result<Box<dyn BufRead + Send>> {
-        let mut content: Box<dyn BufRead + Send> = match self {
+        let content: Box<dyn BufRead + Send> = match self {
             Self::StandardInput => Box::new(BufReader::new(std::io::stdin())),
             Self::File(path) => {
                 Box::new(BufReader::new(File::open(path).map_err(|error| unreadable(path, error))?))
@@ -152,6 +187,11 @@ impl<B: Bucket> InputObject<B> {
                 Box::new(Cursor::new(chunks.try_collect::<Vec<_>>().await?.concat()))
             }
         };
+        self.unpacked(content)
+    }
+
+    /// A content without its compression, if it has one.
+    fn unpacked(&self, mut content: Box<dyn BufRead + Send>) -> Result<Box<dyn BufRead + Send>> {
         let start = content.fill_buf().map_err(|error| {
             Error::new(ErrorKind::Configuration, "the input cannot be read")
                 .with("input", self.name())

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl StoredInput {
         self.place.strip_prefix("s3://")?.split_once('/')
     }
 
-    fn changed(&self, present: &str) -> Error {
+    pub(super) fn changed(&self, present: &str) -> Error {
         Error::new(ErrorKind::Configuration, "an input of the job has changed since the job was planned")
             .with("input", self.place.as_str())
             .with("planned", format!("{} bytes, {}", self.bytes, self.content.described()))
@@ -104,6 +104,40 @@ impl StoredInput {
     }
 }
 
+/// A file that is read with the content that it was stored with: its end is an error if it had another.
+pub(super) struct StoredFile {
+    file: File,
+    hash: Sha256,
+    /// The checksum; `None` for a stream.
+    planned: Option<String>,
+}
+
+impl StoredFile {
+    pub(super) fn new(file: File, stored: &StoredInput) -> Self {
+        let planned = match &stored.content {
+            InputContent::Sha256(checksum) => Some(checksum.clone()),
+            InputContent::Etag(_) | InputContent::ModifiedMs(_) | InputContent::Stream => None,
+        };
+        Self { file, hash: Sha256::new(), planned }
+    }
+}
+
+impl Read for StoredFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.file.read(buffer)?;
+        self.hash.update(buffer.get(..length).unwrap_or_default());
+        let is_end = length == 0 && !buffer.is_empty();
+        if is_end
+            && self.planned.as_ref().is_some_and(|planned| hex(&self.hash.clone().finalize()) != *planned)
+        {
+            let problem =
+                "the file has changed since the job was planned: restore it, or plan another replay";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
+        Ok(length)
+    }
+}
+
 impl InputContent {
     fn of_object(listed: &ListedObject) -> Self {
         match &listed.etag {
@@ -131,7 +165,7 @@ impl<B: Bucket> InputObject<B> {
     /// [`ErrorKind::Configuration`] if a file cannot be read.
     pub fn stored(&self) -> Result<StoredInput> {
         let content = match self {
-            Self::File(path) if path.is_file() => InputContent::Sha256(checksum(path)?),
+            Self::File(path) if !self.is_stream() => InputContent::Sha256(checksum(path)?),
             Self::StandardInput | Self::File(_) => InputContent::Stream,
             Self::Object { etag: Some(etag), .. } => InputContent::Etag(etag.clone()),
             Self::Object { modified, .. } => InputContent::ModifiedMs(modified.epoch_ms()),
@@ -241,6 +275,32 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
         assert!(refusal(&stored).contains("now: missing"));
+    }
+
+    #[test]
+    fn a_file_that_changes_before_it_is_read_is_an_error_at_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.jsonl");
+        let record = "{\"eventID\":\"1\",\"dynamodb\":{}}\n";
+        std::fs::write(&path, record.repeat(3)).unwrap();
+        let input = Input::File(path.clone());
+        let stored = input.stored().unwrap();
+        let read_all = || {
+            let opened = futures::executor::block_on(input.open_stored(&stored));
+            let mut reader = opened.map_err(|error| error.report())?;
+            let mut read = 0;
+            while reader.next_record().map_err(|error| error.report())?.is_some() {
+                read += 1;
+            }
+            Ok::<_, String>(read)
+        };
+        assert_eq!(read_all(), Ok(3));
+        for content in [record.repeat(2), record.repeat(4), record.repeat(3).replace('1', "2"), String::new()]
+        {
+            std::fs::write(&path, content).unwrap();
+            let refused = read_all().unwrap_err();
+            assert!(refused.contains("has changed since the job was planned"), "{refused}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Cursors and units have a meaning only for these: a job that was planned for one model would read half of the tables of another, and report
 //! that it is done. So a job continues on nothing else.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,6 +29,9 @@ pub struct JobBasis {
     /// The table that the job writes in its place, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<BasisTable>,
+    /// The settings of the environment that the job works with, by variable; secret ones as a hash.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// A hash of the job's arguments.
     pub arguments: String,
 }
@@ -115,8 +119,15 @@ impl JobBasis {
             tables: sources,
             state_table: BasisTable::of(tables, state_table).await?,
             target,
+            settings: BTreeMap::new(),
             arguments: text_digest(&arguments.to_string()),
         })
+    }
+
+    /// The same basis with these settings of the environment.
+    #[must_use]
+    pub fn with_settings(self, settings: BTreeMap<String, String>) -> Self {
+        Self { settings, ..self }
     }
 
     /// The first difference from what a process would run the job on: its words, the planned value and the present one.
@@ -143,9 +154,25 @@ impl JobBasis {
             };
             return Some((words, described(planned), described(present)));
         }
+        if self.settings != now.settings {
+            return Some((
+                "other settings",
+                changed(&self.settings, &now.settings),
+                changed(&now.settings, &self.settings),
+            ));
+        }
         let is_same = self.arguments == now.arguments && self.target.is_some() == now.target.is_some();
         (!is_same).then(|| ("other arguments", self.arguments.clone(), now.arguments.clone()))
     }
+}
+
+/// The settings that are not the same in others: `NAME=value`.
+fn changed(settings: &BTreeMap<String, String>, others: &BTreeMap<String, String>) -> String {
+    let names: BTreeSet<&String> = settings.keys().chain(others.keys()).collect();
+    let changed = names.into_iter().filter(|name| settings.get(*name) != others.get(*name));
+    let texts: Vec<String> =
+        changed.map(|name| format!("{name}={}", settings.get(name).map_or("", String::as_str))).collect();
+    texts.join(", ")
 }
 
 /// A hash of a text, in hexadecimal digits.
@@ -180,6 +207,7 @@ mod tests {
             tables: vec![table("Shop", "1")],
             state_table: table("state", "2"),
             target: Some(table("fresh", "3")),
+            settings: BTreeMap::from([("STREAM".to_owned(), "a".to_owned())]),
             arguments: "b".to_owned(),
         }
     }
@@ -189,7 +217,7 @@ mod tests {
         let planned = basis();
         assert_eq!(planned.difference(&basis()), None);
         type BasisChange = fn(&mut JobBasis);
-        let changes: [(&str, BasisChange); 9] = [
+        let changes: [(&str, BasisChange); 11] = [
             ("another model", |now| now.model.generation = 2),
             ("another model", |now| now.model.fingerprint.push('x')),
             ("other tables", |now| now.tables.push(BasisTable::default())),
@@ -197,6 +225,8 @@ mod tests {
             ("another table", |now| now.tables[0].id = Some("9".to_owned())),
             ("another state table", |now| now.state_table.id = Some("9".to_owned())),
             ("another table of --into", |now| now.target.as_mut().unwrap().name.push('x')),
+            ("other settings", |now| now.settings.clear()),
+            ("other settings", |now| now.settings.entry("STREAM".to_owned()).or_default().push('x')),
             ("other arguments", |now| now.target = None),
             ("other arguments", |now| now.arguments.push('x')),
         ];
@@ -205,6 +235,10 @@ mod tests {
             change(&mut now);
             assert_eq!(planned.difference(&now).map(|(words, ..)| words), Some(words));
         }
+        let mut now = basis();
+        now.settings = BTreeMap::from([("QUEUE".to_owned(), "q".to_owned())]);
+        let (_, before, present) = planned.difference(&now).unwrap();
+        assert_eq!((&*before, &*present), ("QUEUE=, STREAM=a", "QUEUE=q, STREAM="));
         let mut now = basis();
         now.tables[0].id = None;
         assert_eq!(planned.difference(&now), None, "a service without ids");

@@ -7,7 +7,8 @@
 //!                                           │ error that can be retried: again │
 //!                                           ▼                                  │
 //!                                  failed: steps in flight end, state is saved │
-//!   each second: report, read status and rate ─ paused or stopped: the same    │
+//!   each second: report, read status and rate ─ paused or stopped: the same,   │
+//!                                               without steps that only wait   │
 //!   every five seconds: save cursors, renew the lease ─────────────────────────┘
 //! ```
 
@@ -237,6 +238,13 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
                     Some(RunEnd::LostLease) => return Ok(RunEnd::LostLease),
                     Some(requested) if end.is_none() => end = Some(requested),
                     Some(_) | None => {}
+                }
+                // A step that waits may last for minutes: the process that resumes the job repeats it. Of several, one may be writing.
+                if let Some(RunEnd::Requested(status)) = end
+                    && running.len() == 1
+                    && task.waiting().is_some()
+                {
+                    return Ok(RunEnd::Requested(status));
                 }
             }
         }

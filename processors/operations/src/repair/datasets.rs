@@ -23,6 +23,7 @@ use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
 use crate::jobs::WaitReason;
 use crate::verify::{
     DatasetJudge, FindingPlace, JudgedRow, RowDifference, RowVerdicts, VerifyFinding, candidates_of,
+    check_generation, is_foreign_row,
 };
 
 /// The time limit of the commits.
@@ -60,9 +61,17 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
     pub async fn repair(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
         let of_datasets = findings.iter().filter(|finding| finding.place == FindingPlace::Dataset);
         let of_datasets: Vec<&VerifyFinding> = of_datasets.collect();
+        check_generation(self.judge.model(), of_datasets.iter().copied())?;
         let candidates = candidates_of(self.judge.model(), of_datasets.iter().copied());
         let verdicts = Box::pin(self.judge.judge(candidates)).await?;
-        let mut log = not_repaired(&of_datasets, &verdicts);
+        let (foreign, known): (Vec<_>, Vec<_>) =
+            of_datasets.into_iter().partition(|finding| is_foreign_row(self.judge.model(), finding));
+        let mut log = not_repaired(&known, &verdicts);
+        log.extend(foreign.into_iter().map(|finding| RepairLogEntry {
+            finding: finding.clone(),
+            outcome: RepairOutcome::Failed,
+            action: "the model has no such dataset, or no entity of the row: nothing was written".to_owned(),
+        }));
         for rows in verdicts.drifted.chunks(ROWS_AT_ONCE) {
             log.extend(Box::pin(self.repair_rows(rows)).await?);
         }

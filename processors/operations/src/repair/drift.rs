@@ -17,7 +17,7 @@ use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
 use crate::jobs::JobWait;
 use crate::verify::{
     FindingPlace, FindingVerdict, RollupPlace, RollupReading, SumVerdict, Tolerance, VerifyFinding,
-    expected_values, judge, read_sums, recheck_findings,
+    check_generation, expected_values, judge, read_sums, recheck_findings,
 };
 
 /// The time limit of a reconciliation.
@@ -72,6 +72,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// # Errors
     /// As [`Tables::read`]; an error of a single repair is in the log.
     pub async fn repair(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
+        check_generation(&self.model, findings)?;
         let of_state = findings.iter().filter(|finding| finding.place != FindingPlace::Dataset);
         let (of_application, of_derived): (Vec<_>, Vec<_>) =
             of_state.cloned().partition(|finding| finding.place == FindingPlace::ThreeWay);

@@ -1,5 +1,6 @@
 //! The work of a replay, step by step: a batch a step.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use serde_json::Value;
 use super::batch::RecordBatch;
 use super::lookup_copy::LookupCopy;
 use super::target::{RecordTarget, TargetOutcome};
-use crate::input::{InputObject, OpenedInput, TimeRange};
+use crate::input::{InputObject, OpenedInput, StoredInput, TimeRange};
 use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit};
 
 /// The name of the unit that copies remembered lookups.
@@ -46,10 +47,14 @@ pub struct ReplayTask<A, R, B, T, C> {
     source: InputSource<B>,
     aggregator: A,
     relay: R,
+    /// The objects as the job was planned with them; empty without a job.
+    stored: Vec<StoredInput>,
     /// Copies lookups first, into a fresh table.
     lookups: Option<LookupCopy<T>>,
     clock: C,
     opened: Mutex<Option<OpenedObject>>,
+    /// The objects that were opened and can be read only once.
+    begun_streams: Mutex<BTreeSet<usize>>,
     report: Mutex<ReplayTotals>,
 }
 
@@ -95,11 +100,20 @@ where
             source,
             aggregator,
             relay,
+            stored: Vec::new(),
             lookups: None,
             clock,
             opened: Mutex::default(),
+            begun_streams: Mutex::default(),
             report: Mutex::default(),
         }
+    }
+
+    /// Reads the objects only with these contents, which align with them.
+    #[must_use]
+    pub fn of_stored(mut self, stored: Vec<StoredInput>) -> Self {
+        self.stored = stored;
+        self
     }
 
     /// Copies remembered lookups before any record is delivered.
@@ -268,7 +282,11 @@ where
     /// Opens an object, behind the records that were read.
     async fn open(&self, index: usize, read: u64) -> Result<Option<OpenedObject>> {
         let Some(object) = self.source.objects.get(index) else { return Ok(None) };
-        let mut reader = object.open().await?;
+        self.begin_stream(index, object)?;
+        let mut reader = match self.stored.get(index) {
+            Some(stored) => object.open_stored(stored).await?,
+            None => object.open().await?,
+        };
         for _ in 0..read {
             if reader.next_record()?.is_none() {
                 let problem = "the input ends before the record at which the job stopped";
@@ -279,6 +297,25 @@ where
         }
         let cursor = ReplayCursor { index, object: object.name(), read };
         Ok(Some(OpenedObject { cursor, reader }))
+    }
+
+    /// Refuses to open a stream again: what was read of it before is gone.
+    fn begin_stream(&self, index: usize, object: &InputObject<B>) -> Result<()> {
+        if !object.is_stream() {
+            return Ok(());
+        }
+        let mut begun = self.begun_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if begun.insert(index) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Configuration,
+            "a step cannot be repeated, because standard input and pipes can be read once",
+        )
+        .with("input", object.name())
+        .hint(
+            "Write the records to a file and replay that file: records that are counted already are skipped",
+        ))
     }
 
     fn note(

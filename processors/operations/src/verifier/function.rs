@@ -13,11 +13,13 @@ use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{
     HandledInvocation, Invocation, LambdaFunction, MetricsLabels, MetricsLine, response_json,
 };
+use serde_json::Value;
 
 use super::report::{VerifierReport, report_keys};
 use super::request::VerifierRequest;
 use super::rotation::{RotationStore, SampleRotation};
 use super::timed::TimedVerification;
+use crate::jobs::JobBasis;
 use crate::verify::{
     DatasetCheck, DatasetCoverage, DatasetJudge, KeySample, VerifyArguments, VerifyJob, VerifyReport,
     VerifyTask, finding_lines, verify_units,
@@ -70,8 +72,11 @@ impl VerifierFunction {
     /// Verifies until the deadline.
     async fn verify(&self, request: VerifierRequest, deadline: Timestamp) -> Result<VerifierReport> {
         let begun = SystemClock.now();
-        let first = SampleRotation::new(&self.config.model, &self.config.table_names, &SystemClock);
-        let mut rotation = self.rotations.load(first).await?;
+        let FunctionConfig { model, table_names, .. } = &self.config;
+        let no_arguments = Value::Null;
+        let basis =
+            JobBasis::of(model, table_names, &self.state_table, None, &no_arguments, &self.tables).await?;
+        let mut rotation = self.rotations.load(SampleRotation::new(&basis, &SystemClock)?).await?;
         let arguments = self.arguments(request, &rotation).await?;
         let mut units = verify_units(&self.config.model, &arguments);
         rotation.mark_read(request.sample, &mut units);

@@ -1,7 +1,7 @@
 //! The report of a verification in the bucket.
 
-use afterwrite::Error;
 use afterwrite::record::Timestamp;
+use afterwrite::{Error, ErrorKind};
 use serde::Serialize;
 
 use super::rotation::RotationReport;
@@ -51,9 +51,16 @@ impl VerifierReport {
         }
     }
 
-    /// The error of a run that looked at something and could decide nothing of it.
+    /// The error of a run that looked at something and could decide nothing of it, or that had no time to look at anything.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
+        let VerifiedShare { rollups, items, entries, dataset_items, dataset_rows, .. } = self.read;
+        if [rollups, items, entries, dataset_items, dataset_rows].iter().all(|share| *share <= 0.0) {
+            let problem = "the verification did not finish: no segment of a table was read in time";
+            return Some(Error::new(ErrorKind::State, problem).hint(
+                "Raise the timeout of the function; if its requests are throttled, raise the capacity of the tables",
+            ));
+        }
         let VerifySummary { items, rollups, dataset_keys, unjudged, .. } = &self.summary;
         let looked = [
             (*items, VerifiedPart::Items),

@@ -8,18 +8,17 @@
 //! that fails moves nothing: the next one judges its sample. Of a table that is too large for one run, the next run judges the same sample
 //! in the segments that were not read.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::Bucket;
-use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 
 use super::timed::TimedResult;
-use crate::jobs::WorkUnit;
+use crate::jobs::{JobBasis, WorkUnit, text_digest};
 use crate::verify::{FindingPlace, FindingVerdict, KeySample, VerifyReport};
 
 /// The object that has the rotation.
@@ -141,7 +140,7 @@ struct UnfinishedSample {
 /// The samples that the runs of a verifier judge one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampleRotation {
-    /// The model and the tables. Another model, or another table, begins a new round.
+    /// A hash of the model, the tables and the state table. Another one begins a new round.
     subject: String,
     /// Where the next sample begins.
     seed: u32,
@@ -154,13 +153,18 @@ pub struct SampleRotation {
 }
 
 impl SampleRotation {
-    /// The rotation of these tables before the first run, which judges a random sample.
-    #[must_use]
-    pub fn new(model: &Model, table_names: &[Arc<str>], clock: &impl Clock) -> Self {
-        let subject = format!("{} {}", model.fingerprint(), table_names.join(","));
+    /// The rotation of a deployment before the first run, which judges a random sample.
+    ///
+    /// # Errors
+    /// [`ErrorKind::State`] if the basis cannot be written.
+    pub fn new(basis: &JobBasis, clock: &impl Clock) -> Result<Self> {
+        let subject = serde_json::to_string(basis).map_err(|error| {
+            Error::new(ErrorKind::State, "the tables of a verification cannot be described").caused_by(error)
+        })?;
+        let subject = text_digest(&subject);
         // A share of 1 has no seed.
         let seed = KeySample::random(0.5, clock).seed;
-        Self { subject, seed, unfinished: None, round: None, last_round: None }
+        Ok(Self { subject, seed, unfinished: None, round: None, last_round: None })
     }
 
     /// The sample of the next run, of this share.

@@ -103,6 +103,9 @@ pub struct VerifyFinding {
     /// The kind of cause of an undecided finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undecided: Option<UndecidedReason>,
+    /// The generation of the model that has found it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
     /// The sample in which it was found; `None` if everything was judged.
     #[serde(flatten)]
     pub sample: Option<KeySample>,
@@ -134,8 +137,14 @@ impl VerifyFinding {
             life: None,
             cause: None,
             undecided: None,
+            generation: None,
             sample: None,
         }
+    }
+
+    /// The same as this model's finding.
+    pub(crate) fn of_model(self, model: &Model) -> Self {
+        Self { generation: Some(model.generation), ..self }
     }
 
     /// The same without the values: what a repair needs.
@@ -166,6 +175,23 @@ impl VerifyFinding {
         };
         Some((partition.clone(), sort.clone())).filter(|place| is_rollup(model, place))
     }
+}
+
+/// Refuses findings of a newer model: this model does not know what they are about, and would take them for right.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`], with the generation of the findings.
+pub(crate) fn check_generation<'f>(
+    model: &Model,
+    findings: impl IntoIterator<Item = &'f VerifyFinding>,
+) -> Result<()> {
+    let newest = findings.into_iter().filter_map(|finding| finding.generation).max();
+    let Some(newer) = newest.filter(|newest| *newest > model.generation) else { return Ok(()) };
+    Err(Error::new(ErrorKind::Configuration, "a newer table model has found the differences")
+        .with("their generation", newer.to_string())
+        .with("this model's generation", model.generation.to_string())
+        .with("model", &*model.name)
+        .hint("Use the model that the functions have: pass --model, or set AFTERWRITE_MODEL"))
 }
 
 /// Reads findings, one a line.

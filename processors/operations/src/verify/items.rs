@@ -25,7 +25,7 @@ use super::unjudged::JudgedParts;
 use crate::items::IdentifiedItem;
 use crate::projector::{ItemProjector, RememberedOutputs, contribute_equally, has_aggregate};
 
-const NOT_REMEMBERED: &str = "a lookup of the item is not remembered: the looked-up item was deleted before it was counted, or its record is in flight; `afterwrite backfill` remembers the lookups of items that exist";
+const NOT_REMEMBERED: &str = "a lookup of the item is not remembered: the looked-up item was deleted before it was counted, or its record is in flight; `afterwrite backfill --all` counts the items whose looked-up item exists";
 
 /// Judges items.
 #[derive(Debug)]

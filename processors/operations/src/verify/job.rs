@@ -105,6 +105,7 @@ impl VerifyReport {
         let sample = run.arguments.key_sample();
         for finding in &mut findings {
             finding.sample = Some(sample).filter(|sample| !sample.is_all());
+            finding.generation = Some(run.model.generation);
         }
         findings.sort_by(|one, other| {
             (one.verdict, one.place, &one.table, &one.key, &one.row).cmp(&(

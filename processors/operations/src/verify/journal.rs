@@ -11,6 +11,7 @@ use super::datasets::RowCandidate;
 use super::finding::FindingPlace;
 use super::place::RollupPlace;
 use super::state::{SuspectItem, VerifyState};
+use super::unjudged::FOREIGN_ENTRIES;
 use crate::jobs::AcquiredJob;
 
 /// The suspects or candidates of one entry.
@@ -42,7 +43,6 @@ pub(crate) struct StoredSuspect {
     sort: Option<String>,
     place: FindingPlace,
     rev: Option<String>,
-    seen_at_ms: i64,
 }
 
 impl From<&SuspectItem> for StoredSuspect {
@@ -53,35 +53,36 @@ impl From<&SuspectItem> for StoredSuspect {
             sort: suspect.source.sort.as_deref().map(str::to_owned),
             place: suspect.place,
             rev: suspect.rev.clone(),
-            seen_at_ms: suspect.seen_at.epoch_ms(),
         }
     }
 }
 
-impl From<StoredSuspect> for SuspectItem {
-    fn from(stored: StoredSuspect) -> Self {
-        Self {
+impl StoredSuspect {
+    /// The suspect in a process that has read the journal at this time. The tolerance begins again: the clock of the machine that has seen the
+    /// suspect may differ from this one by minutes.
+    fn restored(self, now: Timestamp) -> SuspectItem {
+        SuspectItem {
             source: SourceKey {
-                table: stored.table,
-                partition: stored.partition.into(),
-                sort: stored.sort.map(Into::into),
+                table: self.table,
+                partition: self.partition.into(),
+                sort: self.sort.map(Into::into),
             },
-            place: stored.place,
-            rev: stored.rev,
-            seen_at: Timestamp::from_epoch_ms(stored.seen_at_ms),
+            place: self.place,
+            rev: self.rev,
+            seen_at: now,
             rounds: 0,
         }
     }
 }
 
 /// The state of a verification by its journal, without the candidates of datasets.
-pub(super) fn restored_state(entries: &[VerifyEntry]) -> VerifyState {
+pub(super) fn restored_state(entries: &[VerifyEntry], now: Timestamp) -> VerifyState {
     let mut state = VerifyState::default();
     let mut known: BTreeSet<SourceKey<'static>> = BTreeSet::new();
     for entry in entries {
         match entry {
             VerifyEntry::Items(suspects) => {
-                let suspects = suspects.iter().cloned().map(SuspectItem::from);
+                let suspects = suspects.iter().cloned().map(|suspect| suspect.restored(now));
                 state.suspects.extend(suspects.filter(|suspect| known.insert(suspect.source.clone())));
             }
             VerifyEntry::Decided(entities) => {
@@ -149,11 +150,12 @@ const KEPT: [KeptPhases; 4] = [
     KeptPhases { phases: 11..=11, totals: &["dataset_keys_rechecked"], is_volatile: true },
 ];
 /// The totals of phases 3 and 4, whose steps are kept one by one.
-const ITEM_TOTALS: [&str; 8] = [
+const ITEM_TOTALS: [&str; 9] = [
     "items",
     "items_confirmed",
     "items_read",
     "hashed_entries",
+    FOREIGN_ENTRIES,
     "mirrors",
     "mirrors_judged",
     "extremes",
@@ -176,4 +178,30 @@ pub(super) fn set_back_units(job: &mut AcquiredJob, is_three_way: bool) {
         units.forget_totals(&ITEM_TOTALS);
     }
     (state.work, state.totals) = (units.summary(), units.totals());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a7_the_tolerance_of_a_restored_suspect_goes_by_the_clock_of_its_process() {
+        let seen = Timestamp::from_epoch_seconds(1_770_400_000);
+        let suspect = SuspectItem {
+            source: SourceKey { table: 0, partition: "ORDER#1".into(), sort: None },
+            place: FindingPlace::Ledger,
+            rev: Some("7".to_owned()),
+            seen_at: seen,
+            rounds: 0,
+        };
+        let entries = [VerifyEntry::Items(vec![StoredSuspect::from(&suspect)])];
+        // The clocks of other machines are ahead, and behind.
+        for now in
+            [Timestamp::from_epoch_seconds(1_770_400_600), Timestamp::from_epoch_seconds(1_770_399_400)]
+        {
+            let restored = restored_state(&entries, now).suspects;
+            assert_eq!(restored.len(), 1);
+            assert_eq!((restored[0].seen_at, restored[0].rev.as_deref()), (now, Some("7")));
+        }
+    }
 }

@@ -51,7 +51,8 @@ pub use self::bound::drift_upper_bound;
 pub use self::coverage::DatasetCoverage;
 use self::datasets::check_units;
 pub use self::datasets::{DatasetCheck, DatasetJudge, ReadSides, recheck_rows};
-pub(crate) use self::datasets::{JudgedRow, RowVerdicts, candidates_of};
+pub(crate) use self::datasets::{JudgedRow, RowVerdicts, candidates_of, is_foreign_row};
+pub(crate) use self::finding::check_generation;
 pub use self::finding::{
     ExpectedValue, FindingPlace, FindingVerdict, RowDifference, RowLocation, VerifyFinding, finding_lines,
     parse_findings,

@@ -12,7 +12,7 @@ use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{ScanRequest, TableScan, Tables};
 use afterwrite::table::Model;
 
-use super::finding::{FindingPlace, VerifyFinding};
+use super::finding::{FindingPlace, VerifyFinding, check_generation};
 use super::items::ItemJudge;
 use super::place::RollupPlace;
 use super::state::VerifyState;
@@ -97,6 +97,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
     tolerance: impl Into<Tolerance>,
     findings: &[VerifyFinding],
 ) -> Result<Vec<VerifyFinding>> {
+    check_generation(model, findings)?;
     let state = StateItems::new(Arc::clone(model), table_names.to_vec(), Arc::clone(state_table));
     let places: BTreeSet<RollupPlace> = findings.iter().filter_map(|finding| finding.rollup(model)).collect();
     let mut results = VerifyState::default();
@@ -124,7 +125,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
         .filter_map(|finding| finding.source(model))
         .map(|source| owned_key(&source))
         .collect();
-    let projector = ItemProjector::new(Arc::clone(model), Arc::clone(state_table), tables.clone());
+    let projector = ItemProjector::new(model, table_names, state_table, &tables);
     let judge = ItemJudge { model: Arc::clone(model), tables, state, projector };
     let sources: Vec<_> = sources.into_iter().collect();
     let mut suspects = judge_first(&judge, &sources, clock.now()).await?.suspects;
@@ -132,7 +133,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
     while !suspects.is_empty() {
         (suspects, _) = judge_suspects(&judge, clock, suspects, &tolerance, &mut results).await?;
     }
-    Ok(results.findings)
+    Ok(results.findings.into_iter().map(|finding| finding.of_model(model)).collect())
 }
 
 /// The findings that cannot be judged again by themselves.

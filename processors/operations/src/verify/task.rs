@@ -23,12 +23,12 @@ use super::state::VerifyState;
 use super::sums::{LedgerSums, SumVerdict, add_entry, entry_of, judge, note_revision};
 use super::suspects::{Tolerance, judge_first, judge_suspects, out_of_time};
 use super::three_way::count_comparison;
-use super::unjudged::RunKnowledge;
+use super::unjudged::{FOREIGN_ENTRIES, RunKnowledge};
 use super::{VerifyArguments, VerifyPart, parts, unknown_unit};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
 use crate::jobs::{JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit};
-use crate::projector::ItemProjector;
+use crate::projector::{ItemProjector, has_aggregate};
 
 /// The items of a page.
 const PAGE_ITEMS: u32 = 500;
@@ -64,7 +64,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         clock: C,
         arguments: VerifyArguments,
     ) -> Self {
-        let projector = ItemProjector::new(Arc::clone(&model), Arc::clone(&state_table), tables.clone());
+        let projector = ItemProjector::new(&model, &table_names, &state_table, &tables);
         let state = StateItems::new(Arc::clone(&model), table_names.clone(), Arc::clone(&state_table));
         Self {
             parts: UnitMeanings::new(parts(&model, &arguments)),
@@ -109,7 +109,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     /// Goes on with what an earlier process has found.
     pub(super) fn restore(&self, entries: &[VerifyEntry]) {
-        *self.lock() = restored_state(entries);
+        *self.lock() = restored_state(entries, self.clock.now());
     }
 
     async fn note(&self, entries: impl IntoIterator<Item = VerifyEntry>) -> Result<()> {
@@ -331,13 +331,20 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
                 *outcome.totals.entry("hashed_entries".to_owned()).or_default() += 1;
                 continue;
             };
-            let counts = match self.judge.state.decode_entry(entry, &mut targets) {
-                Ok(entry) => !entry.contributions.by_aggregate.is_empty(),
+            let (counts, is_known) = match self.judge.state.decode_entry(entry, &mut targets) {
+                Ok(entry) => {
+                    let mut contributions = entry.contributions.by_aggregate.iter();
+                    let counts = contributions.len() > 0;
+                    (counts, contributions.any(|contribution| has_aggregate(self.model(), contribution)))
+                }
                 // Its contributions are unknown; judging its item reports it.
-                Err(error) if error.kind() == ErrorKind::Unreadable => true,
+                Err(error) if error.kind() == ErrorKind::Unreadable => (true, false),
                 Err(error) => return Err(error),
             };
             if counts && self.arguments.judges_entry(self.model(), &source) {
+                if is_known && source.candidates(self.model()).is_empty() {
+                    *outcome.totals.entry(FOREIGN_ENTRIES.to_owned()).or_default() += 1;
+                }
                 sources.push(source);
             }
         }

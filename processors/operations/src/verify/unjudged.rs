@@ -14,6 +14,9 @@ use super::finding::{FindingPlace, FindingVerdict, VerifyFinding};
 use super::undecided::UndecidedReason;
 use crate::jobs::JobTotals;
 
+/// The total of entries that count into aggregates of the model, although no entity of it has their items.
+pub(crate) const FOREIGN_ENTRIES: &str = "foreign_entries";
+
 /// The part of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -217,6 +220,11 @@ fn unjudged_items(
         return vec![UnjudgedPart::new(VerifiedPart::Items, items, judged.cause(is_of_item))];
     }
     let mut parts = judged.unjudged_entities(run);
+    let foreign = totals.sum(&[FOREIGN_ENTRIES]);
+    if foreign > 0 {
+        let cause = "they count, and no entity of the model has them: use the model that the functions have (--model, AFTERWRITE_MODEL), or, if they have this one, run `afterwrite backfill`";
+        parts.push(UnjudgedPart::new(VerifiedPart::Items, foreign, cause));
+    }
     for (part, place, all, decided) in [
         (VerifiedPart::Mirrors, FindingPlace::Mirror, "mirrors", ["mirrors_judged", "mirrors_rechecked"]),
         (

@@ -66,6 +66,7 @@ impl MemoryTables {
         }
         Ok(TableSummary {
             id: None,
+            arn: None,
             items,
             bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
             indexes: stored.definition.table_indexes(),

@@ -91,7 +91,10 @@ fn an_absent_image_is_not_an_empty_one() {
     let empty = record_with("/dynamodb/OldImage", json!({}));
     with_record(&empty.to_string(), |record| {
         assert_eq!(record.old.decode(&attributes()).unwrap(), Some(Image::default()));
+        assert!(record.old.is_present() && !record.old.has_attributes());
     });
+    let unknown = record_with("/dynamodb/OldImage", json!({"unknown": {"BOOL": true}}));
+    with_record(&unknown.to_string(), |record| assert!(record.old.has_attributes()));
 }
 
 #[test]

@@ -95,6 +95,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
         let mut open = Vec::with_capacity(candidates.len());
         for candidates in candidates.chunks(JUDGED_KEYS) {
             let keys: Vec<&DatasetKey> = candidates.iter().map(|candidate| &candidate.key).collect();
+            self.check_generations(&keys).await?;
             let looks = self.look_at_items(&keys).await?;
             let looked = candidates.iter().cloned().zip(looks);
             open.extend(looked.map(|(candidate, first)| OpenCandidate { candidate, first, rounds: 0 }));

@@ -7,7 +7,7 @@ use afterwrite::table::Model;
 use afterwrite_datasets::row_values::DatasetRows;
 use serde::{Deserialize, Serialize};
 
-use crate::verify::finding::VerifyFinding;
+use crate::verify::finding::{FindingPlace, VerifyFinding};
 
 /// An item in one dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -73,7 +73,19 @@ impl DatasetKey {
     }
 }
 
-/// The candidates that findings are about. Findings of other places, or of datasets that the model does not have, are ignored.
+/// The dataset of a finding and its item; `None` if the model does not have both.
+fn known_row(model: &Model, finding: &VerifyFinding) -> Option<(usize, SourceKey<'static>)> {
+    let row = finding.row.as_ref()?;
+    let dataset = model.datasets.iter().position(|dataset| *dataset.name == *row.dataset)?;
+    Some((dataset, finding.source(model)?))
+}
+
+/// Whether a finding is about a row that the model does not know: another model has found it, and this one cannot judge it.
+pub(crate) fn is_foreign_row(model: &Model, finding: &VerifyFinding) -> bool {
+    finding.place == FindingPlace::Dataset && known_row(model, finding).is_none()
+}
+
+/// The candidates that findings are about. Findings of other places, and foreign rows, are ignored.
 pub(crate) fn candidates_of<'f>(
     model: &Model,
     findings: impl IntoIterator<Item = &'f VerifyFinding>,
@@ -81,8 +93,7 @@ pub(crate) fn candidates_of<'f>(
     let mut days: BTreeMap<DatasetKey, BTreeSet<String>> = BTreeMap::new();
     for finding in findings {
         let Some(row) = &finding.row else { continue };
-        let dataset = model.datasets.iter().position(|dataset| *dataset.name == *row.dataset);
-        let Some((dataset, source)) = dataset.zip(finding.source(model)) else { continue };
+        let Some((dataset, source)) = known_row(model, finding) else { continue };
         days.entry(DatasetKey::of_item(dataset, &source)).or_default().insert(row.day.clone());
     }
     days.into_iter().map(|(key, days)| RowCandidate { key, days }).collect()

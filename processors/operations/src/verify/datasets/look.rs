@@ -88,6 +88,14 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
         Ok(looks)
     }
 
+    /// Refuses items that a newer model has counted: their rows may have columns that this model does not know.
+    pub(super) async fn check_generations(&self, keys: &[&DatasetKey]) -> Result<()> {
+        let known = keys.iter().filter(|key| key.is_known());
+        let entries = known.map(|key| self.state.entry_key(&key.source())).collect::<Result<Vec<_>>>()?;
+        let entries = self.tables.read(&entries).await?.items;
+        entries.iter().flatten().try_for_each(|entry| self.state.check_generation(entry))
+    }
+
     /// The service's time before the items are read.
     async fn service_time(&self, keys: &[&DatasetKey]) -> Result<Timestamp> {
         let table = keys.first().map_or(0, |key| key.source().table);

@@ -22,7 +22,7 @@ mod task;
 
 pub use self::access::DatasetJudge;
 pub(crate) use self::judge::{JudgedRow, RowVerdicts};
-pub(crate) use self::keys::{RowCandidate, candidates_of};
+pub(crate) use self::keys::{RowCandidate, candidates_of, is_foreign_row};
 pub use self::recheck::recheck_rows;
 pub(crate) use self::task::check_units;
 pub use self::task::{DatasetCheck, ReadSides};

@@ -5,8 +5,9 @@ use afterwrite::clock::Clock;
 use afterwrite::sink::{Bucket, TableScan, Tables};
 
 use super::access::DatasetJudge;
-use super::keys::candidates_of;
-use crate::verify::finding::VerifyFinding;
+use super::keys::{candidates_of, is_foreign_row};
+use crate::verify::finding::{VerifyFinding, check_generation};
+use crate::verify::undecided::{UndecidedCause, UndecidedReason};
 
 /// Judges findings about rows again: returns those that are still drift or cannot be decided, as they are now. Other findings are
 /// ignored.
@@ -17,8 +18,17 @@ pub async fn recheck_rows<B: Bucket, T: Tables + TableScan, C: Clock>(
     judge: &DatasetJudge<B, T, C>,
     findings: &[VerifyFinding],
 ) -> Result<Vec<VerifyFinding>> {
+    check_generation(judge.model(), findings)?;
     let candidates = candidates_of(judge.model(), findings);
     let verdicts = Box::pin(judge.judge(candidates)).await?;
     let drifted = verdicts.drifted.into_iter().map(|row| row.finding);
-    Ok(drifted.chain(verdicts.undecided).collect())
+    let foreign = findings.iter().filter(|finding| is_foreign_row(judge.model(), finding)).map(|finding| {
+        let cause = UndecidedCause::new(
+            UndecidedReason::Foreign,
+            "the model has no such dataset, or no entity of the row",
+        );
+        finding.clone().undecided(cause)
+    });
+    let found = drifted.chain(verdicts.undecided).chain(foreign);
+    Ok(found.map(|finding| finding.of_model(judge.model())).collect())
 }
