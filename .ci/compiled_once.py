@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails if a package is compiled twice for the commands of the README and of `.ci/run`.
+"""Fails if a package is compiled twice for the commands of the README, of docs/DATASETS.md and of `.ci/run`.
 
 Cargo compiles a package again if a command needs it with other features than an earlier command, or if that holds for one of its
 dependencies. Cargo's plan of a command (`--unit-graph`) lists what it compiles, without compiling it.

@@ -188,7 +188,7 @@ variable "alarm_thresholds" {
     - `exporter_backlog_seconds`: age of the oldest object that is not exported.
     - `cdn_backlog_seconds`: age of the oldest path that is not invalidated.
     - `counted_…`, `archived_…`, `exported_…`, `queryable_freshness_seconds`: age of the newest heartbeat when it passes a stage. Each must exceed
-      what a healthy deployment reaches: see "Heartbeat" in infra/README.md. The schedules determine how often it is judged.
+      what a healthy deployment reaches: see "Heartbeat" in docs/OPERATE.md. The schedules determine how often it is judged.
   EOT
   type = object({
     iterator_age_seconds     = optional(number, 300)

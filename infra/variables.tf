@@ -108,7 +108,7 @@ variable "tables" {
 }
 
 variable "create_state_table" {
-  description = "Whether the state table is created. Otherwise `state_table_name` exists, with the properties that infra/README.md lists; it is not checked. A table that this module has created is destroyed when this is set to false, unless it is taken out of the state first: see \"Switch of the state table\" in infra/README.md."
+  description = "Whether the state table is created. Otherwise `state_table_name` exists, with the properties that infra/README.md lists; it is not checked. A table that this module has created is destroyed when this is set to false, unless it is taken out of the state first: see \"Switch of the state table\" in docs/OPERATE.md."
   type        = bool
   default     = true
 }

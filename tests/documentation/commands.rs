@@ -66,7 +66,7 @@ fn assert_parses(arguments: &[String], place: &str) {
 /// The pages of the repository.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folders = ["", "docs", "infra", "infra/athena"].map(|folder| root.join(folder));
+    let folders = ["", "docs", "docs/decisions", "infra", "infra/athena"].map(|folder| root.join(folder));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
     let paths = files.map(|file| file.expect("an entry").path());
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()

@@ -67,7 +67,7 @@ const FORBIDDEN: &[ForbiddenCode] = &[
 ];
 
 pub(crate) const LAYER_RULE: &str = "A layer does what another one is for";
-pub(crate) const LAYER_REASON: &str = "docs/ARCHITECTURE.md, \"What must always hold\".";
+pub(crate) const LAYER_REASON: &str = "docs/ARCHITECTURE.md, \"Invariants\".";
 
 /// Forbidden code of the product's files, tests aside.
 pub(crate) fn layer_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {

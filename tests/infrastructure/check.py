@@ -120,13 +120,13 @@ def check_example(name, state_file=None):
 
 
 def check_switch_of_the_state_table(terraform, root):
-    """Another state table destroys the old one, unless it is taken out of Terraform's state first, as infra/README.md describes."""
+    """Another state table destroys the old one, unless it is taken out of Terraform's state first, as docs/OPERATE.md describes."""
     address = "module.example.module.afterwrite.aws_dynamodb_table.state[0]"
     state = root / "terraform.tfstate"
     applied = state.read_bytes()
     switch = terraform.module / "examples/new-table/switch_override.tf"
     switch.write_text('module "afterwrite" {\n  create_state_table = false\n  state_table_name = "exams-state-2"\n}\n')
-    assert destroyed(terraform.plan(root)) == [address], "the switch alone does not destroy the old table: correct infra/README.md"
+    assert destroyed(terraform.plan(root)) == [address], "the switch alone does not destroy the old table: correct docs/OPERATE.md"
     terraform.run("state", "rm", address, folder=root)
     plan = terraform.plan(root)
     assert not destroyed(plan), f"the switch destroys {destroyed(plan)}"

@@ -1,6 +1,6 @@
-//! The examples of `docs/MODEL.md`: its items, written to its model, give the results that it shows.
+//! The examples of `docs/MODEL.md` and of the README: the items of a page, written to its model, give the results that it shows.
 //!
-//! A `json` example is an item that is written, a `json expired` example the key of an item that time to live deletes. A `text` example
+//! A `json` example has items that are written, a `json expired` example the key of an item that time to live deletes. A `text` example
 //! lists all results up to there.
 
 use afterwrite::record::AttributeValue;
@@ -12,34 +12,59 @@ use super::delivery::{DeliveredWorkload, DeliveryOrder};
 use super::workload::TableWorkload;
 
 const PAGE: &str = include_str!("../../docs/MODEL.md");
+const README: &str = include_str!("../../README.md");
 
 #[tokio::test]
 async fn the_items_of_the_page_give_the_results_that_it_shows() {
-    let model = Model::parse(&page::model(PAGE), "docs/MODEL.md").unwrap_or_else(|errors| panic!("{errors}"));
+    let compared = compare_results(PAGE, "docs/MODEL.md").await;
+    assert!(compared >= 7, "the page shows results only {compared} times");
+}
+
+#[tokio::test]
+async fn the_items_of_the_readme_give_the_numbers_that_it_shows() {
+    assert_eq!(compare_results(README, "README.md").await, 1);
+}
+
+/// Writes the items of a page, and compares the results with each list on it. Returns the number of lists.
+async fn compare_results(source: &str, name: &str) -> usize {
+    let model = Model::parse(&page::model(source), name).unwrap_or_else(|errors| panic!("{errors}"));
     let mut workload = TableWorkload::of_model(model);
     let mut relayed = Vec::new();
     let mut compared = 0;
-    for PageExample { kind, line, text } in page::examples(PAGE) {
-        if let Some(how) = kind.strip_prefix("json") {
-            let item: Value =
-                serde_json::from_str(&text).unwrap_or_else(|error| panic!("line {line}: {error}"));
-            let table = table_of(&workload.model, &item).to_owned();
-            match how {
-                "" => workload.put(&table, item),
-                " expired" => workload.expire(&table, item),
-                other => panic!("line {line}: `json{other}` is neither an item nor an expiry"),
-            };
-            relayed.extend(relayed_lines(&workload));
-        } else if kind == "text" {
+    for example in page::examples(source) {
+        if let Some(how) = example.kind.strip_prefix("json") {
+            relayed.extend(write_items(&mut workload, how, &example));
+        } else if example.kind == "text" {
             let mut results =
                 counted_lines(&workload.deliver(DeliveryOrder::OneByOne).await, &workload.model);
             results.append(&mut relayed);
             let results = aligned(&results);
-            assert_eq!(text, results, "line {line}: the results are\n{results}");
+            assert_eq!(example.text, results, "line {}: the results are\n{results}", example.line);
             compared += 1;
         }
     }
-    assert!(compared >= 7, "the page shows results only {compared} times");
+    compared
+}
+
+/// Writes the items of an example. Returns the stale keys, stale paths and rows of their changes, each once.
+fn write_items(workload: &mut TableWorkload, how: &str, example: &PageExample) -> Vec<[String; 3]> {
+    let line = example.line;
+    let mut relayed = Vec::new();
+    for item in serde_json::Deserializer::from_str(&example.text).into_iter::<Value>() {
+        let item = item.unwrap_or_else(|error| panic!("line {line}: {error}"));
+        let table = table_of(&workload.model, &item).to_owned();
+        match how {
+            "" => workload.put(&table, item),
+            " expired" => workload.expire(&table, item),
+            other => panic!("line {line}: `json{other}` is neither an item nor an expiry"),
+        };
+        for result in relayed_lines(workload) {
+            if !relayed.contains(&result) {
+                relayed.push(result);
+            }
+        }
+    }
+    relayed
 }
 
 /// The table whose key attributes an item has.

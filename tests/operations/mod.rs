@@ -12,6 +12,7 @@ mod exports;
 mod jobs;
 mod lake;
 mod live_lake;
+mod quiet_lake;
 mod resuming;
 mod timed;
 mod verify;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::replay::{ReplayProjection, target_settings};
+use crate::replay_target::{ReplayProjection, target_settings};
 
 /// Names the deployment; without these options the variables of the functions count.
 #[derive(Clone, Debug, Default, Args)]

@@ -29,6 +29,7 @@ pub mod record;
 pub mod redrive;
 pub mod repair;
 pub mod replay;
+mod replay_target;
 mod result_table;
 mod run;
 mod signals;

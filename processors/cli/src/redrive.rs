@@ -29,7 +29,8 @@ use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
 use crate::item_table::{difference_text, without_secrets};
 use crate::job_output::{JobOptions, ProgressLine, print_report};
 use crate::print::{json, print};
-use crate::replay::{DeployedRelay, ReplayProjection, aggregator, ledger, relay};
+use crate::replay::{DeployedRelay, aggregator, ledger, relay};
+use crate::replay_target::ReplayProjection;
 
 /// Records of an on-failure object, for the estimate: the recommended batch.
 const RECORDS_PER_OBJECT: u64 = 1_000;

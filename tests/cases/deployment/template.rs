@@ -116,11 +116,11 @@ fn h9_the_template_has_the_outputs_of_the_module() {
 }
 
 #[test]
-fn h9_the_deploy_block_of_the_readme_is_complete() {
+fn h9_the_terraform_block_of_the_deploy_page_is_complete() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../");
     let read = |path: &str| std::fs::read_to_string(format!("{root}{path}")).expect("a file");
-    let readme = read("README.md");
-    let section = readme.split_once("\n## Deploy\n").expect("the section").1;
+    let page = read("docs/DEPLOY.md");
+    let section = page.split_once("\n## Terraform\n").expect("the section").1;
     let block = section.split("```").nth(1).expect("a block");
     let positions =
         ["infra/build ", " init", " apply ", "cli_exports", "afterwrite doctor"].map(|part| block.find(part));

@@ -19,7 +19,6 @@ use afterwrite_operations::replay::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::ReplayProjection;
 use super::export::export_archive;
 use super::inputs::{StoredInputs, objects_of_stored, store_inputs};
 use super::targets::{aggregator, relay};
@@ -28,6 +27,7 @@ use crate::deployment::{Deployment, stored_arguments};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, ProgressLine, print_report};
 use crate::print::tell;
+use crate::replay_target::ReplayProjection;
 
 /// The compressed size of a typical record of the archive.
 const TYPICAL_BYTES: u64 = 150;

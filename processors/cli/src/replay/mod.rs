@@ -9,31 +9,17 @@ mod targets;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::require_recovery;
 use afterwrite_operations::replay::InputSource;
-use clap::{Args, ValueEnum};
-use serde::{Deserialize, Serialize};
+use clap::Args;
 
 use self::export::export_archive;
 pub(crate) use self::job::ReplayJob;
 use self::job::check_fresh;
 pub(crate) use self::job::resume;
-pub(crate) use self::targets::{DeployedRelay, aggregator, ledger, relay, target_settings};
+pub(crate) use self::targets::{DeployedRelay, aggregator, ledger, relay};
 use crate::deployment::DeploymentArguments;
 use crate::inputs::InputArguments;
 use crate::job_output::JobOptions;
-
-/// A target of a replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ReplayProjection {
-    /// Counters, rollups and mirrors.
-    Aggregate,
-    /// Cache keys and paths.
-    Invalidate,
-    /// The delivery stream of the archive.
-    Archive,
-    /// The logs of the datasets, from objects of the archive in AFTERWRITE_BUCKET.
-    Export,
-}
+use crate::replay_target::ReplayProjection;
 
 /// The arguments of `afterwrite replay`.
 #[derive(Debug, Args)]

@@ -1,6 +1,5 @@
 //! The handlers of a replay, as the functions are deployed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite::Result;
@@ -16,36 +15,9 @@ use afterwrite::sink::redis::RedisCache;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::sqs::SqsQueue;
 use afterwrite_functions::{SourceTables, StreamAggregator, StreamRelay};
-use afterwrite_operations::jobs::text_digest;
 
-use super::ReplayProjection;
 use crate::deployment::Deployment;
-
-/// The settings of the environment by which these targets are found, by variable. The cache's may have a password: a hash stands for it.
-pub(crate) fn target_settings(
-    settings: &EnvironmentSettings,
-    only: &[ReplayProjection],
-) -> BTreeMap<String, String> {
-    let mut used: Vec<(&str, Option<String>)> = Vec::new();
-    let secret = |text: &Option<String>| text.as_deref().map(text_digest);
-    for projection in only {
-        used.extend(match projection {
-            ReplayProjection::Aggregate => vec![("AFTERWRITE_ON_POISON", settings.on_poison.clone())],
-            ReplayProjection::Invalidate => vec![
-                ("AFTERWRITE_CACHE_URL", secret(&settings.cache_url)),
-                ("AFTERWRITE_CACHE_SECRET", secret(&settings.cache_secret)),
-                ("AFTERWRITE_CLOUDFRONT_DISTRIBUTION", settings.distribution.clone()),
-                ("AFTERWRITE_CDN_QUEUE", settings.cdn_queue.clone()),
-            ],
-            ReplayProjection::Archive => vec![
-                ("AFTERWRITE_FIREHOSE_STREAM", settings.firehose_stream.clone()),
-                ("AFTERWRITE_BUCKET", settings.bucket.clone()),
-            ],
-            ReplayProjection::Export => vec![("AFTERWRITE_BUCKET", settings.bucket.clone())],
-        });
-    }
-    used.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
-}
+use crate::replay_target::ReplayProjection;
 
 /// The relay with the environment's services.
 pub(crate) type DeployedRelay =
@@ -104,25 +76,4 @@ pub(crate) async fn relay(
     let is_hosted = invalidator.is_some() || archiver.is_some();
     let tables = SourceTables::new(Arc::clone(model), deployment.config.table_names.clone());
     Ok(is_hosted.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_settings_of_a_job_are_those_of_its_targets_without_passwords() {
-        let settings = EnvironmentSettings {
-            firehose_stream: Some("stream".to_owned()),
-            bucket: Some("lake".to_owned()),
-            cache_url: Some("rediss://user:password@cache".to_owned()),
-            ..EnvironmentSettings::default()
-        };
-        assert_eq!(target_settings(&settings, &[ReplayProjection::Aggregate]), BTreeMap::new());
-        let of_archive = target_settings(&settings, &[ReplayProjection::Archive]);
-        assert_eq!(of_archive["AFTERWRITE_FIREHOSE_STREAM"], "stream");
-        let of_cache = target_settings(&settings, &[ReplayProjection::Invalidate]);
-        assert_eq!(of_cache.len(), 1);
-        assert!(!of_cache["AFTERWRITE_CACHE_URL"].contains("password"), "{of_cache:?}");
-    }
 }

@@ -29,7 +29,8 @@ use crate::backfill::BackfillCommand;
 use crate::deployment::DeploymentArguments;
 use crate::inputs::objects_of;
 use crate::job_output::JobOptions;
-use crate::replay::{ReplayJob, ReplayProjection};
+use crate::replay::ReplayJob;
+use crate::replay_target::ReplayProjection;
 
 /// The longest time that a stream keeps a record, and a margin.
 const STREAM_RETENTION: Duration = Duration::from_secs(25 * 60 * 60);

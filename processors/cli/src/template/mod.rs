@@ -54,7 +54,7 @@ pub enum TemplateCommand {
 /// The arguments of `afterwrite template sam`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml\n  afterwrite template sam exambuddy --code dist --out template.yaml\n  afterwrite template sam shop --single-reader\n  afterwrite template sam my-model.toml --nested-datasets --out template.yaml\n\nThen: infra/build --model my-model.toml, and `sam deploy --guided --capabilities CAPABILITY_IAM`. The source tables exist; their streams' ARNs are parameters. infra/README.md lists the other parameters. When you change only parameters, change `Revision`, too.\n\nExit codes: 0 success, 2 the model has errors or the file cannot be written."
+    after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml\n  afterwrite template sam exambuddy --code dist --out template.yaml\n  afterwrite template sam shop --single-reader\n  afterwrite template sam my-model.toml --nested-datasets --out template.yaml\n\nThen: infra/build --model my-model.toml, and `sam deploy --guided --capabilities CAPABILITY_IAM`. The source tables exist; their streams' ARNs are parameters. docs/DEPLOY.md lists the other parameters. When you change only parameters, change `Revision`, too.\n\nExit codes: 0 success, 2 the model has errors or the file cannot be written."
 )]
 pub struct SamArguments {
     /// A built-in model's name or the path of a TOML file.

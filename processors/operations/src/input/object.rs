@@ -16,7 +16,6 @@ use serde::Deserialize;
 use super::items::read_items;
 use super::range::TimeRange;
 use super::reader::RecordReader;
-use super::stored::{StoredFile, StoredInput};
 
 /// A data file, as the manifest of a table export lists it.
 #[derive(Deserialize)]
@@ -148,30 +147,6 @@ impl<B: Bucket> InputObject<B> {
         Ok(RecordReader::new(self.content().await?, self.name()))
     }
 
-    /// Opens it with the content that it was stored with. Of a file, this is known at its end.
-    ///
-    /// # Errors
-    /// `Configuration` if it has another content, also from the reader; as [`InputObject::open`].
-    pub async fn open_stored(&self, stored: &StoredInput) -> Result<OpenedInput> {
-        let content: Box<dyn BufRead + Send> = match self {
-            Self::StandardInput => return self.open().await,
-            Self::File(path) => {
-                let file = File::open(path).map_err(|error| unreadable(path, error))?;
-                Box::new(BufReader::new(StoredFile::new(file, stored)))
-            }
-            Self::Object { bucket, key, etag, .. } => {
-                let chunks = bucket.get_tagged(key, etag.as_deref()).await?;
-                let chunks = chunks.ok_or_else(|| stored.changed("another content, or none"))?;
-                let content = chunks.try_collect::<Vec<_>>().await?.concat();
-                if u64::try_from(content.len()).ok() != Some(stored.bytes) {
-                    return Err(stored.changed(&format!("{} bytes", content.len())));
-                }
-                Box::new(Cursor::new(content))
-            }
-        };
-        Ok(RecordReader::new(self.unpacked(content)?, self.name()))
-    }
-
     /// Its content, unpacked.
     async fn content(&self) -> Result<Box<dyn BufRead + Send>> {
         let content: Box<dyn BufRead + Send> = match self {
@@ -191,7 +166,7 @@ impl<B: Bucket> InputObject<B> {
     }
 
     /// A content without its compression, if it has one.
-    fn unpacked(&self, mut content: Box<dyn BufRead + Send>) -> Result<Box<dyn BufRead + Send>> {
+    pub(super) fn unpacked(&self, mut content: Box<dyn BufRead + Send>) -> Result<Box<dyn BufRead + Send>> {
         let start = content.fill_buf().map_err(|error| {
             Error::new(ErrorKind::Configuration, "the input cannot be read")
                 .with("input", self.name())

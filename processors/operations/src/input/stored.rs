@@ -3,16 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use afterwrite::sink::{Bucket, ListedObject};
 use afterwrite::{Error, ErrorKind, Result};
+use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::object::{InputObject, unreadable};
+use super::object::{InputObject, OpenedInput, unreadable};
+use super::reader::RecordReader;
 use crate::jobs::hex;
 
 /// The bytes that are read at once of a file whose checksum is computed.
@@ -67,7 +69,7 @@ impl StoredInput {
         self.place.strip_prefix("s3://")?.split_once('/')
     }
 
-    pub(super) fn changed(&self, present: &str) -> Error {
+    fn changed(&self, present: &str) -> Error {
         Error::new(ErrorKind::Configuration, "an input of the job has changed since the job was planned")
             .with("input", self.place.as_str())
             .with("planned", format!("{} bytes, {}", self.bytes, self.content.described()))
@@ -105,7 +107,7 @@ impl StoredInput {
 }
 
 /// A file that is read with the content that it was stored with: its end is an error if it had another.
-pub(super) struct StoredFile {
+struct StoredFile {
     file: File,
     hash: Sha256,
     /// The checksum; `None` for a stream.
@@ -113,7 +115,7 @@ pub(super) struct StoredFile {
 }
 
 impl StoredFile {
-    pub(super) fn new(file: File, stored: &StoredInput) -> Self {
+    fn new(file: File, stored: &StoredInput) -> Self {
         let planned = match &stored.content {
             InputContent::Sha256(checksum) => Some(checksum.clone()),
             InputContent::Etag(_) | InputContent::ModifiedMs(_) | InputContent::Stream => None,
@@ -172,6 +174,30 @@ impl<B: Bucket> InputObject<B> {
         };
         let bytes = if content == InputContent::Stream { 0 } else { self.bytes() };
         Ok(StoredInput { place: self.name(), bytes, content })
+    }
+
+    /// Opens it with the content that it was stored with. Of a file, this is known at its end.
+    ///
+    /// # Errors
+    /// `Configuration` if it has another content, also from the reader; as [`InputObject::open`].
+    pub async fn open_stored(&self, stored: &StoredInput) -> Result<OpenedInput> {
+        let content: Box<dyn BufRead + Send> = match self {
+            Self::StandardInput => return self.open().await,
+            Self::File(path) => {
+                let file = File::open(path).map_err(|error| unreadable(path, error))?;
+                Box::new(BufReader::new(StoredFile::new(file, stored)))
+            }
+            Self::Object { bucket, key, etag, .. } => {
+                let chunks = bucket.get_tagged(key, etag.as_deref()).await?;
+                let chunks = chunks.ok_or_else(|| stored.changed("another content, or none"))?;
+                let content = chunks.try_collect::<Vec<_>>().await?.concat();
+                if u64::try_from(content.len()).ok() != Some(stored.bytes) {
+                    return Err(stored.changed(&format!("{} bytes", content.len())));
+                }
+                Box::new(Cursor::new(content))
+            }
+        };
+        Ok(RecordReader::new(self.unpacked(content)?, self.name()))
     }
 
     /// The input by its absolute path: a job may be resumed in another folder.

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::commit::{StateItem, StateItems};
+use afterwrite::commit::{StateItem, StateItems, StoredEntry};
 use afterwrite::projection::RollupTargets;
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::table::{ComputedMeasure, Measure, Model, RollupDestination};
@@ -24,6 +24,7 @@ use afterwrite::{ErrorKind, Result};
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::place::RollupPlace;
 use super::undecided::{UndecidedCause, UndecidedReason};
+use crate::projector::has_aggregate;
 
 const REV: &str = "rev";
 const EXPIRES_AT: &str = "expires_at";
@@ -223,4 +224,33 @@ fn summed_names<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item
     let aggregates = model.aggregates.iter().filter(move |aggregate| aggregate.into.iter().any(has_key));
     let measures = aggregates.flat_map(|aggregate| &aggregate.measures);
     measures.filter(|measure| measure.kind.function().is_additive()).flat_map(Measure::attributes)
+}
+
+/// The aggregates that an entry contributes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryCount {
+    /// None.
+    Nothing,
+    /// At least one of the model.
+    ByModel,
+    /// Only such as the model does not have; or unknown, because the entry is unreadable. Judging its item reports that.
+    Otherwise,
+}
+
+/// The aggregates that a decoded entry contributes to.
+///
+/// # Errors
+/// As the entry, unless it is unreadable.
+pub(super) fn counted_by(model: &Model, entry: Result<StoredEntry>) -> Result<EntryCount> {
+    match entry {
+        Ok(entry) => {
+            let contributions = &entry.contributions.by_aggregate;
+            if contributions.iter().any(|contribution| has_aggregate(model, contribution)) {
+                return Ok(EntryCount::ByModel);
+            }
+            Ok(if contributions.is_empty() { EntryCount::Nothing } else { EntryCount::Otherwise })
+        }
+        Err(error) if error.kind() == ErrorKind::Unreadable => Ok(EntryCount::Otherwise),
+        Err(error) => Err(error),
+    }
 }

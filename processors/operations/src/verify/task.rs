@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use afterwrite::Result;
 use afterwrite::clock::Clock;
 use afterwrite::commit::{StateItem, StateItems};
 use afterwrite::entity::SourceKey;
@@ -11,7 +12,6 @@ use afterwrite::projection::RollupTargets;
 use afterwrite::record::{AttributeValue, Timestamp};
 use afterwrite::sink::{ScanPage, ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite::table::Model;
-use afterwrite::{ErrorKind, Result};
 
 use super::coverage::DatasetCoverage;
 use super::finding::VerifyFinding;
@@ -20,7 +20,9 @@ use super::journal::{ENTRY_ITEMS, StoredSuspect, VerifyEntry, restored_state};
 use super::place::RollupPlace;
 use super::recheck::{SETTLE, SettlePause};
 use super::state::VerifyState;
-use super::sums::{LedgerSums, SumVerdict, add_entry, entry_of, judge, note_revision};
+use super::sums::{
+    EntryCount, LedgerSums, SumVerdict, add_entry, counted_by, entry_of, judge, note_revision,
+};
 use super::suspects::{Tolerance, judge_first, judge_suspects, out_of_time};
 use super::three_way::count_comparison;
 use super::unjudged::{FOREIGN_ENTRIES, RunKnowledge};
@@ -28,7 +30,7 @@ use super::{VerifyArguments, VerifyPart, parts, unknown_unit};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
 use crate::jobs::{JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit};
-use crate::projector::{ItemProjector, has_aggregate};
+use crate::projector::ItemProjector;
 
 /// The items of a page.
 const PAGE_ITEMS: u32 = 500;
@@ -331,18 +333,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
                 *outcome.totals.entry("hashed_entries".to_owned()).or_default() += 1;
                 continue;
             };
-            let (counts, is_known) = match self.judge.state.decode_entry(entry, &mut targets) {
-                Ok(entry) => {
-                    let mut contributions = entry.contributions.by_aggregate.iter();
-                    let counts = contributions.len() > 0;
-                    (counts, contributions.any(|contribution| has_aggregate(self.model(), contribution)))
-                }
-                // Its contributions are unknown; judging its item reports it.
-                Err(error) if error.kind() == ErrorKind::Unreadable => (true, false),
-                Err(error) => return Err(error),
-            };
-            if counts && self.arguments.judges_entry(self.model(), &source) {
-                if is_known && source.candidates(self.model()).is_empty() {
+            let counted = counted_by(self.model(), self.judge.state.decode_entry(entry, &mut targets))?;
+            if counted != EntryCount::Nothing && self.arguments.judges_entry(self.model(), &source) {
+                if counted == EntryCount::ByModel && source.candidates(self.model()).is_empty() {
                     *outcome.totals.entry(FOREIGN_ENTRIES.to_owned()).or_default() += 1;
                 }
                 sources.push(source);

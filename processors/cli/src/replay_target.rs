@@ -1,0 +1,73 @@
+//! The targets of replayed records, and the settings of the environment by which they are found.
+
+use std::collections::BTreeMap;
+
+use afterwrite::config::EnvironmentSettings;
+use afterwrite_operations::jobs::text_digest;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// A target of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ReplayProjection {
+    /// Counters, rollups and mirrors.
+    Aggregate,
+    /// Cache keys and paths.
+    Invalidate,
+    /// The delivery stream of the archive.
+    Archive,
+    /// The logs of the datasets, from objects of the archive in AFTERWRITE_BUCKET.
+    Export,
+}
+
+impl ReplayProjection {
+    /// The settings by which the target is found, by variable. A cache's address may have a password: a hash stands for it.
+    fn settings(self, settings: &EnvironmentSettings) -> Vec<(&'static str, Option<String>)> {
+        let secret = |text: &Option<String>| text.as_deref().map(text_digest);
+        match self {
+            Self::Aggregate => vec![("AFTERWRITE_ON_POISON", settings.on_poison.clone())],
+            Self::Invalidate => vec![
+                ("AFTERWRITE_CACHE_URL", secret(&settings.cache_url)),
+                ("AFTERWRITE_CACHE_SECRET", secret(&settings.cache_secret)),
+                ("AFTERWRITE_CLOUDFRONT_DISTRIBUTION", settings.distribution.clone()),
+                ("AFTERWRITE_CDN_QUEUE", settings.cdn_queue.clone()),
+            ],
+            Self::Archive => vec![
+                ("AFTERWRITE_FIREHOSE_STREAM", settings.firehose_stream.clone()),
+                ("AFTERWRITE_BUCKET", settings.bucket.clone()),
+            ],
+            Self::Export => vec![("AFTERWRITE_BUCKET", settings.bucket.clone())],
+        }
+    }
+}
+
+/// The settings of the environment by which these targets are found, by variable.
+pub(crate) fn target_settings(
+    settings: &EnvironmentSettings,
+    targets: &[ReplayProjection],
+) -> BTreeMap<String, String> {
+    let used = targets.iter().flat_map(|target| target.settings(settings));
+    used.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_of_a_job_are_those_of_its_targets_without_passwords() {
+        let settings = EnvironmentSettings {
+            firehose_stream: Some("stream".to_owned()),
+            bucket: Some("lake".to_owned()),
+            cache_url: Some("rediss://user:password@cache".to_owned()),
+            ..EnvironmentSettings::default()
+        };
+        assert_eq!(target_settings(&settings, &[ReplayProjection::Aggregate]), BTreeMap::new());
+        let of_archive = target_settings(&settings, &[ReplayProjection::Archive]);
+        assert_eq!(of_archive["AFTERWRITE_FIREHOSE_STREAM"], "stream");
+        let of_cache = target_settings(&settings, &[ReplayProjection::Invalidate]);
+        assert_eq!(of_cache.len(), 1);
+        assert!(!of_cache["AFTERWRITE_CACHE_URL"].contains("password"), "{of_cache:?}");
+    }
+}
