@@ -3,7 +3,7 @@
 
 use std::env;
 
-use afterwrite_tests::programs::program;
+use afterwrite_tests::programs::{program, remove_settings};
 use afterwrite_tests::{page, python};
 
 const README: &str = include_str!("../../README.md");
@@ -19,6 +19,7 @@ fn the_commands_of_the_tutorial_print_what_it_shows() {
     let mut command = python::script("documentation/run_tutorial.py");
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/LEARN.md"));
     command.env("PATH", env::join_paths(folders).expect("folders without a separator"));
+    remove_settings(&mut command);
     let done = command.output().expect("Python starts");
     assert!(done.status.success(), "docs/LEARN.md:\n{}", String::from_utf8_lossy(&done.stderr));
 }

@@ -36,7 +36,7 @@ pub(crate) fn full_export(
         "exportTime": exported_at.to_string(),
         "exportType": "FULL_EXPORT",
         "outputFormat": "DYNAMODB_JSON",
-        "tableArn": format!("arn:aws:dynamodb:us-east-1:000000000000:table/{table}"),
+        "tableArn": format!("arn:aws:dynamodb:dynoxide:000000000000:table/{table}"),
     });
     objects.push((format!("{prefix}/manifest-files.json"), manifest.into_bytes()));
     objects.push((format!("{prefix}/manifest-summary.json"), summary.to_string().into_bytes()));

@@ -1,6 +1,7 @@
 //! The release binaries, for tests that start them as processes.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Names the folder that `tests/run` builds the release binaries into.
 const BIN_DIR: &str = "AFTERWRITE_TEST_BIN_DIR";
@@ -17,5 +18,14 @@ pub fn program(name: &str) -> PathBuf {
         Some(path) if path.is_file() => path,
         Some(path) => panic!("{} is not there: run tests/run", path.display()),
         None => panic!("{BIN_DIR} is not set: run tests/run"),
+    }
+}
+
+/// Removes the settings of the test run, which a command would report as unknown settings of Afterwrite.
+pub fn remove_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("AFTERWRITE_") {
+            command.env_remove(name);
+        }
     }
 }

@@ -24,8 +24,8 @@ impl SharedCounter {
     }
 }
 
-/// Items of entities that keep what expired, whose life a reconciliation ended or began again. No record shows what happened to them, so
-/// only the archive shows whether their totals are right.
+/// Items whose totals a reconciliation cannot prove right: no record shows how their life ended or began again, or their table's stream is
+/// not the one that the ledger has followed. The first two are counted for entities that keep what expired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReconciledLives {
     /// Items that do not exist, and were subtracted. If they expired, they are settled when the records of their expiries are delivered.
@@ -33,6 +33,9 @@ pub struct ReconciledLives {
     /// Items that exist, although a record of an earlier stream of the table deleted them. If they expired and the table was restored, they
     /// count twice.
     pub revived: u64,
+    /// Items whose entry has a position of a later stream than their table's: the table was exchanged for an earlier one, whose next
+    /// records of them are taken for duplicates.
+    pub of_later_stream: u64,
 }
 
 macro_rules! tally {
@@ -44,6 +47,8 @@ macro_rules! tally {
             pub(crate) vanished: SharedCounter,
             /// See [`ReconciledLives::revived`].
             pub(crate) revived: SharedCounter,
+            /// See [`ReconciledLives::of_later_stream`].
+            pub(crate) of_later_stream: SharedCounter,
         }
 
         /// The counters of a batch at its end.
@@ -52,7 +57,11 @@ macro_rules! tally {
 
         impl CommitTally {
             pub(crate) fn lives(&self) -> ReconciledLives {
-                ReconciledLives { vanished: self.vanished.get(), revived: self.revived.get() }
+                ReconciledLives {
+                    vanished: self.vanished.get(),
+                    revived: self.revived.get(),
+                    of_later_stream: self.of_later_stream.get(),
+                }
             }
 
             pub(crate) fn totals(&self) -> CommitTotals {

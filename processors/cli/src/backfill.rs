@@ -20,17 +20,19 @@ use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobPlan, JobReport, JobRunner, JobState, WorkUnit, require_recovery,
 };
 use clap::Args;
+use serde_json::Value;
 
 use crate::arguments::pair;
 use crate::bulk::{self, BulkOptions};
 use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
 use crate::job_output::{JobOptions, ProgressLine, print_report};
+use crate::print::tell;
 use crate::reconciled_lives::report_lives;
 
 /// The arguments of `afterwrite backfill`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted, --only selected none, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
     #[command(flatten)]
@@ -314,7 +316,22 @@ async fn run_task(
     let report = JobReport::of(&result?);
     let is_done = print_report(&report, as_json)?;
     let needs_archive = !Box::pin(report_lives(deployment, &report.totals)).await?;
-    Ok(BackfillEnd { is_complete: is_done && !report.totals.contains_key("failed"), needs_archive })
+    let is_complete = is_done && has_selection(&report) && !report.totals.contains_key("failed");
+    Ok(BackfillEnd { is_complete, needs_archive })
+}
+
+/// Reports an `--only` that no item belongs to; returns whether there was an item, or all were meant.
+fn has_selection(report: &JobReport) -> bool {
+    let Some(tenant) = report.arguments.get("only").filter(|tenant| !tenant.is_null()) else { return true };
+    let is_nothing = report.progress.items == 0;
+    if is_nothing {
+        let [variable, value] =
+            ["variable", "value"].map(|name| tenant.get(name).and_then(Value::as_str).unwrap_or_default());
+        tell(&format!(
+            "nothing was counted: no item belongs to {variable}={value}; check the name and the value"
+        ));
+    }
+    !is_nothing
 }
 
 /// The absolute path of a local folder: a job may be resumed in another one.

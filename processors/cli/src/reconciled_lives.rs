@@ -2,14 +2,17 @@
 
 use afterwrite::Result;
 use afterwrite::config::{EnvironmentSettings, dynamodb_client};
-use afterwrite_operations::backfill::{REVIVED, VANISHED};
+use afterwrite_operations::backfill::{OF_LATER_STREAM, REVIVED, VANISHED};
 use afterwrite_operations::jobs::JobTotals;
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
 
 use crate::deployment::Deployment;
 
-/// Reports the items that vanished without a record and those that a restore brought back; returns whether all totals are right. Items of
-/// tables without TTL cannot have expired.
+/// The total of the expiries that were not applied: see [`afterwrite::commit::CommitTotals`].
+const OLD_EXPIRIES: &str = "expiries_too_old";
+
+/// Reports the items that vanished without a record, those that a restore brought back, and those that the ledger follows in a later stream;
+/// returns whether all totals are right, and stay so. Items of tables without TTL cannot have expired.
 ///
 /// # Errors
 /// The client of DynamoDB cannot be made.
@@ -26,13 +29,35 @@ pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) ->
         eprintln!("afterwrite: {}", revived_text(revived));
         are_right = false;
     }
+    let later = number(OF_LATER_STREAM);
+    if later > 0 {
+        eprintln!("afterwrite: {}", later_stream_text(later));
+        are_right = false;
+    }
     Ok(are_right)
+}
+
+/// Reports the expiries that are too old to be settled; returns whether there is none.
+pub(crate) fn report_old_expiries(totals: &JobTotals) -> bool {
+    let number = totals.get(OLD_EXPIRIES).copied().unwrap_or(0);
+    if number > 0 {
+        eprintln!("afterwrite: {}", old_expiries_text(number));
+    }
+    number == 0
 }
 
 /// The command that settles expiries whose records were not counted.
 pub(crate) fn replay_command() -> String {
     let bucket = EnvironmentSettings::from_env().bucket;
     format!("afterwrite replay s3://{}/archive/ --from TIME --yes", bucket.as_deref().unwrap_or("BUCKET"))
+}
+
+fn old_expiries_text(number: u64) -> String {
+    format!(
+        "{number} expiries of more than 35 days ago were not applied, because the state table does not show any more whether they were \
+         settled. If it was restored to a time before them, their items are missing in its totals: follow \"expiries-too-old\" in \
+         docs/RUNBOOK.md"
+    )
 }
 
 fn vanished_text(number: u64, may_expire: bool) -> String {
@@ -48,6 +73,14 @@ fn revived_text(number: u64) -> String {
     format!(
         "{number} items exist that an earlier stream of their table deleted: the table was restored, or its stream was created again. If they \
          had expired, they count twice now: follow \"After a restore\" in docs/RUNBOOK.md"
+    )
+}
+
+fn later_stream_text(number: u64) -> String {
+    format!(
+        "{number} items have ledger entries of a later stream than their table has: the ledger has followed another table, and this one was \
+         deployed again. Each later change of these items is taken for a duplicate: follow \"An earlier table is deployed again\" in \
+         docs/RUNBOOK.md"
     )
 }
 

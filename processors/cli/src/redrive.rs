@@ -29,6 +29,7 @@ use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
 use crate::item_table::{difference_text, without_secrets};
 use crate::job_output::{JobOptions, ProgressLine, print_report};
 use crate::print::{json, print};
+use crate::reconciled_lives::report_old_expiries;
 use crate::replay::{DeployedRelay, aggregator, ledger, relay};
 use crate::replay_target::ReplayProjection;
 
@@ -41,7 +42,7 @@ const LIST_TIME: Duration = Duration::from_secs(120);
 /// The arguments of `afterwrite redrive`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite redrive --dry-run\n  afterwrite redrive --yes\n  afterwrite redrive s3://my-failures/aws/lambda/ --parked --yes\n\nObjects are the events that Lambda wrote to an on-failure destination in S3. Those whose records are all processed move to redriven/; the others stay, and the reason is printed. Parked items are found in the index `parked` of the state table, or by a scan, and are counted as their tables have them now. Both are processed in the order of their age.\n\nExit codes: 0 everything was processed, 1 something stays or the job was paused, 2 wrong usage or configuration, 3 the job failed."
+    after_help = "Examples:\n  afterwrite redrive --dry-run\n  afterwrite redrive --yes\n  afterwrite redrive s3://my-failures/aws/lambda/ --parked --yes\n\nObjects are the events that Lambda wrote to an on-failure destination in S3. Those whose records are all processed move to redriven/; the others stay, and the reason is printed. Parked items are found in the index `parked` of the state table, or by a scan, and are counted as their tables have them now. Both are processed in the order of their age.\n\nExit codes: 0 everything was processed, 1 something stays, expiries were too old to be settled, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
 )]
 pub struct RedriveArguments {
     /// The objects: s3://BUCKET/PREFIX. Without it, only parked items are processed.
@@ -110,9 +111,10 @@ impl RedriveArguments {
         let task = Box::pin(job.task(deployment, Arc::clone(&tables), SettledObjects::Keep)).await?;
         let totals = Box::pin(task.run()).await?;
         let items = without_secrets(deployment, tables.differences());
+        let are_settled = report_old_expiries(&totals);
         let report = DryRedrive { totals, items, staying: task.report() };
         print(&if self.options.json { json(&report)? } else { report.text() })?;
-        Ok(report.staying == RedriveReport::default())
+        Ok(are_settled && report.staying == RedriveReport::default())
     }
 }
 
@@ -262,5 +264,6 @@ async fn run(
     let done = done?;
     let is_done = print_report(&JobReport::of(&done), as_json)?;
     let has = |name: &str| done.totals.get(name).is_some_and(|number| *number > 0);
-    Ok(is_done && !has("objects_failed") && !has("still_parked"))
+    let are_settled = report_old_expiries(&done.totals);
+    Ok(is_done && are_settled && !has("objects_failed") && !has("still_parked"))
 }

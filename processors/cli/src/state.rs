@@ -174,7 +174,9 @@ fn switch_steps(old: &str, new: &str) -> Vec<String> {
         format!(
             "replay the archive once more from the beginning of the first replay, with --state-table {new}: records that were counted into {old} only are counted, all others are skipped"
         ),
-        format!("compare the rollups, then keep {old} for a while: the switch back is the same variable"),
+        format!(
+            "compare the rollups, then keep {old} for a while: the switch back is the same variable, and the same replay with --state-table {old}"
+        ),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! The API of DynamoDB Streams as AWS shows it: a server in front of the embedded DynamoDB.
 //!
-//! Functions inside the process read an [`EmbeddedStream`](crate::dynamodb::EmbeddedStream). A program that reads over HTTP gets the same
+//! Functions inside the process read an [`EmbeddedStream`]. A program that reads over HTTP gets the same
 //! ARN, the same records and the same identity of time to live through this server:
 //!
 //! | operation | correction |

@@ -33,7 +33,7 @@ pub(super) fn export(folder: &Path, table: Option<&str>, files: u64) {
         "exportTime": SystemClock.now().to_string(), "exportType": "FULL_EXPORT", "outputFormat": "DYNAMODB_JSON",
     });
     if let Some(table) = table {
-        summary["tableArn"] = format!("arn:aws:dynamodb:us-east-1:000000000000:table/{table}").into();
+        summary["tableArn"] = format!("arn:aws:dynamodb:dynoxide:000000000000:table/{table}").into();
     }
     std::fs::write(folder.join("manifest-files.json"), manifest).unwrap();
     std::fs::write(folder.join("manifest-summary.json"), summary.to_string()).unwrap();

@@ -110,10 +110,12 @@ fn e5_all_servers_of_dev_refuse_web_pages_and_unsigned_requests() {
         assert_guarded(endpoint);
         // S3 has no action for a POST without a bucket; GET lists the buckets.
         let method = if service == "s3" { "GET" } else { "POST" };
-        let scope = "AWS4-HMAC-SHA256 Credential=embedded/20260206/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
+        let scope = format!(
+            "AWS4-HMAC-SHA256 Credential=embedded/20260206/us-east-1/{service}/aws4_request, SignedHeaders=host, Signature=0"
+        );
         for headers in [
             &[("X-Amz-Target", "DynamoDB_20120810.ListTables")][..],
-            &[("Authorization", scope), ("X-Amz-Date", "20260206T000000Z")],
+            &[("Authorization", &*scope), ("X-Amz-Date", "20260206T000000Z")],
         ] {
             let response = response(endpoint, method, headers);
             assert!(response.starts_with("http/1.1 4"), "{endpoint}: {response}");

@@ -9,7 +9,7 @@ use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_operations::item_json::ItemJson;
 use afterwrite_operations::trace::{RecordTracer, TraceLookups};
-use afterwrite_tests::programs::program;
+use afterwrite_tests::programs::{program, remove_settings};
 use serde_json::{Value, json};
 
 use super::record;
@@ -124,6 +124,7 @@ fn e4_a_usage_error_quotes_harmless_text() {
 fn e4_a_warning_about_the_environment_is_harmless() {
     let mut command = Command::new(program("afterwrite"));
     let name = "AFTERWRITE_A\u{1b}[2J\r\n{}\u{9b}\u{202e}";
+    remove_settings(&mut command);
     let done = command.args(["model", "check", "shop"]).env(name, "1").output().unwrap();
     let warning = String::from_utf8(done.stderr).unwrap();
     assert_harmless(&warning);

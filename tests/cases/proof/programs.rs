@@ -120,6 +120,9 @@ async fn b2_a_verification_that_judges_nothing_ends_with_3_and_the_cause() {
     assert!(errors.contains("20 looked at") && errors.contains("lookup"), "{errors}");
     let (code, _, errors) = run(&deployment, &[&verify[..], &["--only", "admin_id=nobody"]].concat());
     assert!(code == 3 && errors.contains("admin_id=nobody"), "{errors}");
+    let backfill = ["backfill", "--yes", "--without-recovery", "--json", "--only", "admin_id=nobody"];
+    let (code, _, errors) = run(&deployment, &backfill);
+    assert!(code == 1 && errors.contains("admin_id=nobody"), "{errors}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,9 @@
 //! B2. A verification that could judge nothing did not finish.
 
+use std::sync::Arc;
+
 use afterwrite::record::{AttributeValue, Item};
+use afterwrite::table::Model;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::BackfillArguments;
 use afterwrite_operations::verify::{
@@ -94,4 +97,67 @@ async fn b2_an_entity_whose_lookups_are_all_unknown_was_not_verified() {
     let report = newer.verify(VerifyArguments::default()).await.unwrap();
     assert_eq!(parts(&report), [VerifiedPart::Entity], "{report:#?}");
     assert_eq!(report.summary.unjudged[0].entity.as_deref(), Some("order"));
+}
+
+/// The aggregate that counts orders by each of their tags.
+const BY_TAG: &str = r##"
+name = "tags"
+generation = 1
+
+[tables.Shop]
+key = ["pk"]
+
+[entities.order]
+key = { pk = "ORDER#{order_id}" }
+attributes = { tags = "SS" }
+
+[rollups.tag]
+key = { PK = "TAG#{tag}", SK = "ROLLUP" }
+
+[[aggregates]]
+name = "orders_by_tag"
+of = "order"
+for_each = { tag = "tags" }
+at_most = 5
+into = "tag"
+measures.orders = "count"
+"##;
+
+#[tokio::test]
+async fn b2_an_element_of_for_each_does_not_find_items_without_an_entry() {
+    let model = Model::parse(BY_TAG, "tags.toml").unwrap_or_else(|errors| panic!("{}", errors.into_error()));
+    let world = ProofWorld::new(0).with(Arc::new(model));
+    let put = |order: &str| {
+        let tags = AttributeValue::Ss(vec!["new".into()]);
+        let item = Item::from([("pk".into(), AttributeValue::text(order)), ("tags".into(), tags)]);
+        world.tables.put(TABLE, item).unwrap();
+    };
+    put("ORDER#1");
+    world.backfill(BackfillArguments::default()).await.unwrap();
+    // Nothing counts it: the rollup equals the ledger, and is wrong.
+    put("ORDER#2");
+    let only = TenantFilter { variable: "tag".to_owned(), value: "new".to_owned() };
+    let report =
+        world.verify(VerifyArguments { only: Some(only), ..VerifyArguments::default() }).await.unwrap();
+    assert_eq!(parts(&report), [VerifiedPart::Items], "{report:#?}");
+    assert!(report.summary.unjudged[0].cause.contains("`tag`"), "{report:#?}");
+    assert_eq!(world.verify(VerifyArguments::default()).await.unwrap().summary.drift, 1);
+}
+
+#[tokio::test]
+async fn b2_a_tenant_by_a_lookup_has_entries_whose_items_do_not_exist() {
+    let world = ProofWorld::new(20);
+    world.backfill(BackfillArguments::default()).await.unwrap();
+    let country = || Some(TenantFilter { variable: "country".to_owned(), value: "NO".to_owned() });
+    let arguments = || VerifyArguments { only: country(), ..VerifyArguments::default() };
+    let right = world.verify(arguments()).await.unwrap();
+    assert_eq!((parts(&right), right.summary.drift), (vec![], 0), "{right:#?}");
+    let key = Item::from([("pk".into(), AttributeValue::text("ORDER#7"))]);
+    world.tables.delete(&world.tables.key_of(TABLE, &key).unwrap()).unwrap();
+    // Only the entry shows that the order was the country's.
+    let report = world.verify(arguments()).await.unwrap();
+    assert_eq!((report.summary.drift, report.summary.items), (1, right.summary.items), "{report:#?}");
+    let elsewhere = TenantFilter { variable: "customer".to_owned(), value: "8".to_owned() };
+    let others = VerifyArguments { only: Some(elsewhere), ..VerifyArguments::default() };
+    assert_eq!(world.verify(others).await.unwrap().summary.drift, 0);
 }

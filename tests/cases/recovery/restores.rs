@@ -1,5 +1,7 @@
 //! Restored tables: each procedure of `docs/RUNBOOK.md`, into the same names and into others.
 
+use afterwrite::record::Timestamp;
+
 use super::page::{CommandBlock, command_block, command_blocks, page_text};
 use super::shop::OrderChange::{Delete, Expire, Put};
 use super::world::RecoveryWorld;
@@ -195,5 +197,62 @@ async fn c3_failed_batches_of_the_old_table_are_replayed_up_to_the_restored_time
     world.follow(&commands, (since, at), &[TABLES]);
     assert_eq!(world.totals().await, world.truth());
     expire_again(&mut world).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c2_a_state_table_of_more_than_35_days_ago_does_not_pass_for_recovered() {
+    const DAY: i64 = 24;
+    let mut world = RecoveryWorld::start().await;
+    let (placed, expired) = (world.hours_ago(60 * DAY), world.hours_ago(40 * DAY));
+    world.change(placed, "o1", Put(10)).await;
+    world.change(placed, "o2", Put(20)).await;
+    world.archive(placed).await;
+    world.change(expired, "o1", Expire).await;
+    world.archive(expired).await;
+    // The backup is older than both orders.
+    let replay = command_block(PAGE, "Restored state table").remove(1);
+    let since = Timestamp::from_epoch_seconds(placed - 3_600).to_string();
+    let replay = replay.replace("2026-02-05T10:00:00Z", &since).replace("s3://BUCKET/", "s3://lake/");
+    let replayed = world.run(1, &replay);
+    assert!(replayed.contains("1 expiries") && replayed.contains("expiries-too-old"), "{replayed}");
+    assert_ne!(world.totals().await, world.truth());
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c3_an_earlier_table_that_is_deployed_again_is_reported_and_counted_by_another_state_table() {
+    let mut world = RecoveryWorld::start().await;
+    shop(&mut world).await;
+    let (state_copy, earlier) = (world.state_copy().await, world.source_copy().await);
+    let restored = world.source_copy().await;
+    world.restore_source(restored, Some(OTHER_SOURCE)).await;
+    world.variables.insert(TABLES.to_owned(), format!("Orders={OTHER_SOURCE},Orders=Orders"));
+    let undone = world.hours_ago(1) + 60;
+    world.change(undone, "o2", Put(22)).await;
+    world.change(undone, "o3", Expire).await;
+    world.count();
+    // The archive has no lines of the restored table: they were moved.
+    world.lose();
+    world.deploy_again(earlier, "Orders").await;
+    world.variables.insert(TABLES.to_owned(), format!("Orders=Orders,Orders={OTHER_SOURCE}"));
+    let reported = world.run(1, "afterwrite backfill --all --yes");
+    let page = "An earlier table is deployed again";
+    assert!(reported.contains("of later stream") && reported.contains(page), "{reported}");
+    let at = world.now() - 30;
+    world.change(at, "o2", Put(222)).await;
+    world.deliver(at).await;
+    assert_ne!(world.totals().await, world.truth(), "the change passes for a duplicate");
+    world.restore_state(state_copy, Some(OTHER_STATE)).await;
+    let times = (world.hours_ago(25), world.hours_ago(1));
+    world.follow(&command_block(PAGE, page), times, &[TABLES, STATE_TABLE]);
+    assert_eq!(world.totals().await, world.truth());
+    world.change(at + 1, "o2", Put(2)).await;
+    world.change(at + 1, "o4", Expire).await;
+    world.deliver(at + 1).await;
+    assert_eq!(world.totals().await, world.truth());
+    world.run(0, "afterwrite backfill --all --yes");
     world.stop().await;
 }

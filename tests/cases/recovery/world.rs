@@ -160,9 +160,14 @@ impl RecoveryWorld {
 
     /// The functions count the pending records, and archive them at the time `arrived`.
     pub(crate) async fn deliver(&mut self, arrived: i64) {
+        self.count();
+        self.archive(arrived).await;
+    }
+
+    /// The functions count the pending records.
+    pub(crate) fn count(&self) {
         self.write("records.jsonl", &lines(&self.pending));
         self.run(0, "afterwrite replay records.jsonl --yes");
-        self.archive(arrived).await;
     }
 
     /// The relay archives the pending records at the time `arrived`; nothing counts them.
@@ -235,6 +240,16 @@ impl RecoveryWorld {
         let old = std::mem::take(&mut self.label);
         self.label = self.stream_label().await;
         assert!(self.label > old, "{} after {old}", self.label);
+    }
+
+    /// Deploys a table again that was never deleted, with the orders and settled totals that it had.
+    pub(crate) async fn deploy_again(
+        &mut self,
+        (_, orders, settled): (Vec<StoredItem>, BTreeMap<String, i64>, OrderTotals),
+        name: &str,
+    ) {
+        (self.orders, self.settled, self.source) = (orders, settled, name.to_owned());
+        self.label = self.stream_label().await;
     }
 
     async fn restore(&self, table: TableDefinition, copy: Vec<StoredItem>) {

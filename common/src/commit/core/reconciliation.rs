@@ -32,13 +32,16 @@ impl<'r> LedgerItem<'r> {
         self.records.changes.iter().any(|record| record.created_at.is_none_or(|created| created <= latest))
     }
 
-    /// Counts a plan that ends or begins a life of the item by reconciling it, if its entity keeps what expired: see
-    /// [`ReconciledLives`](crate::commit::ReconciledLives).
+    /// Counts a plan that reconciles an item whose entry follows a later stream, and one that ends or begins a life of the item, if its
+    /// entity keeps what expired: see [`ReconciledLives`](crate::commit::ReconciledLives).
     pub(super) fn note_life(&self, next: &LedgerEntry<'_>, context: StepContext<'_>) {
-        let is_relevant = |entry: &&LedgerEntry<'_>| entry.has_counted() && self.may_settle();
-        let Some(entry) = self.entry.as_ref().filter(|_| self.must_reconcile()).filter(is_relevant) else {
+        let Some(entry) = self.entry.as_ref().filter(|_| self.must_reconcile()) else { return };
+        if entry.position.label() > self.stream_label() {
+            context.tally.of_later_stream.add(1);
+        }
+        if !entry.has_counted() || !self.may_settle() {
             return;
-        };
+        }
         let counts = |entry: &LedgerEntry<'_>| !entry.current.by_aggregate.is_empty();
         match (entry.expires_at.is_some(), next.expires_at.is_some()) {
             (false, true) if counts(entry) => context.tally.vanished.add(1),

@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use afterwrite::record::{AttributePath, Timestamp};
 use afterwrite::table::{
-    ComparedValue, DeclaredType, Entity, KeyType, Model, Pattern, Template, TemplatePiece, Term, ValueFormat,
+    ComparedValue, DeclaredType, Entity, KeyType, Model, Pattern, Template, TemplatePiece, Term,
 };
 use serde_json::{Map, Value, json};
 
-use super::sample_values::{CandidateValues, key_texts, type_of_column};
+use super::sample_values::{CandidateValues, type_of_column, variable_texts};
 use crate::model::ItemSummary;
 
+/// The samples of an entity that are improved, at most.
+const MAX_STARTS: usize = 40;
 /// Passes over all values; mostly the second changes nothing.
 const MAX_PASSES: usize = 4;
 /// Entities that are tried, at most.
@@ -34,12 +36,14 @@ pub(super) struct SampleItem {
 type SampleScore = (bool, Reverse<usize>, usize, Reverse<usize>, Reverse<usize>);
 
 /// A value of the sample that is chosen among candidates.
+#[derive(Clone)]
 struct SampleValue {
     place: SamplePlace,
     candidates: Vec<Value>,
     chosen: usize,
 }
 
+#[derive(Clone)]
 enum SamplePlace {
     /// A variable of the key. Variables come first, in the order of the entity.
     Variable,
@@ -47,6 +51,7 @@ enum SamplePlace {
 }
 
 /// A sample of one entity that is being improved.
+#[derive(Clone)]
 struct SampleDraft<'m> {
     model: &'m Arc<Model>,
     entity: &'m Entity,
@@ -57,16 +62,16 @@ struct SampleDraft<'m> {
 pub(super) fn sample_item(model: &Arc<Model>, now: Timestamp) -> Option<SampleItem> {
     let mut best: Option<(SampleScore, SampleItem)> = None;
     for entity in model.entities.iter().take(MAX_ENTITIES) {
-        let mut draft = SampleDraft::new(model, entity, now);
-        let score = draft.improve();
-        let (is_matched, problems, measures, lookups, _) = score;
-        let is_better = best.as_ref().is_none_or(|(known, _)| rank(&score) > rank(known));
-        if is_better && is_matched {
-            let attributes = draft.item();
-            best = Some((score, SampleItem { table: entity.table, attributes }));
-        }
-        if is_matched && problems.0 == 0 && measures > 0 && lookups.0 == 0 {
-            break;
+        for mut draft in SampleDraft::starts(model, entity, now).into_iter().take(MAX_STARTS) {
+            let score = draft.improve();
+            let is_better = best.as_ref().is_none_or(|(known, _)| rank(&score) > rank(known));
+            if is_better && score.0 {
+                let attributes = draft.item();
+                best = Some((score, SampleItem { table: entity.table, attributes }));
+            }
+            if rank(&score) == (true, true, true, true) {
+                return best.map(|(_, item)| item);
+            }
         }
     }
     best.map(|(_, item)| item)
@@ -94,6 +99,52 @@ impl<'m> SampleDraft<'m> {
             SampleValue { place: SamplePlace::Attribute(path), candidates, chosen: 0 }
         });
         Self { model, entity, values: variables.chain(attributes).collect() }
+    }
+
+    /// The samples to improve: the likeliest values; then, for each measure, values near those that its conditions compare with. Values that
+    /// only together make a measure count are not found one by one.
+    fn starts(model: &'m Arc<Model>, entity: &'m Entity, now: Timestamp) -> Vec<Self> {
+        let likeliest = Self::new(model, entity, now);
+        let mut starts = vec![likeliest.clone()];
+        for aggregate in entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
+            for measure in &aggregate.measures {
+                let conditions: Vec<&Pattern> =
+                    entity.when.iter().chain(&aggregate.when).chain(&measure.when).collect();
+                for difference in [0, 1, -1] {
+                    let mut start = likeliest.clone();
+                    conditions.iter().for_each(|condition| start.approach(condition, difference));
+                    starts.push(start);
+                }
+            }
+        }
+        starts
+    }
+
+    /// Sets the values that a condition compares with; numbers with this difference.
+    fn approach(&mut self, condition: &Pattern, difference: i64) {
+        condition.each_value(&mut |term, compared| {
+            let Some(path) = term.attribute() else { return };
+            let wanted = match compared {
+                ComparedValue::Text(text) => json!({ "S": text }),
+                ComparedValue::Number(number) => match number.to_string().parse::<i64>() {
+                    Ok(number) => json!({ "N": number.saturating_add(difference).to_string() }),
+                    Err(_) => json!({ "N": number.to_string() }),
+                },
+                ComparedValue::Bool(value) => json!({ "BOOL": value != (difference < 0) }),
+                ComparedValue::Absent if difference < 0 => Value::Null,
+                ComparedValue::Absent => return,
+            };
+            let root = Arc::clone(self.model.attributes.name(path.root));
+            let path = AttributePath::nested(root, path.within.iter().cloned());
+            for value in &mut self.values {
+                if let SamplePlace::Attribute(of) = &value.place
+                    && *of == path
+                    && value.candidates.contains(&wanted)
+                {
+                    (value.candidates, value.chosen) = (vec![wanted.clone()], 0);
+                }
+            }
+        });
     }
 
     /// Replaces values while that makes the sample better; returns its score.
@@ -201,43 +252,6 @@ impl<'m> SampleDraft<'m> {
         }
         Some(text)
     }
-}
-
-/// Candidates of a variable of the key. A variable in a number key has numbers, and none has the separator of the table's keys, where there are such
-/// candidates.
-fn variable_texts(
-    model: &Model,
-    entity: &Entity,
-    (index, name): (usize, &str),
-    now: Timestamp,
-) -> Vec<Value> {
-    let texts = key_texts(name, format_of(entity, index), now);
-    let Some(table) = model.tables.get(entity.table) else { return texts };
-    let templates = std::iter::once(&entity.key.partition).chain(&entity.key.sort);
-    let is_number = table.key().zip(templates).any(|(key, template)| {
-        let mut variables = template.pieces.iter().map(|piece| match piece {
-            TemplatePiece::Variable(variable, _) => Some(*variable),
-            TemplatePiece::Literal(_) => None,
-        });
-        key.key_type == KeyType::Number && variables.any(|variable| variable == Some(index))
-    });
-    let fits = |text: &&Value| {
-        let text = text.as_str().unwrap_or_default();
-        !table.separator.is_some_and(|separator| text.contains(separator))
-            && (!is_number || text.parse::<i64>().is_ok())
-    };
-    let fitting: Vec<Value> = texts.iter().filter(fits).cloned().collect();
-    if fitting.is_empty() { texts } else { fitting }
-}
-
-/// The format of a variable in the key of its entity.
-fn format_of(entity: &Entity, variable: usize) -> ValueFormat {
-    let templates = std::iter::once(&entity.key.partition).chain(&entity.key.sort);
-    let mut formats = templates.flat_map(|template| &template.pieces).filter_map(|piece| match piece {
-        TemplatePiece::Variable(index, format) if *index == variable => Some(*format),
-        TemplatePiece::Variable(..) | TemplatePiece::Literal(_) => None,
-    });
-    formats.next().unwrap_or(ValueFormat::Plain)
 }
 
 /// The attributes that the model declares for the entity, and those that only its datasets read.

@@ -1,7 +1,7 @@
 //! Candidate values of a sample item.
 
 use afterwrite::record::{AttributePath, Timestamp};
-use afterwrite::table::{ColumnType, DeclaredType, ValueFormat};
+use afterwrite::table::{ColumnType, DeclaredType, Entity, KeyType, Model, TemplatePiece, ValueFormat};
 use serde_json::{Value, json};
 
 /// Identifiers that begin with a time: a ULID, a UUID of version 7 and a KSUID.
@@ -101,8 +101,45 @@ fn lists() -> Vec<Value> {
     [json!([{ "S": "a" }]), json!([{ "N": "1" }]), json!([])].map(|list| json!({ "L": list })).to_vec()
 }
 
+/// Candidates of a variable of the key. A variable in a number key has numbers, and none has the separator of the table's keys, where there are such
+/// candidates.
+pub(super) fn variable_texts(
+    model: &Model,
+    entity: &Entity,
+    (index, name): (usize, &str),
+    now: Timestamp,
+) -> Vec<Value> {
+    let texts = key_texts(name, format_of(entity, index), now);
+    let Some(table) = model.tables.get(entity.table) else { return texts };
+    let templates = std::iter::once(&entity.key.partition).chain(&entity.key.sort);
+    let is_number = table.key().zip(templates).any(|(key, template)| {
+        let mut variables = template.pieces.iter().map(|piece| match piece {
+            TemplatePiece::Variable(variable, _) => Some(*variable),
+            TemplatePiece::Literal(_) => None,
+        });
+        key.key_type == KeyType::Number && variables.any(|variable| variable == Some(index))
+    });
+    let fits = |text: &&Value| {
+        let text = text.as_str().unwrap_or_default();
+        !table.separator.is_some_and(|separator| text.contains(separator))
+            && (!is_number || text.parse::<i64>().is_ok())
+    };
+    let fitting: Vec<Value> = texts.iter().filter(fits).cloned().collect();
+    if fitting.is_empty() { texts } else { fitting }
+}
+
+/// The format of a variable in the key of its entity.
+fn format_of(entity: &Entity, variable: usize) -> ValueFormat {
+    let templates = std::iter::once(&entity.key.partition).chain(&entity.key.sort);
+    let mut formats = templates.flat_map(|template| &template.pieces).filter_map(|piece| match piece {
+        TemplatePiece::Variable(index, format) if *index == variable => Some(*format),
+        TemplatePiece::Variable(..) | TemplatePiece::Literal(_) => None,
+    });
+    formats.next().unwrap_or(ValueFormat::Plain)
+}
+
 /// Candidates of a variable of a key, as texts. One with a format has a text of that format.
-pub(super) fn key_texts(name: &str, format: ValueFormat, now: Timestamp) -> Vec<Value> {
+fn key_texts(name: &str, format: ValueFormat, now: Timestamp) -> Vec<Value> {
     let mut formatted = String::new();
     if let Some(format) = format.time()
         && format.write(now, &mut formatted).is_some()

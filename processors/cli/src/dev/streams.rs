@@ -139,12 +139,13 @@ impl StreamMapping<'_> {
         ended
     }
 
-    /// The stream of the checkpoints: an earlier process may not have delivered it to its end. Without checkpoints, the newest.
+    /// The stream of the checkpoints: an earlier process may not have delivered it to its end. Without checkpoints, the first of this
+    /// process: an application may have exchanged it before this function begins to read.
     async fn first_stream(&self) -> Result<EmbeddedStream> {
         let stored = self.checkpoints.load().await?.stream_arn;
         match stored.and_then(|arn| self.dynamodb.earlier_stream(self.table, &arn)) {
             Some(stream) => Ok(stream),
-            None => self.dynamodb.stream(self.table).await,
+            None => self.dynamodb.oldest_stream(self.table).await,
         }
     }
 

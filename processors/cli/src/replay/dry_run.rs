@@ -17,6 +17,7 @@ use super::targets::aggregator;
 use crate::deployment::Deployment;
 use crate::item_table::{difference_text, without_secrets};
 use crate::print::{json, print};
+use crate::reconciled_lives::report_old_expiries;
 
 /// The result of a dry run.
 #[derive(Serialize)]
@@ -48,7 +49,7 @@ pub(super) async fn run(
         ReplayTask::new(source, counting, NoTarget, SystemClock);
     let totals = Box::pin(task.run(|_| {})).await?;
     let (advanced, items): (Vec<_>, Vec<_>) = tables.differences().into_iter().partition(is_advanced);
-    let is_complete = all_processed(&totals);
+    let is_complete = report_old_expiries(&totals) && all_processed(&totals);
     let advanced_items = advanced.len();
     let items = without_secrets(deployment, items);
     let report = DryRunReport { totals, searched, items, advanced_items, problems: task.report() };

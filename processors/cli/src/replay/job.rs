@@ -27,6 +27,7 @@ use crate::deployment::{Deployment, stored_arguments};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, ProgressLine, print_report};
 use crate::print::tell;
+use crate::reconciled_lives::report_old_expiries;
 use crate::replay_target::ReplayProjection;
 
 /// The compressed size of a typical record of the archive.
@@ -224,7 +225,7 @@ impl ReplayJob {
         }
         let done = done?;
         let is_done = print_report(&JobReport::of(&done), as_json)?;
-        let is_complete = is_done && all_processed(&done.totals);
+        let is_complete = report_old_expiries(&done.totals) && is_done && all_processed(&done.totals);
         if is_done && self.only.contains(&ReplayProjection::Export) {
             return Ok(Box::pin(export_archive(deployment, task.objects(), as_json)).await? && is_complete);
         }

@@ -130,7 +130,16 @@ impl EmbeddedDynamoDb {
             database.create_table(create)?;
             set_ttl.map_or(Ok(()), |request| database.update_time_to_live(request).map(drop))
         });
-        created.await.map_err(|error| error.with("table", name))
+        created.await.map_err(|error| error.with("table", name))?;
+        self.note_stream(table).await
+    }
+
+    /// Remembers the stream before anyone can exchange it.
+    async fn note_stream(&self, table: &TableDefinition) -> Result<()> {
+        if table.stream {
+            self.newest_stream(&table.name).await?;
+        }
+        Ok(())
     }
 
     /// Creates a table unless there is one of its name. One that lacks an index or the stream of the definition gets it: the stream has the
@@ -154,7 +163,7 @@ impl EmbeddedDynamoDb {
             let request = table.stream_request()?;
             call(&self.database, |database| database.update_table(request)).await?;
         }
-        Ok(())
+        self.note_stream(table).await
     }
 
     /// The newest stream of a table, as AWS shows it.
@@ -167,6 +176,17 @@ impl EmbeddedDynamoDb {
                 .with("table", table)
                 .hint("Add a stream of new and old images to it with UpdateTable")
         })
+    }
+
+    /// The first stream that a table had in this process; it may have ended.
+    ///
+    /// # Errors
+    /// As [`EmbeddedDynamoDb::stream`], for a table that this process neither created nor ensured.
+    pub async fn oldest_stream(&self, table: &str) -> Result<EmbeddedStream> {
+        match self.history.oldest(table) {
+            Some(label) => Ok(EmbeddedStream::new(self.database(), self.history(), table, label)),
+            None => self.stream(table).await,
+        }
     }
 
     /// The newest stream of a table; `None` if it has none now, or there is no such table.

@@ -60,6 +60,11 @@ impl StreamHistory {
         streams.get(table)?.iter().skip_while(|known| *known != label).nth(1).cloned()
     }
 
+    /// The label of the first stream that is known.
+    pub(super) fn oldest(&self, table: &str) -> Option<String> {
+        self.lock().get(table)?.first().cloned()
+    }
+
     /// Adds a label. Labels of one millisecond are one stream: AWS's form does not distinguish them.
     fn note(&self, table: &str, label: String) -> String {
         let mut streams = self.lock();

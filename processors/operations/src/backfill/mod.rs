@@ -59,6 +59,8 @@ const DATASETS: u32 = 3;
 pub const VANISHED: &str = "vanished";
 /// The total of [`afterwrite::commit::ReconciledLives::revived`].
 pub const REVIVED: &str = "revived";
+/// The total of [`afterwrite::commit::ReconciledLives::of_later_stream`].
+pub const OF_LATER_STREAM: &str = "of_later_stream";
 
 /// Whether a backfill fills datasets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use afterwrite::{Error, ErrorKind, Result};
 use super::export::{ExportSource, TableExport};
 use super::lookups::searched;
 use super::stream_labels::stream_labels;
-use super::{BackfillArguments, BackfillPart, REVIVED, VANISHED, parts};
+use super::{BackfillArguments, BackfillPart, OF_LATER_STREAM, REVIVED, VANISHED, parts};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
 use crate::jobs::{JobTask, JobTotals, STEP_TIME, StepOutcome, UnitMeanings, WorkUnit, repeated};
@@ -372,6 +372,7 @@ fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
         ("failed", count(failures.len())),
         (VANISHED, lives.vanished),
         (REVIVED, lives.revived),
+        (OF_LATER_STREAM, lives.of_later_stream),
     ] {
         add(totals, name, number);
     }

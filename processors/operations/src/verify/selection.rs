@@ -1,16 +1,17 @@
 //! The items and rollups that a verification judges: those of its sample, and of its tenant.
 
 use afterwrite::Result;
+use afterwrite::commit::StoredEntry;
 use afterwrite::entity::SourceKey;
-use afterwrite::projection::KnownLookups as _;
+use afterwrite::projection::{KnownLookups as _, RollupTargets};
 use afterwrite::sink::Tables;
 use afterwrite::table::Model;
 
 use super::VerifyArguments;
 use super::items::ItemJudge;
 use super::place::RollupPlace;
-use crate::items::IdentifiedItem;
-use crate::tenant::TenantMatch;
+use crate::items::{IdentifiedItem, is_used};
+use crate::tenant::{TenantFilter, TenantMatch};
 
 impl VerifyArguments {
     /// Whether a rollup is judged.
@@ -26,11 +27,43 @@ impl VerifyArguments {
         self.key_sample().has(&[&source.partition, source.sort.as_deref().unwrap_or("-")])
     }
 
-    /// Whether an entry is judged whose item does not exist: its key alone shows whether it is the tenant's.
-    pub(super) fn judges_entry(&self, model: &Model, source: &SourceKey<'_>) -> bool {
-        let is_of_tenant =
-            self.only.as_ref().is_none_or(|tenant| tenant.matches_key(&source.candidates(model)));
+    /// Whether an entry is judged whose item may not exist: its key shows that it is the tenant's, or it counts into a rollup of the tenant.
+    pub(super) fn judges_entry(
+        &self,
+        model: &Model,
+        source: &SourceKey<'_>,
+        (entry, targets): (Option<&StoredEntry>, &RollupTargets),
+    ) -> bool {
+        let is_of_tenant = self.only.as_ref().is_none_or(|tenant| {
+            tenant.matches_key(&source.candidates(model))
+                || entry.is_some_and(|entry| counts_for(tenant, model, entry, targets))
+        });
         self.judges_source(source) && is_of_tenant
+    }
+
+    /// Of these entries' items, those that the reading of the source tables has not judged: they do not exist, or are not the tenant's any
+    /// more.
+    pub(super) async fn unseen<T: Tables>(
+        &self,
+        judge: &ItemJudge<T>,
+        sources: Vec<SourceKey<'static>>,
+    ) -> Result<Vec<SourceKey<'static>>> {
+        let keyed =
+            sources.into_iter().filter_map(|source| Some((judge.state.source_item_key(&source)?, source)));
+        let (keys, sources): (Vec<_>, Vec<_>) = keyed.unzip();
+        let items = judge.tables.read(&keys).await?.items;
+        if self.only.is_none() {
+            let gone = sources.into_iter().zip(items).filter(|(_, item)| item.is_none());
+            return Ok(gone.map(|(source, _)| source).collect());
+        }
+        let existing = sources.iter().zip(&items).filter_map(|(source, item)| {
+            let candidates = source.candidates(&judge.model);
+            let item = item.as_ref().filter(|_| candidates.any(is_used))?;
+            Some(IdentifiedItem { source, candidates, item })
+        });
+        let seen = self.of_tenant(judge, existing.collect()).await?;
+        let unseen = sources.iter().filter(|source| !seen.iter().any(|item| item.source == *source));
+        Ok(unseen.cloned().collect())
     }
 
     /// The items of the tenant. A lookup that is not remembered belongs to no tenant yet.
@@ -55,4 +88,13 @@ impl VerifyArguments {
         });
         Ok(inside.map(|(item, _)| item).collect())
     }
+}
+
+/// Whether an entry counts into a rollup that is the tenant's alone.
+fn counts_for(tenant: &TenantFilter, model: &Model, entry: &StoredEntry, targets: &RollupTargets) -> bool {
+    let counted = entry.contributions.by_aggregate.iter().flat_map(|contribution| &contribution.targets);
+    counted.map(|id| targets.get(*id)).any(|target| {
+        let partition = target.partition_key();
+        model.rollups.iter().any(|rollup| tenant.owns_rollup(rollup, &partition, &target.sort))
+    })
 }

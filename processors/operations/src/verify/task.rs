@@ -322,7 +322,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         Ok(totals)
     }
 
-    /// Phase 4: entries that count something although their items do not exist.
+    /// Phase 4: entries that count something although their items do not exist, or are not the tenant's any more.
     async fn entries(&self, unit: &WorkUnit, segment: u32) -> Result<StepOutcome> {
         let (page, mut outcome) = self.page(unit, &self.state_table, segment, false).await?;
         let mut targets = RollupTargets::of(self.model());
@@ -333,22 +333,19 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
                 *outcome.totals.entry("hashed_entries".to_owned()).or_default() += 1;
                 continue;
             };
-            let counted = counted_by(self.model(), self.judge.state.decode_entry(entry, &mut targets))?;
-            if counted != EntryCount::Nothing && self.arguments.judges_entry(self.model(), &source) {
+            let entry = self.judge.state.decode_entry(entry, &mut targets);
+            let counting = (entry.as_ref().ok(), &targets);
+            let is_judged = self.arguments.judges_entry(self.model(), &source, counting);
+            let counted = counted_by(self.model(), entry)?;
+            if counted != EntryCount::Nothing && is_judged {
                 if counted == EntryCount::ByModel && source.candidates(self.model()).is_empty() {
                     *outcome.totals.entry(FOREIGN_ENTRIES.to_owned()).or_default() += 1;
                 }
                 sources.push(source);
             }
         }
-        let keyed = sources
-            .into_iter()
-            .filter_map(|source| Some((self.judge.state.source_item_key(&source)?, source)));
-        let (keys, sources): (Vec<_>, Vec<_>) = keyed.unzip();
-        let items = self.judge.tables.read(&keys).await?.items;
-        let gone = sources.into_iter().zip(items).filter(|(_, item)| item.is_none());
-        let gone: Vec<_> = gone.map(|(source, _)| source).collect();
-        outcome.totals.extend(self.judge_keys(&gone).await?);
+        let unseen = self.arguments.unseen(&self.judge, sources).await?;
+        outcome.totals.extend(self.judge_keys(&unseen).await?);
         Ok(outcome)
     }
 
