@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 
 /// Set to write what is found instead of comparing with it.
 const REWRITE: &str = "AFTERWRITE_TEST_REWRITE";

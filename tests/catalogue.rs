@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use afterwrite::table::Model;
 use afterwrite_datasets::catalogue::{CatalogueStatement, statements};
+use afterwrite_model::table::Model;
 
 fn checked_in() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/athena")

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets the unexpected must fail at once")]
 
-use afterwrite::record::{Decimal, NotADecimal};
 use afterwrite_demo::exact::ExactNumber;
+use afterwrite_model::record::{Decimal, NotADecimal};
 use proptest::prelude::*;
 
 fn decimal(text: &str) -> Decimal {

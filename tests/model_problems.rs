@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use afterwrite::table::{Model, ModelProblem, ProblemCode, ProblemSeverity};
+use afterwrite_model::table::{Model, ModelProblem, ProblemCode, ProblemSeverity};
 
 /// A section of the page.
 struct ProblemSection {

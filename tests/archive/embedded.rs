@@ -113,7 +113,7 @@ async fn records_stay_buffered_while_their_object_cannot_be_written() {
     let put = firehose.client().put_record().delivery_stream_name(STREAM).record(record("kept\n"));
     put.send().await.unwrap();
     let error = firehose.flush().await.unwrap_err();
-    assert_eq!(error.kind(), afterwrite::ErrorKind::Configuration, "{error}");
+    assert_eq!(error.kind(), afterwrite_model::ErrorKind::Configuration, "{error}");
     s3.create_bucket(BUCKET).await.unwrap();
     firehose.flush().await.unwrap();
     let objects = objects(&s3.client(), BUCKET).await;

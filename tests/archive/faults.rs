@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::relay::archive::ArchiveTotals;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_relay::archive::ArchiveTotals;
 use afterwrite_tests::archive::{EmbeddedArchive, FlakyStream, StreamFaults, by_event_id, lines};
 
 use super::{deadline, recorded_lines};

@@ -13,9 +13,9 @@ mod round_trip;
 
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::projection::archive_line;
-use afterwrite::record::{AttributePath, Timestamp};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::projection::archive_line;
+use afterwrite_model::record::{AttributePath, Timestamp};
 use afterwrite_tests::archive::event_id;
 use afterwrite_tests::recording::StreamRecording;
 use serde_json::value::RawValue;

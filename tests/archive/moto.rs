@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
-use afterwrite::sink::firehose::Firehose;
-use afterwrite::sink::s3::S3Bucket;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_relay::archive::{ArchiveTotals, ChangeArchiver};
+use afterwrite_services::firehose::Firehose;
+use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::archive::{BUCKET, FlakyStream, STREAM, StreamFaults, by_event_id, lines, objects};
 use afterwrite_tests::moto::MotoServer;
 

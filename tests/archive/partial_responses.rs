@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
-use afterwrite::sink::s3::S3Bucket;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_relay::archive::{ArchiveTotals, ChangeArchiver};
+use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, StreamFaults, by_event_id, lines, objects};
 use afterwrite_tests::firehose_proxy::{FirehoseProxy, ProxyTotals};
 use afterwrite_tests::moto::MotoServer;

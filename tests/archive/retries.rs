@@ -6,14 +6,12 @@ use std::io::Read as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::relay::archive::{
-    ArchiveLine, ArchiveOutcome, ArchiveTotals, ChangeArchiver, MAX_LINE_BYTES,
-};
-use afterwrite::sink::DeliveryStream;
-use afterwrite::{Error, ErrorKind};
 use afterwrite_memory::{MemoryObjects, MemoryStream};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_relay::archive::{ArchiveLine, ArchiveOutcome, ArchiveTotals, ChangeArchiver, MAX_LINE_BYTES};
+use afterwrite_services::DeliveryStream;
 use afterwrite_tests::clock::reached;
 
 /// A clock that advances only by sleeps.

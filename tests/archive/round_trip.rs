@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::projection::archive_line;
+use afterwrite_model::projection::archive_line;
 use afterwrite_tests::archive::{EmbeddedArchive, by_event_id, lines};
 use afterwrite_tests::recording::StreamRecording;
 use serde_json::{Value, json};

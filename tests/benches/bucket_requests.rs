@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::ObjectStore as _;
-use afterwrite::table::Model;
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::delta::DeltaTable;
 use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_memory::{MemoryObjects, MemoryTables};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_services::ObjectStore as _;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{archive_objects, gzip};
 use afterwrite_tests::metered_bucket::{MeteredBucket, RequestCounts, RequestLatencies};

@@ -14,13 +14,13 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket as _, ObjectStore as _};
-use afterwrite::table::Model;
 use afterwrite_bulk::request::{BulkRequest, BulkResponse, BulkTotals, PlanRequest};
 use afterwrite_bulk::{BulkWorker, RunLayout, RunRequests};
 use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_services::{Bucket as _, ObjectStore as _};
 use afterwrite_tests::folder_bucket::FolderBucket;
 use afterwrite_tests::recording::StreamRecording;
 use afterwrite_tests::replay::item_of_json;

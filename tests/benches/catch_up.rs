@@ -20,19 +20,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use afterwrite::Error;
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::{CommitTotals, Ledger};
-use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::{
+use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
 };
-use afterwrite::table::Model;
-use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::{CommitTotals, Ledger};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use afterwrite_memory::{IndexDefinition, MemoryTables};
+use afterwrite_model::Error;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::table::Model;
+use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::latency_proxy::{CallLatencies, LatencyProxy};
 use afterwrite_tests::recording::StreamRecording;

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use afterwrite::sink::ObjectStore as _;
 use afterwrite_local::sdk::CREDENTIAL;
+use afterwrite_services::ObjectStore as _;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
 use afterwrite_tests::cloudfront::{DISTRIBUTION, FakeCloudFront};
 use afterwrite_tests::datasets::gzip;
@@ -168,7 +168,7 @@ fn cargo_build<'a>(selection: impl IntoIterator<Item = &'a str>) -> Vec<Value> {
 
 /// Writes the zip of a function with the default model; returns its size.
 fn pack(binary: &Path, zip: &Path) -> u64 {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../common/src/table/models/exambuddy.toml");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../common/model/src/table/models/exambuddy.toml");
     let packed = python::script("../infra/package.py").args([zip, binary, &model]).output().unwrap();
     assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
     fs::metadata(zip).unwrap().len()

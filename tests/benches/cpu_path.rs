@@ -9,8 +9,8 @@
 
 use std::hint::black_box;
 
-use afterwrite::record::{Timestamp, decode};
-use afterwrite::table::Model;
+use afterwrite_model::record::{Timestamp, decode};
+use afterwrite_model::table::Model;
 use afterwrite_tests::measuring::{MeasuredCandidate, handler};
 use afterwrite_tests::recording::{StreamRecording, event};
 use aws_lambda_events::event::dynamodb::Event;

@@ -15,11 +15,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::sink::Bucket as _;
-use afterwrite::table::Model;
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::table::Model;
+use afterwrite_services::Bucket as _;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::folder_bucket::FolderBucket;

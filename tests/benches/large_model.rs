@@ -7,9 +7,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use afterwrite::record::Timestamp;
-use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::large_model::{self, PLATFORMS, of_platform};
 use afterwrite_tests::measuring::{DiscardingTables, MeasuredCandidate, handler};

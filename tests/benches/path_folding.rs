@@ -12,13 +12,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::record::Timestamp;
-use afterwrite::relay::invalidate::{CacheInvalidator, PathTarget};
-use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::redis::RedisCache;
-use afterwrite::table::Model;
 use afterwrite_functions::{SourceTables, StreamRelay};
 use afterwrite_memory::{MemoryObjects, MemoryQueue, MemoryStream};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_relay::invalidate::CacheInvalidator;
+use afterwrite_services::PathTarget;
+use afterwrite_services::cloudfront::CloudFront;
+use afterwrite_services::redis::RedisCache;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::recording::{StreamRecording, event};
 use serde_json::Value;

@@ -15,12 +15,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::{Ledger, TombstoneHistory};
-use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_input::{InputObject, TimeRange};
+use afterwrite_ledger::{Ledger, TombstoneHistory};
 use afterwrite_memory::{IndexDefinition, MemoryObjects, MemoryTables, TableDefinition};
-use afterwrite_operations::input::{InputObject, TimeRange};
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::table::Model;
 use afterwrite_operations::replay::{InputSource, NoTarget, ReplayTask};
 use afterwrite_tests::recording::StreamRecording;
 use afterwrite_tests::replay::item_of_json;

@@ -8,15 +8,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
-use afterwrite::entity::SourceKey;
-use afterwrite::projection::{
+use afterwrite_memory::{MemoryTables, TableDefinition};
+use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::{
     ItemContributions, KnownLookups, LookupKey, LookupOutputs, RollupTargets, ShardAssignment, TargetId,
     contributions,
 };
-use afterwrite::record::{AttributePath, AttributeValue, ChangeRecord, Decimal, Item, decode};
-use afterwrite::table::Model;
-use afterwrite_memory::{MemoryTables, TableDefinition};
+use afterwrite_model::record::{AttributePath, AttributeValue, ChangeRecord, Decimal, Item, decode};
+use afterwrite_model::table::Model;
 use afterwrite_tests::recording::event;
 use afterwrite_tests::replay::{RecordingReplay, STATE};
 use serde_json::value::RawValue;
@@ -104,7 +104,7 @@ fn recorded_lookups(model: &Model, replay: &RecordingReplay) -> RecordedLookups 
         let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
         let Some(image) = &record.new else { continue };
         for (lookup, outputs) in
-            afterwrite::projection::offered_outputs(model, &source.candidates(model), image)
+            afterwrite_model::projection::offered_outputs(model, &source.candidates(model), image)
         {
             outputs_by_key.entry((lookup.lookup, lookup.key.to_string())).or_insert(outputs);
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::record::Timestamp;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::Timestamp;
 use serde_json::Value;
 
 use super::cloudfront::{BEGIN, SharedClock};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite::sink::redis::{CacheTopology, RedisCache};
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_services::redis::{CacheTopology, RedisCache};
 use afterwrite_tests::redis_server::{RedisCluster, RedisServer};
 
 use super::delivery::{deadline, deliver, model, of_cache, question};

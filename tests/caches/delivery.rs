@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock, SystemClock};
-use afterwrite::entity::SourceKey;
-use afterwrite::record::{Timestamp, decode};
-use afterwrite::relay::invalidate::{
+use afterwrite_model::clock::{Clock, SystemClock};
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::{Timestamp, decode};
+use afterwrite_model::table::Model;
+use afterwrite_relay::invalidate::{
     CacheInvalidator, InvalidationChange, InvalidationOutcome, InvalidationStage,
 };
-use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::redis::{CacheTopology, RedisCache};
-use afterwrite::sink::sqs::SqsQueue;
-use afterwrite::sink::{Cache, Distribution, PathQueue};
-use afterwrite::table::Model;
+use afterwrite_services::cloudfront::CloudFront;
+use afterwrite_services::redis::{CacheTopology, RedisCache};
+use afterwrite_services::sqs::SqsQueue;
+use afterwrite_services::{Cache, Distribution, PathQueue};
 use afterwrite_tests::redis_server::RedisServer;
 use serde_json::Value;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use afterwrite::ErrorKind;
-use afterwrite::clock::Clock as _;
-use afterwrite::relay::{MAX_PATHS, MAX_WILDCARDS};
-use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite_functions::{InvalidatedMessages, QueueInvalidator};
+use afterwrite_model::ErrorKind;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_relay::{MAX_PATHS, MAX_WILDCARDS};
+use afterwrite_services::cloudfront::CloudFront;
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use serde_json::{Value, json};
 

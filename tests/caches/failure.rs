@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use afterwrite::ErrorKind;
-use afterwrite::clock::SystemClock;
-use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationOutcome, PathTarget};
-use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::redis::{CacheTopology, RedisCache};
-use afterwrite::sink::sqs::SqsQueue;
+use afterwrite_model::ErrorKind;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_relay::invalidate::{CacheInvalidator, InvalidationOutcome};
+use afterwrite_services::PathTarget;
+use afterwrite_services::cloudfront::CloudFront;
+use afterwrite_services::redis::{CacheTopology, RedisCache};
+use afterwrite_services::sqs::SqsQueue;
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use serde_json::Value;

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use afterwrite::ErrorKind;
-use afterwrite::record::Timestamp;
-use afterwrite::relay::parse_message;
 use afterwrite_functions::RelayedBatch;
+use afterwrite_model::ErrorKind;
+use afterwrite_model::record::Timestamp;
+use afterwrite_relay::parse_message;
 use serde_json::Value;
 
 use super::cloudfront::{BEGIN, SharedClock};
@@ -36,7 +36,7 @@ fn questions(count: usize) -> Vec<Value> {
 }
 
 async fn deliver(setup: &RelaySetup, records: &[Value]) -> RelayedBatch {
-    let deadline: Timestamp = afterwrite::clock::Clock::now(&setup.clock).plus(Duration::from_secs(20));
+    let deadline: Timestamp = afterwrite_model::clock::Clock::now(&setup.clock).plus(Duration::from_secs(20));
     setup.relay.handle(event(records).as_bytes(), deadline).await.unwrap()
 }
 
@@ -68,7 +68,7 @@ async fn a_busy_cdn_repeats_neither_a_key_nor_a_line() {
 async fn a_new_record_of_a_redelivered_batch_is_invalidated_before_any_waiting() {
     let (setup, records) = (setup(busy_cdn()), questions(4));
     deliver(&setup, &records[..2]).await;
-    let second = afterwrite::clock::Clock::now(&setup.clock);
+    let second = afterwrite_model::clock::Clock::now(&setup.clock);
     assert!(second > BEGIN);
     deliver(&setup, &records).await;
     let removed = setup.cache.removed();
@@ -152,7 +152,7 @@ async fn a_queue_that_is_down_fails_the_records_after_their_keys_are_gone() {
     let relayed = deliver(&setup, &records).await;
     assert_eq!(failed(&relayed).len(), 3);
     assert!(setup.cache.removed().values().flatten().all(|gone| *gone == BEGIN));
-    assert!(afterwrite::clock::Clock::now(&setup.clock).since(BEGIN) <= Duration::from_secs(3));
+    assert!(afterwrite_model::clock::Clock::now(&setup.clock).since(BEGIN) <= Duration::from_secs(3));
     setup.queue.is_down.store(false, Ordering::Relaxed);
     let relayed = deliver(&setup, &records).await;
     assert!(relayed.failures.is_empty(), "{:?}", relayed.failures);

@@ -6,16 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::projection::StaleKey;
-use afterwrite::record::Timestamp;
-use afterwrite::relay::archive::ChangeArchiver;
-use afterwrite::relay::invalidate::{CacheInvalidator, PathTarget};
-use afterwrite::sink::{Cache, DeliveryStream, Distribution, DistributionError, InvalidatedKeys, PathQueue};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::StreamRelay;
 use afterwrite_memory::{MemoryCache, MemoryObjects, MemoryQueue, MemoryStream};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::projection::StaleKey;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_relay::archive::ChangeArchiver;
+use afterwrite_relay::invalidate::CacheInvalidator;
+use afterwrite_services::PathTarget;
+use afterwrite_services::{
+    Cache, DeliveryStream, Distribution, DistributionError, InvalidatedKeys, PathQueue,
+};
 
 use super::cloudfront::SharedClock;
 use super::relay_failures::tables;

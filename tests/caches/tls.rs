@@ -4,10 +4,10 @@ use std::iter;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use afterwrite::projection::StaleKey;
-use afterwrite::sink::Cache;
-use afterwrite::sink::redis::{CacheTopology, RedisCache};
-use afterwrite::table::CacheRemedy;
+use afterwrite_model::projection::StaleKey;
+use afterwrite_model::table::CacheRemedy;
+use afterwrite_services::Cache;
+use afterwrite_services::redis::{CacheTopology, RedisCache};
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use redis::aio::MultiplexedConnection;
@@ -80,7 +80,7 @@ async fn keys(connection: &mut MultiplexedConnection) -> Vec<String> {
 }
 
 /// Deletes the key `stale` on the server, under the name `localhost`.
-async fn invalidate(server: &RedisServer, authority: Option<String>) -> afterwrite::Result<()> {
+async fn invalidate(server: &RedisServer, authority: Option<String>) -> afterwrite_model::Result<()> {
     let url = format!("rediss://localhost:{}", server.port);
     let redis = RedisCache::new(&url, CacheTopology::Single, authority.map(String::into_bytes)).unwrap();
     let stale = StaleKey { key: "stale".to_owned(), remedy: CacheRemedy::Delete, records: vec![0], rule: 0 };

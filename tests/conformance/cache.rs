@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::projection::StaleKey;
-use afterwrite::sink::redis::{CacheTopology, RedisCache};
-use afterwrite::sink::{Cache, GENERATION_LIFE, GENERATION_SUFFIX, INVALIDATION_CHANNEL, TOMBSTONE};
-use afterwrite::table::CacheRemedy;
 use afterwrite_memory::MemoryCache;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::projection::StaleKey;
+use afterwrite_model::table::CacheRemedy;
+use afterwrite_services::redis::{CacheTopology, RedisCache};
+use afterwrite_services::{Cache, GENERATION_LIFE, GENERATION_SUFFIX, INVALIDATION_CHANNEL, TOMBSTONE};
 use afterwrite_tests::random::SeededRandom;
 use afterwrite_tests::redis_server::{RedisCluster, RedisServer};
 use futures::StreamExt as _;
@@ -26,7 +26,7 @@ trait CacheUnderTest {
     /// The keys that one listener received.
     type Listener;
 
-    async fn invalidate(&self, keys: &[StaleKey]) -> Vec<afterwrite::Result<()>>;
+    async fn invalidate(&self, keys: &[StaleKey]) -> Vec<afterwrite_model::Result<()>>;
     async fn get(&self, key: &str) -> Option<String>;
     /// Stores a value that lives for a minute.
     async fn set(&self, key: &str, value: &str);
@@ -316,7 +316,7 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(60);
 impl CacheUnderTest for MemoryCache {
     type Listener = usize;
 
-    async fn invalidate(&self, keys: &[StaleKey]) -> Vec<afterwrite::Result<()>> {
+    async fn invalidate(&self, keys: &[StaleKey]) -> Vec<afterwrite_model::Result<()>> {
         Cache::invalidate(self, keys, Duration::from_secs(10)).await.results
     }
 
@@ -389,7 +389,7 @@ impl RedisUnderTest {
 impl CacheUnderTest for RedisUnderTest {
     type Listener = redis::aio::PubSub;
 
-    async fn invalidate(&self, keys: &[StaleKey]) -> Vec<afterwrite::Result<()>> {
+    async fn invalidate(&self, keys: &[StaleKey]) -> Vec<afterwrite_model::Result<()>> {
         self.cache.invalidate(keys, Duration::from_secs(10)).await.results
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use afterwrite::ErrorKind;
-use afterwrite::sink::DeliveryStream;
-use afterwrite::sink::firehose::{Firehose, MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
 use afterwrite_memory::MemoryStream;
+use afterwrite_model::ErrorKind;
+use afterwrite_services::DeliveryStream;
+use afterwrite_services::firehose::{Firehose, MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use afterwrite_tests::moto::MotoServer;
 

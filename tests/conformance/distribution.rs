@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use afterwrite::relay::{MAX_PATHS, MAX_WILDCARDS};
-use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::{Distribution, DistributionError};
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_relay::{MAX_PATHS, MAX_WILDCARDS};
+use afterwrite_services::cloudfront::CloudFront;
+use afterwrite_services::{Distribution, DistributionError};
 use afterwrite_tests::cloudfront::{FakeCloudFront, sdk_config};
 use afterwrite_tests::moto::MotoServer;
 use tokio::net::TcpListener;

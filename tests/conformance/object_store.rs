@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use afterwrite::ErrorKind;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{Bucket, ObjectBody, ObjectStore as _, PutOutcome};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::ErrorKind;
+use afterwrite_services::s3::S3Bucket;
+use afterwrite_services::{Bucket, ObjectBody, ObjectStore as _, PutOutcome};
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::folder_bucket::FolderBucket;
 use afterwrite_tests::moto::MotoServer;
@@ -167,6 +167,6 @@ async fn a_missing_bucket_is_a_configuration_error(client: &aws_sdk_s3::Client) 
     }
 }
 
-async fn put_new_error(bucket: &S3Bucket) -> afterwrite::Error {
+async fn put_new_error(bucket: &S3Bucket) -> afterwrite_model::Error {
     bucket.put_new("key", ObjectBody::Bytes(Bytes::new())).await.unwrap_err()
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use afterwrite::sink::PathQueue;
-use afterwrite::sink::sqs::{MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, SqsQueue};
-use afterwrite::{Error, ErrorKind};
 use afterwrite_memory::MemoryQueue;
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_services::PathQueue;
+use afterwrite_services::sqs::{MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, SqsQueue};
 use afterwrite_tests::moto::MotoServer;
 use afterwrite_tests::sqs::{FakeSqs, client};
 use tokio::net::TcpListener;

@@ -13,16 +13,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::Ledger;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::{IndexProjection, TableIndex};
-use afterwrite::table::Model;
 use afterwrite_demo::workload::Workload;
 use afterwrite_demo::{records, workloads};
+use afterwrite_deployment::cost::{CostTrial, DeliverySettings, EntityRate, TrialTotals, entity_counts};
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::Ledger;
+use afterwrite_ledger::tables::{IndexProjection, TableIndex};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
-use afterwrite_operations::cost::{CostTrial, DeliverySettings, EntityRate, TrialTotals, entity_counts};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::table::Model;
+use afterwrite_services::dynamodb::DynamoDb;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 

@@ -13,13 +13,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket as _, ObjectStore as _};
-use afterwrite::table::{Model, RowHistory};
 use afterwrite_datasets::compact::{CompactionOptions, CompactionTotals, DatasetCompactor};
 use afterwrite_datasets::delta::ORPHAN_AGE;
 use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_memory::{MemoryObjects, MemoryTables};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::{Model, RowHistory};
+use afterwrite_services::{Bucket as _, ObjectStore as _};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{gzip, rows_of};
 use afterwrite_tests::duckdb::{DatasetRows, ViewServer};

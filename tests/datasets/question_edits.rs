@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::sink::ObjectStore as _;
-use afterwrite::table::Model;
 use afterwrite_cli::query::{Layout, Place, run_query};
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::table::Model;
+use afterwrite_services::ObjectStore as _;
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::duckdb;
 use afterwrite_tests::folder_bucket::FolderBucket;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::record::Timestamp;
-use afterwrite::table::Model;
 use afterwrite_datasets::catalogue::statements;
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{archive_objects, bucket_folder, export, export_knowing_owners, gzip};
 use afterwrite_tests::duckdb;

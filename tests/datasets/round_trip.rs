@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::record::Timestamp;
-use afterwrite::table::Model;
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::delta::DeltaTable;
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{
     TextRow, archive_objects, bucket_folder, export, export_knowing_owners, rows_of,

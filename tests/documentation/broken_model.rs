@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite::table::{Model, ModelProblem};
+use afterwrite_model::table::{Model, ModelProblem};
 use serde_json::{Value, json};
 
 /// A key and a value that no model has.

@@ -96,6 +96,6 @@ fn the_page_shows_the_rust_code_that_is_tested() {
 #[test]
 fn every_design_has_a_model_and_its_layout() {
     for name in ["ecommerce", "github", "metering", "social"] {
-        assert!(PAGE.contains(&format!("../common/src/table/models/{name}.toml")), "{name}");
+        assert!(PAGE.contains(&format!("../common/model/src/table/models/{name}.toml")), "{name}");
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 use afterwrite_tests::page;
 use serde_json::{Value, json};
 

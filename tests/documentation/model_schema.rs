@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use afterwrite::table::{Model, ModelProblem, ProblemCode};
+use afterwrite_model::table::{Model, ModelProblem, ProblemCode};
 use afterwrite_tests::{page, python};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! A wrong set-up, such as no permission: the invocation fails, whichever request shows it, and nothing is parked.
 
-use afterwrite::ErrorKind;
-use afterwrite::effect::Write;
-use afterwrite::record::Timestamp;
+use afterwrite_model::ErrorKind;
+use afterwrite_model::effect::Write;
+use afterwrite_model::record::Timestamp;
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use afterwrite::effect::Write;
-use afterwrite::record::{Decimal, Timestamp};
+use afterwrite_model::effect::Write;
+use afterwrite_model::record::{Decimal, Timestamp};
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use afterwrite::ErrorKind;
-use afterwrite::clock::Clock as _;
-use afterwrite::effect::Write;
-use afterwrite::record::Timestamp;
-use afterwrite::retry::{LAST_RETRY, RetryPolicy};
+use afterwrite_model::ErrorKind;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::effect::Write;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::retry::{LAST_RETRY, RetryPolicy};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::record::Timestamp;
+use afterwrite_model::record::Timestamp;
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 

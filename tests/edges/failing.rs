@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use afterwrite::commit::PoisonPolicy;
-use afterwrite::effect::{ItemKey, Write};
-use afterwrite::sink::{
+use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::PoisonPolicy;
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
-use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::effect::{ItemKey, Write};
+use afterwrite_model::{Error, ErrorKind};
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 

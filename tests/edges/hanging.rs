@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use afterwrite::effect::Write;
-use afterwrite::sink::IndexQuery;
+use afterwrite_ledger::tables::IndexQuery;
+use afterwrite_model::effect::Write;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

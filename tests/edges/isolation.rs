@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use afterwrite::ErrorKind;
-use afterwrite::effect::Write;
-use afterwrite::record::{AttributeValue, Decimal, Timestamp};
 use afterwrite_functions::{AggregatedBatch, FailedRecord, StreamAggregator};
+use afterwrite_model::ErrorKind;
+use afterwrite_model::effect::Write;
+use afterwrite_model::record::{AttributeValue, Decimal, Timestamp};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use serde_json::{Value, json};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use afterwrite::ErrorKind;
-use afterwrite::clock::Clock as _;
-use afterwrite::commit::RememberedLookups;
-use afterwrite::effect::ItemKey;
-use afterwrite::projection::LookupKey;
-use afterwrite::record::{AttributeValue, Timestamp};
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_model::ErrorKind;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::projection::LookupKey;
+use afterwrite_model::record::{AttributeValue, Timestamp};
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::effect::ItemKey;
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::record::{AttributeValue, Item};
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 

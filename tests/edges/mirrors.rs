@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 use serde_json::json;
 
 use super::models::SHOP;

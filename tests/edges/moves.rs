@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use afterwrite::effect::Write;
-use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::AggregatedBatch;
+use afterwrite_model::effect::Write;
+use afterwrite_model::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use super::models::PROJECTS;

@@ -4,13 +4,13 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use afterwrite::effect::{ItemKey, Write, WriteRefusal};
-use afterwrite::sink::{
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, Unprocessed,
     WriteError,
 };
-use afterwrite::{Error, ErrorKind};
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
+use afterwrite_model::{Error, ErrorKind};
 
 use super::world::TABLE;
 

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::Ledger;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::table::{Model, ProblemCode};
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
+use afterwrite_ledger::Ledger;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, PARKED_INDEX, TableDefinition};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::table::{Model, ProblemCode};
+use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_tests::deployment::event;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Map, Value, json};

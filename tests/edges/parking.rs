@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::record::AttributeValue;
+use afterwrite_model::record::AttributeValue;
 use serde_json::json;
 
 use super::models::{ATTEMPTS, READINGS, misfit, reading};

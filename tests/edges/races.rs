@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use afterwrite::record::{AttributeValue, Decimal};
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::record::{AttributeValue, Decimal};
 use serde_json::{Value, json};
 
 use super::models::{READINGS, SHOP, reading};

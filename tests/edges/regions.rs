@@ -1,8 +1,8 @@
 //! Streams of several regions: positions do not name the region, so records of another region fail and are not parked.
 
-use afterwrite::ErrorKind;
-use afterwrite::record::Timestamp;
 use afterwrite_functions::StreamRegion;
+use afterwrite_model::ErrorKind;
+use afterwrite_model::record::Timestamp;
 use afterwrite_tests::deployment::event;
 use serde_json::Value;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use afterwrite::ErrorKind;
-use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::AttributeValue;
+use afterwrite_model::ErrorKind;
+use afterwrite_model::effect::{ItemKey, Write};
+use afterwrite_model::record::AttributeValue;
 use afterwrite_tests::deployment::event;
 use futures::FutureExt as _;
 use serde_json::{Value, json};

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::Error;
-use afterwrite::commit::Ledger;
-use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{
+use afterwrite_functions::{AggregatedBatch, StreamAggregator};
+use afterwrite_ledger::Ledger;
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
-use afterwrite_functions::{AggregatedBatch, StreamAggregator};
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::Error;
+use afterwrite_model::effect::{ItemKey, Write};
+use afterwrite_model::record::Timestamp;
 use afterwrite_tests::clock::TokioClock;
 use afterwrite_tests::deployment::event;
 use serde_json::Value;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use afterwrite::ErrorKind;
-use afterwrite::commit::{CommitOutcome, Ledger};
-use afterwrite::sink::Tables;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{CommitOutcome, Ledger};
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::ErrorKind;
 use afterwrite_tests::clock::StillClock;
 use futures::FutureExt as _;
 use serde_json::{Value, json};

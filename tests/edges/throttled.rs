@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use afterwrite::effect::ItemKey;
+use afterwrite_model::effect::ItemKey;
 use serde_json::{Value, json};
 
 use super::models::{ATTEMPTS, READINGS, SHOP, put_project, reading};

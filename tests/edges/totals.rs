@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use afterwrite::record::AttributeValue;
+use afterwrite_model::record::AttributeValue;
 use serde_json::json;
 
 use super::models::{READINGS, SHOP, misfit, reading};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::effect::ItemKey;
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::record::{AttributeValue, Item};
 
 use super::models::{ATTEMPTS, READINGS, put_project, reading};
 use super::world::{EdgeWorld, STATE, TABLE, deliver_to, key};

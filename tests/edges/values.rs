@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::entity::SourceKey;
-use afterwrite::projection::{
+use afterwrite_functions::StreamAggregator;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::{
     ItemContributions, KnownLookups, LookupKey, LookupOutputs, RecordImages, RollupTargets, ShardAssignment,
     StaleCaches, contributions, decode_old_image, rows,
 };
-use afterwrite::record::{Decimal, Image, Item, RecordDecoder, Timestamp};
-use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::StreamAggregator;
+use afterwrite_model::record::{Decimal, Image, Item, RecordDecoder, Timestamp};
+use afterwrite_model::{Error, ErrorKind};
 use afterwrite_tests::deployment::event;
 use serde_json::json;
 

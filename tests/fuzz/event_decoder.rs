@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use afterwrite::record::{
+use afterwrite_model::record::{
     AttributeInterner, AttributeValue, ChangeRecord, Image, Operation, RecordDecoder, decode,
 };
 use libfuzzer_sys::fuzz_target;

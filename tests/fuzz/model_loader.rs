@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use afterwrite::table::{Model, ModelProblem};
+use afterwrite_model::table::{Model, ModelProblem};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite::record::{AttributeValue, Timestamp};
 use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::record::{AttributeValue, Timestamp};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;
@@ -70,7 +70,7 @@ impl AttemptCounter {
     /// The keys of the ledger entries and markers.
     fn ledger(&self) -> BTreeSet<(String, String)> {
         let state = self.0.ledger().tables().scan(STATE);
-        let text = |item: &afterwrite::record::Item, name: &str| {
+        let text = |item: &afterwrite_model::record::Item, name: &str| {
             item.get(name).and_then(AttributeValue::as_text).unwrap_or_default().to_owned()
         };
         let keys = state.iter().map(|item| (text(item, "PK"), text(item, "SK")));

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use afterwrite::commit::Ledger;
-use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::sink::Tables;
-use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::Ledger;
+use afterwrite_ledger::tables::Tables;
 use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;

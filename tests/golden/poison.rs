@@ -3,14 +3,14 @@
 
 #![expect(clippy::indexing_slicing, reason = "what is indexed is a JSON object, which takes any name")]
 
-use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::sink::{
+use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
 };
-use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::effect::{ItemKey, Write};
+use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::{Error, ErrorKind};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;

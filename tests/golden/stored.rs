@@ -1,8 +1,8 @@
 //! A project whose item has a count from before Afterwrite was deployed.
 
-use afterwrite::record::{Decimal, Timestamp};
 use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::record::{Decimal, Timestamp};
 use afterwrite_tests::clock::StillClock;
 
 use super::platform::{TABLE, aggregator, created, item, tables};

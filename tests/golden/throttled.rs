@@ -1,8 +1,8 @@
 //! A throttled index delays only the items that need it.
 
-use afterwrite::ErrorKind;
-use afterwrite::record::{Item, Timestamp};
 use afterwrite_functions::AggregatedBatch;
+use afterwrite_model::ErrorKind;
+use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::replay::STATE;
 

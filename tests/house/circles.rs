@@ -21,27 +21,27 @@ type FileCircle<'s> = BTreeSet<&'s str>;
 pub(crate) const KNOWN: &[&[&str]] = &[
     // LedgerItem
     &[
-        "common/src/commit/core/evaluate.rs",
-        "common/src/commit/core/item.rs",
-        "common/src/commit/core/parking.rs",
-        "common/src/commit/core/reconciliation.rs",
+        "common/ledger/src/core/evaluate.rs",
+        "common/ledger/src/core/item.rs",
+        "common/ledger/src/core/parking.rs",
+        "common/ledger/src/core/reconciliation.rs",
     ],
     // LedgerDriver
-    &["common/src/commit/driver.rs", "common/src/commit/isolation.rs", "common/src/commit/transactions.rs"],
+    &["common/ledger/src/driver.rs", "common/ledger/src/isolation.rs", "common/ledger/src/transactions.rs"],
     // MirrorRefresher
     &[
-        "common/src/commit/mirror/guard.rs",
-        "common/src/commit/mirror/mod.rs",
-        "common/src/commit/mirror/places.rs",
-        "common/src/commit/mirror/refreshes.rs",
-        "common/src/commit/mirror/write.rs",
+        "common/ledger/src/mirror/guard.rs",
+        "common/ledger/src/mirror/mod.rs",
+        "common/ledger/src/mirror/places.rs",
+        "common/ledger/src/mirror/refreshes.rs",
+        "common/ledger/src/mirror/write.rs",
     ],
     // EnvironmentSettings
-    &["common/src/config/clients.rs", "common/src/config/mod.rs"],
+    &["common/services/src/config/clients.rs", "common/services/src/config/mod.rs"],
     // ImageScope
-    &["common/src/projection/derived.rs", "common/src/projection/scope.rs"],
+    &["common/model/src/projection/derived.rs", "common/model/src/projection/scope.rs"],
     // S3Bucket
-    &["common/src/sink/s3/mod.rs", "common/src/sink/s3/part.rs"],
+    &["common/services/src/s3/mod.rs", "common/services/src/s3/part.rs"],
     // BackfillTask
     &["processors/operations/src/backfill/ledger_scan.rs", "processors/operations/src/backfill/task.rs"],
     // ItemJudge

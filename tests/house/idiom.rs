@@ -137,7 +137,7 @@ mod tests {
                 .map(|word| word.split('|').next().expect("a word"))
                 .collect();
             let comment = format!("// Here {}", example.join(" "));
-            assert!(!problems("common/src/a.rs", &comment).is_empty(), "{source}: {comment}");
+            assert!(!problems("common/model/src/a.rs", &comment).is_empty(), "{source}: {comment}");
         }
     }
 

@@ -18,15 +18,19 @@ struct ForbiddenCode {
     instead: &'static str,
 }
 
-const PRODUCT: &[&str] = &["common/src/", "processors/"];
+const PRODUCT: &[&str] = &["common/model/src/", "processors/"];
 /// The stages that compute: they get time and attributes from their callers.
-const PURE_STAGES: &[&str] =
-    &["common/src/record/", "common/src/table/", "common/src/entity.rs", "common/src/projection/"];
+const PURE_STAGES: &[&str] = &[
+    "common/model/src/record/",
+    "common/model/src/table/",
+    "common/model/src/entity.rs",
+    "common/model/src/projection/",
+];
 
 const FORBIDDEN: &[ForbiddenCode] = &[
     ForbiddenCode {
         within: PRODUCT,
-        except: &["common/src/config/"],
+        except: &["common/services/src/config/"],
         code: &[
             &["env", "::", "var"],
             &["env", "::", "var_os"],
@@ -51,7 +55,7 @@ const FORBIDDEN: &[ForbiddenCode] = &[
         instead: "read before the stage, and pass in what was read",
     },
     ForbiddenCode {
-        within: &["common/src/table/"],
+        within: &["common/model/src/table/"],
         except: &[],
         code: &[&["crate", "::", "effect"]],
         reason: "`table` is the model and stands below `effect`, which describes writes",
@@ -161,21 +165,24 @@ mod tests {
     #[test]
     fn each_layer_is_held_to_its_promises() {
         assert_eq!(forbidden("processors/functions/src/a.rs", "fn f() { std::env::var(\"X\") }").len(), 1);
-        assert_eq!(forbidden("common/src/record/a.rs", "fn f() { Instant::now() }"), ["`Instant`"]);
-        assert_eq!(forbidden("common/src/projection/a.rs", "async fn f() { g().await }").len(), 2);
-        assert_eq!(forbidden("common/src/table/a.rs", "use crate::effect::Path;").len(), 1);
+        assert_eq!(forbidden("common/model/src/record/a.rs", "fn f() { Instant::now() }"), ["`Instant`"]);
+        assert_eq!(forbidden("common/model/src/projection/a.rs", "async fn f() { g().await }").len(), 2);
+        assert_eq!(forbidden("common/model/src/table/a.rs", "use crate::effect::Path;").len(), 1);
         assert_eq!(forbidden("processors/cli/src/a.rs", "fn f() { g().unwrap() }"), ["`.unwrap()`"]);
     }
 
     #[test]
     fn other_layers_and_tests_may() {
-        assert_eq!(forbidden("common/src/config/mod.rs", "fn f() { std::env::var(\"X\") }"), [""; 0]);
-        assert_eq!(forbidden("common/src/commit/clock.rs", "fn f() { SystemTime::now() }"), [""; 0]);
         assert_eq!(
-            forbidden("common/src/record/a.rs", "#[cfg(test)] mod tests { fn f() { g().unwrap() } }"),
+            forbidden("common/services/src/config/mod.rs", "fn f() { std::env::var(\"X\") }"),
             [""; 0]
         );
-        assert_eq!(forbidden("common/src/record/tests.rs", "fn f() { g().unwrap() }"), [""; 0]);
+        assert_eq!(forbidden("common/ledger/src/clock.rs", "fn f() { SystemTime::now() }"), [""; 0]);
+        assert_eq!(
+            forbidden("common/model/src/record/a.rs", "#[cfg(test)] mod tests { fn f() { g().unwrap() } }"),
+            [""; 0]
+        );
+        assert_eq!(forbidden("common/model/src/record/tests.rs", "fn f() { g().unwrap() }"), [""; 0]);
     }
 
     #[test]

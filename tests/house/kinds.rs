@@ -10,7 +10,7 @@ pub(crate) const REASON: &str = "`matches!`, `if let` and `let … else` compile
     wrongly in silence. An exhaustive `match` makes the compiler name every place that a new kind must touch.";
 
 /// Where the kinds are defined.
-const KINDS_FOLDER: &str = "common/src/table/";
+const KINDS_FOLDER: &str = "common/model/src/table/";
 
 /// All tests of a kind by such a pattern, in the product.
 pub(crate) fn breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
@@ -132,8 +132,8 @@ mod tests {
     fn problems(code: &str) -> Vec<String> {
         let kinds = "pub enum MeasureKind { Count, Sum(u8) } impl MeasureKind { fn f(&self) -> bool { match self { Self::Count => true, Self::Sum(_) => false } } } enum Private { A } pub enum Operand<'v> { Text(&'v str) }";
         let files = [
-            SourceFile::new("common/src/table/measure.rs", kinds),
-            SourceFile::new("common/src/projection/a.rs", code),
+            SourceFile::new("common/model/src/table/measure.rs", kinds),
+            SourceFile::new("common/model/src/projection/a.rs", code),
         ];
         breaches(&files).into_iter().map(|breach| breach.problem).collect()
     }

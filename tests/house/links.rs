@@ -187,12 +187,12 @@ mod tests {
     #[test]
     fn pages_that_code_names_are_found() {
         let right = "/// See docs/PAGE.md#times. fn f() { g(\"x (docs/PAGE.md#a-page)\", \"docs/PAGE.md#{kind}\", \"../docs/A.md\") }";
-        assert_eq!(problems("common/src/a.rs", right), [""; 0]);
+        assert_eq!(problems("common/model/src/a.rs", right), [""; 0]);
         let wrong = "\nfn f() { g(\"a\\nb: see docs/PAGE.md#nowhere.\") } // docs/OTHER.md";
         let expected = [
             "2: `docs/PAGE.md#nowhere`: docs/PAGE.md has no heading `#nowhere`",
             "2: `docs/OTHER.md`: the repository has no docs/OTHER.md",
         ];
-        assert_eq!(problems("common/src/a.rs", wrong), expected);
+        assert_eq!(problems("common/model/src/a.rs", wrong), expected);
     }
 }

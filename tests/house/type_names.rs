@@ -145,17 +145,20 @@ mod tests {
     #[test]
     fn a_name_twice_in_a_crate_is_reported_and_in_two_crates_is_not() {
         let files = [
-            SourceFile::new("common/src/a.rs", "pub struct Key; pub enum Error {} struct Own;"),
-            SourceFile::new("common/src/b.rs", "pub struct Own; #[cfg(test)] mod t { pub struct Key; }"),
-            SourceFile::new("common/src/c.rs", "pub(super) struct Key; pub struct Error;"),
-            SourceFile::new("common/src/lib.rs", "mod a; mod b; mod c;"),
+            SourceFile::new("common/model/src/a.rs", "pub struct Key; pub enum Error {} struct Own;"),
+            SourceFile::new(
+                "common/model/src/b.rs",
+                "pub struct Own; #[cfg(test)] mod t { pub struct Key; }",
+            ),
+            SourceFile::new("common/model/src/c.rs", "pub(super) struct Key; pub struct Error;"),
+            SourceFile::new("common/model/src/lib.rs", "mod a; mod b; mod c;"),
             SourceFile::new("common/Cargo.toml", "[package]\nname = \"a\""),
             SourceFile::new("cli/src/lib.rs", "pub struct Key;"),
             SourceFile::new("cli/Cargo.toml", "[package]\nname = \"b\""),
         ];
         let breaches = duplicates(&files);
         assert_eq!(breaches.len(), 1);
-        assert_eq!((&*breaches[0].path, breaches[0].line), ("common/src/c.rs", 1));
+        assert_eq!((&*breaches[0].path, breaches[0].line), ("common/model/src/c.rs", 1));
     }
 
     #[test]

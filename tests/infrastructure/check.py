@@ -51,7 +51,7 @@ CREATED = {
 }
 
 # The built-in models.
-MODELS = sorted(file.stem for file in (Path(__file__).parents[2] / "common/src/table/models").glob("*.toml"))
+MODELS = sorted(file.stem for file in (Path(__file__).parents[2] / "common/model/src/table/models").glob("*.toml"))
 
 
 def check_sources():

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::sink::s3::S3Bucket;
 use afterwrite_local::dynamodb::EmbeddedDynamoDb;
 use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
 use afterwrite_local::s3::{CreatedObject, EmbeddedS3, S3Options};
 use afterwrite_local::sdk::{CREDENTIAL, REGION};
 use afterwrite_local::sqs::EmbeddedSqs;
+use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::call_recorder::CallRecorder;
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::programs::program;
@@ -78,7 +78,7 @@ impl LocalCloud {
         let firehose = start_firehose(state, &bucket_client(&s3, &recorder, "firehose")).await;
         recorder.serve("firehose", &firehose.endpoint());
         let package = tempfile::tempdir().expect("a folder");
-        let model = read("common/src/table/models/exambuddy.toml");
+        let model = read("common/model/src/table/models/exambuddy.toml");
         std::fs::write(package.path().join("model.toml"), model).expect("a file");
         let created = Mutex::new(created);
         Self {

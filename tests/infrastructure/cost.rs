@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite::table::Model;
-use afterwrite_operations::cost::{DeployedModule, DeploymentPart, StreamReaders};
+use afterwrite_deployment::cost::{DeployedModule, DeploymentPart, StreamReaders};
+use afterwrite_model::table::Model;
 
 use super::applied::AppliedState;
 use super::faults::ProvokedFaults;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::{Error, Result};
 use afterwrite_local::dynamodb::EmbeddedStream;
 use afterwrite_local::sqs::QueueMessage;
 use afterwrite_mapping::{
     EventHandler as _, EventSourceMapping, MappingControl, MappingOptions, MappingPace, MappingProgress,
     MappingSettings, MemoryCheckpoints, RecordPage, ShardPage, ShardPosition, StreamReadError, StreamSource,
 };
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::{Error, Result};
 use serde_json::{Value, json};
 
 use super::applied::{AppliedQueue, AppliedState, resource_name, text};

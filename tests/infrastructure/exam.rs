@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use afterwrite::sink::s3::S3Bucket;
 use afterwrite_datasets::delta::DeltaTable;
+use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::datasets::rows_of;
 use afterwrite_tests::recorded_items::{attributes, key, measures};
 use afterwrite_tests::recording::StreamRecording;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_mapping::EventHandler;
 use afterwrite_mapping::runtime::{FunctionPool, FunctionProgram};
+use afterwrite_model::{Error, ErrorKind, Result};
 use jiff::Timestamp;
 use serde_json::Value;
 

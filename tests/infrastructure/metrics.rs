@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite::commit::CommitTotals;
+use afterwrite_ledger::CommitTotals;
 
 use super::read;
 

@@ -31,8 +31,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use afterwrite::table::Model;
-use afterwrite_operations::stream_filters::DeploymentDescription;
+use afterwrite_deployment::stream_filters::DeploymentDescription;
+use afterwrite_model::table::Model;
 use afterwrite_tests::redis_server::RedisCluster;
 
 use self::applied::AppliedState;

@@ -5,7 +5,6 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use afterwrite::sink::s3::S3Bucket;
 use afterwrite_datasets::delta::DeltaTable;
 use afterwrite_demo::item::SdkItem;
 use afterwrite_demo::recount::WorkloadOutcome;
@@ -14,6 +13,7 @@ use afterwrite_demo::verdict::compare;
 use afterwrite_demo::workload::Workload;
 use afterwrite_demo::writer::ScriptWriter;
 use afterwrite_mapping::{ShardPosition, StreamSource as _};
+use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::datasets::rows_of;
 use afterwrite_tests::programs::program;
 use flate2::read::MultiGzDecoder;

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use afterwrite::clock::SystemClock;
 use afterwrite_mapping::runtime::{FunctionPool, FunctionProgram};
 use afterwrite_mapping::{
     EventHandler as _, EventSourceMapping, MappingControl, MappingOptions, MappingPace, MappingProgress,
     MappingSettings, MemoryCheckpoints,
 };
+use afterwrite_model::clock::SystemClock;
 use afterwrite_tests::programs::program;
 use serde_json::{Value, json};
 use tokio::sync::Notify;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use afterwrite::sink::{Bucket as _, ObjectStore as _};
 use afterwrite_local::sdk::CREDENTIAL;
+use afterwrite_services::{Bucket as _, ObjectStore as _};
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::deployment::FunctionDeployment;

@@ -1,7 +1,7 @@
 //! The deployed function `exporter`.
 
-use afterwrite::sink::{Bucket as _, ObjectStore as _};
 use afterwrite_local::sdk::CREDENTIAL;
+use afterwrite_services::{Bucket as _, ObjectStore as _};
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::datasets::{gzip, rows_of};
 use afterwrite_tests::deployment::FunctionDeployment;

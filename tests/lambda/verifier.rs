@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afterwrite::sink::Bucket as _;
+use afterwrite_services::Bucket as _;
 use afterwrite_tests::archive::EmbeddedArchive;
 use afterwrite_tests::deployment::{FunctionDeployment, event};
 use afterwrite_tests::runtime_api::{FunctionProcess, RuntimeApi};

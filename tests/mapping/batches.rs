@@ -47,8 +47,9 @@ async fn a_batch_that_is_not_full_waits_for_its_window() {
         })
         .await;
     assert_eq!(run.batches(), ["1 2 3"]);
-    let waited =
-        run.deliveries[0].0.since(afterwrite::record::Timestamp::parse("2026-02-06T10:00:00Z").unwrap());
+    let waited = run.deliveries[0]
+        .0
+        .since(afterwrite_model::record::Timestamp::parse("2026-02-06T10:00:00Z").unwrap());
     assert!((30..=31).contains(&waited.as_secs()), "{waited:?}");
     assert!(started.elapsed() >= Duration::from_secs(96));
 }

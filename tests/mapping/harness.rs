@@ -3,14 +3,14 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use afterwrite::record::Timestamp;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_mapping::{
     EventHandler, EventSourceMapping, FailureDestination, FaultPlan, GapPolicy, MappingControl,
     MappingCounts, MappingEnd, MappingOptions, MappingProgress, MappingSettings, MemoryCheckpoints,
     SkippedRecord,
 };
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -34,7 +34,7 @@ impl EventHandler for ScriptedFunction<'_> {
         let number = |record: &Value| record["dynamodb"]["SequenceNumber"].as_str().unwrap().to_owned();
         let numbers: Vec<String> = event["Records"].as_array().unwrap().iter().map(number).collect();
         let delivery = {
-            use afterwrite::clock::Clock as _;
+            use afterwrite_model::clock::Clock as _;
             let mut deliveries = self.deliveries.lock().unwrap();
             deliveries.push((self.clock.now(), numbers.clone()));
             deliveries.len()

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::config::ProjectionKind;
-use afterwrite::entity::{HEARTBEAT_KEY, SourceKey};
-use afterwrite::record::RecordDecoder;
-use afterwrite::table::{Entity, KeyType, Model};
 use afterwrite_demo::{records, workloads};
+use afterwrite_deployment::stream_filters::{MAX_PATTERN_LENGTH, MAX_PATTERNS, StreamFilter};
 use afterwrite_mapping::FilterCriteria;
 use afterwrite_memory::MemoryTables;
-use afterwrite_operations::stream_filters::{MAX_PATTERN_LENGTH, MAX_PATTERNS, StreamFilter};
-use afterwrite_operations::trace::{RecordTracer, TraceLookups};
+use afterwrite_model::entity::{HEARTBEAT_KEY, SourceKey};
+use afterwrite_model::record::RecordDecoder;
+use afterwrite_model::table::{Entity, KeyType, Model};
+use afterwrite_preview::trace::{RecordTracer, TraceLookups};
+use afterwrite_services::config::ProjectionKind;
 use afterwrite_tests::recording::StreamRecording;
 use serde_json::{Map, Value, json};
 

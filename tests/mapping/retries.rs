@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use afterwrite::{Error, ErrorKind};
 use afterwrite_mapping::{MappingControl, MappingEnd, ShardCheckpoint};
+use afterwrite_model::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use super::harness::{MappingRun, accept, fails_with, failures, function_error};

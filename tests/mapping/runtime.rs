@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use afterwrite::ErrorKind;
 use afterwrite_mapping::EventHandler as _;
 use afterwrite_mapping::runtime::{FunctionPool, FunctionProgram};
+use afterwrite_model::ErrorKind;
 use afterwrite_tests::deployment::{FunctionDeployment, STATE};
 use afterwrite_tests::programs::program;
 use serde_json::Value;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use afterwrite::ErrorKind;
 use afterwrite_mapping::{MappingSettings, StartingPosition};
+use afterwrite_model::ErrorKind;
 use serde_json::{Value, json};
 
-fn read(settings: Value) -> afterwrite::Result<MappingSettings> {
+fn read(settings: Value) -> afterwrite_model::Result<MappingSettings> {
     MappingSettings::from_json(&settings.to_string())
 }
 

@@ -4,12 +4,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_mapping::{
     RecordPage, ShardPage, ShardPosition, StreamReadError, StreamRecord, StreamShard, StreamSource,
 };
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::table::{Model, ProblemCode};
+use afterwrite_model::table::{Model, ProblemCode};
 use afterwrite_tests::random::SeededRandom;
 use serde_json::{Value, json};
 

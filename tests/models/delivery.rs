@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::commit::Ledger;
-use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::table::{KeySchema, KeyType, Model};
 use afterwrite_functions::{AggregatedBatch, FailedRecord, StreamAggregator};
+use afterwrite_ledger::Ledger;
 use afterwrite_memory::{self, KeyDefinition, MemoryTables, TableDefinition};
+use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::table::{KeySchema, KeyType, Model};
 use afterwrite_tests::clock::StillClock;
 use serde_json::{Value, json};
 

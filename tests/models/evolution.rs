@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::commit::{ItemRecords, Ledger, SourceItem as LedgerItem};
-use afterwrite::entity::SourceKey;
-use afterwrite::record::{Decimal, Timestamp, decode};
-use afterwrite::table::Model;
 use afterwrite_cli::model::diff::Differences;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::{ItemRecords, Ledger, SourceItem as LedgerItem};
 use afterwrite_memory::{MemoryTables, TableDefinition};
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::{Decimal, Timestamp, decode};
+use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::replay::item_of_json;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 use afterwrite_tests::random::SeededRandom;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 //! A `json` example has items that are written, a `json expired` example the key of an item that time to live deletes. A `text` example
 //! lists all results up to there.
 
-use afterwrite::record::AttributeValue;
-use afterwrite::table::Model;
+use afterwrite_model::record::AttributeValue;
+use afterwrite_model::table::Model;
 use afterwrite_tests::page::{self, PageExample};
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Times in every form and bucket, from records to rollups, cache keys and rows: the model of `fixtures/times`.
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 use serde_json::{Value, json};
 
 use super::delivery::DeliveryOrder;

@@ -1,6 +1,6 @@
 //! Plain JSON as attribute values and as DynamoDB's JSON.
 
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite_model::record::{AttributeValue, Item};
 use serde_json::{Map, Value, json};
 
 /// A JSON object → an item.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::entity::SourceKey;
-use afterwrite::projection::{RecordImages, StaleCaches, archive_line, datasets_of, decode_old_image, rows};
-use afterwrite::record::{AttributePath, AttributeValue, ChangeRecord, RecordDecoder, Timestamp};
-use afterwrite::table::{Model, Operand};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::{
+    RecordImages, StaleCaches, archive_line, datasets_of, decode_old_image, rows,
+};
+use afterwrite_model::record::{AttributePath, AttributeValue, ChangeRecord, RecordDecoder, Timestamp};
+use afterwrite_model::table::{Model, Operand};
 use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
 use serde_json::{Map, Value, json};
 

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::record::AttributeValue;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::{TableScan, Tables};
-use afterwrite::table::Model;
+use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_memory::{MemoryObjects, MemoryTables};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::AttributeValue;
+use afterwrite_model::table::Model;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
     BackfillArguments, BackfillTask, ExportFolder, ExportSource, TableExport, plan_backfill,
@@ -20,6 +19,7 @@ use afterwrite_operations::jobs::{
     StepOutcome, WorkUnit, require_recovery,
 };
 use afterwrite_operations::verify::{DatasetCoverage, VerifyArguments, VerifyJob, VerifyTask};
+use afterwrite_services::dynamodb::DynamoDb;
 
 use super::created::{acquire, new_job};
 use super::exports::full_export;
@@ -32,7 +32,7 @@ struct DyingTask<'t, J> {
 }
 
 impl<J: JobTask> JobTask for DyingTask<'_, J> {
-    async fn step(&self, unit: &WorkUnit) -> afterwrite::Result<StepOutcome> {
+    async fn step(&self, unit: &WorkUnit) -> afterwrite_model::Result<StepOutcome> {
         let left = self.steps_left.load(std::sync::atomic::Ordering::Relaxed);
         if left == 0 {
             std::future::pending::<()>().await;
@@ -175,7 +175,7 @@ async fn the_plan_is_the_price_and_a_second_backfill_writes_nothing() {
 
 /// ExamBuddy's model with one more aggregate and the next generation.
 fn extended() -> Arc<Model> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/src/table/models/exambuddy.toml");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/model/src/table/models/exambuddy.toml");
     let source = std::fs::read_to_string(folder).unwrap();
     let source = source.replacen("generation = 1", "generation = 2", 1)
         + r##"
@@ -206,7 +206,7 @@ async fn a_new_aggregate_is_counted_exactly_and_nothing_else_is_written() {
 
     let name = world.table_names().remove(0);
     let mut expected = std::collections::BTreeMap::<String, i64>::new();
-    let text = |item: &afterwrite::record::Item, name: &str| {
+    let text = |item: &afterwrite_model::record::Item, name: &str| {
         item.get(name).and_then(AttributeValue::as_text).unwrap_or_default().to_owned()
     };
     for item in world.rows(&name) {
@@ -222,7 +222,7 @@ async fn a_new_aggregate_is_counted_exactly_and_nothing_else_is_written() {
         (text(item, "PK"), taken.unwrap())
     });
     assert_eq!(counted.collect::<std::collections::BTreeMap<_, _>>(), expected);
-    let rollups = |items: &[afterwrite::record::Item]| -> BTreeSet<String> {
+    let rollups = |items: &[afterwrite_model::record::Item]| -> BTreeSet<String> {
         let old = items
             .iter()
             .filter(|item| text(item, "EntityType") == "ROLLUP" && text(item, "SK") != "ROLLUP#CANDIDATE");
@@ -234,7 +234,7 @@ async fn a_new_aggregate_is_counted_exactly_and_nothing_else_is_written() {
     let without = Model::parse(
         &std::fs::read_to_string(concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../common/src/table/models/exambuddy.toml"
+            "/../common/model/src/table/models/exambuddy.toml"
         ))
         .unwrap()
         .replacen("generation = 1", "generation = 3", 1),
@@ -252,7 +252,7 @@ async fn a_new_aggregate_is_counted_exactly_and_nothing_else_is_written() {
 #[tokio::test]
 async fn one_tenant_first_and_then_all() {
     let world = OperationWorld::new("exambuddy", 21, 60, 1000);
-    let text = |item: &afterwrite::record::Item, name: &str| {
+    let text = |item: &afterwrite_model::record::Item, name: &str| {
         item.get(name).and_then(AttributeValue::as_text).unwrap_or_default().to_owned()
     };
     let name = world.table_names().remove(0);
@@ -353,7 +353,7 @@ trait BackfillSteps: JobTask {
     fn all_units(&self) -> Vec<WorkUnit>;
 }
 
-impl<T: Tables + TableScan + Clone, C: afterwrite::clock::Clock> BackfillSteps for BackfillTask<T, C> {
+impl<T: Tables + TableScan + Clone, C: afterwrite_model::clock::Clock> BackfillSteps for BackfillTask<T, C> {
     fn all_units(&self) -> Vec<WorkUnit> {
         self.units()
     }
@@ -458,7 +458,7 @@ trait UnitsInOrder {
     fn units_in_order(&self) -> Vec<WorkUnit>;
 }
 
-impl<T: Tables + TableScan + Clone, C: afterwrite::clock::Clock> UnitsInOrder for VerifyTask<T, C> {
+impl<T: Tables + TableScan + Clone, C: afterwrite_model::clock::Clock> UnitsInOrder for VerifyTask<T, C> {
     fn units_in_order(&self) -> Vec<WorkUnit> {
         let mut units = self.units();
         units.sort_by_key(|unit| unit.phase);

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::commit::{Ledger, TombstoneHistory};
-use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::sink::{Bucket as _, ObjectStore as _};
-use afterwrite::table::Model;
-use afterwrite::{ErrorKind, Result};
 use afterwrite_bulk::request::{BulkRequest, BulkResponse, BulkTotals, PlanReport, PlanRequest};
 use afterwrite_bulk::{BulkWorker, RunLayout, RunRequests, import_times, visit_items};
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::{Ledger, TombstoneHistory};
 use afterwrite_memory::{MemoryObjects, MemoryTables};
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::table::Model;
+use afterwrite_model::{ErrorKind, Result};
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::JobTask as _;
 use afterwrite_operations::replay::{LookupCopy, StateOnlyTables};
+use afterwrite_services::{Bucket as _, ObjectStore as _};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::random::SeededRandom;
 

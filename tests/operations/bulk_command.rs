@@ -3,10 +3,10 @@
 
 use std::io::Write as _;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::sink::ObjectStore as _;
-use afterwrite::sink::s3::S3Bucket;
 use afterwrite_memory::MEMORY_STREAM_LABEL;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_services::ObjectStore as _;
+use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::archive::BUCKET;
 use serde_json::Value;
 
@@ -88,7 +88,7 @@ async fn the_archive_since_the_export_is_replayed_into_the_imported_table() {
     let world = OperationWorld::new("glad", 8, 60, 600);
     let deployment = Deployment::of(&world).await;
     let exported_at = SystemClock.now();
-    let shift = exported_at.since(afterwrite::clock::Clock::now(world.clock)).as_secs();
+    let shift = exported_at.since(afterwrite_model::clock::Clock::now(world.clock)).as_secs();
     let arguments = export(&world, &deployment, "2026-02-01").await;
     deployment.json(0, &command(&arguments, &["--yes", "--model", "glad"]));
 

@@ -2,12 +2,12 @@
 
 use std::process::{Command, Output};
 
-use afterwrite::sink::Bucket as _;
-use afterwrite::sink::s3::S3Bucket;
 use afterwrite_demo::item::SdkItem;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_local::imports::ImportServer;
 use afterwrite_local::s3::EmbeddedS3;
+use afterwrite_services::Bucket as _;
+use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::archive::BUCKET;
 use afterwrite_tests::programs::program;
 use serde_json::Value;

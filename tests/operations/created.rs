@@ -1,8 +1,8 @@
 //! Jobs as tests create them: without arguments and a plan, on a basis that is always the same.
 
-use afterwrite::Result;
-use afterwrite::clock::Clock as _;
-use afterwrite::sink::Tables;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock as _;
 use afterwrite_operations::jobs::{AcquiredJob, JobBasis, JobKind, JobPlan, JobStore, NewJob, WorkUnit};
 use afterwrite_tests::clock::StillClock;
 

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::record::AttributeValue;
-use afterwrite::sink::Bucket as _;
-use afterwrite::table::Model;
 use afterwrite_datasets::delta::{DeltaTable, TableChange};
 use afterwrite_datasets::schema::arrow_schema;
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::AttributeValue;
+use afterwrite_model::table::Model;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::repair::{DriftRepairer, RepairOutcome, RepairTask};
 use afterwrite_operations::verify::{
     DatasetCoverage, FindingPlace, FindingVerdict, RowDifference, VerifyArguments, VerifyFinding,
     VerifyReport, recheck_rows,
 };
+use afterwrite_services::Bucket as _;
 
 use super::lake::{compact, differences, export_archive, judge, store_heartbeat, table_rows};
 use super::live_lake::LiveLake;

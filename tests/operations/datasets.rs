@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::record::AttributeValue;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::AttributeValue;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
     BackfillArguments, BackfillJob, BackfillTask, DatasetFill, DatasetFilling, plan_datasets,
@@ -105,7 +105,7 @@ async fn a_state_that_the_stream_delivers_later_wins_over_the_snapshot_and_a_del
     let fill = filling(&world, bucket.clone(), Arc::clone(&world.tables), "job");
     run(&world, fill.units(), &fill).await;
     let name = world.table_names().remove(0);
-    let is_attempt = |item: &afterwrite::record::Item| {
+    let is_attempt = |item: &afterwrite_model::record::Item| {
         item.get("SK").and_then(AttributeValue::as_text).is_some_and(|sort| sort.starts_with("ATTEMPT#"))
     };
     let mut attempts = world.rows(&name).into_iter().filter(is_attempt);

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use afterwrite::record::{Item, Timestamp};
+use afterwrite_model::record::{Item, Timestamp};
 use base64::Engine as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;

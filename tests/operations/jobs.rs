@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
 };
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_memory::{MemoryTables, TableDefinition};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::effect::{ItemKey, Write};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
     AcquiredJob, JobBasis, JobControl, JobKind, JobObserver, JobPlan, JobReport, JobRunner, JobState,
     JobStatus, JobStore, JobTask, ListedJob, NewJob, SilentObserver, StepOutcome, WorkUnit,

@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::commit::RememberedLookups;
-use afterwrite::effect::{ItemKey, Write};
-use afterwrite::entity::SourceKey;
-use afterwrite::record::{AttributeValue, Image, Item, Timestamp};
-use afterwrite::sink::{
-    Bucket, ConsumedUnits, IndexPage, IndexQuery, ListedObject, ObjectBody, ObjectChunks, ObjectStore,
-    PutOutcome, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary, Tables, TransactError,
-    WriteError,
-};
-use afterwrite::table::{Column, Term};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::delta::DeltaTable;
 use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_ledger::tables::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
+    Tables, TransactError, WriteError,
+};
 use afterwrite_memory::{MemoryObjects, MemoryTables};
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::effect::{ItemKey, Write};
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::{AttributeValue, Image, Item, Timestamp};
+use afterwrite_model::table::{Column, Term};
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::backfill::{BackfillArguments, DatasetFill, DatasetFilling};
 use afterwrite_operations::verify::DatasetJudge;
+use afterwrite_services::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{TextRow, gzip, rows_of};
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::{Bucket, TableScan, Tables};
+use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::{AttributeValue, Item};
 use afterwrite_operations::backfill::{BackfillArguments, BackfillJob, BackfillTask};
 use afterwrite_operations::jobs::{
     JobKind, JobRunner, JobState, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
@@ -16,6 +16,7 @@ use afterwrite_operations::verify::{
     DatasetCheck, DatasetCoverage, FindingPlace, FindingVerdict, VerifyArguments, VerifyFinding, VerifyJob,
     VerifyReport, VerifyTask, recheck_rows, verify_units,
 };
+use afterwrite_services::Bucket;
 
 use super::created::{acquire, new_job};
 use super::lake::{compact, differences, export_archive, filling, judge, store_heartbeat};

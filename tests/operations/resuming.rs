@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use afterwrite::Error;
-use afterwrite::clock::Clock as _;
-use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::AttributeValue;
-use afterwrite::sink::{
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
     Tables, TransactError, WriteError,
 };
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::Error;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::effect::{ItemKey, Write};
+use afterwrite_model::record::AttributeValue;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{JobJournal, JobKind, JobRunner, JobStatus, JobStore, SilentObserver};
 use afterwrite_operations::repair::{DriftRepairer, RepairTask, repair_units};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::effect::{AttributeChange, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::effect::{AttributeChange, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_operations::verifier::{RotationReport, TimedVerification, VerifiedShare, VerifierReport};
 use afterwrite_operations::verify::{
     DatasetCheck, DatasetCoverage, VerifyArguments, VerifyJob, VerifyReport, VerifyTask, verify_units,

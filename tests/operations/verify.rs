@@ -4,22 +4,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
-use afterwrite::sink::{TableScan, Tables};
-use afterwrite::table::Model;
+use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
+use afterwrite_model::table::Model;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
     JobKind, JobRunner, JobState, JobStatus, JobStore, JobTask, JobTotals, SilentObserver, WorkUnit,
 };
 use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome};
-use afterwrite_operations::tables::OverlayTables;
 use afterwrite_operations::verify::{
     DatasetCoverage, FindingPlace, FindingVerdict, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob,
     VerifyReport, VerifyTask, finding_lines, parse_findings, recheck_findings,
 };
+use afterwrite_preview::tables::OverlayTables;
 
 use super::created::{acquire, new_job};
 use super::world::{OperationWorld, STATE, state_key};

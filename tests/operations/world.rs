@@ -7,16 +7,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use afterwrite::Error;
-use afterwrite::clock::Clock as _;
-use afterwrite::commit::Ledger;
-use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributePath, AttributeValue, Item, Timestamp};
-use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
-    Tables, TransactError, WriteError,
-};
-use afterwrite::table::Model;
 use afterwrite_demo::item::{SdkItem, TableItem};
 use afterwrite_demo::recount::{ComparedValue, WorkloadOutcome};
 use afterwrite_demo::rollups::RollupSet;
@@ -25,8 +15,18 @@ use afterwrite_demo::verdict::compare;
 use afterwrite_demo::workload::Workload;
 use afterwrite_demo::workloads;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::Ledger;
+use afterwrite_ledger::tables::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
+    Tables, TransactError, WriteError,
+};
 use afterwrite_local::dynamodb::TableDefinition as LocalTable;
 use afterwrite_memory::{IndexDefinition, ItemChange, MEMORY_STREAM_LABEL, MemoryTables, TableDefinition};
+use afterwrite_model::Error;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributePath, AttributeValue, Item, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::random::SeededRandom;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::recording::StreamRecording;
 use aws_sdk_dynamodb::types::AttributeValue;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
-use afterwrite::sink::{Tables, TransactError, WriteError};
+use afterwrite_ledger::tables::{Tables, TransactError, WriteError};
 use afterwrite_memory::{MemoryTables, TableDefinition};
-use afterwrite_operations::tables::OverlayTables;
+use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
+use afterwrite_preview::tables::OverlayTables;
 use afterwrite_tests::random::SeededRandom;
 
 fn memory() -> MemoryTables {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use afterwrite::table::Model;
-use afterwrite_operations::fixture::{
+use afterwrite_model::table::Model;
+use afterwrite_preview::fixture::{
     FixtureDifference, FixtureFile, FixtureReport, find_fixtures, run_fixture,
 };
 use afterwrite_tests::recording::fixtures;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::table::Model;
-use afterwrite_operations::invocation::{InvocationReport, StreamFunctions, invoke_stream_functions};
-use afterwrite_operations::tables::{OverlayTables, SourceItems};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::table::Model;
+use afterwrite_preview::invocation::{InvocationReport, StreamFunctions, invoke_stream_functions};
+use afterwrite_preview::tables::{OverlayTables, SourceItems};
 use serde_json::{Value, json};
 
 fn record(number: u64, key: [&str; 2], image: Value) -> Value {

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::TombstoneHistory;
-use afterwrite::record::Item;
+use afterwrite_input::{InputObject, TimeRange};
+use afterwrite_ledger::TombstoneHistory;
 use afterwrite_memory::{MemoryObjects, MemoryTables};
-use afterwrite_operations::input::{InputObject, TimeRange};
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::record::Item;
 use afterwrite_operations::jobs::{JobTask as _, JobTotals};
 use afterwrite_operations::replay::{InputSource, LookupCopy, NoTarget, ReplayTask, StateOnlyTables};
 use afterwrite_operations::state_table::{StateDiff, StateDiffTotals, StateDifference};
-use afterwrite_operations::tables::OverlayTables;
+use afterwrite_preview::tables::OverlayTables;
 use afterwrite_tests::recording::fixtures;
 
 use super::world::{ExamWorld, LIVE};
@@ -81,7 +81,7 @@ async fn the_difference_of_two_tables_is_named() {
         let mut copy: Item = item.clone();
         if copy["SK"].as_text() == Some("ROLLUP#TOTAL") {
             let attempts = copy["attempts"].as_number().unwrap().plus(&1.into()).unwrap();
-            copy.insert("attempts".into(), afterwrite::record::AttributeValue::N(attempts));
+            copy.insert("attempts".into(), afterwrite_model::record::AttributeValue::N(attempts));
         }
         world.tables.put("fresh", copy).unwrap();
     }
@@ -157,7 +157,7 @@ async fn a_replay_that_is_killed_after_any_step_goes_on_at_its_cursor() {
 #[tokio::test]
 async fn only_records_of_the_range_are_replayed() {
     let world = ExamWorld::empty();
-    let middle = afterwrite::record::Timestamp::from_epoch_seconds(world.recording.end() - 40_000);
+    let middle = afterwrite_model::record::Timestamp::from_epoch_seconds(world.recording.end() - 40_000);
     let first = replay(&world, recording(TimeRange { from: None, to: Some(middle) })).await["records"];
     let second = replay(&world, recording(TimeRange { from: Some(middle), to: None })).await["records"];
     assert!(first > 0 && second > 0);

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::{Ledger, PoisonPolicy, StateItems};
-use afterwrite::effect::{ItemKey, KeyAttribute};
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::{Bucket as _, ObjectStore as _};
-use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_input::item_json::ItemJson;
+use afterwrite_ledger::{Ledger, PoisonPolicy, StateItems};
 use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition};
-use afterwrite_operations::item_json::ItemJson;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::effect::{ItemKey, KeyAttribute};
+use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::table::Model;
 use afterwrite_operations::jobs::JobTotals;
 use afterwrite_operations::redrive::{
     ObjectRedrive, ParkedRedrive, RedriveReport, RedriveTask, SettledObjects, parked_by_scan,
 };
 use afterwrite_operations::replay::NoTarget;
-use afterwrite_operations::tables::OverlayTables;
+use afterwrite_preview::tables::OverlayTables;
+use afterwrite_services::{Bucket as _, ObjectStore as _};
 use serde_json::{Value, json};
 
 use super::heartbeat::names;

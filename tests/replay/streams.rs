@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use afterwrite::Result;
-use afterwrite::sink::http_client;
-use afterwrite::table::Model;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use afterwrite_local::stream_api::StreamServer;
 use afterwrite_mapping::aws::DeployedStream;
 use afterwrite_mapping::tail::{StreamStart, TableStream};
 use afterwrite_mapping::{ShardPosition, StreamSource as _};
 use afterwrite_memory::MemoryTables;
-use afterwrite_operations::recording::RecordCutter;
-use afterwrite_operations::trace::{RecordTracer, TraceLookups};
+use afterwrite_model::Result;
+use afterwrite_model::table::Model;
+use afterwrite_preview::recording::RecordCutter;
+use afterwrite_preview::trace::{RecordTracer, TraceLookups};
+use afterwrite_services::http_client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodbstreams::config::{BehaviorVersion, Credentials, Region};
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::{Ledger, TombstoneHistory};
-use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::sink::Tables;
-use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{Ledger, TombstoneHistory};
 use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::recording::{StreamRecording, event};
 use afterwrite_tests::replay::item_of_json;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
 use afterwrite_tests::random::SeededRandom;
 
 /// The time of a run.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::commit::CommitOutcome;
 use afterwrite_functions::AggregatedBatch;
+use afterwrite_ledger::CommitOutcome;
 
 use super::options::LARGEST_BURST;
 use super::run::{ConsumerTask, SimulationRun, TaskKind, TaskResult};
@@ -12,7 +12,7 @@ use super::store::Store;
 
 impl<S: Store + 'static> SimulationRun<S> {
     /// Handles the result of a task.
-    pub(crate) fn complete(&mut self, task: ConsumerTask, result: afterwrite::Result<TaskResult>) {
+    pub(crate) fn complete(&mut self, task: ConsumerTask, result: afterwrite_model::Result<TaskResult>) {
         let ConsumerTask { id, kind, records, left, .. } = task;
         let handled = match result {
             Ok(TaskResult::AggregatedBatch(handled)) => handled,

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use afterwrite::effect::{ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::{
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
 };
-use afterwrite::{Error, Result};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_model::effect::{ItemKey, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::{Error, Result};
+use afterwrite_services::dynamodb::DynamoDb;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 
 /// The model of a generation.
 pub(crate) fn model(generation: u64) -> Arc<Model> {

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::record::{AttributeValue, Item};
 use afterwrite_demo::exact::ExactNumber;
+use afterwrite_model::record::{AttributeValue, Item};
 
 use super::store::{EVENTS, METERS, key_texts, text};
 

@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite_model::record::{AttributeValue, Item};
 
 use super::run::SimulationRun;
 use super::state::{OverwrittenMeasure, StateKind, state_kind};

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, PoisonPolicy, SourceItem as LedgerItem};
-use afterwrite::entity::SourceKey;
-use afterwrite::record::{Timestamp, decode};
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
+use afterwrite_ledger::{CommitOutcome, ItemRecords, Ledger, PoisonPolicy, SourceItem as LedgerItem};
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::{Timestamp, decode};
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::random::SeededRandom;
 
@@ -40,7 +40,7 @@ pub(crate) type LedgerProcess<S> = StreamAggregator<Arc<FaultyTables<S>>, Skewed
 /// How often a task may be continued after its deadline: a sleep may end after it, but no call begins.
 const POLLS_AFTER_DEADLINE: u32 = 3;
 
-type TaskFuture = Pin<Box<dyn Future<Output = afterwrite::Result<TaskResult>>>>;
+type TaskFuture = Pin<Box<dyn Future<Output = afterwrite_model::Result<TaskResult>>>>;
 
 /// The result of a task.
 #[derive(Debug)]

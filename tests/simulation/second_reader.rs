@@ -11,17 +11,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::projection::StaleKey;
-use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::relay::archive::ChangeArchiver;
-use afterwrite::relay::invalidate::{CacheInvalidator, PathTarget};
-use afterwrite::sink::DeliveryStream;
-use afterwrite::sink::ObjectStore;
-use afterwrite::sink::sqs::SqsQueue;
-use afterwrite::sink::{Cache, Distribution, DistributionError, InvalidatedKeys};
-use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::projection::StaleKey;
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_relay::archive::ChangeArchiver;
+use afterwrite_relay::invalidate::CacheInvalidator;
+use afterwrite_services::DeliveryStream;
+use afterwrite_services::ObjectStore;
+use afterwrite_services::PathTarget;
+use afterwrite_services::sqs::SqsQueue;
+use afterwrite_services::{Cache, Distribution, DistributionError, InvalidatedKeys};
 use afterwrite_tests::clock::reached;
 use afterwrite_tests::random::SeededRandom;
 
@@ -178,7 +179,7 @@ struct RelayTask {
     deadline: Timestamp,
     /// Whether failures are allowed: a task that started before the end of the faults may fail.
     may_fail: bool,
-    future: Pin<Box<dyn Future<Output = afterwrite::Result<RelayedBatch>>>>,
+    future: Pin<Box<dyn Future<Output = afterwrite_model::Result<RelayedBatch>>>>,
 }
 
 pub(crate) struct SecondReader {

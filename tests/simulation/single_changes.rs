@@ -1,8 +1,8 @@
 //! Checks of single writes of the product: faults that a later write would heal, so that the end of a run shows no
 //! trace of them.
 
-use afterwrite::record::{AttributeValue, Decimal, Item};
 use afterwrite_memory::ItemChange;
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
 
 use super::state_keys::{StateKey, entry_key, marker_key};
 use super::store::{STATE, Store, key, text};

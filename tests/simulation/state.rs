@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::record::{AttributeValue, Item};
 use afterwrite_demo::exact::ExactNumber;
+use afterwrite_model::record::{AttributeValue, Item};
 use serde_json::Value;
 
 use super::oracle::{RememberedOutputs, RollupKey, exact};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use afterwrite::effect::{ItemKey, KeyAttribute};
-use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::sink::Tables;
+use afterwrite_ledger::tables::Tables;
 use afterwrite_memory::{
     IndexDefinition, ItemChange, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition,
 };
+use afterwrite_model::effect::{ItemKey, KeyAttribute};
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 

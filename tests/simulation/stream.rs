@@ -6,8 +6,8 @@
 
 use std::fmt::{self, Write as _};
 
-use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite_memory::ItemChange;
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 use afterwrite_tests::random::SeededRandom;
 
 use super::options::RunOptions;

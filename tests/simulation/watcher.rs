@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite_memory::ItemChange;
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 
 use super::coverage::FaultCoverage;
 use super::state::{StateKind, state_kind};
@@ -114,7 +114,7 @@ impl StateWatcher {
     }
 }
 
-fn number<'i>(item: &'i Item, name: &str) -> Option<&'i afterwrite::record::Decimal> {
+fn number<'i>(item: &'i Item, name: &str) -> Option<&'i afterwrite_model::record::Decimal> {
     item.get(name).and_then(AttributeValue::as_number)
 }
 

@@ -5,14 +5,14 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use afterwrite::clock::SystemClock;
-use afterwrite::relay::archive::{ArchiveLine, ChangeArchiver};
-use afterwrite::sink::DeliveryStream;
-use afterwrite::sink::firehose::Firehose;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::{Error, ErrorKind};
 use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
 use afterwrite_local::s3::EmbeddedS3;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_relay::archive::{ArchiveLine, ChangeArchiver};
+use afterwrite_services::DeliveryStream;
+use afterwrite_services::firehose::Firehose;
+use afterwrite_services::s3::S3Bucket;
 use serde_json::Value;
 
 /// The delivery stream's name.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
 use tokio::time::Instant;
 
 /// A clock that only sleeps move forward. They return at once.
@@ -84,7 +84,7 @@ pub fn reached(clock: &impl Clock, time: Timestamp) -> impl Future<Output = ()> 
 mod tests {
     use super::*;
     use crate::faults::yield_once;
-    use afterwrite::clock::within;
+    use afterwrite_model::clock::within;
 
     #[tokio::test]
     async fn a_deadline_that_is_waited_for_does_not_advance_the_clock() {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use afterwrite::sink::cloudfront::CloudFront;
+use afterwrite_services::cloudfront::CloudFront;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use bytes::Bytes;
@@ -105,7 +105,7 @@ pub fn sdk_config(endpoint: &str) -> SdkConfig {
     let credentials = Credentials::new("test", "test", None, None, "test");
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
-        .http_client(afterwrite::sink::http_client())
+        .http_client(afterwrite_services::http_client())
         .region(Region::from_static("us-east-1"))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .endpoint_url(endpoint)

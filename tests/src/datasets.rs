@@ -5,12 +5,12 @@ use std::fs;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use afterwrite::commit::RememberedLookups;
-use afterwrite::record::{AttributeValue, Timestamp};
-use afterwrite::sink::ObjectStore as _;
-use afterwrite::table::Model;
 use afterwrite_datasets::export::{ArchiveExporter, ExportTotals};
+use afterwrite_ledger::RememberedLookups;
 use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition};
+use afterwrite_model::record::{AttributeValue, Timestamp};
+use afterwrite_model::table::Model;
+use afterwrite_services::ObjectStore as _;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use bytes::Bytes;
 use flate2::Compression;

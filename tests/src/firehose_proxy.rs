@@ -12,7 +12,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use afterwrite::sink::firehose::Firehose;
+use afterwrite_services::firehose::Firehose;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::http::request::Parts;

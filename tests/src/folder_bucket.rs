@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_services::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use bytes::Bytes;
 use futures::stream::{StreamExt as _, iter};
 

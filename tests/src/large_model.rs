@@ -269,7 +269,7 @@ keys = ["attempt:{attempt_id}:answers"]
 
 #[cfg(test)]
 mod tests {
-    use afterwrite::table::Model;
+    use afterwrite_model::table::Model;
 
     use super::*;
 

@@ -4,15 +4,15 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use afterwrite::Error;
-use afterwrite::commit::Ledger;
-use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{
+use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::Ledger;
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
 };
-use afterwrite::table::Model;
-use afterwrite_functions::StreamAggregator;
+use afterwrite_model::Error;
+use afterwrite_model::effect::{ItemKey, Write};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
 
 use crate::clock::StillClock;
 

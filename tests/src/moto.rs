@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use afterwrite::sink::cloudfront::CLOUDFRONT;
-use afterwrite::sink::secret::SECRETS_MANAGER;
-use afterwrite::sink::service_api::{ApiRequest, AwsService, ServiceApi};
+use afterwrite_services::cloudfront::CLOUDFRONT;
+use afterwrite_services::secret::SECRETS_MANAGER;
+use afterwrite_services::service_api::{ApiRequest, AwsService, ServiceApi};
 use aws_sdk_firehose::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_firehose::types::ExtendedS3DestinationConfiguration;
 use serde_json::{Value, json};
@@ -185,7 +185,7 @@ impl MotoServer {
             .endpoint_url(&self.endpoint)
             .force_path_style(true)
             .credentials_provider(credentials())
-            .http_client(afterwrite::sink::http_client());
+            .http_client(afterwrite_services::http_client());
         aws_sdk_s3::Client::from_conf(config.build())
     }
 }
@@ -197,7 +197,7 @@ pub(crate) fn firehose_client(endpoint: &str) -> aws_sdk_firehose::Client {
         .region(Region::from_static("us-east-1"))
         .endpoint_url(endpoint)
         .credentials_provider(credentials())
-        .http_client(afterwrite::sink::http_client());
+        .http_client(afterwrite_services::http_client());
     aws_sdk_firehose::Client::from_conf(config.build())
 }
 

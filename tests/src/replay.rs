@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use afterwrite::commit::{CommitTotals, Ledger};
-use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::{CommitTotals, Ledger};
 use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
+use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::table::Model;
 use serde_json::value::RawValue;
 
 use crate::clock::StillClock;

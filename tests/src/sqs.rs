@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use afterwrite::sink::sqs::SqsQueue;
+use afterwrite_services::sqs::SqsQueue;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use bytes::Bytes;
@@ -92,7 +92,7 @@ impl FakeSqs {
 pub fn client(endpoint: &str) -> Client {
     let configuration = aws_sdk_sqs::Config::builder()
         .behavior_version(BehaviorVersion::latest())
-        .http_client(afterwrite::sink::http_client())
+        .http_client(afterwrite_services::http_client())
         .region(Region::from_static("us-east-1"))
         .credentials_provider(Credentials::new("test", "test", None, None, "test"))
         .endpoint_url(endpoint);

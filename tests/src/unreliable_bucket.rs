@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use afterwrite::sink::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
-use afterwrite::{Error, ErrorKind};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_services::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 
 /// A view of a bucket for one run of a function. Other tasks run before each request. From one request on nothing responds; that first
 /// request may still take effect.

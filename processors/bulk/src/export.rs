@@ -3,9 +3,10 @@
 use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{Bucket, TableSummary};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::TableSummary;
+use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::MultiGzDecoder;

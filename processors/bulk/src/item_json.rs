@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};

@@ -8,9 +8,9 @@
 //!                    a data file a step, no order   a partition a step      from before the exports
 //! ```
 //!
-//! **Counted once, by the same code.** A map step runs [`Ledger::reconcile_exported`](afterwrite::commit::Ledger) over its file. Each source
+//! **Counted once, by the same code.** A map step runs [`Ledger::reconcile_exported`](afterwrite_ledger::Ledger) over its file. Each source
 //! item is in exactly one data file, so its ledger entry is final. A rollup may get parts from every file; additions commute, so the reduce
-//! step adds them ([`RollupMerger`](afterwrite::commit::RollupMerger)), exactly.
+//! step adds them ([`RollupMerger`](afterwrite_ledger::RollupMerger)), exactly.
 //!
 //! **Nothing is lost by a crash.** A step reads objects that exist before it starts, and writes objects whose keys and contents follow from
 //! its request. It can be repeated at any time, on any machine. The deployed state table is changed in one way: lookups are remembered there, as by

@@ -2,9 +2,9 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 
-use afterwrite::record::Item;
-use afterwrite::sink::Bucket;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::record::Item;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;

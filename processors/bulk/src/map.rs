@@ -15,14 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::{CommitOutcome, ExportedImage, ItemRecords, Ledger, SourceItem};
-use afterwrite::entity::{ItemCandidates, SourceKey};
-use afterwrite::projection::{LookupKey, RollupTargets, SearchedLookups, awaits_lookup, lookup_keys};
-use afterwrite::record::{Image, Item, Timestamp};
-use afterwrite::sink::{Bucket, Tables};
-use afterwrite::table::{Entity, Model};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{CommitOutcome, ExportedImage, ItemRecords, Ledger, SourceItem};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::entity::{ItemCandidates, SourceKey};
+use afterwrite_model::projection::{LookupKey, RollupTargets, SearchedLookups, awaits_lookup, lookup_keys};
+use afterwrite_model::record::{Image, Item, Timestamp};
+use afterwrite_model::table::{Entity, Model};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 
 use crate::export::{ExportedLines, read_object};
 use crate::layout::{RunLayout, key_hash, partition_of};

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::StateItems;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, ObjectBody, PutOutcome, TableScan};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::StateItems;
+use afterwrite_ledger::tables::TableScan;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::{Bucket, ObjectBody, PutOutcome};
 
 use crate::export::{ExportManifest, read_object};
 use crate::layout::RunLayout;

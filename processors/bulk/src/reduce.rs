@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::commit::{OperationItem, RollupMerger};
-use afterwrite::record::{AttributeValue, Decimal, Item};
-use afterwrite::sink::Bucket;
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::{OperationItem, RollupMerger};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 
 use crate::layout::{RunLayout, key_hash};
 use crate::lines::{ItemWriter, visit_items};

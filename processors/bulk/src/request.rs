@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::record::Timestamp;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::export::ExportedFile;

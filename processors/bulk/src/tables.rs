@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::effect::update::{normalized, updated};
-use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
-use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::sink::{
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
-use afterwrite::{Error, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::effect::update::{normalized, updated};
+use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::{Error, Result};
 use hashbrown::HashMap;
 
 /// The beginning of the partition keys of remembered lookups.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use afterwrite::clock::Clock;
-use afterwrite::sink::{Bucket, TableScan, Tables};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 
 use crate::map::{MapStep, MapTarget};
 use crate::plan::{PlanTarget, RunRequests, plan, requests};

@@ -1,9 +1,9 @@
 //! Values on the command line: the forms of numbers and pairs, and names that do not exist.
 
-use afterwrite::record::Timestamp;
-use afterwrite::table::{NO_DAY, nearest_name};
-use afterwrite::{Error, ErrorKind};
-use afterwrite_operations::cost::Observability;
+use afterwrite_deployment::cost::Observability;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::{NO_DAY, nearest_name};
+use afterwrite_model::{Error, ErrorKind};
 use clap::ValueEnum;
 
 /// The metrics and alarms of a deployment, as an option.

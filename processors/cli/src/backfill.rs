@@ -3,14 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::RememberedLookups;
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
     BackfillArguments, BackfillJob, BackfillTask, DatasetFill, DatasetFilling, ExportFolder, ExportSource,
@@ -19,6 +16,9 @@ use afterwrite_operations::backfill::{
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobPlan, JobReport, JobRunner, JobState, WorkUnit, require_recovery,
 };
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, s3_client};
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::S3Bucket;
 use clap::Args;
 use serde_json::Value;
 

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::StateItems;
-use afterwrite::config::{dynamodb_client, s3_client};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_bulk::request::{
     BulkRequest, BulkResponse, PlanRequest, default_lookup_rate, default_partitions,
 };
 use afterwrite_bulk::{BulkWorker, RunLayout};
+use afterwrite_ledger::StateItems;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::backfill::{
     BulkArguments, BulkDeployment, BulkTask, ExportFolder, StepInvoker, TableImporter, bulk_units, plan_bulk,
 };
 use afterwrite_operations::jobs::{JobBasis, JobKind, JobReport, JobRunner, JobState, JobStatus, repeated};
+use afterwrite_services::config::{dynamodb_client, s3_client};
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::S3Bucket;
 use clap::Args;
 
 use crate::deployment::{Deployment, stored_arguments};
@@ -235,7 +235,9 @@ fn next_steps(arguments: &BulkArguments, deployment: &Deployment, is_imported: b
 
 /// The archive is usually in the bucket of the exports.
 fn archive_bucket(arguments: &BulkArguments) -> String {
-    afterwrite::config::EnvironmentSettings::from_env().bucket.unwrap_or_else(|| arguments.bucket.clone())
+    afterwrite_services::config::EnvironmentSettings::from_env()
+        .bucket
+        .unwrap_or_else(|| arguments.bucket.clone())
 }
 
 fn worker(deployment: &Deployment, objects: S3Bucket) -> DeployedWorker {

@@ -5,8 +5,8 @@
 
 use std::process::ExitCode;
 
-use afterwrite::harmless::harmless;
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::harmless::harmless;
+use afterwrite_model::{Error, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::backfill::BackfillCommand;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::SystemClock;
-use afterwrite::config::{EnvironmentSettings, s3_client};
-use afterwrite::sink::s3::S3Bucket;
 use afterwrite_datasets::compact::{CompactionOptions, CompactionTotals, DatasetCompactor};
+use afterwrite_model::Result;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_services::config::{EnvironmentSettings, s3_client};
+use afterwrite_services::s3::S3Bucket;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 

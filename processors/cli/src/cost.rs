@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::sink::{IndexProjection, TableIndex};
-use afterwrite::table::{Lookup, Model};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_demo::workload::Workload;
 use afterwrite_demo::{records, workloads};
-use afterwrite_operations::cost::{
+use afterwrite_deployment::cost::{
     CostEstimate, CostSettings, CostTrial, DeliverySettings, DeployedModule, DeploymentPart, EntityRate,
     PriceList, StreamReaders, UNMATCHED, entity_counts, estimate,
 };
-use afterwrite_operations::input::{RecordInput, TimeRange};
+use afterwrite_input::{RecordInput, TimeRange};
+use afterwrite_ledger::tables::{IndexProjection, TableIndex};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::table::{Lookup, Model};
+use afterwrite_model::{Error, ErrorKind, Result};
 use clap::Args;
 
 use crate::arguments::{ObservabilityArgument, pair, unknown};

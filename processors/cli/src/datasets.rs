@@ -1,10 +1,10 @@
 //! `afterwrite datasets`: the tables of the datasets themselves.
 
-use afterwrite::Result;
-use afterwrite::config::{EnvironmentSettings, s3_client};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::S3Bucket;
 use afterwrite_datasets::freshness::{DatasetFreshness, dataset_freshness};
+use afterwrite_model::Result;
+use afterwrite_model::record::Timestamp;
+use afterwrite_services::config::{EnvironmentSettings, s3_client};
+use afterwrite_services::s3::S3Bucket;
 use clap::{Args, Subcommand};
 
 use crate::print::{align_right, json, new_table, print};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::PatientTables;
 use afterwrite_operations::jobs::{JobBasis, JobKind, JobPlan, JobState, JobStore, NewJob, WorkUnit};
-use afterwrite_operations::tables::PatientTables;
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
+use afterwrite_services::dynamodb::DynamoDb;
 use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::RememberedLookups;
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client, s3_client};
-use afterwrite::harmless::harmless;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::export::missing::{ArchiveRange, archive_objects};
 use afterwrite_datasets::export::{ArchiveExporter, ExportTotals};
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::harmless::harmless;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, dynamodb_client, s3_client};
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::S3Bucket;
 use clap::Args;
 use futures::{StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressDrawTarget};

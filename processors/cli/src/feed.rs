@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::sink::s3::S3Bucket;
+use afterwrite_input::{InputObject, OpenedInput, RejectedText, TimeRange};
 use afterwrite_mapping::tail::TableStream;
-use afterwrite_operations::input::{InputObject, OpenedInput, RejectedText, TimeRange};
+use afterwrite_model::Result;
+use afterwrite_services::s3::S3Bucket;
 
 /// The pause after a read of all shards that returned nothing. A shard allows five reads a second for all readers.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::config::dynamodb_client;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::write_heartbeats;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::dynamodb_client;
+use afterwrite_services::dynamodb::DynamoDb;
 use clap::Args;
 use serde::Serialize;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite_lambda::{Invocation, LambdaFunction};
 use afterwrite_mapping::EventHandler;
+use afterwrite_model::Result;
+use afterwrite_model::clock::{Clock as _, SystemClock};
 
 /// A function of this process.
 #[derive(Debug)]

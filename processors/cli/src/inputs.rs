@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use afterwrite::config::s3_client;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{NamedBy, S3Bucket};
-use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
+use afterwrite_input::{InputObject, RecordInput, TimeRange};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::s3_client;
+use afterwrite_services::s3::{NamedBy, S3Bucket};
 use clap::Args;
 
 use crate::arguments::time;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use afterwrite::harmless::harmless;
-use afterwrite_operations::recording::RecordCutter;
-use afterwrite_operations::tables::ItemDifference;
+use afterwrite_model::harmless::harmless;
+use afterwrite_preview::recording::RecordCutter;
+use afterwrite_preview::tables::ItemDifference;
 
 use crate::deployment::Deployment;
 use crate::print::new_table;

@@ -5,8 +5,8 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::pin::pin;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{JobObserver, JobPlan, JobReport, JobStatus, JobWait, UnitPrices};
 use clap::Args;
 use futures::future::{Either, select};

@@ -1,6 +1,6 @@
 //! `afterwrite jobs`: shows and controls jobs, from any machine that reaches the state table.
 
-use afterwrite::Result;
+use afterwrite_model::Result;
 use afterwrite_operations::jobs::{JobControl, JobKind, JobReport, JobState, ListedJob};
 use clap::{Args, Subcommand};
 use serde::Serialize;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::commit::RememberedLookups;
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::table::Model;
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_model::Result;
+use afterwrite_model::table::Model;
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
+use afterwrite_services::dynamodb::DynamoDb;
 use clap::Args;
 
 /// The model of a command.

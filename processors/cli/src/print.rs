@@ -1,10 +1,10 @@
-//! Results on standard output, and errors while writing them. All printed text is harmless for terminals ([`afterwrite::harmless`]): the
+//! Results on standard output, and errors while writing them. All printed text is harmless for terminals ([`afterwrite_model::harmless`]): the
 //! cells of tables ([`ResultTable`]), and every result as a whole.
 
 use std::io::{ErrorKind as IoErrorKind, Write as _};
 
-use afterwrite::harmless::{harmless, harmless_lines};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::harmless::{harmless, harmless_lines};
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 use crate::result_table::ResultTable;

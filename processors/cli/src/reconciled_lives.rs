@@ -1,14 +1,14 @@
 //! Reports items whose totals only the archive can confirm.
 
-use afterwrite::Result;
-use afterwrite::config::{EnvironmentSettings, dynamodb_client};
+use afterwrite_model::Result;
 use afterwrite_operations::backfill::{OF_LATER_STREAM, REVIVED, VANISHED};
 use afterwrite_operations::jobs::JobTotals;
+use afterwrite_services::config::{EnvironmentSettings, dynamodb_client};
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
 
 use crate::deployment::Deployment;
 
-/// The total of the expiries that were not applied: see [`afterwrite::commit::CommitTotals`].
+/// The total of the expiries that were not applied: see [`afterwrite_ledger::CommitTotals`].
 const OLD_EXPIRIES: &str = "expiries_too_old";
 
 /// Reports the items that vanished without a record, those that a restore brought back, and those that the ledger follows in a later stream;

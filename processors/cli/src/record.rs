@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use afterwrite::harmless::harmless_lines;
-use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_operations::recording::RecordCutter;
+use afterwrite_model::harmless::harmless_lines;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_preview::recording::RecordCutter;
 use clap::Args;
 
 use crate::feed::RecordFeed;

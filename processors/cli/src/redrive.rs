@@ -4,16 +4,13 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::{StateItems, TombstoneHistory};
-use afterwrite::config::{dynamodb_client, s3_client};
-use afterwrite::harmless::harmless;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::{NamedBy, S3Bucket};
-use afterwrite::sink::{TableScan as _, Tables};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::StreamAggregator;
-use afterwrite_operations::input::RecordInput;
+use afterwrite_input::RecordInput;
+use afterwrite_ledger::tables::{TableScan as _, Tables};
+use afterwrite_ledger::{StateItems, TombstoneHistory};
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::harmless::harmless;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobPlan, JobReport, JobRunner, JobState, JobTotals, repeated, require_recovery,
 };
@@ -21,7 +18,10 @@ use afterwrite_operations::redrive::{
     ObjectRedrive, ParkedItem, ParkedRedrive, RedriveReport, RedriveTask, SettledObjects, parked_by_index,
     parked_by_scan,
 };
-use afterwrite_operations::tables::{ItemDifference, OverlayTables};
+use afterwrite_preview::tables::{ItemDifference, OverlayTables};
+use afterwrite_services::config::{dynamodb_client, s3_client};
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::{NamedBy, S3Bucket};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 

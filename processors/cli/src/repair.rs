@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{TableScan, Tables};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
     JobBasis, JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobStatus, JobTask as _,
     require_recovery,
@@ -15,8 +14,9 @@ use afterwrite_operations::jobs::{
 use afterwrite_operations::repair::{
     DriftRepairer, RepairLogEntry, RepairOutcome, RepairTask, repair_totals, repair_units,
 };
-use afterwrite_operations::tables::OverlayTables;
 use afterwrite_operations::verify::{DEFAULT_TOLERANCE, VerifyFinding};
+use afterwrite_preview::tables::OverlayTables;
+use afterwrite_services::s3::S3Bucket;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::config::EnvironmentSettings;
 use afterwrite_operations::jobs::text_digest;
+use afterwrite_services::config::EnvironmentSettings;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 

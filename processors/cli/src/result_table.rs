@@ -1,4 +1,4 @@
-//! Tables in results: one layout for all commands. Cells are harmless ([`afterwrite::harmless`]): a line break in a key does not begin a
+//! Tables in results: one layout for all commands. Cells are harmless ([`afterwrite_model::harmless`]): a line break in a key does not begin a
 //! row.
 //!
 //! | standard output | layout |
@@ -12,7 +12,7 @@ use std::fmt;
 use std::io::IsTerminal as _;
 use std::ops::Range;
 
-use afterwrite::harmless::harmless;
+use afterwrite_model::harmless::harmless;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use terminal_size::terminal_size_of;
 

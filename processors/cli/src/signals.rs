@@ -1,6 +1,6 @@
 //! The signals that end a command which runs until it is stopped.
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 
 /// Waits for Ctrl-C, or for the signal that service managers and containers send first.
 pub(crate) async fn stop_signal() -> Result<()> {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::harmless::harmless;
+use afterwrite_model::Result;
+use afterwrite_model::harmless::harmless;
 use afterwrite_operations::replay::LookupCopy;
 use afterwrite_operations::state_table::{StateDiff, StateDiffTotals, StateDifference};
 use clap::{Args, Subcommand};

@@ -1,9 +1,9 @@
 //! The streams of a model's tables.
 
-use afterwrite::config::{FunctionConfig, sdk_config};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_mapping::aws::DeployedStream;
 use afterwrite_mapping::tail::{StreamStart, TableStream};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::{FunctionConfig, sdk_config};
 use clap::Args;
 
 use crate::arguments::unknown;

@@ -1,8 +1,8 @@
 //! `afterwrite tail`: changes as they flow, one line each.
 
-use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
-use afterwrite_operations::trace::{RecordTrace, RecordTracer, TraceLookups};
+use afterwrite_input::{InputObject, RecordInput, TimeRange};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_preview::trace::{RecordTrace, RecordTracer, TraceLookups};
 use clap::Args;
 
 use crate::feed::RecordFeed;

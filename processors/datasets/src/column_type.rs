@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use afterwrite::table::ColumnType;
+use afterwrite_model::table::ColumnType;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
 /// UTC as an offset: its name would require a database of time zones.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
 
 /// A clock that always tells this time; a wait lets other tasks go first.
 #[derive(Clone, Copy, Debug)]

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Bucket;
-use afterwrite::table::{Dataset, Model};
+use afterwrite_model::Result;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::{Dataset, Model};
+use afterwrite_services::Bucket;
 use serde::Serialize;
 
 use crate::delta::{DataFile, DeltaTable, TableSnapshot};
@@ -89,8 +89,8 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use afterwrite::clock::Clock as _;
     use afterwrite_memory::MemoryObjects;
+    use afterwrite_model::clock::Clock as _;
 
     use super::*;
     use crate::delta::TableChange;

@@ -1,9 +1,9 @@
 //! The heartbeat on its way to the datasets: the exporter stores the time of the newest one that it has exported; the compactor
 //! reads it before it starts, so that everything exported up to that time is in the current tables when it ends.
 
-use afterwrite::Result;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Bucket;
+use afterwrite_model::Result;
+use afterwrite_model::record::Timestamp;
+use afterwrite_services::Bucket;
 use futures::TryStreamExt as _;
 
 use crate::paths::EXPORTED_HEARTBEAT;

@@ -1,7 +1,7 @@
 //! Reading whole objects.
 
-use afterwrite::Result;
-use afterwrite::sink::Bucket;
+use afterwrite_model::Result;
+use afterwrite_services::Bucket;
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt as _;
 

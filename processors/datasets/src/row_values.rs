@@ -5,9 +5,9 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use afterwrite::projection::RowOperation;
-use afterwrite::table::{Column, Dataset};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::projection::RowOperation;
+use afterwrite_model::table::{Column, Dataset};
+use afterwrite_model::{Error, ErrorKind, Result};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Date32Type, Decimal128Type, Float64Type, Int64Type, TimestampMillisecondType};
 use arrow_array::{Array, ArrayRef, RecordBatch};

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::table::{Column, ColumnType, Dataset, Model, TimeReading};
+use afterwrite_model::table::{Column, ColumnType, Dataset, Model, TimeReading};
 use arrow_schema::{Field, Schema, SchemaRef};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{

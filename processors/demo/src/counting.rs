@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::{CommitTotals, Ledger};
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::{CommitTotals, Ledger};
 use afterwrite_mapping::EventHandler;
+use afterwrite_model::Result;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::table::Model;
+use afterwrite_services::dynamodb::DynamoDb;
 use aws_sdk_dynamodb::Client;
 
 use crate::invocation::{deadline, response_json};

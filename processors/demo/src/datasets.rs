@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::RememberedLookups;
-use afterwrite::sink::Bucket as _;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::delta::DeltaTable;
 use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket as _;
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::S3Bucket;
 use serde::Serialize;
 
 use crate::archiving::read_object;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::SystemClock;
-use afterwrite::config::{EnvironmentSettings, FunctionConfig};
-use afterwrite::table::{Aggregate, Mirror, Model};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, TableDefinition};
 use afterwrite_mapping::{
     EventHandler, EventSourceMapping, FaultPlan, MappingControl, MappingOptions, MappingPace,
     MappingProgress, MappingSettings, MemoryCheckpoints, StreamSample, StreamSource,
 };
+use afterwrite_model::Result;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::table::{Aggregate, Mirror, Model};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use futures::future::{try_join, try_join_all};
 
 use crate::archiving::ArchivingFunction;

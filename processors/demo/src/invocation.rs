@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::record::Timestamp;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 /// The part of an invocation's time that is reserved for its response.

@@ -31,8 +31,8 @@ pub mod writer;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use afterwrite::Result;
 use afterwrite_mapping::{MappingProgress, SkippedRecord};
+use afterwrite_model::Result;
 use futures::future::try_join;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

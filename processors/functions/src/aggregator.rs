@@ -6,16 +6,15 @@
 
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::{
-    CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
-};
-use afterwrite::entity::{ItemCandidates, SourceKey};
-use afterwrite::record::{ChangeRecord, Operation, Timestamp};
-use afterwrite::sink::Tables;
-use afterwrite::table::{Entity, OnExpiry};
-use afterwrite::{Error, Result};
 use afterwrite_lambda::BatchResponse;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, SourceItem};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::entity::{ItemCandidates, SourceKey};
+use afterwrite_model::record::RecordFailure;
+use afterwrite_model::record::{ChangeRecord, Operation, Timestamp};
+use afterwrite_model::table::{Entity, OnExpiry};
+use afterwrite_model::{Error, Result};
 use hashbrown::HashMap;
 
 use crate::batch::{
@@ -77,9 +76,9 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
     /// Handles one event and returns before `deadline`.
     ///
     /// # Errors
-    /// The whole invocation fails if the payload is not a DynamoDB stream event ([`Event`](afterwrite::ErrorKind::Event)), if its table is
-    /// unknown or of another region, or its images are missing ([`Stream`](afterwrite::ErrorKind::Stream)), or if the state table cannot be used
-    /// ([`Configuration`](afterwrite::ErrorKind::Configuration)). Failures of single records are in the response instead.
+    /// The whole invocation fails if the payload is not a DynamoDB stream event ([`Event`](afterwrite_model::ErrorKind::Event)), if its table is
+    /// unknown or of another region, or its images are missing ([`Stream`](afterwrite_model::ErrorKind::Stream)), or if the state table cannot be used
+    /// ([`Configuration`](afterwrite_model::ErrorKind::Configuration)). Failures of single records are in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<AggregatedBatch> {
         let model = self.ledger.model();
         let batch = decode_event(event, model, "aggregator")?;

@@ -2,13 +2,13 @@
 
 use std::result::Result as StdResult;
 
-use afterwrite::commit::RecordFailure;
-use afterwrite::entity::{ItemCandidates, SourceKey};
-use afterwrite::heartbeat::heartbeat_time;
-use afterwrite::record::{BadRecord, ChangeRecord, RecordBatch, StreamView, Timestamp, decode};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{BatchResponse, EventSource};
+use afterwrite_model::entity::{ItemCandidates, SourceKey};
+use afterwrite_model::heartbeat::heartbeat_time;
+use afterwrite_model::record::RecordFailure;
+use afterwrite_model::record::{BadRecord, ChangeRecord, RecordBatch, StreamView, Timestamp, decode};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 
 /// A record of a batch, and the item that it changes.
 pub(crate) struct IdentifiedRecord<'b> {

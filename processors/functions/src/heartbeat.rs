@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use afterwrite::effect::Write;
-use afterwrite::heartbeat::heartbeat_write;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Tables, WriteError};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::{Tables, WriteError};
+use afterwrite_model::effect::Write;
+use afterwrite_model::heartbeat::heartbeat_write;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
 /// The payload with which a schedule invokes `aggregator` to write heartbeats.

@@ -4,22 +4,22 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::Ledger;
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, ProjectionKind};
-use afterwrite::record::Timestamp;
-use afterwrite::relay::archive::ChangeArchiver;
-use afterwrite::relay::invalidate::CacheInvalidator;
-use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::firehose::Firehose;
-use afterwrite::sink::redis::RedisCache;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::sqs::SqsQueue;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{
     BatchResponse, HandledInvocation, Invocation, LambdaFunction, MetricsLabels, response_json,
 };
+use afterwrite_ledger::Ledger;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_relay::archive::ChangeArchiver;
+use afterwrite_relay::invalidate::CacheInvalidator;
+use afterwrite_services::cloudfront::CloudFront;
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, ProjectionKind};
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::firehose::Firehose;
+use afterwrite_services::redis::RedisCache;
+use afterwrite_services::s3::S3Bucket;
+use afterwrite_services::sqs::SqsQueue;
 use futures::future::{OptionFuture, join};
 
 use crate::heartbeat::{is_heartbeat_request, write_heartbeats};

@@ -12,18 +12,18 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
-use afterwrite::clock::{Clock, SystemClock};
-use afterwrite::config::{EnvironmentSettings, FunctionConfig};
-use afterwrite::record::Timestamp;
-use afterwrite::relay::drain::{PathInvalidator, QueuedPaths};
-use afterwrite::relay::{RefusedPath, parse_message};
-use afterwrite::sink::Distribution;
-use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{
     BatchItemFailure, BatchResponse, EventSource, HandledInvocation, Invocation, LambdaFunction,
     MetricsLabels, response_json,
 };
+use afterwrite_model::clock::{Clock, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_relay::drain::{PathInvalidator, QueuedPaths};
+use afterwrite_relay::{RefusedPath, parse_message};
+use afterwrite_services::Distribution;
+use afterwrite_services::cloudfront::CloudFront;
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use serde::Deserialize;
 
 use crate::metrics;

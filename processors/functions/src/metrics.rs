@@ -1,8 +1,8 @@
 //! The metrics of a batch that a handler returns.
 
-use afterwrite::heartbeat::HeartbeatStage;
 pub use afterwrite_lambda::MetricsLabels;
 use afterwrite_lambda::MetricsLine;
+use afterwrite_model::heartbeat::HeartbeatStage;
 
 use crate::{AggregatedBatch, InvalidatedMessages, RelayedBatch};
 

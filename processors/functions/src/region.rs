@@ -3,8 +3,8 @@
 use std::result::Result as StdResult;
 use std::sync::OnceLock;
 
-use afterwrite::record::{BadRecord, ChangeRecord, RecordBatch};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::record::{BadRecord, ChangeRecord, RecordBatch};
+use afterwrite_model::{Error, ErrorKind, Result};
 
 /// The region of the streams that a process reads: the function's own, or that of the first record.
 ///
@@ -61,7 +61,7 @@ fn region_of<'r>(record: &'r StdResult<ChangeRecord<'_>, Box<BadRecord<'_>>>) ->
 
 #[cfg(test)]
 mod tests {
-    use afterwrite::record::{AttributeInterner, decode};
+    use afterwrite_model::record::{AttributeInterner, decode};
 
     use super::*;
 

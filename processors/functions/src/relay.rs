@@ -16,20 +16,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::RecordFailure;
-use afterwrite::entity::ItemCandidates;
-use afterwrite::projection::{SecretAttributes, archive_line};
-use afterwrite::record::{ChangeRecord, Operation, RecordBatch, StreamView, Timestamp};
-use afterwrite::relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
-use afterwrite::relay::invalidate::{
+use afterwrite_lambda::BatchResponse;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::entity::ItemCandidates;
+use afterwrite_model::projection::{SecretAttributes, archive_line};
+use afterwrite_model::record::RecordFailure;
+use afterwrite_model::record::{ChangeRecord, Operation, RecordBatch, StreamView, Timestamp};
+use afterwrite_model::table::{ArchiveScope, Model};
+use afterwrite_model::{Error, Result};
+use afterwrite_relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
+use afterwrite_relay::invalidate::{
     CacheInvalidator, InvalidationChange, InvalidationStage, InvalidationTotals,
 };
-use afterwrite::relay::{EventFingerprint, EventMemory, RefusedPath};
-use afterwrite::sink::{Cache, DeliveryStream, Distribution, ObjectStore, PathQueue};
-use afterwrite::table::{ArchiveScope, Model};
-use afterwrite::{Error, Result};
-use afterwrite_lambda::BatchResponse;
+use afterwrite_relay::{EventFingerprint, EventMemory, RefusedPath};
+use afterwrite_services::{Cache, DeliveryStream, Distribution, ObjectStore, PathQueue};
 use futures::future::{OptionFuture, join};
 
 use crate::batch::{
@@ -109,9 +109,9 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
     /// Handles one event and returns before `deadline`.
     ///
     /// # Errors
-    /// The whole invocation fails if the payload is not a DynamoDB stream event ([`Event`](afterwrite::ErrorKind::Event)), or if its table
+    /// The whole invocation fails if the payload is not a DynamoDB stream event ([`Event`](afterwrite_model::ErrorKind::Event)), or if its table
     /// is unknown or of another region, or its stream does not carry the images that invalidation or a dataset needs
-    /// ([`Stream`](afterwrite::ErrorKind::Stream)). Failures of single records are in the response instead.
+    /// ([`Stream`](afterwrite_model::ErrorKind::Stream)). Failures of single records are in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<RelayedBatch> {
         let batch = decode_event(event, self.model(), "relay")?;
         let sources = self.tables.source_keys(&batch)?;

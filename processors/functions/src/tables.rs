@@ -3,10 +3,10 @@
 use std::result::Result as StdResult;
 use std::sync::Arc;
 
-use afterwrite::entity::SourceKey;
-use afterwrite::record::{BadRecord, ChangeRecord, RecordBatch, StreamView};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::{BadRecord, ChangeRecord, RecordBatch, StreamView};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 
 use crate::region::StreamRegion;
 

@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::fmt;
 
-use afterwrite::Error;
-use afterwrite::harmless::harmless;
+use afterwrite_model::Error;
+use afterwrite_model::harmless::harmless;
 use lambda_runtime::Diagnostic;
 
 /// Why an invocation, or the start of the function, failed.
@@ -51,7 +51,7 @@ impl fmt::Debug for FunctionFailure {
 
 #[cfg(test)]
 mod tests {
-    use afterwrite::ErrorKind;
+    use afterwrite_model::ErrorKind;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use afterwrite::harmless::harmless;
+use afterwrite_model::harmless::harmless;
 use lambda_runtime::tracing::subscriber::fmt::writer::MakeWriterExt as _;
 use lambda_runtime::tracing::{Level, init_default_subscriber_with_writer};
 

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use afterwrite::Result;
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::config::EnvironmentSettings;
-use afterwrite::heartbeat::HeartbeatStage;
-use afterwrite::record::Timestamp;
-use afterwrite::table::Model;
+use afterwrite_model::Result;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::heartbeat::HeartbeatStage;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_services::config::EnvironmentSettings;
 use serde_json::{Map, Value, json};
 
 /// The namespace if `POWERTOOLS_METRICS_NAMESPACE` is unset.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::{Error, ErrorKind};
 use serde::Deserialize;
 
 /// An AWS service whose payloads are recognised.

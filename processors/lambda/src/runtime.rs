@@ -11,9 +11,9 @@ use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use afterwrite::config::EnvironmentSettings;
-use afterwrite::record::Timestamp;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::EnvironmentSettings;
 use futures::future::LocalBoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn, tracing};

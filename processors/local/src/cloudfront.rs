@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use afterwrite::Result;
 use afterwrite_mapping::http::HttpServer;
+use afterwrite_model::Result;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};

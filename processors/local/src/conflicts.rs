@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use afterwrite::Result;
 use afterwrite_mapping::http::HttpServer;
+use afterwrite_model::Result;
 use fastrand::Rng;
 use hyper::body::Incoming;
 use hyper::service::service_fn;

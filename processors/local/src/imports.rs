@@ -8,8 +8,8 @@ use std::convert::Infallible;
 use std::io::Read as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_mapping::http::HttpServer;
+use afterwrite_model::{Error, ErrorKind, Result};
 use dynoxide::{Database, ImportOptions, Item};
 use flate2::read::MultiGzDecoder;
 use hyper::body::Incoming;

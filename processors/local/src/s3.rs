@@ -13,8 +13,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_mapping::http::HttpServer;
+use afterwrite_model::{Error, ErrorKind, Result};
 use aws_config::SdkConfig;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue, IF_MATCH, IF_NONE_MATCH};

@@ -14,8 +14,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use afterwrite::Result;
 use afterwrite_mapping::http::HttpServer;
+use afterwrite_model::Result;
 use dynoxide::Database;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;

@@ -8,12 +8,12 @@
 
 use std::collections::HashMap;
 
-use afterwrite::clock::SystemClock;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, KeyDefinition, TableDefinition};
 use afterwrite_mapping::{
     EventSourceMapping, MappingControl, MappingEnd, MappingOptions, MappingPace, MappingProgress,
     MappingSettings, MemoryCheckpoints, ShardPosition, StreamRecord, StreamSource as _,
 };
+use afterwrite_model::clock::SystemClock;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
     Update,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use afterwrite::Result;
+use afterwrite_model::Result;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 

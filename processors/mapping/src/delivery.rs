@@ -14,8 +14,8 @@
 
 use std::pin::pin;
 
-use afterwrite::clock::Clock;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::{Error, ErrorKind, Result};
 use fastrand::Rng;
 use futures::future::{Either, select};
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use fastrand::Rng;
 
 /// How often faults are injected. The same seed gives the same decisions for the same batches.

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use afterwrite::Result;
+use afterwrite_model::Result;
 
 /// A Lambda function: an event's bytes and the remaining time, to the response's JSON.
 ///

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use http_body_util::Either;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::server::conn::http1;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! An [`EventHandler`] is a function in this process, or a program in any language that speaks the Lambda Runtime API
-//! ([`runtime::FunctionPool`]). Time comes from a [`Clock`](afterwrite::clock::Clock). `docs/ESM.md` lists each rule of Lambda that is
+//! ([`runtime::FunctionPool`]). Time comes from a [`Clock`](afterwrite_model::clock::Clock). `docs/ESM.md` lists each rule of Lambda that is
 //! emulated, with its test.
 
 pub mod aws;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 
-use afterwrite::clock::Clock;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::{Error, ErrorKind, Result};
 use futures::StreamExt as _;
 use futures::future::{Either, LocalBoxFuture, select};
 use futures::stream::FuturesUnordered;

@@ -1,8 +1,8 @@
 //! The on-failure destination: an object in S3 for each discarded batch, in Lambda's layout.
 
-use afterwrite::Result;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::ObjectStore;
+use afterwrite_model::Result;
+use afterwrite_model::record::Timestamp;
+use afterwrite_services::ObjectStore;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};

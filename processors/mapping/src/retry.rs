@@ -2,8 +2,8 @@
 
 use std::pin::pin;
 
-use afterwrite::clock::Clock;
-use afterwrite::{Error, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::{Error, Result};
 use futures::future::select;
 
 use crate::context::MappingContext;

@@ -1,7 +1,7 @@
 //! A random subset of a stream: some records, each far from its neighbours. Delivered late, they are like the records of a
 //! redrive or a replay.
 
-use afterwrite::Result;
+use afterwrite_model::Result;
 use fastrand::Rng;
 
 use crate::stream::{RecordPage, ShardPage, ShardPosition, StreamReadError, StreamRecord, StreamSource};

@@ -10,9 +10,9 @@
 
 use std::collections::VecDeque;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};

@@ -6,8 +6,8 @@
 //! | was never begun | not this mapping's: it goes on with the oldest record that is kept |
 //! | has nothing that is kept | the shard is finished. DynamoDB may list a shard that it has removed |
 
-use afterwrite::clock::Clock;
-use afterwrite::{Error, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::{Error, Result};
 
 use crate::context::MappingContext;
 use crate::control::RunMode;

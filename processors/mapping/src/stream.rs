@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use afterwrite::record::Timestamp;
-use afterwrite::{Error, Result};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

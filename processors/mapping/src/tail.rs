@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use afterwrite::Result;
+use afterwrite_model::Result;
 
 use crate::aws::DeployedStream;
 use crate::stream::{ShardPosition, StreamReadError, StreamShard, StreamSource as _};

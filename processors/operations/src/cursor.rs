@@ -1,8 +1,8 @@
 //! Cursors of scans: keys in DynamoDB's JSON.
 
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_bulk::item_json::TypedItem;
+use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize as _;
@@ -42,7 +42,7 @@ fn typed_json(value: &AttributeValue<'_>) -> Value {
 mod tests {
     use std::borrow::Cow;
 
-    use afterwrite::record::Decimal;
+    use afterwrite_model::record::Decimal;
 
     use super::*;
 

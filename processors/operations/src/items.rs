@@ -1,8 +1,8 @@
 //! The items of a source table, as operations read them.
 
-use afterwrite::entity::{ItemCandidates, ItemIdentity, SourceKey};
-use afterwrite::record::{Image, Item};
-use afterwrite::table::{Entity, Model};
+use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
+use afterwrite_model::record::{Image, Item};
+use afterwrite_model::table::{Entity, Model};
 
 /// An item of a page, identified.
 #[derive(Clone, Debug)]

@@ -6,16 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::commit::{RememberedLookup, RememberedLookups, StateItems, StoredEntry};
-use afterwrite::effect::ItemKey;
-use afterwrite::projection::{
+use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{RememberedLookup, RememberedLookups, StateItems, StoredEntry};
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::projection::{
     Contribution, ImageProjection, ItemContributions, KnownLookups, LookupKey, LookupOutputs, RollupTargets,
     ShardAssignment, contributions, looked_up_item, lookup_keys, shown_outputs,
 };
-use afterwrite::record::Image;
-use afterwrite::sink::Tables;
-use afterwrite::table::Model;
-use afterwrite::{Error, Result};
+use afterwrite_model::record::Image;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, Result};
 use hashbrown::HashMap;
 
 use crate::items::IdentifiedItem;
@@ -143,8 +143,8 @@ impl<T: Tables> ItemProjector<T> {
     /// `C(item)`; the entry decides about the shards.
     ///
     /// # Errors
-    /// [`Record`](afterwrite::ErrorKind::Record) if the item cannot be counted; [`Unavailable`](afterwrite::ErrorKind::Unavailable)
-    /// if a lookup is not remembered; [`State`](afterwrite::ErrorKind::State) if it is remembered without an output of the model.
+    /// [`Record`](afterwrite_model::ErrorKind::Record) if the item cannot be counted; [`Unavailable`](afterwrite_model::ErrorKind::Unavailable)
+    /// if a lookup is not remembered; [`State`](afterwrite_model::ErrorKind::State) if it is remembered without an output of the model.
     pub(crate) fn project(
         &self,
         item: &IdentifiedItem<'_>,

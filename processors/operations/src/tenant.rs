@@ -1,12 +1,12 @@
 //! One tenant: the items in which a variable has a value.
 
-use afterwrite::Result;
-use afterwrite::commit::RememberedLookups;
-use afterwrite::entity::{ItemCandidates, ItemIdentity};
-use afterwrite::projection::{ImageScope, LookupKey, LookupOutputs};
-use afterwrite::record::{AttributeValue, Image};
-use afterwrite::sink::Tables;
-use afterwrite::table::{Model, Rollup};
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::Result;
+use afterwrite_model::entity::{ItemCandidates, ItemIdentity};
+use afterwrite_model::projection::{ImageScope, LookupKey, LookupOutputs};
+use afterwrite_model::record::{AttributeValue, Image};
+use afterwrite_model::table::{Model, Rollup};
 use serde::{Deserialize, Serialize};
 
 use crate::items::IdentifiedItem;

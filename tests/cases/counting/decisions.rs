@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::record::{Operation, RecordDecoder, Timestamp};
-use afterwrite::table::Model;
-use afterwrite_operations::invocation::{StreamFunctions, invoke_stream_functions};
-use afterwrite_operations::tables::{OverlayTables, SourceItems};
+use afterwrite_model::record::{Operation, RecordDecoder, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_operations::verify::FindingVerdict;
+use afterwrite_preview::invocation::{StreamFunctions, invoke_stream_functions};
+use afterwrite_preview::tables::{OverlayTables, SourceItems};
 use serde_json::{Value, json};
 
 use super::world::{CountingWorld, NOW, Rollups, TABLE, item, model, problems};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::effect::{AttributeChange, Write, WriteAction, WriteCondition};
-use afterwrite::record::AttributePath;
-use afterwrite::sink::Tables as _;
-use afterwrite::table::Model;
+use afterwrite_ledger::tables::Tables as _;
+use afterwrite_model::effect::{AttributeChange, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::AttributePath;
+use afterwrite_model::table::Model;
 use serde_json::{Value, json};
 
 use super::world::{CountingWorld, Rollups, item, model};
@@ -74,7 +74,7 @@ async fn d2_a_change_of_more_than_38_digits_is_counted() {
                     let is_counted = handled.failures.is_empty() && handled.parked.is_empty();
                     assert!(is_counted, "{before} {after} {delivery}: {handled:?}");
                 }
-                let expected: Option<afterwrite::record::Decimal> =
+                let expected: Option<afterwrite_model::record::Decimal> =
                     expected.map(|item| item["value"]["N"].as_str().unwrap().parse().unwrap());
                 let expected = expected.map(|number| number.to_string());
                 assert_eq!(total(&world, "total"), expected, "{before} {after}");
@@ -155,11 +155,11 @@ async fn d2_concurrent_additions_are_neither_lost_nor_repeated() {
     assert!(first.parked.is_empty());
     // Another writer adds to the rollup between any two deliveries.
     for record in &records[1..] {
-        let key = |name: &str, value: &str| afterwrite::effect::KeyAttribute {
+        let key = |name: &str, value: &str| afterwrite_model::effect::KeyAttribute {
             name: name.into(),
             value: value.to_owned().into(),
         };
-        let key = afterwrite::effect::ItemKey {
+        let key = afterwrite_model::effect::ItemKey {
             table: "state".into(),
             partition: key("PK", "OF#s"),
             sort: Some(key("SK", "ROLLUP")),
@@ -191,7 +191,7 @@ async fn d2_sums_are_verified_whatever_their_parts_are() {
     let mut key = world.tables.scan("state");
     key.retain(|item| item.get("PK").and_then(|value| value.as_text()) == Some("OF#s"));
     let mut rollup = key.pop().expect("the rollup");
-    rollup.insert("total".into(), afterwrite::record::AttributeValue::N(2.into()));
+    rollup.insert("total".into(), afterwrite_model::record::AttributeValue::N(2.into()));
     world.tables.put("state", rollup).unwrap();
     assert_eq!(world.verify().await.findings.len(), 1, "a wrong total is found");
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use afterwrite::entity::SourceKey;
-use afterwrite::projection::{RecordImages, datasets_of, decode_old_image, rows};
-use afterwrite::record::RecordDecoder;
-use afterwrite::table::Model;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::{RecordImages, datasets_of, decode_old_image, rows};
+use afterwrite_model::record::RecordDecoder;
+use afterwrite_model::table::Model;
 use serde_json::{Value, json};
 
 use super::world::{CountingWorld, NOW, item, model, problems};

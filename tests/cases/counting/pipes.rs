@@ -1,7 +1,7 @@
 //! D7: the list of records that EventBridge Pipes sends.
 
-use afterwrite::ErrorKind;
 use afterwrite_datasets::export::event::ExporterEvent;
+use afterwrite_model::ErrorKind;
 use serde_json::{Value, json};
 
 use super::world::{CountingWorld, item, model};

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::record::Timestamp;
 use afterwrite_mapping::{
     EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts, MappingEnd, MappingOptions,
     MappingProgress, MappingSettings, MemoryCheckpoints, RecordPage, ShardCheckpoint, ShardPage,
     ShardPosition, StoredCheckpoints, StreamGap, StreamReadError, StreamRecord, StreamShard, StreamSource,
 };
+use afterwrite_model::Result;
+use afterwrite_model::record::Timestamp;
 use afterwrite_tests::clock::TokioClock;
 use serde_json::{Value, json};
 

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::commit::Ledger;
-use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::sink::{Bucket as _, ObjectStore as _};
-use afterwrite::table::Model;
 use afterwrite_bulk::request::{BulkRequest, BulkResponse, PlanRequest};
 use afterwrite_bulk::{BulkWorker, RunLayout, RunRequests, visit_items};
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
+use afterwrite_ledger::Ledger;
 use afterwrite_memory::{MEMORY_STREAM_LABEL, MemoryObjects, MemoryTables, TableDefinition};
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobPlan, JobRunner, JobState, JobStore, JobTask, NewJob, SilentObserver, WorkUnit,
@@ -21,6 +20,7 @@ use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry};
 use afterwrite_operations::verify::{
     DatasetCoverage, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport, VerifyTask,
 };
+use afterwrite_services::{Bucket as _, ObjectStore as _};
 use afterwrite_tests::clock::StillClock;
 use base64::Engine as _;
 use flate2::Compression;
@@ -145,7 +145,7 @@ impl CountingWorld {
         self.handle(&event).await.expect("an event")
     }
 
-    pub(crate) async fn handle(&self, event: &str) -> afterwrite::Result<AggregatedBatch> {
+    pub(crate) async fn handle(&self, event: &str) -> afterwrite_model::Result<AggregatedBatch> {
         let (model, tables) = (Arc::clone(&self.model), Arc::clone(&self.tables));
         let ledger = Ledger::new(model, self.names(), Arc::from(STATE), tables, self.clock);
         let deadline = Timestamp::from_epoch_ms(i64::MAX);

@@ -6,8 +6,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread;
 
-use afterwrite::table::Model;
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::table::Model;
 use afterwrite_tests::datasets::{archive_objects, export};
 use afterwrite_tests::deployment::{FunctionDeployment, SOURCE, STATE};
 use afterwrite_tests::recording::StreamRecording;

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::commit::Ledger;
-use afterwrite::record::{AttributeValue, Timestamp};
-use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::Ledger;
 use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::{AttributeValue, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::recording::{StreamRecording, event};

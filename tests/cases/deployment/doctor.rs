@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use afterwrite::table::Model;
-use afterwrite_operations::doctor::{
+use afterwrite_deployment::doctor::{
     ArchiveFacts, BucketFacts, DeploymentFacts, DriftFacts, FailureFacts, FreshnessFacts, HealthFinding,
     HealthVerdict, Looked, LookedAge, TableFacts, judge,
 };
+use afterwrite_model::table::Model;
 use afterwrite_tests::deployment::{FunctionDeployment, STATE};
 use serde_json::Value;
 

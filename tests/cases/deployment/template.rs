@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use afterwrite::table::Model;
-use afterwrite_operations::stream_filters::DeploymentDescription;
+use afterwrite_deployment::stream_filters::DeploymentDescription;
+use afterwrite_model::table::Model;
 
 use super::{afterwrite, text};
 

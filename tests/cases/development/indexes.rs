@@ -1,6 +1,6 @@
 //! Indexes that the application needs, as the model declares them.
 
-use afterwrite::table::{KeyType, Model};
+use afterwrite_model::table::{KeyType, Model};
 
 use super::process::SHOP;
 

@@ -158,7 +158,7 @@ fn client(announced: &Value) -> Client {
     let credential = announced["access_key_id"].as_str().unwrap();
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
-        .http_client(afterwrite::sink::http_client())
+        .http_client(afterwrite_services::http_client())
         .region(Region::new(announced["region"].as_str().unwrap().to_owned()))
         .credentials_provider(Credentials::new(credential, credential, None, None, "test"))
         .endpoint_url(announced["endpoints"]["dynamodb"].as_str().unwrap());

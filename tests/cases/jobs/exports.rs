@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite_model::clock::{Clock as _, SystemClock};
 use base64::Engine as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{Bucket as _, ObjectStore as _};
+use afterwrite_input::{InputObject, StoredInput, TimeRange, bucket_names};
 use afterwrite_local::s3::EmbeddedS3;
 use afterwrite_memory::MemoryTables;
-use afterwrite_operations::input::{InputObject, StoredInput, TimeRange, bucket_names};
+use afterwrite_model::clock::SystemClock;
 use afterwrite_operations::jobs::JobTask as _;
 use afterwrite_operations::replay::{InputSource, NoTarget, ReplayTask};
+use afterwrite_services::s3::S3Bucket;
+use afterwrite_services::{Bucket as _, ObjectStore as _};
 use afterwrite_tests::programs::program;
 
 use super::deployment::{STATE, Shop};

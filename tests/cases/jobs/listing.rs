@@ -1,9 +1,9 @@
 //! A6: a job that this version cannot read is listed, and the others as usual.
 
-use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributePath, AttributeValue, Decimal};
-use afterwrite::sink::Tables as _;
+use afterwrite_ledger::tables::Tables as _;
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal};
 use afterwrite_operations::jobs::ListedJob;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use afterwrite::record::Timestamp;
 use afterwrite_memory::{MemoryTables, TableDefinition};
+use afterwrite_model::record::Timestamp;
 use afterwrite_operations::jobs::{JobBasis, JobKind, JobPlan, JobStore, NewJob, WorkUnit};
 use afterwrite_tests::clock::StillClock;
 

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock as _;
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock as _;
 use afterwrite_operations::jobs::{
     JobBasis, JobRunner, JobStatus, JobTask, SilentObserver, StepOutcome, WorkUnit,
 };

@@ -3,12 +3,12 @@
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use afterwrite::harmless::harmless;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind};
-use afterwrite_operations::item_json::ItemJson;
-use afterwrite_operations::trace::{RecordTracer, TraceLookups};
+use afterwrite_input::item_json::ItemJson;
+use afterwrite_model::harmless::harmless;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_preview::trace::{RecordTracer, TraceLookups};
+use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_tests::programs::{program, remove_settings};
 use serde_json::{Value, json};
 

@@ -5,17 +5,17 @@ mod hostile;
 
 use std::sync::Arc;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::projection::archive_line;
-use afterwrite::record::{AttributePath, decode};
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::table::{Model, ProblemCode};
-use afterwrite_operations::inference::{InferredModel, TableSample, infer_key};
-use afterwrite_operations::invocation::{InvocationReport, StreamFunctions, invoke_stream_functions};
-use afterwrite_operations::item_json::ItemJson;
-use afterwrite_operations::recording::RecordCutter;
-use afterwrite_operations::tables::{OverlayTables, SourceItems};
-use afterwrite_operations::trace::{RecordTracer, TraceLookups};
+use afterwrite_inference::{InferredModel, TableSample, infer_key};
+use afterwrite_input::item_json::ItemJson;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::projection::archive_line;
+use afterwrite_model::record::{AttributePath, decode};
+use afterwrite_model::table::{Model, ProblemCode};
+use afterwrite_preview::invocation::{InvocationReport, StreamFunctions, invoke_stream_functions};
+use afterwrite_preview::recording::RecordCutter;
+use afterwrite_preview::tables::{OverlayTables, SourceItems};
+use afterwrite_preview::trace::{RecordTracer, TraceLookups};
+use afterwrite_services::dynamodb::DynamoDb;
 use serde_json::{Value, json};
 
 /// Every place of the language that names an attribute, with names that need quotes.

@@ -1,8 +1,8 @@
 //! G6 and G7: dry runs and jobs, against the embedded DynamoDB.
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::record::Timestamp;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobPlan, JobReport, JobState, JobStatus, JobTotals, WorkSummary,
 };

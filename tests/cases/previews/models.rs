@@ -1,6 +1,6 @@
 //! G1 to G5: models, items, costs.
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 use serde_json::{Value, json};
 
 use super::{folder, json, text};

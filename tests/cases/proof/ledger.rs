@@ -1,6 +1,6 @@
 //! B3, B4. A ledger of a newer model; a remembered lookup that lacks an output.
 
-use afterwrite::ErrorKind;
+use afterwrite_model::ErrorKind;
 use afterwrite_operations::backfill::BackfillArguments;
 use afterwrite_operations::verify::{
     FindingVerdict, UndecidedReason, VerifyArguments, VerifyFinding, recheck_findings,

@@ -132,7 +132,7 @@ async fn b3_an_older_model_is_refused_with_exit_code_2() {
     deployment.put_project("p1").await;
     deployment.put_attempt("p1", "t1").await;
     let folder = tempfile::tempdir().unwrap();
-    let source = afterwrite::table::Model::built_in("exambuddy").unwrap();
+    let source = afterwrite_model::table::Model::built_in("exambuddy").unwrap();
     let newer = source.replacen("generation = 1", "generation = 8", 1);
     assert_ne!(newer, source);
     let file = folder.path().join("newer.toml");

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
 use afterwrite_memory::{MemoryObjects, MemoryTables};
+use afterwrite_model::clock::Clock as _;
 use afterwrite_operations::backfill::BackfillArguments;
 use afterwrite_operations::verifier::{RotationReport, RotationStore, TimedVerification, VerifierReport};
 use afterwrite_operations::verify::{

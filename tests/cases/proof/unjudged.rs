@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::table::Model;
+use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::table::Model;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::BackfillArguments;
 use afterwrite_operations::verify::{

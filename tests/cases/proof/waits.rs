@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::clock::Clock as _;
 use afterwrite_operations::backfill::BackfillArguments;
 use afterwrite_operations::jobs::{JobTask as _, WaitBoard, WaitReason};
 use afterwrite_operations::verify::{DatasetCoverage, VerifyArguments, VerifyJob};
@@ -14,7 +14,7 @@ use super::world::{ProofWorld, SeenLines};
 
 #[tokio::test(start_paused = true)]
 async fn c7_a_wait_is_shown_while_it_lasts() {
-    let clock = TokioClock::at(afterwrite::record::Timestamp::from_epoch_seconds(1_770_400_000), 5);
+    let clock = TokioClock::at(afterwrite_model::record::Timestamp::from_epoch_seconds(1_770_400_000), 5);
     let board = WaitBoard::default();
     assert_eq!(board.current(), None);
     let waiting = board.sleep(&clock, WaitReason::Tolerance, Duration::from_secs(300));

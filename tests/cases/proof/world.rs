@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::table::Model;
 use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition};
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobObserver, JobPlan, JobReport, JobRunner, JobState, JobStore, JobTask, NewJob,
@@ -157,7 +157,10 @@ impl ProofWorld {
     }
 
     /// Verifies as a job.
-    pub(super) async fn verify(&self, arguments: VerifyArguments) -> Result<VerifyReport, afterwrite::Error> {
+    pub(super) async fn verify(
+        &self,
+        arguments: VerifyArguments,
+    ) -> Result<VerifyReport, afterwrite_model::Error> {
         let task = self.task(arguments);
         let units = task.units();
         let job: VerifyJob<Arc<MemoryObjects>, _, _> =
@@ -172,7 +175,7 @@ impl ProofWorld {
         units: Vec<WorkUnit>,
         task: &impl JobTask,
         observer: &impl JobObserver,
-    ) -> Result<JobState, afterwrite::Error> {
+    ) -> Result<JobState, afterwrite_model::Error> {
         let store = JobStore::new(Arc::clone(&self.tables), self.clock, Arc::from(STATE));
         let (arguments, basis) = (serde_json::json!({}), JobBasis::default());
         let (kind, plan) = (JobKind::Verify, JobPlan::default());
@@ -186,7 +189,10 @@ impl ProofWorld {
     }
 
     /// Counts what the tables have.
-    pub(super) async fn backfill(&self, arguments: BackfillArguments) -> Result<JobState, afterwrite::Error> {
+    pub(super) async fn backfill(
+        &self,
+        arguments: BackfillArguments,
+    ) -> Result<JobState, afterwrite_model::Error> {
         let (model, tables) = (Arc::clone(&self.model), Arc::clone(&self.tables));
         let task =
             BackfillTask::new(model, self.names(), Arc::from(STATE), tables, self.clock, arguments, None);

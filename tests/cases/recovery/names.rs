@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use afterwrite::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 
 use super::shop::OrderChange::Put;
 use super::world::{RecoveryWorld, TABLE};

@@ -1,6 +1,6 @@
 //! Restored tables: each procedure of `docs/RUNBOOK.md`, into the same names and into others.
 
-use afterwrite::record::Timestamp;
+use afterwrite_model::record::Timestamp;
 
 use super::page::{CommandBlock, command_block, command_blocks, page_text};
 use super::shop::OrderChange::{Delete, Expire, Put};

@@ -14,8 +14,9 @@ async fn c5_lines_that_a_redrive_archived_late_are_replayed() {
         let changed = world.hours_ago(14 * DAY);
         world.change(changed, &format!("o{number}"), Put(number)).await;
         world.archive(changed + late_hours * 3_600).await;
-        let times = [-3_600, 3_600]
-            .map(|seconds| afterwrite::record::Timestamp::from_epoch_seconds(changed + seconds).to_string());
+        let times = [-3_600, 3_600].map(|seconds| {
+            afterwrite_model::record::Timestamp::from_epoch_seconds(changed + seconds).to_string()
+        });
         let range = format!("--from {} --to {}", times[0], times[1]);
         let (_, dry) = world.try_run(&format!("afterwrite replay s3://lake/archive/ {range} --dry-run"));
         assert!(dry.contains("searched: 1 objects") && dry.contains("90 days"), "{dry}");

@@ -5,10 +5,10 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Output};
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::record::Timestamp;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_local::s3::EmbeddedS3;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
 use afterwrite_tests::archive::BUCKET;
 use afterwrite_tests::programs::program;
 use aws_sdk_dynamodb::types::AttributeValue;

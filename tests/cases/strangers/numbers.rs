@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::table::Model;
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::table::Model;
 use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
 use serde_json::json;
 

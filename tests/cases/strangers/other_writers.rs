@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use afterwrite::record::Timestamp;
-use afterwrite::sink::ObjectStore as _;
-use afterwrite::table::Model;
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_services::ObjectStore as _;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{TextRow, bucket_folder, export, gzip, rows_of};
 use afterwrite_tests::python;

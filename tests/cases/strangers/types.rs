@@ -1,6 +1,6 @@
 //! F3. Types of columns as Athena writes them.
 
-use afterwrite::table::{ColumnType, Model};
+use afterwrite_model::table::{ColumnType, Model};
 
 /// The problem of a column of this type; `None` if there is none.
 fn problem(column_type: &str) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Put, delete, and every kind of change: set, add and remove, nested and with missing parents.
 
-use afterwrite::effect::{AttributeChange, WriteAction, WriteCondition};
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite_model::effect::{AttributeChange, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributeValue, Item};
 
 use super::outcome::{ExpectedOutcome, WriteCase, add, item, map, number, remove, set, text};
 use super::store::TableStore;

@@ -1,7 +1,7 @@
 //! Every kind of condition, on existing and on missing items.
 
-use afterwrite::effect::{WriteAction, WriteCondition};
-use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite_model::effect::{WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
 
 use super::outcome::{ExpectedOutcome, WriteCase, bytes, item, map, number, path, set, text};
 use super::store::TableStore;

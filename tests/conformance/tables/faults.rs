@@ -1,9 +1,9 @@
 //! The meaning of DynamoDB's errors: which can be retried, which had no effect, and what the user reads.
 
-use afterwrite::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{IndexQuery, Tables, TransactError, WriteError};
-use afterwrite::{Error, ErrorKind};
+use afterwrite_ledger::tables::{IndexQuery, Tables, TransactError, WriteError};
+use afterwrite_model::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::{Error, ErrorKind};
 
 use super::outcome::{RefusalReason, WriteOutcome, always, item, keyed, set, text};
 use super::scripted_service::{ScriptedResponse, ScriptedService, configuration, tables};

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::ErrorKind;
-use afterwrite::clock::{Clock as _, SystemClock, within};
-use afterwrite::commit::Ledger;
-use afterwrite::effect::WriteAction;
-use afterwrite::sink::dynamodb::MAX_CONCURRENT_REQUESTS;
-use afterwrite::sink::{Tables as _, TransactError, WriteError};
-use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::Ledger;
+use afterwrite_ledger::tables::{Tables as _, TransactError, WriteError};
+use afterwrite_model::ErrorKind;
+use afterwrite_model::clock::{Clock as _, SystemClock, within};
+use afterwrite_model::effect::WriteAction;
+use afterwrite_model::table::Model;
+use afterwrite_services::dynamodb::MAX_CONCURRENT_REQUESTS;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::recording::StreamRecording;
 use tokio::time::{sleep, timeout};

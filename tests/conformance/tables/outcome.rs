@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use afterwrite::ErrorKind;
-use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
-use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
-use afterwrite::sink::{ConsumedUnits, TransactError, WriteError};
+use afterwrite_ledger::tables::{ConsumedUnits, TransactError, WriteError};
+use afterwrite_model::ErrorKind;
+use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
 
 use super::store::{TableStore, pair};
 

@@ -1,10 +1,10 @@
 //! Known differences between the embedded DynamoDB and AWS. Each test states what AWS and the in-memory tables do, and what the embedded
 //! DynamoDB does instead. When that changes, the test fails and the quirk can be removed.
 
-use afterwrite::ErrorKind;
-use afterwrite::effect::{Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::Tables;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::ErrorKind;
+use afterwrite_model::effect::{Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributeValue, Item};
 
 use super::outcome::{RefusalReason, WriteOutcome, always, item, path, set, text};
 use super::store::{PAIR, embedded, in_memory, pair};

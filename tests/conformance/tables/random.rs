@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributeValue, Decimal, Item};
-use afterwrite::sink::Tables as _;
+use afterwrite_ledger::tables::Tables as _;
+use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
 use afterwrite_tests::random::SeededRandom;
 
 use super::outcome::{WriteOutcome, decimal, map, path, text};
@@ -85,7 +85,7 @@ fn name(random: &mut SeededRandom) -> &'static str {
     random.pick(&["a", "b", "n", "m", "l", "set", "GSI1PK", "GSI1SK", "GSI2PK"]).unwrap()
 }
 
-fn random_path(random: &mut SeededRandom) -> afterwrite::record::AttributePath {
+fn random_path(random: &mut SeededRandom) -> afterwrite_model::record::AttributePath {
     const NESTED: [&str; 6] = ["m/a", "m/n", "m/m", "m/m/n", "a/n", "nowhere/n"];
     if random.chance(300) { path(random.pick(&NESTED).unwrap()) } else { path(name(random)) }
 }

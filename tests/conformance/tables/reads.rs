@@ -1,9 +1,9 @@
 //! Reads of many items, queries of indexes, and the errors of wrong configurations.
 
-use afterwrite::ErrorKind;
-use afterwrite::effect::{ItemKey, WriteAction};
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{IndexQuery, WriteError};
+use afterwrite_ledger::tables::{IndexQuery, WriteError};
+use afterwrite_model::ErrorKind;
+use afterwrite_model::effect::{ItemKey, WriteAction};
+use afterwrite_model::record::{Item, Timestamp};
 
 use super::outcome::{RefusalReason, WriteOutcome, always, bytes, item, keyed, number, set, text};
 use super::store::{BINARY, NUMBERED, PAIR, TableStore, attribute, pair};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite::ErrorKind;
-use afterwrite::effect::WriteAction;
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::{ScanRequest, TableScan, Tables};
+use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
+use afterwrite_model::ErrorKind;
+use afterwrite_model::effect::WriteAction;
+use afterwrite_model::record::{AttributeValue, Item};
 
 use super::outcome::{always, item, text};
 use super::store::{PAIR, pair};

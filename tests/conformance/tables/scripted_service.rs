@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
-use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite_services::dynamodb::DynamoDb;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Builder, Credentials, Region};
@@ -88,7 +88,7 @@ impl ScriptedService {
 pub(super) fn configuration() -> Builder {
     aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
-        .http_client(afterwrite::sink::http_client())
+        .http_client(afterwrite_services::http_client())
         .retry_config(RetryConfig::standard().with_initial_backoff(std::time::Duration::from_millis(1)))
 }
 

@@ -1,15 +1,15 @@
 //! The two implementations, and the tables that every case uses.
 
-use afterwrite::Error;
-use afterwrite::effect::{ItemKey, KeyAttribute, Write};
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::{
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
     Tables, TransactError, WriteError,
 };
 use afterwrite_local::dynamodb::EmbeddedDynamoDb;
 use afterwrite_memory::{IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition};
+use afterwrite_model::Error;
+use afterwrite_model::effect::{ItemKey, KeyAttribute, Write};
+use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_services::dynamodb::DynamoDb;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,

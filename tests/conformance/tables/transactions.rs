@@ -1,9 +1,9 @@
 //! Transactions: all or nothing, a reason for each action, limits.
 
-use afterwrite::ErrorKind;
-use afterwrite::effect::{ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite::record::Item;
-use afterwrite::sink::TransactError;
+use afterwrite_ledger::tables::TransactError;
+use afterwrite_model::ErrorKind;
+use afterwrite_model::effect::{ItemKey, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::Item;
 
 use super::outcome::{RefusalReason, WriteOutcome, add, always, item, keyed, number, set, text};
 use super::store::{BINARY, NUMBERED, PAIR, TableStore, attribute, pair};

@@ -1,7 +1,7 @@
 //! The write units of writes: one per started kilobyte of the larger image, twice that in a transaction, and those of the indexes.
 
-use afterwrite::effect::{AttributeChange, WriteAction};
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite_model::effect::{AttributeChange, WriteAction};
+use afterwrite_model::record::{AttributeValue, Item};
 
 use super::outcome::{WriteOutcome, add, always, item, map, remove, set, text};
 use super::store::{TableStore, pair};

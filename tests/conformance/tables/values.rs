@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use afterwrite::effect::{WriteAction, WriteCondition};
-use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite_model::effect::{WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
 
 use super::outcome::{ExpectedOutcome, WriteCase, bytes, decimal, item, map, number, set, text};
 use super::store::TableStore;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use afterwrite::projection::StaleKey;
-use afterwrite::sink::{Cache, GENERATION_LIFE, GENERATION_SUFFIX, InvalidatedKeys, TOMBSTONE};
-use afterwrite::table::CacheRemedy;
+use afterwrite_model::projection::StaleKey;
+use afterwrite_model::table::CacheRemedy;
+use afterwrite_services::{Cache, GENERATION_LIFE, GENERATION_SUFFIX, InvalidatedKeys, TOMBSTONE};
 
 /// A cache that never fails. Its values expire by the machine's clock; its clones share them.
 #[derive(Clone, Debug, Default)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_services::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use bytes::Bytes;
 use futures::stream::{StreamExt as _, once};
 

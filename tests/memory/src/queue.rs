@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use afterwrite::sink::PathQueue;
-use afterwrite::sink::sqs::{MAX_BATCH_BYTES, MAX_BATCH_MESSAGES};
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_services::PathQueue;
+use afterwrite_services::sqs::{MAX_BATCH_BYTES, MAX_BATCH_MESSAGES};
 
 /// Keeps the messages of every request.
 #[derive(Debug, Default)]

@@ -2,9 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use afterwrite::sink::DeliveryStream;
-use afterwrite::sink::firehose::{MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_services::DeliveryStream;
+use afterwrite_services::firehose::{MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
 
 /// Keeps the records of every request.
 #[derive(Debug, Default)]

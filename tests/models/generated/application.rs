@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use afterwrite::effect::{ItemKey, KeyAttribute};
-use afterwrite::record::{Item, Timestamp};
 use afterwrite_demo::item::{SdkItem, TableItem};
 use afterwrite_demo::recount::WorkloadOutcome;
 use afterwrite_demo::script::{Script, ScriptLane, ScriptStep};
 use afterwrite_demo::workload::Workload;
 use afterwrite_local::dynamodb::TableDefinition as Definition;
 use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
+use afterwrite_model::effect::{ItemKey, KeyAttribute};
+use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_tests::random::SeededRandom;
 
 use super::values::{item_of, sdk_item_of};

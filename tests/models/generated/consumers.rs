@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::clock::Clock as _;
-use afterwrite::commit::Ledger;
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::table::Model;
 use afterwrite_demo::recount::WorkloadOutcome;
 use afterwrite_demo::rollups::RollupSet;
 use afterwrite_demo::workload::Workload;
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
+use afterwrite_ledger::Ledger;
 use afterwrite_memory::MemoryTables;
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::random::SeededRandom;
@@ -31,7 +31,7 @@ const TIMEOUTS: [Duration; 3] = [Duration::from_millis(20), Duration::from_secs(
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
 type MemoryAggregator = StreamAggregator<Arc<FaultyTables<MemoryTables>>, StillClock>;
-type PendingResponse = Pin<Box<dyn Future<Output = afterwrite::Result<AggregatedBatch>>>>;
+type PendingResponse = Pin<Box<dyn Future<Output = afterwrite_model::Result<AggregatedBatch>>>>;
 
 /// An invocation under way.
 struct PendingInvocation {

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::Ledger;
-use afterwrite::config::EnvironmentSettings;
-use afterwrite::record::Timestamp;
 use afterwrite_functions::StreamAggregator;
 use afterwrite_functions::metrics::{self, MetricsLabels};
+use afterwrite_ledger::Ledger;
 use afterwrite_local::sdk::CREDENTIAL;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_services::config::EnvironmentSettings;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::gzip;

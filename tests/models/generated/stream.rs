@@ -2,8 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use afterwrite::record::Item;
 use afterwrite_memory::ItemChange;
+use afterwrite_model::record::Item;
 use serde_json::{Value, json};
 
 use super::values::{json_of, sdk_item_of};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::record::{AttributeValue, Item};
 use afterwrite_demo::item::SdkItem;
+use afterwrite_model::record::{AttributeValue, Item};
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 use serde_json::{Map, Value, json};
 

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;
 
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::table::{KeyType, Model};
 use afterwrite_demo::script::ScriptStep;
 use afterwrite_demo::workload::Workload;
 use afterwrite_demo::workloads;
+use afterwrite_inference::{InferredModel, KeyAttribute, TableSample, sample_items};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
-use afterwrite_operations::inference::{InferredModel, KeyAttribute, TableSample, sample_items};
+use afterwrite_model::table::{KeyType, Model};
+use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_tests::programs::program;
 
 use super::generated::with_proposals;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use afterwrite::record::Item;
-use afterwrite::table::{KeyType, Model};
-use afterwrite_operations::inference::{InferredModel, KeyAttribute, TableSample, infer_key};
-use afterwrite_operations::item_json::ItemJson;
+use afterwrite_inference::{InferredModel, KeyAttribute, TableSample, infer_key};
+use afterwrite_input::item_json::ItemJson;
+use afterwrite_model::record::Item;
+use afterwrite_model::table::{KeyType, Model};
 use serde_json::{Value, json};
 
 pub(super) fn item(value: &Value) -> Item {

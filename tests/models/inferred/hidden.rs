@@ -1,6 +1,6 @@
 //! No variable of a key hides an attribute that has another value.
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 use serde_json::{Value, json};
 
 use super::generated::{model_of, sample_of, templates};

@@ -1,6 +1,6 @@
 //! Values that look like names of kinds, times or ids of the item.
 
-use afterwrite::heartbeat::HEARTBEAT_KEY;
+use afterwrite_model::heartbeat::HEARTBEAT_KEY;
 use serde_json::{Value, json};
 
 use super::generated::{expect_lines, infer, model_of, sample_of, templates};

@@ -1,6 +1,6 @@
 //! The proposals of inferred models: times, groups, mirrors and states.
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 use serde_json::{Value, json};
 
 use super::generated::{expect_lines, infer, model_of, sample_of, templates};

@@ -1,6 +1,6 @@
 //! Open questions of a sample: words that may be values, kinds with few items, and attributes of few items.
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 use serde_json::{Value, json};
 
 use super::generated::{expect_lines, infer, sample_of, templates};

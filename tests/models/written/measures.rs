@@ -1,6 +1,6 @@
 //! Aggregates that count elements, skip misfits and estimate percentiles.
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 use serde_json::{Value, json};
 
 use crate::models::workload::TableWorkload;

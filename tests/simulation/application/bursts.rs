@@ -1,6 +1,6 @@
 //! Bursts: many items at once, or many changes of one item.
 
-use afterwrite::record::{Item, Timestamp};
+use afterwrite_model::record::{Item, Timestamp};
 
 use super::super::store::{EVENTS, MAIN, Store, key_of_item};
 use super::items::text;

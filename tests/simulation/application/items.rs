@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 
 use super::super::store::key_text;
 use super::{CITIES, SENSORS, SHOPS, SimulatedApplication};

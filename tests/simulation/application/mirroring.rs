@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
 
 use super::super::store::{MAIN, Store, key};
 use super::items::{key_of, text};

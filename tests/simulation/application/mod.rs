@@ -6,7 +6,7 @@ mod mirroring;
 
 use std::collections::BTreeMap;
 
-use afterwrite::record::{Item, Timestamp};
+use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_tests::random::SeededRandom;
 
 use self::items::{key_of, text};

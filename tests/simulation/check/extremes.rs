@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite::record::Item;
 use afterwrite_demo::exact::ExactNumber;
+use afterwrite_model::record::Item;
 
 use super::super::oracle::{OfferedExtreme, RollupKey, extremes};
 use super::super::run::SimulationRun;

@@ -1,7 +1,7 @@
 //! Checks of what applications' items show.
 
-use afterwrite::record::{AttributeValue, Item};
 use afterwrite_demo::exact::ExactNumber;
+use afterwrite_model::record::{AttributeValue, Item};
 
 use super::super::oracle::{ItemKind, item_kind, neighbours};
 use super::super::run::SimulationRun;

@@ -5,8 +5,8 @@ mod mirrors;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite::record::Item;
 use afterwrite_demo::exact::ExactNumber;
+use afterwrite_model::record::Item;
 
 use self::extremes::check_extremes;
 use self::mirrors::{check_mirrors, check_own_writes};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
+use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
 use serde_json::Value;
 
 use super::super::store::{STATE, text};

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use afterwrite::Error;
-use afterwrite::effect::{ItemKey, Write, WriteRefusal};
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
 };
 use afterwrite_memory::ItemChange;
+use afterwrite_model::Error;
+use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
+use afterwrite_model::record::{Item, Timestamp};
 
 use super::super::store::{EVENTS, Store, key, text};
 use super::bypass::{GuardBypass, ItemClass, item_class, written_class};

@@ -9,7 +9,7 @@ use super::bypass::{self, GuardBypass};
 #[derive(Debug)]
 pub(crate) struct LedgerGuard {
     pub(crate) name: &'static str,
-    /// The file, below `common/src/commit`, and the item in it.
+    /// The file, below `common/ledger/src`, and the item in it.
     pub(crate) place: &'static str,
     /// The error that its absence causes.
     pub(crate) consequence: &'static str,

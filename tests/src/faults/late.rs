@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use afterwrite::effect::Write;
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::IndexQuery;
+use afterwrite_ledger::tables::IndexQuery;
+use afterwrite_model::effect::Write;
+use afterwrite_model::record::{AttributeValue, Item};
 
 /// The earlier versions that are kept of the items with one index key.
 const KEPT_VERSIONS: usize = 8;

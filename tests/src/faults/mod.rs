@@ -24,13 +24,13 @@ use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use afterwrite::effect::{ItemKey, Write, WriteAction, WriteRefusal};
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::{
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, Unprocessed,
     WriteError,
 };
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::effect::{ItemKey, Write, WriteAction, WriteRefusal};
+use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::{Error, ErrorKind};
 
 use self::late::{IndexVersions, LateRequest, LateRequests};
 pub(crate) use self::rates::FaultDraws;

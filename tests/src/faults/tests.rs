@@ -1,9 +1,9 @@
 //! Tests of the faults.
 
 use super::*;
-use afterwrite::effect::{AttributeChange, KeyAttribute, WriteAction, WriteCondition};
-use afterwrite::record::Item;
 use afterwrite_memory::{MemoryTables, TableDefinition};
+use afterwrite_model::effect::{AttributeChange, KeyAttribute, WriteAction, WriteCondition};
+use afterwrite_model::record::Item;
 use std::pin::pin;
 use std::task::Waker;
 

@@ -4,10 +4,10 @@ mod text;
 
 use std::path::PathBuf;
 
-use afterwrite::Result;
-use afterwrite::table::Model;
 use afterwrite_demo::report::DemoReport;
 use afterwrite_demo::{Demo, workloads};
+use afterwrite_model::Result;
+use afterwrite_model::table::Model;
 use clap::Args;
 
 use crate::arguments::whole_number;

@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 
-use afterwrite::table::Model;
 use afterwrite_demo::archiving::{ArchiveReport, RuleInvalidations};
 use afterwrite_demo::chart::{Chart, ChartRow};
 use afterwrite_demo::datasets::{DatasetQuestion, DatasetsReport};
@@ -11,6 +10,7 @@ use afterwrite_demo::item::ItemValue;
 use afterwrite_demo::recount::ComparedValue;
 use afterwrite_demo::report::{CountingCost, DemoReport};
 use afterwrite_demo::verdict::RecountVerdict;
+use afterwrite_model::table::Model;
 
 use crate::print::{align_right, new_table};
 

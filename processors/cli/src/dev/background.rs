@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::table::Model;
 use afterwrite_datasets::export::missing::{ArchiveRange, archive_objects};
 use afterwrite_local::s3::CreatedObject;
 use afterwrite_local::sqs::QueueMessage;
 use afterwrite_mapping::{EventHandler as _, MappingControl};
+use afterwrite_model::Result;
+use afterwrite_model::table::Model;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;

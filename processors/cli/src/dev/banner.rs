@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::config::{EnvironmentSettings, FunctionConfig};
-use afterwrite::table::Table;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_local::sdk::{CREDENTIAL, REGION};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::table::Table;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use serde_json::{Map, Value, json};
 
 use super::environment::client_variables;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use afterwrite::Result;
-use afterwrite::commit::RememberedLookups;
-use afterwrite::config::FunctionConfig;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite_operations::trace::{RecordTrace, RecordTracer, TraceLookups};
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_model::Result;
+use afterwrite_preview::trace::{RecordTrace, RecordTracer, TraceLookups};
+use afterwrite_services::config::FunctionConfig;
+use afterwrite_services::dynamodb::DynamoDb;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -3,7 +3,7 @@
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 
 const DATABASE_FILE: &str = "dynamodb.db";
 const BUCKET_FOLDER: &str = "s3";

@@ -1,7 +1,7 @@
 //! The environments of programs that use the servers of `afterwrite dev`.
 
-use afterwrite::config::{EmbeddedEndpoints, EnvironmentSettings};
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
+use afterwrite_services::config::{EmbeddedEndpoints, EnvironmentSettings};
 
 use super::servers::DevServers;
 

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::config::{EnvironmentSettings, ProjectionKind};
 use afterwrite_datasets::compact::function::CompactorFunction;
 use afterwrite_datasets::export::function::ExporterFunction;
 use afterwrite_functions::{InvalidatorFunction, ProjectionHost};
 use afterwrite_mapping::EventHandler;
 use afterwrite_mapping::runtime::{FunctionPool, FunctionProgram};
+use afterwrite_model::Result;
+use afterwrite_services::config::{EnvironmentSettings, ProjectionKind};
 
 use super::environment::program_variables;
 use super::servers::DevServers;

@@ -27,10 +27,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::config::{EnvironmentSettings, FunctionConfig};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_mapping::{FaultPlan, MappingControl};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use clap::Args;
 
 use self::background::BackgroundFunctions;

@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use afterwrite::record::{AttributePath, Timestamp};
-use afterwrite::table::{
+use afterwrite_model::record::{AttributePath, Timestamp};
+use afterwrite_model::table::{
     ComparedValue, DeclaredType, Entity, KeyType, Model, Pattern, Template, TemplatePiece, Term,
 };
 use serde_json::{Map, Value, json};

@@ -1,7 +1,7 @@
 //! Candidate values of a sample item.
 
-use afterwrite::record::{AttributePath, Timestamp};
-use afterwrite::table::{ColumnType, DeclaredType, Entity, KeyType, Model, TemplatePiece, ValueFormat};
+use afterwrite_model::record::{AttributePath, Timestamp};
+use afterwrite_model::table::{ColumnType, DeclaredType, Entity, KeyType, Model, TemplatePiece, ValueFormat};
 use serde_json::{Value, json};
 
 /// Identifiers that begin with a time: a ULID, a UUID of version 7 and a KSUID.

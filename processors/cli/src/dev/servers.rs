@@ -3,9 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::config::{EmbeddedEndpoints, EnvironmentSettings, FunctionConfig};
-use afterwrite::sink::s3::S3Bucket;
 use afterwrite_local::cloudfront::EmbeddedCloudFront;
 use afterwrite_local::conflicts::ConflictProxy;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
@@ -14,6 +11,9 @@ use afterwrite_local::s3::{CreatedObject, EmbeddedS3, S3Options};
 use afterwrite_local::sdk::{CREDENTIAL, REGION};
 use afterwrite_local::sqs::EmbeddedSqs;
 use afterwrite_local::stream_api::StreamServer;
+use afterwrite_model::Result;
+use afterwrite_services::config::{EmbeddedEndpoints, EnvironmentSettings, FunctionConfig};
+use afterwrite_services::s3::S3Bucket;
 use tokio::sync::{Mutex, mpsc};
 
 use super::DevArguments;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::redrive::{ParkedItem, parked_by_index};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;

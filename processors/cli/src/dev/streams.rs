@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 use std::future::pending;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::SystemClock;
-use afterwrite::config::FunctionConfig;
-use afterwrite::sink::s3::S3Bucket;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream};
 use afterwrite_mapping::aws::TableCheckpoints;
 use afterwrite_mapping::{
     CheckpointStore as _, EventHandler, EventSourceMapping, FailureDestination, FaultPlan, MappingControl,
     MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings,
 };
+use afterwrite_model::Result;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_services::config::FunctionConfig;
+use afterwrite_services::s3::S3Bucket;
 use futures::future::try_join_all;
 
 use super::changes::ChangeLines;

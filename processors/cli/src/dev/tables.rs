@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::table::{KeySchema, KeyType, Lookup, Model, SecondaryIndex, Table};
 use afterwrite_demo::workloads;
 use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
+use afterwrite_model::table::{KeySchema, KeyType, Lookup, Model, SecondaryIndex, Table};
 
 /// The attribute that expires items of tables whose application is not known, and for which the model names none.
 const TTL_ATTRIBUTE: &str = "ttl";

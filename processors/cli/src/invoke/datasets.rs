@@ -6,17 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
-use afterwrite::harmless::harmless;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{Bucket as _, ObjectStore as _};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_datasets::export::event::ExporterEvent;
+use afterwrite_input::InputObject;
 use afterwrite_local::s3::EmbeddedS3;
-use afterwrite_operations::input::InputObject;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::harmless::harmless;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, s3_client};
+use afterwrite_services::s3::S3Bucket;
+use afterwrite_services::{Bucket as _, ObjectStore as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

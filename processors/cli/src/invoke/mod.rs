@@ -7,13 +7,13 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::EventSource;
-use afterwrite_operations::invocation::{InvocationReport, StreamFunctions, invoke_stream_functions};
-use afterwrite_operations::tables::{OverlayTables, SourceItems};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_preview::invocation::{InvocationReport, StreamFunctions, invoke_stream_functions};
+use afterwrite_preview::tables::{OverlayTables, SourceItems};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
+use afterwrite_services::dynamodb::DynamoDb;
 use clap::{Args, ValueEnum};
 use serde_json::value::RawValue;
 
@@ -188,7 +188,7 @@ impl InvokeArguments {
                 items.put_json(item.get()).map_err(|error| error.with("file", &name))?;
             }
         }
-        let batch = afterwrite::record::decode(event, &config.model.attributes)?;
+        let batch = afterwrite_model::record::decode(event, &config.model.attributes)?;
         batch.json.iter().try_for_each(|record| items.add_images(record))?;
         Ok(items)
     }

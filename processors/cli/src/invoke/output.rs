@@ -1,7 +1,7 @@
 //! The result of a stream event as text.
 
-use afterwrite::harmless::harmless;
-use afterwrite_operations::invocation::{FailureReport, InvocationReport};
+use afterwrite_model::harmless::harmless;
+use afterwrite_preview::invocation::{FailureReport, InvocationReport};
 
 use crate::item_table::difference_text;
 

@@ -2,9 +2,11 @@
 
 use std::io::IsTerminal as _;
 
-use afterwrite::Result;
-use afterwrite::config::EnvironmentSettings;
-use afterwrite::table::{Model, ModelProblem, ModelReport, ProblemSeverity, RelatedLocation, SourceSpan};
+use afterwrite_model::Result;
+use afterwrite_model::table::{
+    Model, ModelProblem, ModelReport, ProblemSeverity, RelatedLocation, SourceSpan,
+};
+use afterwrite_services::config::EnvironmentSettings;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use clap::Args;
 use serde_json::{Value, json};

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::catalogue::{self, BUCKET, CatalogueStatement};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 use clap::Args;
 
 use super::ModelArgument;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use afterwrite::Result;
-use afterwrite::config::ProjectionKind;
-use afterwrite::table::{Model, NamedList};
-use afterwrite_operations::stream_filters::StreamFilter;
+use afterwrite_deployment::stream_filters::StreamFilter;
+use afterwrite_model::Result;
+use afterwrite_model::table::{Model, NamedList};
+use afterwrite_services::config::ProjectionKind;
 use clap::{Args, ValueEnum};
 
 use super::ModelArgument;

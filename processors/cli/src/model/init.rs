@@ -6,17 +6,17 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use afterwrite::config::dynamodb_client;
-use afterwrite::record::Item;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::table::KeyType;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_bulk::export::SUMMARY;
-use afterwrite_operations::inference::{
+use afterwrite_inference::{
     InferredModel, KeyAttribute, SampledIndex, TableSample, infer_key, named_key, sample_items,
 };
-use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
+use afterwrite_input::{InputObject, RecordInput, TimeRange};
+use afterwrite_model::record::Item;
+use afterwrite_model::table::KeyType;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::dynamodb_client;
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::S3Bucket;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{ScalarAttributeType, TableDescription};
 use clap::{ArgGroup, Args};
@@ -243,8 +243,8 @@ fn write_new(path: &Path, text: &str) -> Result<()> {
 mod tests {
     use std::fs;
 
-    use afterwrite::table::Model;
     use afterwrite_bulk::export::FILES;
+    use afterwrite_model::table::Model;
 
     use super::*;
 

@@ -23,9 +23,9 @@ mod schema;
 mod show;
 mod test;
 
-use afterwrite::Result;
-use afterwrite::config::EnvironmentSettings;
-use afterwrite::table::Model;
+use afterwrite_model::Result;
+use afterwrite_model::table::Model;
+use afterwrite_services::config::EnvironmentSettings;
 use clap::{Args, Subcommand};
 
 use self::check::CheckArguments;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 use clap::Args;
 
 use crate::print::{self, print};

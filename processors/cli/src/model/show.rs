@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use afterwrite::Result;
-use afterwrite::table::{Model, ModelDescription, OnMisfit};
-use afterwrite_operations::stream_filters::DeploymentDescription;
+use afterwrite_deployment::stream_filters::DeploymentDescription;
+use afterwrite_model::Result;
+use afterwrite_model::table::{Model, ModelDescription, OnMisfit};
 use clap::Args;
 
 use super::ModelArgument;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use afterwrite::Result;
-use afterwrite_operations::fixture::{
+use afterwrite_model::Result;
+use afterwrite_preview::fixture::{
     FixtureDifference, FixtureFile, FixtureReport, find_fixtures, run_fixture,
 };
 use clap::Args;

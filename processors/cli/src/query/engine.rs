@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::catalogue;
 use afterwrite_datasets::schema::arrow_schema;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::config::Dialect;

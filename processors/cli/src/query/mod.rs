@@ -21,9 +21,9 @@ mod tables;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
-use afterwrite::config::EnvironmentSettings;
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::EnvironmentSettings;
 use clap::{ArgGroup, Args};
 #[cfg(feature = "sql")]
 use futures::FutureExt as _;

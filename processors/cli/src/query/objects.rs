@@ -6,12 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use afterwrite::Error;
-use afterwrite::config::s3_client;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Bucket as _;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::s3::{ObjectPart, ObjectRange};
+use afterwrite_model::Error;
+use afterwrite_model::record::Timestamp;
+use afterwrite_services::Bucket as _;
+use afterwrite_services::config::s3_client;
+use afterwrite_services::s3::S3Bucket;
+use afterwrite_services::s3::{ObjectPart, ObjectRange};
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use futures::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};

@@ -3,7 +3,7 @@
 //! Times are RFC 3339 in UTC, days `yyyy-mm-dd`, bytes hexadecimal. In JSON, numbers keep all their digits; `NaN` and
 //! infinities are null.
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json::WriterBuilder;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{
-    Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore as WritableStore, PutOutcome,
-};
-use afterwrite::{Error, ErrorKind};
 use afterwrite_datasets::catalogue::PARTITION;
 use afterwrite_datasets::delta::{DeltaTable, TableSnapshot};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_services::{
+    Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore as WritableStore, PutOutcome,
+};
 use async_trait::async_trait;
 use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};

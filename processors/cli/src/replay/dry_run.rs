@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::TombstoneHistory;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
+use afterwrite_ledger::TombstoneHistory;
+use afterwrite_model::Result;
+use afterwrite_model::clock::SystemClock;
 use afterwrite_operations::jobs::JobTotals;
 use afterwrite_operations::replay::{InputSource, NoTarget, ReplayTask, ReplayTotals};
-use afterwrite_operations::tables::{ItemDifference, OverlayTables};
+use afterwrite_preview::tables::{ItemDifference, OverlayTables};
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::S3Bucket;
 use serde::Serialize;
 
 use super::job::all_processed;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::RememberedLookups;
-use afterwrite::config::{EnvironmentSettings, s3_client};
-use afterwrite::harmless::harmless;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::export::{ArchiveExporter, ExportTotals};
-use afterwrite_operations::input::InputObject;
+use afterwrite_input::InputObject;
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::harmless::harmless;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::{EnvironmentSettings, s3_client};
+use afterwrite_services::s3::S3Bucket;
 
 use crate::deployment::Deployment;
 use crate::print::{json, print};

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::clock::Clock;
-use afterwrite::config::s3_client;
-use afterwrite::sink::Tables;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_operations::input::{InputObject, StoredInput, bucket_names};
+use afterwrite_input::{InputObject, StoredInput, bucket_names};
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{JobJournal, text_digest};
+use afterwrite_services::config::s3_client;
+use afterwrite_services::s3::S3Bucket;
 use serde::{Deserialize, Serialize};
 
 /// The inputs of an entry of the journal: a place has at most about 1 KB.

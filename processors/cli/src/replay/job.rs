@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::{OperationItem, TombstoneHistory};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{Bucket, ScanRequest, TableScan as _, Tables as _};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_bulk::import_times;
-use afterwrite_operations::input::{InputContent, InputObject, RecordInput, TimeRange};
+use afterwrite_input::{InputContent, InputObject, RecordInput, TimeRange};
+use afterwrite_ledger::tables::{ScanRequest, TableScan as _, Tables as _};
+use afterwrite_ledger::{OperationItem, TombstoneHistory};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
     JobBasis, JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobTotals,
 };
 use afterwrite_operations::replay::{
     InputSource, LookupCopy, NoTarget, RecordTarget, ReplayTask, ReplayTotals, StateOnlyTables,
 };
+use afterwrite_services::Bucket;
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::S3Bucket;
 use serde::{Deserialize, Serialize};
 
 use super::export::export_archive;

@@ -6,7 +6,7 @@ mod inputs;
 mod job;
 mod targets;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::require_recovery;
 use afterwrite_operations::replay::InputSource;
 use clap::Args;

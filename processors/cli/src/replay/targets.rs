@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::{Ledger, TombstoneHistory};
-use afterwrite::config::{EnvironmentSettings, firehose_client, s3_client};
-use afterwrite::relay::archive::ChangeArchiver;
-use afterwrite::relay::invalidate::CacheInvalidator;
-use afterwrite::sink::Tables;
-use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::firehose::Firehose;
-use afterwrite::sink::redis::RedisCache;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::sqs::SqsQueue;
 use afterwrite_functions::{SourceTables, StreamAggregator, StreamRelay};
+use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{Ledger, TombstoneHistory};
+use afterwrite_model::Result;
+use afterwrite_model::clock::SystemClock;
+use afterwrite_relay::archive::ChangeArchiver;
+use afterwrite_relay::invalidate::CacheInvalidator;
+use afterwrite_services::cloudfront::CloudFront;
+use afterwrite_services::config::{EnvironmentSettings, firehose_client, s3_client};
+use afterwrite_services::firehose::Firehose;
+use afterwrite_services::redis::RedisCache;
+use afterwrite_services::s3::S3Bucket;
+use afterwrite_services::sqs::SqsQueue;
 
 use crate::deployment::Deployment;
 use crate::replay_target::ReplayProjection;

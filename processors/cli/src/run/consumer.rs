@@ -6,14 +6,14 @@ use std::cell::OnceCell;
 use std::future::pending;
 use std::time::Duration;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::{Error, Result};
 use afterwrite_mapping::aws::{DeployedStream, LeaseOutcome, TableCheckpoints};
 use afterwrite_mapping::{
     CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts,
     MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, StartingPosition, StreamGap,
     StreamSource as _,
 };
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::{Error, Result};
 use serde::Serialize;
 
 use super::recovery::GapRecovery;

@@ -11,10 +11,10 @@ mod recovery;
 
 use std::path::PathBuf;
 
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, ProjectionKind, sdk_config};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::ProjectionHost;
 use afterwrite_mapping::{MappingControl, MappingSettings, StartingPosition};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, ProjectionKind, sdk_config};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
@@ -82,7 +82,7 @@ impl RunArguments {
     /// Consumes the streams until a signal; returns `true`.
     pub(crate) async fn run(&self) -> Result<bool> {
         let mut settings = EnvironmentSettings::from_env();
-        settings.model.get_or_insert_with(|| afterwrite::table::Model::DEFAULT_NAME.to_owned());
+        settings.model.get_or_insert_with(|| afterwrite_model::table::Model::DEFAULT_NAME.to_owned());
         for warning in &settings.warnings {
             tell(warning);
         }

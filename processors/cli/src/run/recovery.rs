@@ -15,15 +15,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::config::{EnvironmentSettings, ProjectionKind};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_input::{InputObject, RecordInput, TimeRange};
 use afterwrite_mapping::StreamGap;
-use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::require_recovery;
 use afterwrite_operations::replay::InputSource;
+use afterwrite_services::config::{EnvironmentSettings, ProjectionKind};
+use afterwrite_services::s3::S3Bucket;
 
 use crate::backfill::BackfillCommand;
 use crate::deployment::DeploymentArguments;

@@ -4,12 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::config::{EnvironmentSettings, s3_client};
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{TableScan, Tables};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::jobs::{
     JobBasis, JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobStatus,
@@ -18,6 +15,9 @@ use afterwrite_operations::verify::{
     DatasetCheck, DatasetJudge, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport,
     VerifySummary, VerifyTask, finding_lines, parse_findings, plan_verify, unjudged_error, verify_units,
 };
+use afterwrite_services::config::{EnvironmentSettings, s3_client};
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::S3Bucket;
 use serde::{Deserialize, Serialize};
 
 use super::output::report_text;

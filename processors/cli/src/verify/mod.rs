@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::SystemClock;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::verify::{
     DEFAULT_TOLERANCE, DatasetCoverage, FindingPlace, KeySample, ThreeWayCheck, Tolerance, VerifyArguments,

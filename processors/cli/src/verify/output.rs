@@ -1,6 +1,6 @@
 //! The result of a verification, for people.
 
-use afterwrite::harmless::harmless;
+use afterwrite_model::harmless::harmless;
 use afterwrite_operations::verify::{
     FindingVerdict, KeySample, RowDifference, RowLocation, UnjudgedPart, VerifyFinding, VerifyReport,
     VerifySummary,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::verify::{
     KeySample, ThreeWayCheck, VerifyArguments, VerifyFinding, parse_findings,

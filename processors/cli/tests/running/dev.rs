@@ -31,7 +31,7 @@ impl Development {
         let credential = endpoints["access_key_id"].as_str().unwrap();
         let config = aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::latest())
-            .http_client(afterwrite::sink::http_client())
+            .http_client(afterwrite_services::http_client())
             .region(Region::new(endpoints["region"].as_str().unwrap().to_owned()))
             .credentials_provider(Credentials::new(credential, credential, None, None, "test"))
             .endpoint_url(endpoints["endpoints"]["dynamodb"].as_str().unwrap());

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::sink::ObjectStore as _;
-use afterwrite::sink::s3::S3Bucket;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use afterwrite_local::s3::EmbeddedS3;
 use afterwrite_local::sdk::CREDENTIAL;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_services::ObjectStore as _;
+use afterwrite_services::s3::S3Bucket;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};

@@ -13,7 +13,7 @@
 mod table;
 mod view;
 
-use afterwrite::table::{Dataset, Model};
+use afterwrite_model::table::{Dataset, Model};
 
 use self::table::create_table;
 pub use self::view::create_view;

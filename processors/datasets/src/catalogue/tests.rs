@@ -1,4 +1,4 @@
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 
 use super::*;
 

@@ -23,8 +23,8 @@
 //! All rows of an item lie in one partition, so the newest row is determined by partition, and a condition on `dt` is pushed down
 //! to the files.
 
-use afterwrite::projection::RowOperation;
-use afterwrite::table::{Dataset, Model, OnExpiry};
+use afterwrite_model::projection::RowOperation;
+use afterwrite_model::table::{Dataset, Model, OnExpiry};
 
 use super::{PARTITION, log_name, view_name};
 use crate::schema::{CHANGED_AT, GENERATION, OPERATION, POSITION, RESCUED, SNAPSHOT_LAG_MINUTES};

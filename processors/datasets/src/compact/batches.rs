@@ -1,6 +1,6 @@
 //! Record batches: how many rows one holds, and making one of rows of others.
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;

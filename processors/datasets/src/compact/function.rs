@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::config::{EnvironmentSettings, FunctionConfig};
-use afterwrite::heartbeat::HeartbeatStage;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{
     EventSource, HandledInvocation, Invocation, LambdaFunction, MetricsLabels, MetricsLine, response_json,
 };
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::heartbeat::HeartbeatStage;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite_services::s3::S3Bucket;
 use serde::Deserialize;
 
 use crate::heartbeat::exported_heartbeat;

@@ -4,9 +4,9 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use afterwrite::sink::Bucket;
-use afterwrite::table::Dataset;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::table::Dataset;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use futures::{StreamExt as _, TryStreamExt as _, stream};

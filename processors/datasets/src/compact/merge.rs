@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::fs::File;
 
-use afterwrite::Result;
+use afterwrite_model::Result;
 use arrow_array::RecordBatch;
 
 use super::batches::{RowPlace, gather_rows, unsortable};

@@ -23,7 +23,7 @@
 //! - **The log** is right if it has a row of every exported change at least once (except outdated rows, see below). An export adds files.
 //!   A packing removes files only together with the addition of files with the same rows, in one commit, and only if the version
 //!   before it still has all of them: of two packings with a common file, one commits.
-//! - **Outdated rows** are dropped only with [`RowHistory::Newest`](afterwrite::table::RowHistory), and only if a row that stays
+//! - **Outdated rows** are dropped only with [`RowHistory::Newest`](afterwrite_model::table::RowHistory), and only if a row that stays
 //!   outdates them whatever else is in the partition (`order`). The newest row of a key is never dropped, even if it is a
 //!   `REMOVE` or an `EXPIRE`: otherwise a late duplicate of an older row would bring the item back.
 //! - **The current rows of a day** are a function of the rows that the log has of it: all rows of an item are in one partition. Duplicates
@@ -67,11 +67,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Bucket;
-use afterwrite::table::{Dataset, Model, NO_DAY};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::{Dataset, Model, NO_DAY};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use futures::{StreamExt as _, stream};
 
 pub use self::options::CompactionOptions;

@@ -21,8 +21,8 @@
 
 use std::sync::Arc;
 
-use afterwrite::projection::RowOperation;
-use afterwrite::table::Dataset;
+use afterwrite_model::projection::RowOperation;
+use afterwrite_model::table::Dataset;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};

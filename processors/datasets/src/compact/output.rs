@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, ObjectBody, PutOutcome};
-use afterwrite::table::{Dataset, Model, OnExpiry, RowHistory};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::{Dataset, Model, OnExpiry, RowHistory};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::{Bucket, ObjectBody, PutOutcome};
 use arrow_schema::SchemaRef;
 use uuid::Uuid;
 

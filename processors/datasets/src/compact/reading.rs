@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Bucket;
-use afterwrite::table::{Dataset, Model};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::{Dataset, Model};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 
-use afterwrite::Result;
+use afterwrite_model::Result;
 use arrow_array::RecordBatch;
 
 use super::batches::{BATCH_BYTES, RowPlace, gather_rows, rows_per_batch, unsortable};

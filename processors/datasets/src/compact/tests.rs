@@ -8,8 +8,8 @@ mod watched;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use afterwrite::sink::ObjectStore as _;
 use afterwrite_memory::MemoryObjects;
+use afterwrite_services::ObjectStore as _;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use arrow_array::{

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use afterwrite::record::Timestamp;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use arrow_schema::SchemaRef;
 use uuid::Uuid;
 

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, ObjectBody};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::{Bucket, ObjectBody};
 use arrow_array::{Array as _, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use bytes::Bytes;

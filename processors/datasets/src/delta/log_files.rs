@@ -1,6 +1,6 @@
 //! The objects of a table's log: their keys, and their lines.
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::action::ActionLine;
 

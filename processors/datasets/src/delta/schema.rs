@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite::table::KEY_COLUMN;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::table::KEY_COLUMN;
+use afterwrite_model::{Error, ErrorKind, Result};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use serde_json::{Map, Value, json};
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::retry::RetryPolicy;
-use afterwrite::sink::{Bucket, ObjectBody, PutOutcome};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::retry::RetryPolicy;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::{Bucket, ObjectBody, PutOutcome};
 use bytes::Bytes;
 use futures::future::try_join_all;
 use futures::lock::Mutex;

@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock, SystemClock};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::clock::{Clock, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use arrow_array::{
     ArrayRef, Date32Array, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
     TimestampMillisecondArray,

@@ -13,9 +13,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, ListedObject};
+use afterwrite_model::Result;
+use afterwrite_model::record::Timestamp;
+use afterwrite_services::{Bucket, ListedObject};
 
 use super::log_files::{LogFile, log_prefix};
 use super::snapshot::{TableSnapshot, relative_key};

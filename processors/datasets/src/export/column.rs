@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::record::{AttributeValue, Decimal, Timestamp};
-use afterwrite::table::{ColumnType, Operand, TimeReading};
+use afterwrite_model::record::{AttributeValue, Decimal, Timestamp};
+use afterwrite_model::table::{ColumnType, Operand, TimeReading};
 use arrow_array::builder::{
     ArrayBuilder, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float64Builder,
     GenericByteBuilder, Int64Builder, PrimitiveBuilder, StringBuilder, TimestampMillisecondBuilder,

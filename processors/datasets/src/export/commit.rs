@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Bucket;
-use afterwrite::table::{Dataset, Model};
-use afterwrite::{Error, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::{Dataset, Model};
+use afterwrite_model::{Error, Result};
+use afterwrite_services::Bucket;
 
 use super::UploadedObject;
 use crate::delta::{DataFile, DeltaTable, TableChange, TableSnapshot};

@@ -1,6 +1,6 @@
 //! The events that name new objects: an event of S3, or SQS messages that hold one each.
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 

@@ -1,10 +1,11 @@
 //! The rows that items should have, to compare datasets with: computed as rows of a backfill are, and not written.
 
-use afterwrite::clock::Clock;
-use afterwrite::projection::snapshot_row;
-use afterwrite::record::{Image, Position};
-use afterwrite::sink::{Bucket, Tables};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::projection::snapshot_row;
+use afterwrite_model::record::{Image, Position};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
@@ -18,7 +19,7 @@ use crate::schema::arrow_schema;
 /// The rows that some items should have in one dataset.
 #[derive(Clone, Debug)]
 pub struct ExpectedRows {
-    /// The dataset: an index into [`afterwrite::table::Model::datasets`].
+    /// The dataset: an index into [`afterwrite_model::table::Model::datasets`].
     pub dataset: usize,
     /// Of each row, which of the items it belongs to.
     pub items: Vec<usize>,

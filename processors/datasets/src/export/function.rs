@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use afterwrite::Result;
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::commit::RememberedLookups;
-use afterwrite::config::{EnvironmentSettings, FunctionConfig};
-use afterwrite::heartbeat::HeartbeatStage;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::{Error, ErrorKind};
 use afterwrite_bulk::BulkWorker;
 use afterwrite_bulk::request::{BulkRequest, BulkResponse};
 use afterwrite_lambda::{
     BatchItemFailure, BatchResponse, EventSource, HandledInvocation, Invocation, LambdaFunction,
     MetricsLabels, MetricsLine, response_json,
 };
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_model::Result;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::heartbeat::HeartbeatStage;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::S3Bucket;
 use serde::Serialize;
 
 use super::event::{CreatedObject, ExporterEvent};

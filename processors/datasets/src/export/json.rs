@@ -1,6 +1,6 @@
 //! Attribute values as JSON text: plain for `json` columns, typed as in DynamoDB's JSON for `_rescued`.
 
-use afterwrite::record::{AttributeValue, Decimal};
+use afterwrite_model::record::{AttributeValue, Decimal};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::{Serialize, Serializer};

@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Read};
 use std::iter::once;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
 use memchr::{memchr_iter, memrchr};

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use afterwrite::Result;
-use afterwrite::sink::Bucket;
-use afterwrite::table::Model;
+use afterwrite_model::Result;
+use afterwrite_model::table::Model;
+use afterwrite_services::Bucket;
 
 use crate::paths::{ARCHIVE, export_mark, export_marks};
 use crate::schema::model_fingerprint;

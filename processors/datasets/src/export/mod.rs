@@ -43,12 +43,13 @@ mod upload;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use afterwrite::clock::{Clock, within};
-use afterwrite::commit::RememberedLookups;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, Tables};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::clock::{Clock, within};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use futures::TryStreamExt as _;
 use sha2::{Digest as _, Sha256};
 

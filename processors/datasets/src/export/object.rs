@@ -3,16 +3,16 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
-use afterwrite::commit::RememberedLookups;
-use afterwrite::entity::{ItemCandidates, SourceKey};
-use afterwrite::heartbeat::heartbeat_time;
-use afterwrite::projection::{
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::entity::{ItemCandidates, SourceKey};
+use afterwrite_model::heartbeat::heartbeat_time;
+use afterwrite_model::projection::{
     DatasetRow, ImageScope, LookupKey, LookupOutputs, RecordImages, datasets_of, decode_old_image, rows,
 };
-use afterwrite::record::{ChangeRecord, Image, RecordDecoder, Timestamp};
-use afterwrite::sink::Tables;
-use afterwrite::table::{Dataset, Model, NO_DAY};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::record::{ChangeRecord, Image, RecordDecoder, Timestamp};
+use afterwrite_model::table::{Dataset, Model, NO_DAY};
+use afterwrite_model::{Error, ErrorKind, Result};
 use arrow_schema::SchemaRef;
 use hashbrown::hash_map::EntryRef;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};

@@ -1,9 +1,9 @@
 //! The rows of one partition → one Parquet file, in memory.
 
-use afterwrite::projection::DatasetRow;
-use afterwrite::record::{Position, Timestamp};
-use afterwrite::table::{Dataset, Model};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::projection::DatasetRow;
+use afterwrite_model::record::{Position, Timestamp};
+use afterwrite_model::table::{Dataset, Model};
+use afterwrite_model::{Error, ErrorKind, Result};
 use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;

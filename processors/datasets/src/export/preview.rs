@@ -1,7 +1,7 @@
 //! The row that the exporter would write, column by column.
 
-use afterwrite::projection::DatasetRow;
-use afterwrite::table::{Column, Dataset};
+use afterwrite_model::projection::DatasetRow;
+use afterwrite_model::table::{Column, Dataset};
 
 use super::column::column_builder;
 use super::row_builder::rescued_value;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use afterwrite::Error;
-use afterwrite::projection::{SecretAttributes, archive_line};
-use afterwrite::table::Model;
+use afterwrite_model::Error;
+use afterwrite_model::projection::{SecretAttributes, archive_line};
+use afterwrite_model::table::Model;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -44,7 +44,7 @@ fn without_secrets<'l>(model: &Model, text: Cow<'l, str>) -> Option<Cow<'l, str>
 
 #[cfg(test)]
 mod tests {
-    use afterwrite::ErrorKind;
+    use afterwrite_model::ErrorKind;
 
     use super::*;
 

@@ -10,12 +10,13 @@
 //!
 //! The `REMOVE` row has the first position of the stream, so it would lose to the wrong row without the snapshot.
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::entity::ItemIdentity;
-use afterwrite::projection::{DatasetRow, ImageScope, RowOperation};
-use afterwrite::record::{Image, Position, Timestamp};
-use afterwrite::sink::{Bucket, Tables};
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::entity::ItemIdentity;
+use afterwrite_model::projection::{DatasetRow, ImageScope, RowOperation};
+use afterwrite_model::record::{Image, Position, Timestamp};
+use afterwrite_services::Bucket;
 use hashbrown::hash_map::Entry;
 use sha2::{Digest as _, Sha256};
 
@@ -30,7 +31,7 @@ use crate::schema::arrow_schema;
 pub struct ForeignRow<'p> {
     /// The entity of the dataset, and the variables of the row's key.
     pub identity: ItemIdentity<'p, 'p>,
-    /// The dataset: an index into [`afterwrite::table::Model::datasets`].
+    /// The dataset: an index into [`afterwrite_model::table::Model::datasets`].
     pub dataset: usize,
     /// The day of the partition that has the row.
     pub day: String,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use afterwrite::projection::DatasetRow;
-use afterwrite::record::{AttributeValue, Position, Timestamp};
-use afterwrite::table::{Dataset, Model, Operand};
+use afterwrite_model::projection::DatasetRow;
+use afterwrite_model::record::{AttributeValue, Position, Timestamp};
+use afterwrite_model::table::{Dataset, Model, Operand};
 use arrow_array::builder::{StringBuilder, TimestampMillisecondBuilder};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{ArrowError, SchemaRef};

@@ -6,13 +6,14 @@
 
 use std::fmt::Write as _;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::entity::ItemCandidates;
-use afterwrite::projection::{LookupKey, datasets_of, snapshot_row};
-use afterwrite::record::{Image, Item, Position, Timestamp};
-use afterwrite::sink::{Bucket, Tables};
-use afterwrite::table::NO_DAY;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::entity::ItemCandidates;
+use afterwrite_model::projection::{LookupKey, datasets_of, snapshot_row};
+use afterwrite_model::record::{Image, Item, Position, Timestamp};
+use afterwrite_model::table::NO_DAY;
+use afterwrite_services::Bucket;
 use hashbrown::hash_map::Entry;
 use hashbrown::{HashMap, HashSet};
 use sha2::{Digest as _, Sha256};

@@ -6,10 +6,10 @@ mod rejected;
 
 use std::io::Write as _;
 
-use afterwrite::record::AttributeValue;
-use afterwrite::sink::ObjectStore;
 use afterwrite_memory::MemoryObjects;
 use afterwrite_memory::{MemoryTables, TableDefinition};
+use afterwrite_model::record::AttributeValue;
+use afterwrite_services::ObjectStore;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::retry::RetryPolicy;
-use afterwrite::sink::{Bucket, ObjectBody, PutOutcome};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::retry::RetryPolicy;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::{Bucket, ObjectBody, PutOutcome};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use parquet::file::metadata::ParquetMetaDataReader;

@@ -12,7 +12,7 @@ mod shop;
 mod social;
 mod tools;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 
 use crate::workload::Workload;
 
@@ -46,8 +46,8 @@ pub fn of(model: &str) -> Result<&'static Workload> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use afterwrite::table::Model;
     use afterwrite_local::dynamodb::TableDefinition;
+    use afterwrite_model::table::Model;
 
     use super::*;
     use crate::item::{SdkItem, integer_of};

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use afterwrite::config::ProjectionKind;
 use afterwrite_functions::ProjectionHost;
+use afterwrite_services::config::ProjectionKind;
 
 fn main() -> ExitCode {
     afterwrite_lambda::run("relay", |settings| {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use dynoxide::Database;
 
 /// Serves the two queries that every stream write and every stream read makes: the table's last sequence number, and the

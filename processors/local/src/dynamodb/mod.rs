@@ -20,7 +20,7 @@ mod table;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use dynoxide::Database;
 use dynoxide::actions::describe_table::DescribeTableRequest;
 use dynoxide::actions::describe_time_to_live::DescribeTimeToLiveRequest;

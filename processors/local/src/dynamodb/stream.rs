@@ -1,9 +1,9 @@
 //! A stream of the embedded DynamoDB, as Lambda delivers it.
 
-use afterwrite::Result;
 use afterwrite_mapping::{
     RecordPage, ShardPage, ShardPosition, StreamReadError, StreamRecord, StreamShard, StreamSource,
 };
+use afterwrite_model::Result;
 use dynoxide::actions::describe_stream::DescribeStreamRequest;
 use dynoxide::actions::get_records::{GetRecordsRequest, GetRecordsResponse, Record};
 use dynoxide::actions::get_shard_iterator::encode_shard_iterator;

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use afterwrite::Result;
+use afterwrite_model::Result;
 use dynoxide::Database;
 use dynoxide::actions::list_streams::ListStreamsRequest;
 

@@ -1,6 +1,6 @@
 //! Firehose's operations `PutRecord` and `PutRecordBatch`: JSON over HTTP, with the service's limits and errors.
 
-use afterwrite::sink::firehose::{MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
+use afterwrite_services::firehose::{MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::{BodyExt as _, Full};

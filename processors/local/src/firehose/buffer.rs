@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use afterwrite::record::Timestamp;
+use afterwrite_model::record::Timestamp;
 use uuid::Uuid;
 
 use super::DeliveryStreamOptions;

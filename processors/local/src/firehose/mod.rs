@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::sink::ObjectStore as _;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_mapping::http::HttpServer;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::ObjectStore as _;
+use afterwrite_services::s3::S3Bucket;
 use aws_config::SdkConfig;
 use flate2::Compression;
 use flate2::write::GzEncoder;

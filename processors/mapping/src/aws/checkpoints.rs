@@ -14,10 +14,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::dynamodb::ServerClock;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::dynamodb::ServerClock;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use futures::FutureExt as _;

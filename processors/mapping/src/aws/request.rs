@@ -1,6 +1,6 @@
 //! Errors of requests to DynamoDB and DynamoDB Streams. A service's message may quote keys, so only its code is passed on.
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 /// An error of a request, `action`, to a resource.

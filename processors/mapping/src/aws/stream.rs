@@ -1,6 +1,6 @@
 //! The stream of a deployed table.
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodbstreams::Client;
 use aws_sdk_dynamodbstreams::operation::get_records::GetRecordsError;
 use aws_sdk_dynamodbstreams::operation::get_shard_iterator::GetShardIteratorError;

@@ -1,6 +1,6 @@
 //! The conditions of a filter on one value.
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 /// A condition on a leaf: a text, a number, a boolean or null.

@@ -17,7 +17,7 @@
 
 mod condition;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 
 use self::condition::LeafCondition;

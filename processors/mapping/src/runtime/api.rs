@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite_model::Result;
+use afterwrite_model::clock::{Clock as _, SystemClock};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};

@@ -3,7 +3,7 @@
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 use tokio::process::{Child, Command};
 
 use super::api::{InvocationEnd, RuntimeApi};

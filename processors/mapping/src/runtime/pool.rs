@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afterwrite::{ErrorKind, Result};
+use afterwrite_model::{ErrorKind, Result};
 use tokio::sync::Mutex;
 
 use super::instance::FunctionInstance;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use afterwrite::table::nearest_name;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::table::nearest_name;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 
 use super::{MappingSettings, StartingPosition};

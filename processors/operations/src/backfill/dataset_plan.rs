@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::projection::{datasets_of, snapshot_row};
-use afterwrite::record::Image;
-use afterwrite::sink::{ScanRequest, TableScan, item_bytes};
-use afterwrite::table::Model;
+use afterwrite_ledger::tables::{ScanRequest, TableScan, item_bytes};
+use afterwrite_model::Result;
+use afterwrite_model::projection::{datasets_of, snapshot_row};
+use afterwrite_model::record::Image;
+use afterwrite_model::table::Model;
 
 use super::datasets::{CHUNK_ITEMS, dataset_tables};
 use super::plan::{EXACT_ITEMS, SAMPLED_SEGMENTS, SEGMENT_ITEMS};

@@ -10,13 +10,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::record::Item;
-use afterwrite::sink::{Bucket, ScanRequest, TableScan, Tables, item_bytes};
-use afterwrite::table::Model;
 use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_datasets::export::snapshot::{ReadItem, TableReading};
+use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Item;
+use afterwrite_model::table::Model;
+use afterwrite_services::Bucket;
 
 use super::stream_labels::required_label;
 use super::task::{add, count, unknown_unit};

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use afterwrite::commit::StateItems;
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::TableScan;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_bulk::export::{ExportManifest, ExportedLines, FILES, SUMMARY, read_object};
+use afterwrite_ledger::StateItems;
+use afterwrite_ledger::tables::TableScan;
+use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::s3::S3Bucket;
 use serde::{Deserialize, Serialize};
 
 /// A table export as a job names it.

@@ -1,8 +1,9 @@
 //! A backfill as one job: what counts, and what fills datasets. Either may be absent.
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::sink::{Bucket, TableScan, Tables};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_services::Bucket;
 
 use super::datasets::DatasetFill;
 use super::task::{BackfillTask, unknown_unit};

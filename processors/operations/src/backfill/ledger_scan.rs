@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::{StateItem, StoredEntry};
-use afterwrite::effect::ItemKey;
-use afterwrite::entity::SourceKey;
-use afterwrite::projection::RollupTargets;
-use afterwrite::record::Item;
-use afterwrite::sink::{ScanRequest, TableScan, Tables, item_bytes};
-use afterwrite::{ErrorKind, Result};
+use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite_ledger::{StateItem, StoredEntry};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::RollupTargets;
+use afterwrite_model::record::Item;
+use afterwrite_model::{ErrorKind, Result};
 
 use super::task::{BackfillTask, add, count};
 use crate::cursor::{decode_cursor, encode_cursor};

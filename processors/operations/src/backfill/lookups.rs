@@ -1,11 +1,11 @@
 //! The lookups of a page.
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::Ledger;
-use afterwrite::projection::{LookupKey, SearchedLookups};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Tables;
-use afterwrite::{ErrorKind, Result};
+use afterwrite_ledger::Ledger;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::projection::{LookupKey, SearchedLookups};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{ErrorKind, Result};
 
 use crate::jobs::{JobTotals, LACKING_OUTPUT};
 use crate::projector::ItemProjector;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each phase reads a table, and an item is processed in one of the phases 0 and 1: so the items of a job are those of the tables.
-//! Each item is reconciled through [`Ledger::reconcile`](afterwrite::commit::Ledger::reconcile), so the application and the
+//! Each item is reconciled through [`Ledger::reconcile`](afterwrite_ledger::Ledger::reconcile), so the application and the
 //! functions can go on writing: the proof at the head of the ledger covers it. An entry is left alone if the current model has
 //! counted it, or if it contributes what the current model would count. So after a change of the model, only items whose
 //! contributions change are written, and a repeated or resumed backfill costs reads only.
@@ -30,8 +30,8 @@ mod task;
 
 use std::sync::Arc;
 
-use afterwrite::entity::ItemCandidates;
-use afterwrite::table::{Entity, Model};
+use afterwrite_model::entity::ItemCandidates;
+use afterwrite_model::table::{Entity, Model};
 use serde::{Deserialize, Serialize};
 
 pub use self::bulk::{
@@ -55,11 +55,11 @@ const ITEMS: u32 = 1;
 const LEDGER: u32 = 2;
 const DATASETS: u32 = 3;
 
-/// The total of [`afterwrite::commit::ReconciledLives::vanished`].
+/// The total of [`afterwrite_ledger::ReconciledLives::vanished`].
 pub const VANISHED: &str = "vanished";
-/// The total of [`afterwrite::commit::ReconciledLives::revived`].
+/// The total of [`afterwrite_ledger::ReconciledLives::revived`].
 pub const REVIVED: &str = "revived";
-/// The total of [`afterwrite::commit::ReconciledLives::of_later_stream`].
+/// The total of [`afterwrite_ledger::ReconciledLives::of_later_stream`].
 pub const OF_LATER_STREAM: &str = "of_later_stream";
 
 /// Whether a backfill fills datasets.

@@ -6,15 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::sink::{TableScan, Tables};
-use afterwrite::table::Model;
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::table::Model;
+use afterwrite_preview::tables::OverlayTables;
 
 use super::task::BackfillTask;
 use super::{BackfillArguments, BackfillPart};
+use crate::PatientTables;
 use crate::jobs::{JobPlan, JobTask as _, JobTotals, STEP_TIME, repeated};
-use crate::tables::{OverlayTables, PatientTables};
 
 /// The most items of which all are tried.
 pub(super) const EXACT_ITEMS: u64 = 5_000;

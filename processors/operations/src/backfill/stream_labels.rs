@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use afterwrite::clock::Clock;
-use afterwrite::sink::TableScan;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::TableScan;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::{Error, ErrorKind, Result};
 
 use crate::jobs::{STEP_TIME, repeated};
 

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::{
+use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite_ledger::{
     CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, RememberedLookups, SourceItem,
     StateItems, StoredEntry,
 };
-use afterwrite::projection::{LookupKey, RollupTargets, awaits_lookup, lookup_keys, offered_outputs};
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{ScanRequest, TableScan, Tables, item_bytes};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::projection::{LookupKey, RollupTargets, awaits_lookup, lookup_keys, offered_outputs};
+use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::export::{ExportSource, TableExport};
 use super::lookups::searched;

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use afterwrite::sink::TableScan;
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::TableScan;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

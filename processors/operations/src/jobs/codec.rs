@@ -7,9 +7,9 @@
 
 use std::borrow::Cow;
 
-use afterwrite::commit::OperationItem;
-use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::OperationItem;
+use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! Changes of a job's item, and the conditions on them.
 
-use afterwrite::Result;
-use afterwrite::effect::{AttributeChange, WriteCondition};
-use afterwrite::record::{AttributePath, AttributeValue};
+use afterwrite_model::Result;
+use afterwrite_model::effect::{AttributeChange, WriteCondition};
+use afterwrite_model::record::{AttributePath, AttributeValue};
 
 use super::codec;
 use super::state::{JobLease, JobState, JobStatus};

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::OperationItem;
-use afterwrite::effect::{Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributeValue, Decimal};
-use afterwrite::sink::Tables;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::OperationItem;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::effect::{Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributeValue, Decimal};
+use afterwrite_model::{Error, ErrorKind, Result};
 use futures::lock::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,7 +40,7 @@ impl<T: Tables, C: Clock> JobJournal<T, C> {
         Self { store, id: id.to_owned(), next: Mutex::default() }
     }
 
-    fn key(&self, number: u64) -> afterwrite::effect::ItemKey {
+    fn key(&self, number: u64) -> afterwrite_model::effect::ItemKey {
         OperationItem::Journal.key(self.store.state_table(), &format!("{}#{number:06}", self.id))
     }
 

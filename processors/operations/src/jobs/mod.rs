@@ -27,7 +27,7 @@
 //!    progress to a [`JobObserver`] each second.
 //!
 //! ```
-//! use afterwrite::Result;
+//! use afterwrite_model::Result;
 //! use afterwrite_operations::jobs::{JobTask, StepOutcome, WorkUnit};
 //!
 //! /// Counts to 10 in each unit.

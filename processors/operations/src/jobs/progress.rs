@@ -1,6 +1,6 @@
 //! The progress of a job, for people and machines.
 
-use afterwrite::record::Timestamp;
+use afterwrite_model::record::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 

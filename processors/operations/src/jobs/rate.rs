@@ -1,6 +1,6 @@
 //! A limit on the items a second.
 
-use afterwrite::record::Timestamp;
+use afterwrite_model::record::Timestamp;
 use std::time::Duration;
 
 /// Spaces out work: after a step that spent `n`, the next one begins `n / rate` seconds later. Nothing is saved up for a burst.

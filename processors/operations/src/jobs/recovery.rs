@@ -1,7 +1,7 @@
 //! The precondition of every job that writes: the state table can be restored.
 
-use afterwrite::sink::{RecoveryState, TableScan};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::{RecoveryState, TableScan};
+use afterwrite_model::{Error, ErrorKind, Result};
 
 /// Refuses to go on unless the state table has point-in-time recovery, or `without_recovery` accepts that it has not. Tables of emulators
 /// need none.
@@ -32,8 +32,8 @@ pub async fn require_recovery(
 
 #[cfg(test)]
 mod tests {
-    use afterwrite::record::Timestamp;
-    use afterwrite::sink::{ScanPage, ScanRequest, TableSummary};
+    use afterwrite_ledger::tables::{ScanPage, ScanRequest, TableSummary};
+    use afterwrite_model::record::Timestamp;
     use futures::executor::block_on;
 
     use super::*;

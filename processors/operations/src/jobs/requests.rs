@@ -3,12 +3,12 @@
 use std::future::Future;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::effect::{ItemKey, Write, WriteRefusal};
-use afterwrite::record::Item;
-use afterwrite::retry::RetryPolicy;
-use afterwrite::sink::{ReadSnapshot, Tables, TransactError, WriteError};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::{ReadSnapshot, Tables, TransactError, WriteError};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
+use afterwrite_model::record::Item;
+use afterwrite_model::retry::RetryPolicy;
+use afterwrite_model::{Error, ErrorKind, Result};
 
 /// How long a request is repeated.
 const REQUEST_TIME: Duration = Duration::from_secs(20);

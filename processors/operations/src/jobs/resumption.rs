@@ -1,6 +1,6 @@
 //! Whether a job may be resumed.
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::basis::JobBasis;
 use super::state::{JobKind, JobState};

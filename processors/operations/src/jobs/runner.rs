@@ -16,10 +16,10 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Tables;
-use afterwrite::{Error, Result};
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, Result};
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
@@ -183,7 +183,7 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
     /// last state.
     ///
     /// # Errors
-    /// The error of the step that failed, once the job's state is saved; [`Configuration`](afterwrite::ErrorKind::Configuration)
+    /// The error of the step that failed, once the job's state is saved; [`Configuration`](afterwrite_model::ErrorKind::Configuration)
     /// if another process has taken over the job.
     pub async fn run(&self, job: AcquiredJob, task: &impl JobTask) -> Result<JobState> {
         let mut run = JobRun::new(job, self.store.clock().now());
@@ -320,7 +320,7 @@ async fn while_polling<R: Future, S: Future>(
 
 fn lost_lease(job: &JobState) -> Error {
     Error::new(
-        afterwrite::ErrorKind::Configuration,
+        afterwrite_model::ErrorKind::Configuration,
         "another process has taken over the job, because this one did not renew its lease in time",
     )
     .with("job", job.id.as_str())

@@ -1,7 +1,7 @@
 //! The state of a job.
 
-use afterwrite::record::Timestamp;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::OperationItem;
-use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributePath, AttributeValue, Item, Timestamp};
-use afterwrite::sink::{MAX_READ_KEYS, Tables};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::OperationItem;
+use afterwrite_ledger::tables::{MAX_READ_KEYS, Tables};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributePath, AttributeValue, Item, Timestamp};
+use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::basis::JobBasis;
 use super::codec;

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use afterwrite::commit::OperationItem;
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::item_bytes;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::OperationItem;
+use afterwrite_ledger::tables::item_bytes;
+use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::codec::{json_value, parsed, time_in_seconds};
 use super::state::JobState;

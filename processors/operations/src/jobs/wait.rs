@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Why a job waits.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Bucket;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_input::InputObject;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use futures::TryStreamExt as _;
 
-use crate::input::InputObject;
 use crate::jobs::JobTotals;
 use crate::replay::{RecordTarget, TargetOutcome};
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::{ItemRecords, Ledger, SourceItem, StateItem, StateItems};
-use afterwrite::effect::ItemKey;
-use afterwrite::entity::SourceKey;
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::{ScanRequest, TableScan, Tables};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
+use afterwrite_ledger::{ItemRecords, Ledger, SourceItem, StateItem, StateItems};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use serde::{Deserialize, Serialize};

@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use afterwrite::clock::Clock;
-use afterwrite::sink::{Bucket, Tables};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

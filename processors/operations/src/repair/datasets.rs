@@ -10,14 +10,15 @@
 
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::entity::SourceKey;
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{Bucket, TableScan, Tables};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::export::removal::ForeignRow;
 use afterwrite_datasets::export::snapshot::{ReadItem, TableReading};
 use afterwrite_datasets::schema::SNAPSHOT_LAG;
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 
 use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
 use crate::jobs::WaitReason;

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::{ItemRecords, Ledger, SourceItem, StateItems};
-use afterwrite::effect::{AttributeChange, Write, WriteAction, WriteCondition, WriteRefusal};
-use afterwrite::entity::SourceKey;
-use afterwrite::record::{AttributePath, AttributeValue, Decimal};
-use afterwrite::sink::{TableScan, Tables, WriteError};
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::{TableScan, Tables, WriteError};
+use afterwrite_ledger::{ItemRecords, Ledger, SourceItem, StateItems};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::effect::{AttributeChange, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
 use crate::jobs::JobWait;

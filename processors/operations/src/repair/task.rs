@@ -10,9 +10,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use afterwrite::clock::Clock;
-use afterwrite::sink::{Bucket, TableScan, Tables};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 
 use super::datasets::DatasetRepairer;
 use super::drift::DriftRepairer;

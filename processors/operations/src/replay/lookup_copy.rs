@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::{ScanRequest, TableScan, Tables, WriteError};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, WriteError};
+use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::{Error, ErrorKind, Result};
 use futures::stream::{StreamExt as _, iter};
 
 /// Writes at once.

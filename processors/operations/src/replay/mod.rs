@@ -12,7 +12,7 @@
 //! with its table.
 //!
 //! **A fresh table** (`--into`) has every tombstone since its creation, so records of any age are applied
-//! ([`TombstoneHistory::Complete`](afterwrite::commit::TombstoneHistory)). The remembered lookups are copied first: `C` depends on them. Copies
+//! ([`TombstoneHistory::Complete`](afterwrite_ledger::TombstoneHistory)). The remembered lookups are copied first: `C` depends on them. Copies
 //! on the application's items are not written: they belong to the live table until `state promote`.
 //!
 //! **Order.** Inputs are read one after the other, objects in the order of their keys, so that most records of an item come in order, and

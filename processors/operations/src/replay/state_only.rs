@@ -1,10 +1,10 @@
 //! Tables of which only the state table is written.
 
-use afterwrite::Error;
-use afterwrite::effect::{ItemKey, Write, WriteRefusal};
-use afterwrite::sink::{
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
+use afterwrite_model::Error;
+use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
 
 /// Passes every request on, but for single writes to other tables than one: these are refused as if their item did not exist, so that
 /// nobody counts them. A state table that is being built must not show its unfinished rollups on the application's items.

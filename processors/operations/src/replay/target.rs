@@ -2,11 +2,12 @@
 
 use std::future::Future;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Cache, DeliveryStream, Distribution, ObjectStore, PathQueue, Tables};
-use afterwrite::{Error, Result};
 use afterwrite_functions::{FailedRecord, StreamAggregator, StreamRelay};
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, Result};
+use afterwrite_services::{Cache, DeliveryStream, Distribution, ObjectStore, PathQueue};
 
 use crate::jobs::JobTotals;
 

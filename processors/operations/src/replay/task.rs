@@ -4,18 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Item;
-use afterwrite::sink::{Bucket, TableScan, Tables};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::FailedRecord;
+use afterwrite_input::{InputObject, OpenedInput, StoredInput, TimeRange};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Item;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::batch::RecordBatch;
 use super::lookup_copy::LookupCopy;
 use super::target::{RecordTarget, TargetOutcome};
-use crate::input::{InputObject, OpenedInput, StoredInput, TimeRange};
 use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit};
 
 /// The name of the unit that copies remembered lookups.

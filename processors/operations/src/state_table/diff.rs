@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::effect::{ItemKey, KeyAttribute};
-use afterwrite::record::{AttributeValue, Item};
-use afterwrite::sink::{ScanRequest, TableScan, Tables};
+use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
+use afterwrite_model::Result;
+use afterwrite_model::effect::{ItemKey, KeyAttribute};
+use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_preview::tables::plain_value;
 use serde::Serialize;
 use serde_json::value::RawValue;
-
-use crate::tables::plain_value;
 
 /// Items of the other table that are read at once.
 const READ_AT_ONCE: usize = 100;

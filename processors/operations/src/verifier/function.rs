@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::config::{EnvironmentSettings, FunctionConfig};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{ObjectStore as _, TableScan as _};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{
     HandledInvocation, Invocation, LambdaFunction, MetricsLabels, MetricsLine, response_json,
 };
+use afterwrite_ledger::tables::TableScan as _;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::ObjectStore as _;
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::s3::S3Bucket;
 use serde_json::Value;
 
 use super::report::{VerifierReport, report_keys};

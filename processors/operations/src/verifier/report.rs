@@ -1,7 +1,7 @@
 //! The report of a verification in the bucket.
 
-use afterwrite::record::Timestamp;
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind};
 use serde::Serialize;
 
 use super::rotation::RotationReport;

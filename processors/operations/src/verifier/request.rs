@@ -1,7 +1,7 @@
 //! The request of an invocation.
 
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::EventSource;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -10,10 +10,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Bucket;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 
@@ -289,7 +289,7 @@ impl<B: Bucket> RotationStore<B> {
     /// Stores the rotation.
     ///
     /// # Errors
-    /// As [`Bucket::put`](afterwrite::sink::ObjectStore::put).
+    /// As [`Bucket::put`](afterwrite_services::ObjectStore::put).
     pub async fn save(&self, rotation: &SampleRotation) -> Result<()> {
         *self.lock() = Some(rotation.clone());
         let Some(bucket) = &self.bucket else { return Ok(()) };

@@ -14,11 +14,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use afterwrite::clock::{Clock, within};
-use afterwrite::record::Timestamp;
-use afterwrite::retry::RetryPolicy;
-use afterwrite::sink::{Bucket, TableScan, Tables};
-use afterwrite::{Error, Result};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::clock::{Clock, within};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::retry::RetryPolicy;
+use afterwrite_model::{Error, Result};
+use afterwrite_services::Bucket;
 use futures::future::join;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde::Serialize;

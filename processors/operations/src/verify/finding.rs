@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::entity::SourceKey;
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::life::FindingLife;

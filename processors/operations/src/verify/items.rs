@@ -6,16 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::commit::{StateItems, StoredEntry};
-use afterwrite::effect::ItemKey;
-use afterwrite::entity::SourceKey;
-use afterwrite::projection::{
+use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{StateItems, StoredEntry};
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::{
     ExtremeRule, ExtremeValue, ImageProjection, ImageScope, ItemContributions, LookupKey, RollupTargets,
 };
-use afterwrite::record::{AttributeValue, Decimal, Image, Item};
-use afterwrite::sink::Tables;
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::record::{AttributeValue, Decimal, Image, Item};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::life::FindingLife;
@@ -153,7 +153,7 @@ impl<T: Tables> ItemJudge<T> {
         let mut keys: Vec<LookupKey<'static>> = Vec::new();
         for (read, identified) in read.iter().zip(identified) {
             let Some((item, image)) = identified.as_ref().filter(|_| read.item.is_some()) else { continue };
-            let needed = afterwrite::projection::lookup_keys(&self.model, &item.candidates, image);
+            let needed = afterwrite_model::projection::lookup_keys(&self.model, &item.candidates, image);
             keys.extend(needed.unwrap_or_default().into_iter().map(LookupKey::into_owned));
             let Some(identity) = item.candidates.in_state(image) else { continue };
             let scope = ImageScope::of(&self.model, identity, image);
@@ -218,7 +218,7 @@ impl<T: Tables> ItemJudge<T> {
         if error.is_retryable() {
             return Ok(UndecidedCause::new(UndecidedReason::LookupNotRemembered, NOT_REMEMBERED));
         }
-        let needed = afterwrite::projection::lookup_keys(&self.model, &item.candidates, image);
+        let needed = afterwrite_model::projection::lookup_keys(&self.model, &item.candidates, image);
         match outputs.lacking_output(&needed.unwrap_or_default()) {
             Some(lacking) => Ok(UndecidedCause::new(UndecidedReason::LookupLacksOutput, lacking.to_string())),
             None => Err(error),

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::sink::{Bucket, TableScan, Tables};
-use afterwrite::table::Model;
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::table::Model;
+use afterwrite_services::Bucket;
 
 use super::VerifyArguments;
 use super::coverage::DatasetCoverage;

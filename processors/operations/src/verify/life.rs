@@ -1,9 +1,9 @@
 //! Differences about the life of an item: the ledger has its deletion, or the table has.
 
-use afterwrite::commit::StoredEntry;
-use afterwrite::entity::SourceKey;
-use afterwrite::record::Item;
-use afterwrite::table::{Entity, Model, OnExpiry};
+use afterwrite_ledger::StoredEntry;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::Item;
+use afterwrite_model::table::{Entity, Model, OnExpiry};
 use serde::{Deserialize, Serialize};
 
 /// A difference about the life of an item whose entity keeps what expired. Only the archive shows whether the item expired.

@@ -1,12 +1,12 @@
 //! Mirrors = rollups: the judgement of the copies on an item.
 
-use afterwrite::Result;
-use afterwrite::effect::ItemKey;
-use afterwrite::entity::ItemIdentity;
-use afterwrite::projection::{ImageScope, KnownLookups as _, RollupTargets, TargetKey, attribute};
-use afterwrite::record::{Decimal, Image};
-use afterwrite::sink::Tables;
-use afterwrite::table::{Mirror, Rollup};
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::Result;
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::entity::ItemIdentity;
+use afterwrite_model::projection::{ImageScope, KnownLookups as _, RollupTargets, TargetKey, attribute};
+use afterwrite_model::record::{Decimal, Image};
+use afterwrite_model::table::{Mirror, Rollup};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::items::{ItemJudge, ReadItem, entry_rev};

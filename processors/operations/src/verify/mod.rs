@@ -43,8 +43,8 @@ mod unjudged;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 pub use self::bound::drift_upper_bound;

@@ -1,6 +1,6 @@
 //! The keys of rollups.
 
-use afterwrite::table::Model;
+use afterwrite_model::table::Model;
 
 /// `PK` and `SK` of a rollup.
 pub(crate) type RollupPlace = (String, String);

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::commit::StateItems;
-use afterwrite::projection::RollupTargets;
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{ScanRequest, TableScan, Tables};
-use afterwrite::table::Model;
+use afterwrite_ledger::StateItems;
+use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::projection::RollupTargets;
+use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::table::Model;
 
 use super::finding::{FindingPlace, VerifyFinding, check_generation};
 use super::items::ItemJudge;

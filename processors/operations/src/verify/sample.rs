@@ -9,7 +9,7 @@
 //!         └─ share · 2^32 ───┘
 //! ```
 
-use afterwrite::clock::Clock;
+use afterwrite_model::clock::Clock;
 use serde::{Deserialize, Serialize};
 
 const PLACES: u64 = 1 << 32;

@@ -1,11 +1,11 @@
 //! The items and rollups that a verification judges: those of its sample, and of its tenant.
 
-use afterwrite::Result;
-use afterwrite::commit::StoredEntry;
-use afterwrite::entity::SourceKey;
-use afterwrite::projection::{KnownLookups as _, RollupTargets};
-use afterwrite::sink::Tables;
-use afterwrite::table::Model;
+use afterwrite_ledger::StoredEntry;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::Result;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::{KnownLookups as _, RollupTargets};
+use afterwrite_model::table::Model;
 
 use super::VerifyArguments;
 use super::items::ItemJudge;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::entity::SourceKey;
-use afterwrite::record::Timestamp;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::Timestamp;
 use serde::Serialize;
 
 use super::bound::drift_upper_bound;

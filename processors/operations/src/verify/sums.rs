@@ -15,11 +15,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::commit::{StateItem, StateItems, StoredEntry};
-use afterwrite::projection::RollupTargets;
-use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::table::{ComputedMeasure, Measure, Model, RollupDestination};
-use afterwrite::{ErrorKind, Result};
+use afterwrite_ledger::{StateItem, StateItems, StoredEntry};
+use afterwrite_model::projection::RollupTargets;
+use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::table::{ComputedMeasure, Measure, Model, RollupDestination};
+use afterwrite_model::{ErrorKind, Result};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::place::RollupPlace;

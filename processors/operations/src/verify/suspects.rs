@@ -12,11 +12,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::entity::SourceKey;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::Tables;
+use afterwrite_ledger::tables::Tables;
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::Timestamp;
 
 use super::finding::{FindingPlace, VerifyFinding};
 use super::items::{ItemJudge, ItemJudgement};

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::commit::{StateItem, StateItems};
-use afterwrite::entity::SourceKey;
-use afterwrite::projection::RollupTargets;
-use afterwrite::record::{AttributeValue, Timestamp};
-use afterwrite::sink::{ScanPage, ScanRequest, TableScan, Tables, item_bytes};
-use afterwrite::table::Model;
+use afterwrite_ledger::tables::{ScanPage, ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite_ledger::{StateItem, StateItems};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::RollupTargets;
+use afterwrite_model::record::{AttributeValue, Timestamp};
+use afterwrite_model::table::Model;
 
 use super::coverage::DatasetCoverage;
 use super::finding::VerifyFinding;

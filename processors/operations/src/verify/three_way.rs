@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::projection::{ItemContributions, RollupTargets};
-use afterwrite::record::{AttributeValue, Decimal, Item};
-use afterwrite::table::{Model, Rollup};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::projection::{ItemContributions, RollupTargets};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
+use afterwrite_model::table::{Model, Rollup};
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};

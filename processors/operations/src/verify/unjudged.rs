@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use afterwrite::entity::SourceKey;
-use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind};
 use serde::Serialize;
 
 use super::VerifyArguments;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use afterwrite::record::AttributeValue;
-use afterwrite::sink::{IndexProjection, TableIndex};
+use afterwrite_ledger::tables::{IndexProjection, TableIndex};
+use afterwrite_model::record::AttributeValue;
 
 /// The definition of a table, as in `CreateTable`.
 #[derive(Clone, Debug)]

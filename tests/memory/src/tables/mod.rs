@@ -23,22 +23,22 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use afterwrite::effect::{
-    AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
-};
-use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::sink::dynamodb::{missing_index, missing_table};
-use afterwrite::sink::{
+use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot,
     Tables, TransactError, WriteError,
 };
-use afterwrite::{Error, ErrorKind};
+use afterwrite_model::effect::{
+    AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
+};
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::{Error, ErrorKind};
+use afterwrite_services::dynamodb::{missing_index, missing_table};
 
 pub use self::definition::{IndexDefinition, KeyAttributeType, KeyDefinition, TableDefinition};
 pub use self::scan::MEMORY_STREAM_LABEL;
 pub use self::table::ItemChange;
 use self::table::{CheckedWrite, StoreFault, StoredKey, StoredTable, index_page};
-use afterwrite::sink::{item_bytes, value_bytes};
+use afterwrite_ledger::tables::{item_bytes, value_bytes};
 
 /// DynamoDB tables in memory, with a clock that the test sets.
 pub struct MemoryTables {

@@ -1,8 +1,8 @@
 //! Parallel scans of stored tables.
 
-use afterwrite::Error;
-use afterwrite::record::Item;
-use afterwrite::sink::{RecoveryState, ScanPage, ScanRequest, TableScan, TableSummary, item_bytes};
+use afterwrite_ledger::tables::{RecoveryState, ScanPage, ScanRequest, TableScan, TableSummary, item_bytes};
+use afterwrite_model::Error;
+use afterwrite_model::record::Item;
 
 use super::{MemoryTables, read_error};
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite::table::{AggregateDescription, EntityDescription, ModelDescription, RollupDescription};
+use afterwrite_model::table::{AggregateDescription, EntityDescription, ModelDescription, RollupDescription};
 
 use super::{Differences, PartChange, changed_parts, from_to};
 

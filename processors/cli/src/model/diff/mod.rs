@@ -6,8 +6,8 @@ mod reading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
-use afterwrite::Result;
-use afterwrite::table::{AggregateDescription, Model, ModelDescription, NamedList};
+use afterwrite_model::Result;
+use afterwrite_model::table::{AggregateDescription, Model, ModelDescription, NamedList};
 use clap::Args;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite::table::{CacheDescription, DatasetDescription, KEY_COLUMN, ModelDescription};
+use afterwrite_model::table::{CacheDescription, DatasetDescription, KEY_COLUMN, ModelDescription};
 
 use super::{Differences, PartChange, changed_parts, from_to};
 

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use afterwrite::entity::{ItemCandidates, ItemIdentity, SourceKey};
-use afterwrite::projection::{
+use afterwrite_datasets::export::plain_json;
+use afterwrite_datasets::export::preview::{PreviewedColumn, preview_row};
+use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
+use afterwrite_model::projection::{
     DatasetRow as ProjectedRow, ExtremeRule, ImageScope, ItemContributions, KnownLookups, LookupKey,
     LookupOutputs, RecordImages, RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions,
     lookup_keys, offered_outputs, rows,
 };
-use afterwrite::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
-use afterwrite::table::{
+use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
+use afterwrite_model::table::{
     BoundPiece, Dataset, Measure, Mirror, Model, ModelNotation, NO_DAY, NamedList, Operand,
 };
-use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_datasets::export::plain_json;
-use afterwrite_datasets::export::preview::{PreviewedColumn, preview_row};
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 use super::item::ItemFile;

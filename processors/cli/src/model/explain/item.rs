@@ -2,9 +2,9 @@
 
 use std::io::Read as _;
 
-use afterwrite::table::Table;
-use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_operations::item_json::ItemJson;
+use afterwrite_input::item_json::ItemJson;
+use afterwrite_model::table::Table;
+use afterwrite_model::{Error, ErrorKind, Result};
 
 /// The item of a file.
 #[derive(Debug)]

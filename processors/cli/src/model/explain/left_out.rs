@@ -1,8 +1,8 @@
 //! The parts of a model that leave an item out, and why.
 
-use afterwrite::projection::{ImageScope, KnownLookups, LookupOutputs};
-use afterwrite::record::{AttributeValue, Image};
-use afterwrite::table::{Aggregate, ForEach, LookupUse, ModelNotation, Operand, Pattern, Term};
+use afterwrite_model::projection::{ImageScope, KnownLookups, LookupOutputs};
+use afterwrite_model::record::{AttributeValue, Image};
+use afterwrite_model::table::{Aggregate, ForEach, LookupUse, ModelNotation, Operand, Pattern, Term};
 
 use super::consequences::{ItemExplainer, LeftOut, operand};
 

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::harmless::harmless;
-use afterwrite::table::Model;
+use afterwrite_model::Result;
+use afterwrite_model::harmless::harmless;
+use afterwrite_model::table::Model;
 use clap::Args;
 use serde::Serialize;
 

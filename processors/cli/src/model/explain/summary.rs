@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::table::Model;
-use afterwrite_operations::item_json::ItemJson;
+use afterwrite_input::item_json::ItemJson;
+use afterwrite_model::table::Model;
 
 use super::consequences::{LookupValues, consequences};
 use super::item::ItemFile;

@@ -1,4 +1,4 @@
-use afterwrite::ErrorKind;
+use afterwrite_model::ErrorKind;
 use serde_json::json;
 
 use super::*;

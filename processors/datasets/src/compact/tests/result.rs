@@ -266,7 +266,7 @@ fn the_copy_of_the_greatest_generation_stays() {
 fn a_request_names_a_partition_or_compacts_all() {
     let model = plain();
     let bucket = bucket(&model, &[]);
-    for day in ["2026-02-06", "2026-02-07", afterwrite::table::NO_DAY] {
+    for day in ["2026-02-06", "2026-02-07", afterwrite_model::table::NO_DAY] {
         export(&bucket, &model, day, 1, &[row(1, 1, 1, "INSERT")]);
     }
     let compactor = compactor(&model, Arc::clone(&bucket), options(), NOW);

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use afterwrite::sink::{ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
+use afterwrite_services::{ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 
 use super::*;
 

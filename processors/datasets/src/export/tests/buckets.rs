@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use afterwrite::sink::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 
 /// A bucket in which the objects of one key never respond.
 #[derive(Debug)]

@@ -28,10 +28,10 @@ fn an_object_that_cannot_be_read_in_time_fails_alone() {
     }
     let hanging = HangingBucket { inner: Arc::clone(&bucket), hanging: "archive/b.gz" };
     let model = Arc::new(Model::parse(MODEL, "library.toml").unwrap());
-    let clock = afterwrite::clock::SystemClock;
+    let clock = afterwrite_model::clock::SystemClock;
     let exporter: ArchiveExporter<_, MemoryTables, _> =
         ArchiveExporter::new(model, vec![Arc::from("library")], hanging, None, clock);
-    let deadline = afterwrite::clock::Clock::now(&clock).plus(std::time::Duration::from_secs(4));
+    let deadline = afterwrite_model::clock::Clock::now(&clock).plus(std::time::Duration::from_secs(4));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let outcomes = runtime.block_on(exporter.export(&keys, deadline));
     assert_eq!(outcomes[0].as_ref().unwrap().files, 1);

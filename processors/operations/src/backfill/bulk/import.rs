@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{

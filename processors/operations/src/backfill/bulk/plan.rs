@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::sink::{Bucket, TableScan, Tables};
-use afterwrite::table::Model;
 use afterwrite_bulk::request::{BulkRequest, BulkTotals, MapPass, MapRequest, PlanReport, PlanRequest};
 use afterwrite_bulk::{BulkWorker, RunRequests};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::table::Model;
+use afterwrite_preview::tables::OverlayTables;
+use afterwrite_services::Bucket;
 
 use crate::jobs::JobPlan;
-use crate::tables::OverlayTables;
 
 /// The items of a table that are counted for the estimate.
 const SAMPLED_ITEMS: u64 = 10_000;

@@ -2,11 +2,11 @@
 
 use std::future::Future;
 
-use afterwrite::clock::Clock;
-use afterwrite::sink::Bucket;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_bulk::RunRequests;
 use afterwrite_bulk::request::{BulkRequest, BulkResponse};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::Bucket;
 use serde_json::Value;
 
 use super::super::task::unknown_unit;

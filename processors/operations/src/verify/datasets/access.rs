@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::Clock;
-use afterwrite::commit::{RememberedLookups, StateItems};
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, TableScan, Tables};
-use afterwrite::table::Model;
 use afterwrite_datasets::compact::CompactionOptions;
 use afterwrite_datasets::compact::reading::DatasetReader;
 use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_ledger::{RememberedLookups, StateItems};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_services::Bucket;
 
 use crate::jobs::WaitBoard;
 

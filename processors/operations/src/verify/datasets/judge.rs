@@ -22,10 +22,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, TableScan, Tables};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
+use afterwrite_services::Bucket;
 
 use super::access::DatasetJudge;
 use super::keys::{DatasetKey, RowCandidate};

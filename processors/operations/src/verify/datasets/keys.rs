@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite::entity::SourceKey;
-use afterwrite::table::Model;
 use afterwrite_datasets::row_values::DatasetRows;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::table::Model;
 use serde::{Deserialize, Serialize};
 
 use crate::verify::finding::{FindingPlace, VerifyFinding};

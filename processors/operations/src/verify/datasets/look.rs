@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{Bucket, TableScan, Tables};
 use afterwrite_datasets::compact::reading::{DatasetVersions, RowOrigin};
 use afterwrite_datasets::export::snapshot::ReadItem;
 use afterwrite_datasets::row_values::{DatasetRows, RowDigest};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_services::Bucket;
 
 use super::access::DatasetJudge;
 use super::keys::{DatasetKey, RowCandidate};

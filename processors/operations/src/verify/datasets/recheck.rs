@@ -1,8 +1,9 @@
 //! Findings about rows, judged again.
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::sink::{Bucket, TableScan, Tables};
+use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_services::Bucket;
 
 use super::access::DatasetJudge;
 use super::keys::{candidates_of, is_foreign_row};

@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::sync::{Mutex, PoisonError};
 
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::row_values::RowDigest;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::keys::DatasetKey;
@@ -93,7 +93,7 @@ fn unusable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error
 
 #[cfg(test)]
 mod tests {
-    use afterwrite::entity::SourceKey;
+    use afterwrite_model::entity::SourceKey;
 
     use super::*;
 

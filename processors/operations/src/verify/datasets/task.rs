@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use afterwrite::Result;
-use afterwrite::clock::Clock;
-use afterwrite::sink::{Bucket, ScanRequest, TableScan, Tables, item_bytes};
-use afterwrite::table::Model;
 use afterwrite_datasets::export::snapshot::ReadItem;
 use afterwrite_datasets::row_values::DatasetRows;
+use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::table::Model;
+use afterwrite_services::Bucket;
 use serde_json::Value;
 
 use super::access::DatasetJudge;
@@ -80,7 +81,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
     /// A comparison by this judge.
     ///
     /// # Errors
-    /// [`Configuration`](afterwrite::ErrorKind::Configuration) if temporary files cannot be created.
+    /// [`Configuration`](afterwrite_model::ErrorKind::Configuration) if temporary files cannot be created.
     pub fn new(judge: DatasetJudge<B, T, C>, arguments: VerifyArguments) -> Result<Self> {
         Ok(Self {
             parts: UnitMeanings::new(check_parts(judge.model(), &arguments)),

@@ -1,0 +1,187 @@
+//! A batch in progress.
+
+use std::collections::BTreeSet;
+
+use afterwrite_model::Error;
+use afterwrite_model::projection::{RollupTargets, TargetId};
+use afterwrite_model::record::Item;
+use hashbrown::HashMap;
+
+use super::core::lookups::LookupResults;
+use super::core::pack::{RollupUpdate, TransactionBatch};
+use super::core::rollup::{ReadRollup, computed_rollup};
+use super::core::{ItemInput, LedgerItem, StepContext};
+
+/// The items of a batch, and what was learned for all of them.
+#[derive(Debug)]
+pub(crate) struct LedgerBatch<'r> {
+    pub(crate) items: Vec<LedgerItem<'r>>,
+    pub(crate) targets: RollupTargets,
+    pub(crate) lookups: LookupResults,
+    /// The rollups that were read, because an update depends on what is stored: those with computed measures, and those with a change that
+    /// cannot be added. They are as stored, as far as known.
+    pub(crate) read_rollups: HashMap<TargetId, Option<Item>>,
+    /// How far the mirrors of each item are.
+    pub(crate) mirrors: Vec<MirrorProgress>,
+    /// The mirrors that could not be written.
+    pub(crate) unwritable_mirrors: Vec<Error>,
+    /// The number of the next group of items that share transactions with no others.
+    pub(crate) next_group: u32,
+    /// How often a transaction was rejected as invalid.
+    pub(crate) rejections: usize,
+}
+
+/// How far the mirrors of a committed item are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MirrorProgress {
+    Untried,
+    /// Some may have been written. Another attempt can write the others.
+    Delayed,
+    Refreshed,
+}
+
+impl<'r> LedgerBatch<'r> {
+    pub(crate) fn new(items: Vec<LedgerItem<'r>>, targets: RollupTargets) -> Self {
+        let mirrors = vec![MirrorProgress::Untried; items.len()];
+        Self {
+            items,
+            targets,
+            mirrors,
+            lookups: LookupResults::default(),
+            read_rollups: HashMap::new(),
+            unwritable_mirrors: Vec::new(),
+            next_group: 0,
+            rejections: 0,
+        }
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.items.iter().all(LedgerItem::is_finished)
+    }
+
+    /// The items in progress, with their indexes.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = (usize, &LedgerItem<'r>)> {
+        self.items.iter().enumerate().filter(|(_, item)| !item.is_finished())
+    }
+
+    /// The committed items whose mirrors are not refreshed yet, with their indexes.
+    pub(crate) fn unrefreshed(&self) -> impl Iterator<Item = (usize, &LedgerItem<'r>)> {
+        let items = self.items.iter().enumerate().zip(&self.mirrors);
+        let is_open =
+            |item: &LedgerItem<'r>, progress| item.is_committed() && progress != MirrorProgress::Refreshed;
+        items.filter(move |((_, item), progress)| is_open(item, **progress)).map(|(item, _)| item)
+    }
+
+    /// Notes how far the mirrors of these items are.
+    pub(crate) fn note_mirrors(&mut self, indexes: &BTreeSet<usize>, progress: MirrorProgress) {
+        for index in indexes {
+            if let Some(noted) = self.mirrors.get_mut(*index) {
+                *noted = progress;
+            }
+        }
+    }
+
+    /// The item with this index.
+    pub(crate) fn item(&self, index: usize) -> &LedgerItem<'r> {
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "indexes come from enumerating `items`, which never shrinks"
+        )]
+        &self.items[index]
+    }
+
+    /// A rollup as it was read, if this update depends on what is stored.
+    pub(crate) fn read_rollup(&self, id: TargetId, update: &RollupUpdate) -> Option<ReadRollup<'_>> {
+        let computed = computed_rollup(&self.targets, id);
+        let stored = self.read_rollups.get(&id).filter(|_| computed.is_some() || update.exceeds())?;
+        Some(ReadRollup { computed, stored: stored.as_ref() })
+    }
+
+    /// Whether a rollup must be read before the transaction can be sent, because its update depends on what is stored.
+    pub(crate) fn lacks_rollup(&self, transaction: &TransactionBatch) -> bool {
+        let is_unread = |(id, update): &(TargetId, RollupUpdate)| {
+            !self.read_rollups.contains_key(id)
+                && (update.exceeds() || computed_rollup(&self.targets, *id).is_some())
+        };
+        transaction.rollups.iter().any(is_unread)
+    }
+
+    /// Tells an item what was learned about it.
+    pub(crate) fn step(&mut self, index: usize, input: ItemInput<'r, '_>, context: StepContext<'_>) {
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "indexes come from enumerating `items`, which never shrinks"
+        )]
+        self.items[index].step(input, context, &mut self.targets);
+    }
+
+    /// Ends every item in progress.
+    pub(crate) fn give_up(&mut self, error: &Error, context: StepContext<'_>) {
+        let unfinished: Vec<usize> = self.unfinished().map(|(index, _)| index).collect();
+        for index in unfinished {
+            self.step(index, ItemInput::GivenUp(error.restated()), context);
+        }
+    }
+
+    /// Notes that a transaction was delayed by these items. Returns those that delayed one before.
+    pub(crate) fn note_delays(&mut self, indexes: impl IntoIterator<Item = usize>) -> Vec<usize> {
+        let mut repeated = Vec::new();
+        for index in indexes {
+            let Some(item) = self.items.get_mut(index) else { continue };
+            item.delays += 1;
+            if item.delays > 1 {
+                repeated.push(index);
+            }
+        }
+        repeated
+    }
+
+    /// Gives items that delay their transactions others of their own, so that no others wait for them.
+    pub(crate) fn separate(&mut self, delaying: &BTreeSet<usize>) {
+        let first_tries = self.first_tries(delaying);
+        self.start_group(&first_tries);
+    }
+
+    /// Notes that a transaction of these items failed as a whole. The second time, each eighth of them gets transactions of its own, so
+    /// that the others do not wait for the one that may be the cause. A failure can take long: eighths isolate it in a third of the
+    /// rounds that halves need.
+    pub(crate) fn note_failure(&mut self, indexes: &[usize]) {
+        if self.note_delays(indexes.iter().copied()).is_empty() {
+            return;
+        }
+        let first_tries = self.first_tries(indexes);
+        self.divide(&first_tries, 8);
+    }
+
+    /// These items without those that have parked records which are delivered again: they share transactions with none of the others anyway.
+    fn first_tries<'i>(&self, indexes: impl IntoIterator<Item = &'i usize>) -> Vec<usize> {
+        indexes.into_iter().copied().filter(|index| !self.item(*index).is_retried).collect()
+    }
+
+    /// Gives each of so many parts of these items transactions of its own.
+    fn divide(&mut self, indexes: &[usize], parts: usize) {
+        for part in indexes.chunks(indexes.len().div_ceil(parts).max(1)) {
+            self.start_group(part);
+        }
+    }
+
+    /// Gives these items transactions that they share with no others.
+    fn start_group<'i>(&mut self, indexes: impl IntoIterator<Item = &'i usize>) {
+        for index in indexes {
+            if let Some(item) = self.items.get_mut(*index) {
+                item.group = Some(self.next_group);
+            }
+        }
+        self.next_group += 1;
+    }
+
+    /// One of these items, which shared a transaction, cannot be written. Alone, it is rejected; otherwise each half of
+    /// them gets transactions of its own.
+    pub(crate) fn bisect(&mut self, indexes: &[usize], error: &Error, context: StepContext<'_>) {
+        self.rejections += 1;
+        if let [index] = indexes {
+            return self.step(*index, ItemInput::Rejected(error.restated()), context);
+        }
+        self.divide(indexes, 2);
+    }
+}

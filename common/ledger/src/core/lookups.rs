@@ -1,0 +1,274 @@
+//! The lookups of a batch: what each needs, and what was found.
+
+use std::sync::Arc;
+
+use afterwrite_model::projection::{KnownLookups, LookupKey, LookupOutputs};
+use afterwrite_model::record::AttributeValue;
+use afterwrite_model::{Error, ErrorKind};
+use hashbrown::{Equivalent, HashMap};
+
+/// How often an index is queried, or the item is read, before the record fails. GSIs usually lag by less than a second.
+const MAX_INDEX_QUERIES: u32 = 3;
+
+pub(crate) type SharedOutputs = Arc<LookupOutputs>;
+
+/// A borrowed [`LookupKey`], to search maps without a copy of the key.
+#[derive(Hash)]
+pub(crate) struct LookupKeyRef<'q>(pub(crate) &'q LookupKey<'q>);
+
+impl Equivalent<LookupKey<'static>> for LookupKeyRef<'_> {
+    fn equivalent(&self, known: &LookupKey<'static>) -> bool {
+        self.0 == known
+    }
+}
+
+/// The lookups of a batch. One without a result is open; its items wait for it, and no others.
+#[derive(Debug, Default)]
+pub(crate) struct LookupResults {
+    states: HashMap<LookupKey<'static>, LookupState>,
+    /// How often a lookup was required.
+    required: usize,
+}
+
+#[derive(Debug)]
+enum LookupState {
+    /// It is not remembered. No item needs it yet.
+    Unremembered,
+    Open(OpenLookup),
+    Found(SharedOutputs),
+    /// There is no such item.
+    NotFound,
+    Failed(Error),
+}
+
+impl LookupState {
+    /// Whether another attempt can have a result.
+    fn is_unresolved(&self) -> bool {
+        match self {
+            Self::Open(_) => true,
+            Self::Failed(error) => error.is_retryable(),
+            Self::Unremembered | Self::Found(_) | Self::NotFound => false,
+        }
+    }
+}
+
+/// A lookup without a result.
+#[derive(Debug, Default)]
+pub(crate) struct OpenLookup {
+    /// Its place in the order in which items required lookups, that of their records.
+    number: usize,
+    /// The outputs that a record of the looked-up item in the same batch offers.
+    pub(crate) offer: Option<Vec<AttributeValue<'static>>>,
+    /// Whether an item of the batch waits for it. If none does, its offer only has to be remembered.
+    is_needed: bool,
+    /// Whether its next attempt need not search the remembered lookups: it was not among them a moment ago.
+    pub(crate) is_unremembered: bool,
+    /// How often it was tried.
+    pub(crate) attempts: u32,
+    /// How often the index was queried or the item was read, without success.
+    queries: u32,
+    /// Why the last attempt failed, if it can be repeated.
+    delay: Option<Error>,
+}
+
+impl LookupResults {
+    /// Adds a lookup that an item offers outputs for, or needs if it has no offer, unless it is known.
+    pub(crate) fn require(
+        &mut self,
+        key: LookupKey<'_>,
+        offer: Option<Vec<AttributeValue<'static>>>,
+        cached: impl FnOnce(&LookupKey<'_>) -> Option<SharedOutputs>,
+    ) {
+        let is_needed = offer.is_none();
+        let number = self.required;
+        self.required += 1;
+        match self.states.get_mut(&LookupKeyRef(&key)) {
+            Some(LookupState::Open(open)) => {
+                open.is_needed |= is_needed;
+                open.offer = open.offer.take().or(offer);
+            }
+            Some(state @ LookupState::Unremembered) => {
+                let is_unremembered = true;
+                let open = OpenLookup { number, offer, is_needed, is_unremembered, ..OpenLookup::default() };
+                *state = LookupState::Open(open);
+            }
+            Some(_) => {}
+            None => {
+                let cached = cached(&key).map(LookupState::Found);
+                let open = OpenLookup { number, offer, is_needed, ..OpenLookup::default() };
+                self.states.insert(key.into_owned(), cached.unwrap_or(LookupState::Open(open)));
+            }
+        }
+    }
+
+    /// Whether anything is known of a lookup.
+    pub(crate) fn is_known(&self, key: &LookupKey<'_>) -> bool {
+        self.states.contains_key(&LookupKeyRef(key))
+    }
+
+    /// Whether every lookup has outputs.
+    pub(crate) fn are_found(&self) -> bool {
+        self.states.values().all(|state| matches!(state, LookupState::Found(_)))
+    }
+
+    /// Notes that a lookup, which no item needs yet, is not remembered.
+    pub(crate) fn note_unremembered(&mut self, key: LookupKey<'static>) {
+        self.states.entry(key).or_insert(LookupState::Unremembered);
+    }
+
+    /// Drops the open lookups without offers: the items that waited for them are finished.
+    pub(crate) fn drop_needed(&mut self) {
+        self.states.retain(|_, state| match state {
+            LookupState::Open(open) => open.offer.is_some(),
+            LookupState::Unremembered
+            | LookupState::Found(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => true,
+        });
+    }
+
+    /// Takes all open lookups, in the order in which they were required. Each must be returned with its result.
+    pub(crate) fn take_open(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        self.take(|_| true)
+    }
+
+    /// Takes the open lookups that items wait for; as [`Self::take_open`].
+    pub(crate) fn take_needed(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        self.take(|open| open.is_needed)
+    }
+
+    /// Takes the open lookups that have not been tried yet; as [`Self::take_open`].
+    pub(crate) fn take_untried(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        self.take(|open| open.attempts == 0)
+    }
+
+    /// Takes those that no item waits for and that have not been tried yet; as [`Self::take_open`].
+    pub(crate) fn take_untried_offers(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        self.take(|open| open.attempts == 0 && !open.is_needed)
+    }
+
+    fn take(&mut self, is_taken: impl Fn(&OpenLookup) -> bool) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        let is_taken = |_: &LookupKey<'_>, state: &mut LookupState| match state {
+            LookupState::Open(open) => is_taken(open),
+            LookupState::Unremembered
+            | LookupState::Found(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => false,
+        };
+        let taken = self.states.extract_if(is_taken).filter_map(|(key, state)| match state {
+            LookupState::Open(open) => Some((key, open)),
+            LookupState::Unremembered
+            | LookupState::Found(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => None,
+        });
+        let mut taken: Vec<_> = taken.collect();
+        taken.sort_by(|(a, left), (b, right)| left.number.cmp(&right.number).then_with(|| a.cmp(b)));
+        taken
+    }
+
+    pub(crate) fn has_open(&self) -> bool {
+        self.open().next().is_some()
+    }
+
+    /// Whether items wait for a lookup.
+    pub(crate) fn has_needed(&self) -> bool {
+        self.open().any(|open| open.is_needed)
+    }
+
+    fn open(&self) -> impl Iterator<Item = &OpenLookup> {
+        self.states.values().filter_map(|state| match state {
+            LookupState::Open(open) => Some(open),
+            LookupState::Unremembered
+            | LookupState::Found(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => None,
+        })
+    }
+
+    pub(crate) fn is_open(&self, key: &LookupKey<'_>) -> bool {
+        matches!(self.states.get(&LookupKeyRef(key)), Some(LookupState::Open(_)))
+    }
+
+    /// Whether a lookup is open, or ended without a result because there was no time for it.
+    pub(crate) fn is_unresolved(&self, key: &LookupKey<'_>) -> bool {
+        self.states.get(&LookupKeyRef(key)).is_some_and(LookupState::is_unresolved)
+    }
+
+    /// Whether a lookup is open, or ended without a result.
+    pub(crate) fn has_unresolved(&self) -> bool {
+        self.states.values().any(LookupState::is_unresolved)
+    }
+
+    pub(crate) fn find(&mut self, key: LookupKey<'static>, outputs: SharedOutputs) {
+        self.states.insert(key, LookupState::Found(outputs));
+    }
+
+    /// Returns a lookup that was taken, but not tried.
+    pub(crate) fn postpone(&mut self, key: LookupKey<'static>, open: OpenLookup) {
+        self.states.insert(key, LookupState::Open(open));
+    }
+
+    /// Notes an attempt that can be repeated.
+    pub(crate) fn delay(&mut self, key: LookupKey<'static>, open: OpenLookup, error: Error) {
+        let attempts = open.attempts + 1;
+        let open = OpenLookup { is_unremembered: false, attempts, delay: Some(error), ..open };
+        self.states.insert(key, LookupState::Open(open));
+    }
+
+    /// Ends all open lookups: there is no time for another attempt.
+    pub(crate) fn close(&mut self) {
+        for (key, open) in self.take_open() {
+            let late = || Error::new(ErrorKind::Unavailable, "there was no time for a lookup");
+            let state = match open.queries {
+                0 => LookupState::Failed(open.delay.unwrap_or_else(late)),
+                _ => open.delay.map_or(LookupState::NotFound, LookupState::Failed),
+            };
+            self.states.insert(key, state);
+        }
+    }
+
+    pub(crate) fn fail(&mut self, key: LookupKey<'static>, error: Error) {
+        self.states.insert(key, LookupState::Failed(error));
+    }
+
+    /// Notes that neither the remembered lookups nor the index or the table have the item. The next attempt searches all of them:
+    /// another writer may remember it before the item is deleted.
+    pub(crate) fn miss(&mut self, key: LookupKey<'static>, open: OpenLookup) {
+        let (attempts, queries) = (open.attempts + 1, open.queries + 1);
+        let open = OpenLookup { is_unremembered: false, attempts, queries, delay: None, ..open };
+        let is_last = open.queries >= MAX_INDEX_QUERIES;
+        self.states.insert(key, if is_last { LookupState::NotFound } else { LookupState::Open(open) });
+    }
+
+    /// The most queries that an open lookup has had, if any lookup is open.
+    pub(crate) fn most_queries(&self) -> Option<u32> {
+        self.open().map(|open| open.queries).max()
+    }
+}
+
+impl KnownLookups for LookupResults {
+    fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
+        match self.states.get(&LookupKeyRef(key))? {
+            LookupState::Found(outputs) => Some(outputs),
+            LookupState::Unremembered
+            | LookupState::Open(_)
+            | LookupState::NotFound
+            | LookupState::Failed(_) => None,
+        }
+    }
+
+    fn is_absent(&self, key: &LookupKey<'_>) -> bool {
+        matches!(self.states.get(&LookupKeyRef(key)), Some(LookupState::NotFound))
+    }
+
+    fn failure(&self, key: &LookupKey<'_>) -> Option<Error> {
+        match self.states.get(&LookupKeyRef(key))? {
+            LookupState::Failed(error) => Some(error.restated()),
+            LookupState::Unremembered
+            | LookupState::Open(_)
+            | LookupState::NotFound
+            | LookupState::Found(_) => None,
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! A plan: the new ledger entry of one item, and the additions to rollups that are written with it.
+//!
+//! In: the stored entry, and the records to count, settle and park ([`ItemWork`]). Out: an [`ItemPlan`]. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use afterwrite_model::projection::{
+    Contribution, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, RollupTargets, TargetId,
+    TargetIds,
+};
+use afterwrite_model::record::{Decimal, Position, Timestamp};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use smallvec::SmallVec;
+
+use super::DroppedAggregates;
+use super::decide::{MARK_LIFETIME, RecordIndexes, TOMBSTONE_LIFETIME};
+use super::entry::{LedgerEntry, ParkedPosition};
+
+/// The most bytes of an entry that name rollups which its item left. An item of DynamoDB has at most 400 KB, also if these texts are escaped.
+const MOST_LEFT_BYTES: usize = 50_000;
+
+/// An addition to each of some rollups.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RollupDelta {
+    /// The rollups.
+    pub(crate) targets: TargetIds,
+    /// The change of each measure. Changes of zero are kept, so that `rev` grows.
+    pub(crate) measures: MeasureAmounts,
+    /// The settled part, which is also added to `settled_<measure>`.
+    pub(crate) settled: MeasureAmounts,
+}
+
+/// A borrowed [`RollupDelta`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlannedAddition<'p> {
+    /// The rollups.
+    pub(crate) targets: &'p [TargetId],
+    /// The change of each measure.
+    pub(crate) measures: &'p MeasureAmounts,
+    /// The settled part.
+    pub(crate) settled: &'p MeasureAmounts,
+}
+
+/// The new entry of one item, and everything that is written in the same transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct ItemPlan<'r> {
+    /// The entry that replaces the one with the previous revision.
+    pub(crate) entry: LedgerEntry<'r>,
+    /// The markers of the expiries that are settled or parked.
+    pub(crate) markers: Vec<ExpiryMarker<'r>>,
+    /// The indexes of the entry's contributions that are added unchanged, because nothing was counted there before.
+    pub(crate) new_contributions: SmallVec<[usize; 2]>,
+    /// All other additions. No rollup occurs twice among these and the new contributions.
+    pub(crate) deltas: Vec<RollupDelta>,
+    /// The values that the rollups' `max` and `min` must take into account.
+    pub(crate) extremes: Vec<ExtremeValue>,
+    /// The indexes of the records that are counted or settled.
+    pub(crate) records: RecordIndexes,
+    /// The newest creation time of these records.
+    pub(crate) newest: Option<Timestamp>,
+    /// The number of times that an aggregate leaves out a state of the item.
+    pub(crate) skipped: u64,
+}
+
+/// The marker of a TTL expiry.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ExpiryMarker<'r> {
+    /// The position of the expiry.
+    pub(crate) position: Position<'r>,
+    /// The name of the error's kind, if the expiry cannot be settled and is parked.
+    pub(crate) parked: Option<&'static str>,
+}
+
+impl ItemPlan<'_> {
+    /// The additions to rollups; no rollup occurs twice.
+    pub(crate) fn additions(&self) -> impl Iterator<Item = PlannedAddition<'_>> {
+        const NONE: &MeasureAmounts = &MeasureAmounts::new();
+        let by_aggregate = &self.entry.current.by_aggregate;
+        let new = self.new_contributions.iter().filter_map(|index| by_aggregate.get(*index));
+        let new = new.map(|contribution| PlannedAddition {
+            targets: &contribution.targets,
+            measures: &contribution.measures,
+            settled: NONE,
+        });
+        new.chain(self.deltas.iter().map(|delta| PlannedAddition {
+            targets: &delta.targets,
+            measures: &delta.measures,
+            settled: &delta.settled,
+        }))
+    }
+
+    /// Every rollup that is written, once.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = TargetId> {
+        let added = self.additions().flat_map(|addition| addition.targets);
+        let is_added = |target| self.additions().any(|addition| addition.targets.contains(&target));
+        let is_first = move |(index, extreme): &(usize, &ExtremeValue)| {
+            let mut earlier = self.extremes.iter().take(*index);
+            !is_added(extreme.target) && !earlier.any(|other| other.target == extreme.target)
+        };
+        let extremes = self.extremes.iter().enumerate().filter(is_first);
+        added.copied().chain(extremes.map(|(_, extreme)| extreme.target))
+    }
+
+    /// The rollups with a mirrored measure that changes.
+    pub(crate) fn mirrored_targets(&self, targets: &RollupTargets) -> Vec<TargetId> {
+        let added = self.additions().flat_map(|addition| {
+            let is_mirrored = |target: &TargetId| targets.shows_any(*target, addition.measures);
+            addition.targets.iter().copied().filter(is_mirrored)
+        });
+        let extremes = self.extremes.iter().filter(|extreme| targets.shows(extreme.target, &extreme.measure));
+        added.chain(extremes.map(|extreme| extreme.target)).collect()
+    }
+
+    /// Turns the new contributions into deltas, so that they can be modified.
+    fn make_deltas(&mut self) {
+        let new = std::mem::take(&mut self.new_contributions);
+        let new = new.into_iter().filter_map(|index| self.entry.current.by_aggregate.get(index));
+        let new = new.map(|contribution| RollupDelta {
+            targets: contribution.targets.clone(),
+            measures: contribution.measures.clone(),
+            settled: Vec::new(),
+        });
+        self.deltas.splice(..0, new);
+    }
+
+    /// The number of transaction actions for the entry and its markers.
+    #[must_use]
+    pub(crate) fn own_actions(&self) -> usize {
+        1 + self.markers.len()
+    }
+
+    /// The rollups with a change that exceeds what DynamoDB stores, although both of its totals may not. It cannot be `ADD`ed: the new total
+    /// is computed from the rollup as it was read, and written on its revision.
+    pub(crate) fn exceeding(&self) -> impl Iterator<Item = TargetId> {
+        let is_exceeding =
+            |delta: &&RollupDelta| !are_storable(&delta.measures) || !are_storable(&delta.settled);
+        self.deltas.iter().filter(is_exceeding).flat_map(|delta| delta.targets.iter().copied())
+    }
+
+    /// Whether only the entry is written, so that no transaction is needed.
+    #[must_use]
+    pub(crate) fn is_entry_only(&self) -> bool {
+        self.markers.is_empty() && self.targets().next().is_none()
+    }
+}
+
+/// The state that an entry has after a plan.
+#[derive(Debug)]
+pub(crate) struct NewState<'r> {
+    /// The position of the state.
+    pub(crate) position: Position<'r>,
+    /// The contributions of the item; empty if it is deleted.
+    pub(crate) projection: ImageProjection,
+    /// Whether the item is deleted.
+    pub(crate) is_deleted: bool,
+    /// When the item was reconciled, if it was.
+    pub(crate) as_of: Option<Timestamp>,
+}
+
+/// The records of an item to count, settle and park.
+#[derive(Debug)]
+pub(crate) struct ItemWork<'r> {
+    /// The state to count.
+    pub(crate) state: Option<NewState<'r>>,
+    /// The expiries to settle: the position of each, and what the expired item contributed.
+    pub(crate) settlements: Vec<(Position<'r>, ImageProjection)>,
+    /// The newest record that cannot be counted.
+    pub(crate) behind: Option<ParkedPosition<'r>>,
+    /// The expiries that cannot be settled.
+    pub(crate) parked_expiries: Vec<ExpiryMarker<'r>>,
+    /// The position of an entry that counts nothing yet.
+    pub(crate) start: Position<'r>,
+    /// The indexes of the records that are counted or settled.
+    pub(crate) records: RecordIndexes,
+    /// The newest creation time of these records.
+    pub(crate) newest: Option<Timestamp>,
+}
+
+impl ItemWork<'_> {
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        let parks = self.behind.is_some() || !self.parked_expiries.is_empty();
+        self.state.is_none() && self.settlements.is_empty() && !parks
+    }
+}
+
+/// The inputs that all plans of a batch share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ItemPlanner<'p> {
+    /// The model.
+    pub(crate) model: &'p Model,
+    /// The batch's rollups.
+    pub(crate) targets: &'p RollupTargets,
+    /// The current time.
+    pub(crate) now: Timestamp,
+    /// The treatment of contributions to aggregates that the model no longer has.
+    pub(crate) dropped: DroppedAggregates,
+}
+
+impl ItemPlanner<'_> {
+    /// The plan that replaces `entry` by one with the state of `work`, or with its own state if the work has none, and that settles
+    /// and parks the work's expiries and records. `left` has the rollups that the item left earlier and whose mirrors may still be stale.
+    ///
+    /// # Errors
+    /// [`ErrorKind::State`] if a newer model wrote the entry.
+    pub(crate) fn plan<'r>(
+        &self,
+        entry: Option<&LedgerEntry<'r>>,
+        left: &[TargetId],
+        work: ItemWork<'r>,
+    ) -> Result<ItemPlan<'r>> {
+        if let Some(entry) = entry
+            && entry.generation > self.model.generation
+        {
+            return Err(newer_generation(entry.generation, self.model.generation));
+        }
+        let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
+        let ItemWork { state, settlements, behind, parked_expiries, start, records, newest } = work;
+        let projections = state.iter().map(|state| &state.projection);
+        let projections = projections.chain(settlements.iter().map(|(_, projection)| projection));
+        let skipped = projections.map(|projection| projection.skipped).sum();
+        let (mut entry, mut extremes) = self.next_entry(entry, state, start);
+        entry.behind = behind.or(entry.behind);
+        if entry.behind.is_some() {
+            let latest = self.now.plus(MARK_LIFETIME);
+            entry.expires_at = entry.expires_at.map(|expires_at| expires_at.max(latest));
+        } else if !entry.has_counted() {
+            // It only accompanies the marker of an expiry.
+            entry.expires_at = Some(self.now.plus(TOMBSTONE_LIFETIME));
+        }
+        let (new_contributions, mut deltas) = difference(before, &entry.current);
+        let mut markers = parked_expiries;
+        for (position, ImageProjection { contributions, extremes: settled, .. }) in settlements {
+            extremes.extend(settled);
+            deltas.extend(contributions.by_aggregate.into_iter().map(
+                |Contribution { targets, measures, .. }| RollupDelta {
+                    targets,
+                    settled: measures.clone(),
+                    measures,
+                },
+            ));
+            markers.push(ExpiryMarker { position, parked: None });
+        }
+        entry.left = self.left_targets(left, before, &entry.current);
+        let mut plan =
+            ItemPlan { entry, markers, new_contributions, deltas, extremes, records, newest, skipped };
+        merge_deltas(&mut plan);
+        self.drop_expired_targets(&mut plan);
+        Ok(plan)
+    }
+
+    /// The entry in its new state, and the values for `max` and `min`.
+    fn next_entry<'r>(
+        &self,
+        entry: Option<&LedgerEntry<'r>>,
+        state: Option<NewState<'r>>,
+        start: Position<'r>,
+    ) -> (LedgerEntry<'r>, Vec<ExtremeValue>) {
+        let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
+        let is_counted_now = state.is_some() || entry.is_none();
+        let mut next = entry.map_or_else(|| LedgerEntry::before(start), LedgerEntry::without_contributions);
+        next.rev += 1;
+        if is_counted_now {
+            // An entry that keeps its state keeps the model that counted it: reconciling finds it by its generation.
+            next.generation = self.model.generation;
+            next.fingerprint = Arc::clone(self.model.fingerprint());
+        }
+        let mut extremes = Vec::new();
+        if let Some(NewState { position, projection, is_deleted, as_of }) = state {
+            next.current = projection.contributions;
+            if !is_deleted && self.dropped == DroppedAggregates::Keep {
+                // Contributions to aggregates that the model no longer has are kept. Those of a deleted item are
+                // subtracted: once its tombstone is gone, nothing could subtract them.
+                let is_known =
+                    |name: &Arc<str>| self.model.aggregates.iter().any(|known| known.name == *name);
+                let unknown = before.by_aggregate.iter().filter(|earlier| !is_known(&earlier.aggregate));
+                next.current.by_aggregate.extend(unknown.cloned());
+            }
+            // The item's next change heals it, and so does counting the item itself: what its table has contains the
+            // parked change, and records before that change, which may be redriven later, are older.
+            let parked = next.behind.take_if(|behind| as_of.is_some() || behind.position <= position);
+            next.position = parked.map_or(position.clone(), |parked| parked.position.max(position));
+            next.as_of = next.as_of.max(as_of);
+            next.expires_at = is_deleted.then(|| self.now.plus(TOMBSTONE_LIFETIME));
+            extremes = projection.extremes;
+        } else {
+            next.current = before.clone();
+        }
+        (next, extremes)
+    }
+
+    /// The mirrored rollups that the item does not contribute to, but did: before this plan, or `earlier`. The newest ones, if there are
+    /// very many: the mirrors of the others stay stale only if this process crashes and none of the item's records is delivered again.
+    fn left_targets(
+        &self,
+        earlier: &[TargetId],
+        before: &ItemContributions,
+        after: &ItemContributions,
+    ) -> Vec<TargetId> {
+        let remains = |target: &TargetId| {
+            after.by_aggregate.iter().any(|contribution| contribution.targets.contains(target))
+        };
+        let mut left = earlier.to_vec();
+        for target in self.targets.mirrored(before) {
+            if !left.contains(&target) {
+                left.push(target);
+            }
+        }
+        left.retain(|target| !remains(target));
+        let mut bytes = 0;
+        let newest = left.iter().rev().take_while(|target| {
+            bytes += self.targets.get(**target).entry_bytes();
+            bytes <= MOST_LEFT_BYTES
+        });
+        left.drain(..left.len() - newest.count());
+        left
+    }
+
+    /// Drops additions to expired rollups: DynamoDB has deleted them or will, and an addition would restore a part of
+    /// them.
+    fn drop_expired_targets(&self, plan: &mut ItemPlan<'_>) {
+        let is_live = |target: TargetId| self.targets.get(target).expires_at.is_none_or(|at| at > self.now);
+        if plan.targets().all(is_live) {
+            return;
+        }
+        plan.make_deltas();
+        for delta in &mut plan.deltas {
+            delta.targets.retain(|target| is_live(*target));
+        }
+        plan.deltas.retain(|delta| !delta.targets.is_empty());
+        plan.extremes.retain(|extreme| is_live(extreme.target));
+    }
+}
+
+/// Whether DynamoDB can store these numbers.
+pub(super) fn are_storable(amounts: &MeasureAmounts) -> bool {
+    amounts.iter().all(|(_, number)| number.is_storable())
+}
+
+/// The difference between two states of an item: the indexes of the contributions in `after` that have no counterpart
+/// in `before`, and the deltas of all others. A counterpart has the same aggregate and the same rollups.
+fn difference(
+    before: &ItemContributions,
+    after: &ItemContributions,
+) -> (SmallVec<[usize; 2]>, Vec<RollupDelta>) {
+    let (mut new, mut deltas) = (SmallVec::new(), Vec::new());
+    for (index, contribution) in after.by_aggregate.iter().enumerate() {
+        let Some(earlier) = counterpart(contribution, before) else {
+            new.push(index);
+            continue;
+        };
+        let mut measures = contribution.measures.clone();
+        for (measure, number) in &earlier.measures {
+            add(&mut measures, measure, &number.negated());
+        }
+        measures.retain(|(_, number)| !number.is_zero());
+        deltas.push(RollupDelta { targets: contribution.targets.clone(), measures, settled: Vec::new() });
+    }
+    for earlier in before.by_aggregate.iter().filter(|earlier| counterpart(earlier, after).is_none()) {
+        let negated = earlier.measures.iter().map(|(name, number)| (Arc::clone(name), number.negated()));
+        let (targets, measures) = (earlier.targets.clone(), negated.collect());
+        deltas.push(RollupDelta { targets, measures, settled: Vec::new() });
+    }
+    deltas.retain(|delta: &RollupDelta| !delta.measures.is_empty());
+    (new, deltas)
+}
+
+fn counterpart<'c>(contribution: &Contribution, others: &'c ItemContributions) -> Option<&'c Contribution> {
+    others
+        .by_aggregate
+        .iter()
+        .find(|other| other.aggregate == contribution.aggregate && other.targets == contribution.targets)
+}
+
+/// Merges the additions of a plan so that no rollup occurs twice.
+fn merge_deltas(plan: &mut ItemPlan<'_>) {
+    let overlaps = |(index, addition): (usize, PlannedAddition<'_>)| {
+        let mut others = plan.additions().skip(index + 1);
+        others.any(|other| addition.targets.iter().any(|target| other.targets.contains(target)))
+    };
+    if !plan.additions().enumerate().any(overlaps) {
+        return;
+    }
+    plan.make_deltas();
+    let mut by_target: BTreeMap<TargetId, RollupDelta> = BTreeMap::new();
+    for delta in &plan.deltas {
+        for target in &delta.targets {
+            let targets = TargetIds::from_slice(&[*target]);
+            let empty = || RollupDelta { targets, measures: Vec::new(), settled: Vec::new() };
+            let sum = by_target.entry(*target).or_insert_with(empty);
+            for (sums, added) in [(&mut sum.measures, &delta.measures), (&mut sum.settled, &delta.settled)] {
+                added.iter().for_each(|(name, number)| add(sums, name, number));
+            }
+        }
+    }
+    plan.deltas = by_target.into_values().collect();
+}
+
+/// Adds to a measure, exactly. The sum may exceed what DynamoDB stores: see [`ItemPlan::exceeding`].
+fn add(sums: &mut MeasureAmounts, name: &Arc<str>, number: &Decimal) {
+    match amount_of(sums, name) {
+        None => sums.push((Arc::clone(name), number.clone())),
+        Some(sum) => *sum = sum.plus_unlimited(number),
+    }
+}
+
+/// The amount of a measure.
+pub(super) fn amount_of<'s>(sums: &'s mut MeasureAmounts, name: &Arc<str>) -> Option<&'s mut Decimal> {
+    // Nearly all names are shared with the model, so that comparing pointers is enough.
+    let same = sums.iter().position(|(known, _)| Arc::ptr_eq(known, name));
+    let index = same.or_else(|| sums.iter().position(|(known, _)| known == name));
+    index.and_then(|index| sums.get_mut(index)).map(|(_, sum)| sum)
+}
+
+fn newer_generation(entry: u64, model: u64) -> Error {
+    Error::new(ErrorKind::State, "the item's ledger entry was written by a newer table model")
+        .with("entry's generation", entry.to_string())
+        .with("this function's generation", model.to_string())
+        .hint("Deploy the newer model to every function; the record is redelivered until then")
+}

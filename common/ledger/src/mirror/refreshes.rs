@@ -1,0 +1,230 @@
+//! Which copies a batch may have made stale, by mirror and rollup.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use afterwrite_model::effect::Write;
+use afterwrite_model::entity::ItemIdentity;
+use afterwrite_model::projection::{
+    ImageScope, KnownLookups as _, LookupKey, RollupTargets, TargetId, TargetKey, attribute, lookup_keys,
+    offered_outputs,
+};
+use afterwrite_model::record::{AttributeValue, Image};
+use afterwrite_model::table::{Mirror, Rollup};
+use afterwrite_model::{ErrorKind, Result};
+
+use super::super::batch::{LedgerBatch, MirrorProgress};
+use super::super::core::LedgerItem;
+use super::super::core::lookups::LookupResults;
+use super::super::requests::send_all;
+use super::{MirrorRefresher, MirrorValues, UnsetCopies};
+
+/// A rollup whose copies by one mirror must be refreshed.
+#[derive(Debug, Default)]
+pub(super) struct MirrorRefresh {
+    /// The items of the batch that require the refresh.
+    pub(super) items: BTreeSet<usize>,
+    /// The values in the item's own record, if that record is the only reason: equal values need no write.
+    pub(super) shown: Option<MirrorValues>,
+    /// Whether the batch changed the rollup, so that the copies are certainly stale.
+    pub(super) is_changed: bool,
+}
+
+/// The note of the current key of an item that has moved.
+struct PlaceNote<'m> {
+    /// The item, by its index in the batch.
+    item: usize,
+    mirror: &'m Mirror,
+    write: Write,
+}
+
+/// The refreshes of a batch, by mirror and rollup.
+pub(super) type MirrorRefreshes = BTreeMap<(usize, TargetId), MirrorRefresh>;
+
+/// The rollups, by mirror, whose copies were refreshed after all items of the batch were counted that are refreshed with them.
+pub(super) type RefreshedRollups = BTreeSet<(usize, TargetId)>;
+
+impl MirrorRefresher<'_> {
+    /// Requires the lookups of unrefreshed items.
+    pub(super) fn require_lookups(&self, batch: &mut LedgerBatch<'_>) {
+        let elsewhere = batch.unrefreshed().filter(|(_, item)| self.is_to_be_projected(item));
+        let elsewhere: Vec<usize> = elsewhere.map(|(index, _)| index).collect();
+        for index in elsewhere {
+            if let Some(item) = batch.items.get_mut(index) {
+                item.records.decode_old_images(&self.core.model.attributes, |_| true);
+            }
+        }
+        let mut lookups = std::mem::take(&mut batch.lookups);
+        for (key, offer) in batch.unrefreshed().flat_map(|(_, item)| self.lookups_of(item)) {
+            self.lookups.require(key, offer, &mut lookups);
+        }
+        batch.lookups = lookups;
+    }
+
+    /// The lookups on which an item's refreshes depend, each with the outputs that the item offers.
+    fn lookups_of<'i>(
+        &'i self,
+        item: &'i LedgerItem<'_>,
+    ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
+        let model = &self.core.model;
+        // A mirroring item may depend on a lookup that it offers outputs for itself.
+        let shown = item.newest_image().into_iter().filter(|_| item.has_mirrors());
+        let offered = shown.flat_map(|image| offered_outputs(model, item.candidates, image));
+        let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
+        let images = self.is_to_be_projected(item).then(|| item.images());
+        let needed = images.into_iter().flatten();
+        let needed = needed.filter_map(|image| lookup_keys(model, item.candidates, image).ok()).flatten();
+        offered.chain(needed.map(|key| (key, None)))
+    }
+
+    /// Whether an item was counted elsewhere, so that its contributions name the rollups whose mirrors the other writer may have
+    /// left stale.
+    fn is_to_be_projected(&self, item: &LedgerItem<'_>) -> bool {
+        item.is_counted_elsewhere() && self.feeds_mirrors(item)
+    }
+
+    /// The unrefreshed items that wait for no lookup.
+    pub(super) fn ready_items(&self, batch: &LedgerBatch<'_>) -> BTreeSet<usize> {
+        let has_unresolved = batch.lookups.has_unresolved();
+        let waits = |item: &LedgerItem<'_>| {
+            has_unresolved && self.lookups_of(item).any(|(key, _)| batch.lookups.is_unresolved(&key))
+        };
+        batch.unrefreshed().filter(|(_, item)| !waits(item)).map(|(index, _)| index).collect()
+    }
+
+    pub(super) fn feeds_mirrors(&self, item: &LedgerItem<'_>) -> bool {
+        let mut destinations = self.core.aggregates(item).flat_map(|aggregate| &aggregate.into);
+        destinations.any(|destination| {
+            let rollup = self.core.model.rollups.get(destination.rollup);
+            rollup.is_some_and(Rollup::is_mirrored)
+        })
+    }
+
+    /// The refreshes of the rollups that these items may have changed, without those that are done.
+    pub(super) fn stale_refreshes(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        ready: &BTreeSet<usize>,
+        done: &RefreshedRollups,
+    ) -> MirrorRefreshes {
+        let LedgerBatch { items, targets, lookups, mirrors, .. } = batch;
+        let mut refreshes = MirrorRefreshes::new();
+        for (index, item) in ready.iter().filter_map(|index| Some((*index, items.get(*index)?))) {
+            let is_untried = mirrors.get(index) == Some(&MirrorProgress::Untried);
+            for (target, is_changed) in self.stale_targets(item, targets, lookups) {
+                for mirror in targets.rollups(target).flat_map(|rollup| &rollup.mirrors) {
+                    if done.contains(&(*mirror, target)) {
+                        continue;
+                    }
+                    let refresh = refreshes.entry((*mirror, target)).or_default();
+                    refresh.items.insert(index);
+                    refresh.is_changed |= is_changed && is_untried;
+                }
+            }
+        }
+        refreshes
+    }
+
+    /// Adds the refreshes of the rollups that these items show. Returns those that wait for another attempt.
+    pub(super) async fn shown_refreshes(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        ready: &BTreeSet<usize>,
+        refreshes: &mut MirrorRefreshes,
+    ) -> Result<Vec<UnsetCopies>> {
+        let LedgerBatch { items, targets, lookups, .. } = batch;
+        let mut notes = Vec::new();
+        for (index, item) in ready.iter().filter_map(|index| Some((*index, items.get(*index)?))) {
+            let Some(image) = item.newest_image() else { continue };
+            let Some(identity) = item.candidates.in_state(image) else { continue };
+            for mirror_index in &identity.entity.mirrors {
+                let Some(mirror) = self.core.model.mirrors.get(*mirror_index) else { continue };
+                let Some(target) = self.mirrored_target(mirror, identity, image, targets, lookups) else {
+                    continue;
+                };
+                let target_key = targets.get(target);
+                let write = self.place_note(mirror, target_key, item, (identity, image), lookups)?;
+                notes.extend(write.map(|write| PlaceNote { item: index, mirror, write }));
+                let shown = mirror.attributes.iter().map(|shown| attribute(image, &shown.image).cloned());
+                let shown: MirrorValues = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
+                let refresh = refreshes.entry((*mirror_index, target)).or_insert_with(|| MirrorRefresh {
+                    shown: Some(shown.clone()),
+                    ..MirrorRefresh::default()
+                });
+                // Several items may show one rollup after a move, and not all of them the same values.
+                if refresh.shown.as_ref().is_some_and(|other| *other != shown) {
+                    refresh.shown = None;
+                }
+                refresh.items.insert(index);
+            }
+        }
+        self.write_notes(batch, notes).await
+    }
+
+    /// Writes notes. Returns those that wait for another attempt.
+    async fn write_notes(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        notes: Vec<PlaceNote<'_>>,
+    ) -> Result<Vec<UnsetCopies>> {
+        let results = send_all(notes.iter().map(|note| self.requests.write(&note.write))).await;
+        let mut unset = Vec::new();
+        for (PlaceNote { item: index, mirror, write }, result) in notes.into_iter().zip(results) {
+            match result.map_err(|error| self.requests.write_error(&write, error)) {
+                Ok(()) => {}
+                Err(error) if error.kind().is_poison() => {
+                    let source = batch.item(index).source;
+                    let key = [Some(&*source.partition), source.sort.as_deref()].into_iter().flatten();
+                    let unwritable = self.unwritable(mirror, key, error);
+                    batch.unwritable_mirrors.push(unwritable);
+                }
+                Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
+                Err(error) => unset.push(UnsetCopies { items: BTreeSet::from([index]), error }),
+            }
+        }
+        Ok(unset)
+    }
+
+    /// The rollups whose copies may be stale because of this item, each with whether they certainly are: those that its
+    /// commit changed. In doubt are those that it left before, and, if it was counted elsewhere, all that its records and its
+    /// entry name.
+    fn stale_targets(
+        &self,
+        item: &LedgerItem<'_>,
+        targets: &mut RollupTargets,
+        lookups: &LookupResults,
+    ) -> Vec<(TargetId, bool)> {
+        let mut doubtful = item.left_targets.clone();
+        if self.is_to_be_projected(item) {
+            for image in item.images() {
+                let Ok(projection) = item.project(image, lookups, self.context, targets) else { continue };
+                doubtful.extend(projection.extremes.iter().map(|extreme| extreme.target));
+                doubtful.extend(targets.mirrored(&projection.contributions));
+            }
+            doubtful.extend(targets.mirrored(item.current()));
+            doubtful.extend(item.entry.iter().flat_map(|entry| &entry.left));
+        }
+        let certain = item.changed_targets.iter().map(|target| (*target, true));
+        certain.chain(doubtful.into_iter().map(|target| (target, false))).collect()
+    }
+
+    /// The rollup that an item of the mirroring entity shows.
+    fn mirrored_target(
+        &self,
+        mirror: &Mirror,
+        identity: &ItemIdentity<'_, '_>,
+        image: &Image<'_>,
+        targets: &mut RollupTargets,
+        lookups: &LookupResults,
+    ) -> Option<TargetId> {
+        let rollup = self.core.model.rollups.get(mirror.from)?;
+        let without_outputs = ImageScope::of(&self.core.model, identity, image);
+        let outputs: Vec<_> = match &mirror.lookup {
+            Some(lookup) => vec![lookups.outputs(&without_outputs.lookup_key(lookup).ok()?)?],
+            None => Vec::new(),
+        };
+        let scope = ImageScope { outputs: &outputs, ..without_outputs };
+        let (partition, sort) = scope.mirrored_key(mirror, rollup).ok()?;
+        let key = TargetKey { partition: &partition, sort: &sort, shard: None };
+        Some(targets.intern(mirror.from, key, None))
+    }
+}

@@ -1,0 +1,269 @@
+//! Requests to the tables. Each has a part of the time that is left until the deadline of the invocation.
+
+use std::future::Future;
+use std::time::Duration;
+
+use afterwrite_model::clock::{Clock as _, within};
+use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
+use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::retry::RetryPolicy;
+use afterwrite_model::{Error, ErrorKind, Result};
+use futures::stream::{StreamExt as _, iter};
+use tokio::sync::Semaphore;
+use tokio::task::unconstrained;
+
+use super::tally::CommitTally;
+use crate::dyn_clock::DynClock;
+use crate::tables::{
+    ConsumedUnits, DynTables, IndexPage, IndexQuery, MAX_READ_KEYS, PartialRead, ReadItem, THROTTLE_HINT,
+    TransactError, Unprocessed, WriteError, misaligned_read,
+};
+
+/// The requests of an invocation that are sent at once.
+const CONCURRENCY: usize = 16;
+/// A write gets one part of this many of the time that is left until the deadline.
+const WRITE_PARTS: u32 = 4;
+/// The same for a read or a query. One that is cut off has no effect, and takes as long when it is sent again.
+const READ_PARTS: u32 = 2;
+/// The time that it gets at least: on a new connection it can take that long.
+const LEAST_REQUEST_TIME: Duration = Duration::from_millis(500);
+/// The longest time for which the lookups or the entries of a round are begun. Items that need none of them wait as long.
+const MOST_BEGIN_TIME: Duration = Duration::from_secs(2);
+
+/// Sends the requests of one invocation, and counts them.
+pub(crate) struct Requests<'l> {
+    pub(crate) tables: &'l dyn DynTables,
+    pub(crate) clock: &'l dyn DynClock,
+    /// No request is started after this time, and none is waited for.
+    pub(crate) deadline: Timestamp,
+    pub(crate) tally: &'l CommitTally,
+    /// A request holds a slot while it is sent. Its time does not begin before.
+    slots: Semaphore,
+}
+
+impl<'l> Requests<'l> {
+    /// The requests of an invocation, which has until this deadline.
+    pub(crate) fn new(
+        tables: &'l dyn DynTables,
+        clock: &'l dyn DynClock,
+        deadline: Timestamp,
+        tally: &'l CommitTally,
+    ) -> Self {
+        Self { tables, clock, deadline, tally, slots: Semaphore::new(CONCURRENCY) }
+    }
+
+    /// Reads items once, strongly consistent. A retryable fault leaves the keys that it concerns unread; the read succeeds even if it
+    /// concerns all of them.
+    pub(crate) async fn read(&self, keys: &[ItemKey]) -> Result<PartialRead> {
+        self.read_parts(keys, parts(keys).map(|part| self.tables.read_some(part))).await
+    }
+
+    /// The parts of a read together. Each has its own time, so that one that hangs leaves only its own keys unread.
+    async fn read_parts(
+        &self,
+        keys: &[ItemKey],
+        reads: impl Iterator<Item = impl Future<Output = Result<PartialRead>>>,
+    ) -> Result<PartialRead> {
+        let results = send_all(reads.map(|read| self.bounded(READ_PARTS, read))).await;
+        let (mut items, mut server_time) = (Vec::with_capacity(keys.len()), None);
+        for (part, result) in parts(keys).zip(results) {
+            match result.flatten() {
+                Ok(read) => {
+                    items.extend(read.items);
+                    server_time = server_time.into_iter().chain([read.server_time]).min();
+                }
+                Err(error) if error.is_retryable() => {
+                    items.extend(vec![Err(Unprocessed::from(error)); part.len()]);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(PartialRead { items, server_time: server_time.unwrap_or_else(|| self.clock.now()) })
+    }
+
+    /// Reads an item once, strongly consistent.
+    pub(crate) async fn read_one(&self, key: &ItemKey) -> Result<Option<Item>> {
+        let mut items = self.read(std::slice::from_ref(key)).await?.items;
+        Ok(items.pop().ok_or_else(misaligned_read)??)
+    }
+
+    /// Reads the items that lookups find by their primary keys, as [`Requests::read`] does.
+    pub(crate) async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<Vec<ReadItem>> {
+        Ok(self.read_parts(keys, parts(keys).map(|part| self.tables.read_looked_up(part))).await?.items)
+    }
+
+    /// Queries an index once.
+    pub(crate) async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage> {
+        self.bounded(READ_PARTS, self.tables.query_index(query)).await?
+    }
+
+    /// Sends a transaction once.
+    pub(crate) async fn transact(&self, writes: &[Write]) -> Result<(), TransactError> {
+        let result = self.bounded(WRITE_PARTS, self.tables.transact(writes)).await;
+        self.count_units(result.map_err(TransactError::Failed)??);
+        Ok(())
+    }
+
+    /// Sends a write once.
+    pub(crate) async fn write(&self, write: &Write) -> Result<(), WriteError> {
+        let result = self.bounded(WRITE_PARTS, self.tables.write(write)).await;
+        self.count_units(result.map_err(WriteError::Failed)??);
+        Ok(())
+    }
+
+    fn count_units(&self, consumed: ConsumedUnits) {
+        self.tally.write_units.add(consumed.write_units);
+    }
+
+    /// The error of a write whose refusal its author does not expect.
+    pub(crate) fn write_error(&self, write: &Write, error: WriteError) -> Error {
+        let is_conflict = matches!(error, WriteError::Refused(WriteRefusal::Conflict));
+        self.tally.conflicts.add(u64::from(is_conflict));
+        write_error(write, error)
+    }
+
+    /// The result of a request, unless its time ends first. One that hangs leaves time to send it again, and for those that wait for its
+    /// slot. A write that is cut off may still take effect.
+    async fn bounded<F: Future>(&self, parts: u32, request: F) -> Result<F::Output> {
+        // Requests to tables in memory are done at once: Tokio's budget must not interrupt them while slots are free.
+        let _slot = self.before_deadline(unconstrained(self.slots.acquire())).await?;
+        let limit = self.clock.now().plus(self.part_of_time(parts)).min(self.deadline);
+        within(self.clock, limit, request).await.ok_or_else(time_ended)
+    }
+
+    async fn before_deadline<F: Future>(&self, request: F) -> Result<F::Output> {
+        within(self.clock, self.deadline, request).await.ok_or_else(time_ended)
+    }
+
+    /// One of so many parts of the time that is left.
+    fn part_of_time(&self, parts: u32) -> Duration {
+        (self.time_left() / parts).max(LEAST_REQUEST_TIME)
+    }
+
+    /// The time until the deadline.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.deadline.since(self.clock.now())
+    }
+
+    /// Sends requests as [`send_all`] does, but begins none after a while: some of them may hang. `None` for each that was not begun.
+    pub(crate) async fn send_some<F: Future>(
+        &self,
+        requests: impl IntoIterator<Item = F>,
+    ) -> Vec<Option<F::Output>> {
+        let begin_time = self.part_of_time(WRITE_PARTS).min(MOST_BEGIN_TIME);
+        let limit = self.clock.now().plus(begin_time).min(self.deadline);
+        let requests = requests
+            .into_iter()
+            .map(|request| async move { if self.clock.now() < limit { Some(request.await) } else { None } });
+        send_all(requests).await
+    }
+
+    /// Whether the deadline is reached.
+    pub(crate) fn is_over(&self) -> bool {
+        self.clock.now() >= self.deadline
+    }
+
+    /// Waits before another attempt; returns `false` if the deadline leaves no time for one.
+    pub(crate) async fn wait(&self, attempt: u32) -> bool {
+        let is_time = RetryPolicy::STANDARD.wait(attempt, self.deadline, self.clock).await;
+        self.tally.retries.add(u64::from(is_time));
+        is_time
+    }
+
+    /// Waits; returns `false` at once if the deadline comes first.
+    pub(crate) async fn pause(&self, duration: Duration) -> bool {
+        let is_time = self.clock.now().plus(duration) < self.deadline;
+        if is_time {
+            self.clock.sleep(duration).await;
+        }
+        is_time
+    }
+}
+
+/// The keys of each request of a read.
+fn parts(keys: &[ItemKey]) -> std::slice::Chunks<'_, ItemKey> {
+    keys.chunks(MAX_READ_KEYS)
+}
+
+/// Sends requests, [`CONCURRENCY`] at once. The results are in the order of the requests, but none that takes long holds up others.
+pub(crate) async fn send_all<F: Future>(requests: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let numbered =
+        requests.into_iter().enumerate().map(|(number, request)| async move { (number, request.await) });
+    let mut results: Vec<_> = iter(numbered).buffer_unordered(CONCURRENCY).collect().await;
+    results.sort_unstable_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The error of a request that was not done in time.
+pub(crate) fn time_ended() -> Error {
+    Error::new(ErrorKind::Unavailable, "the time of the request ended before it was done")
+}
+
+/// The error of a write that was refused, or failed.
+pub(crate) fn write_error(write: &Write, error: WriteError) -> Error {
+    let refusal = match error {
+        WriteError::Refused(refusal) => refusal,
+        WriteError::Failed(error) => return error,
+    };
+    match refusal {
+        WriteRefusal::Conflict => Error::new(ErrorKind::Conflict, "another writer is writing the item"),
+        WriteRefusal::Condition(_) => Error::new(ErrorKind::Conflict, "the item keeps changing"),
+        WriteRefusal::Throttled => {
+            Error::new(ErrorKind::Unavailable, "DynamoDB throttles the write").hint(THROTTLE_HINT)
+        }
+        WriteRefusal::Invalid(reason) => {
+            Error::new(ErrorKind::Rejected, format!("DynamoDB rejected the write: {reason}"))
+        }
+    }
+    .with("table", write.key.table.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::{Arc, Mutex};
+
+    use afterwrite_model::clock::SystemClock;
+    use afterwrite_model::effect::KeyAttribute;
+
+    use super::*;
+    use crate::tables::{ReadSnapshot, Tables};
+
+    /// Tables without items, whose reads have these server times.
+    struct TimedReads(Mutex<Vec<Timestamp>>);
+
+    impl Tables for TimedReads {
+        async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+            let server_time = self.0.lock().unwrap().pop().expect("a time for each read");
+            Ok(ReadSnapshot { items: vec![None; keys.len()], server_time })
+        }
+
+        async fn write(&self, _: &Write) -> Result<ConsumedUnits, WriteError> {
+            pending().await
+        }
+
+        async fn transact(&self, _: &[Write]) -> Result<ConsumedUnits, TransactError> {
+            pending().await
+        }
+
+        async fn query_index(&self, _: &IndexQuery) -> Result<IndexPage, Error> {
+            pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_in_parts_is_of_the_earliest_of_their_times() {
+        let key = |number: usize| ItemKey {
+            table: Arc::from("app"),
+            partition: KeyAttribute { name: Arc::from("PK"), value: number.to_string().into() },
+            sort: None,
+        };
+        let keys: Vec<ItemKey> = (0..2 * MAX_READ_KEYS + 1).map(key).collect();
+        let times = [7, 5, 6].map(Timestamp::from_epoch_seconds);
+        let (tables, tally) = (TimedReads(Mutex::new(times.to_vec())), CommitTally::default());
+        let deadline = SystemClock.now().plus(Duration::from_secs(60));
+        let requests = Requests::new(&tables, &SystemClock, deadline, &tally);
+        let read = requests.read(&keys).await.unwrap();
+        assert_eq!((read.items.len(), read.server_time), (keys.len(), Timestamp::from_epoch_seconds(5)));
+    }
+}

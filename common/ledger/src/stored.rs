@@ -1,0 +1,149 @@
+//! The items of the state table, for operations that read them: ledger entries, rollups, everything else.
+
+use std::sync::Arc;
+
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::{ItemContributions, RollupTarget, RollupTargets};
+use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+
+use super::core::decide::TOMBSTONE_LIFETIME;
+use super::core::entry::{CLOCK_TOLERANCE, GENERATION, LedgerEntry};
+use super::core::keys::{self, StateKeys};
+use super::core::source_item_key;
+
+/// A ledger entry as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredEntry {
+    /// The revision, which grows with every write of the entry.
+    pub rev: u64,
+    /// The generation of the model that counted the item.
+    pub generation: u64,
+    /// The fingerprint of that model; empty if unknown.
+    pub fingerprint: Arc<str>,
+    /// Why the item is parked, if it is: the name of the error's kind.
+    pub parked: Option<String>,
+    /// Whether it is a tombstone: the item is deleted.
+    pub is_tombstone: bool,
+    /// The contributions that are counted.
+    pub contributions: ItemContributions,
+}
+
+/// An item of the state table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StateItem<'i> {
+    /// The entry of a source item; without its key if the entry's key is hashed, or of no table of the model.
+    Entry(Option<SourceKey<'static>>, &'i Item),
+    /// A rollup: its `PK` and `SK`.
+    Rollup(&'i str, &'i str),
+    /// An expiry marker, a remembered lookup, a job, …
+    Other,
+}
+
+/// Reads the items of a state table.
+#[derive(Clone, Debug)]
+pub struct StateItems {
+    model: Arc<Model>,
+    table_names: Vec<Arc<str>>,
+    keys: StateKeys,
+}
+
+impl StateItems {
+    /// How long the tombstone of a deleted item is kept.
+    pub const TOMBSTONE_LIFETIME: std::time::Duration = TOMBSTONE_LIFETIME;
+    /// The largest difference between two clocks that is tolerated.
+    pub const CLOCK_TOLERANCE: std::time::Duration = CLOCK_TOLERANCE;
+
+    /// The items of `state_table`, by this model, whose tables are deployed under `table_names`.
+    #[must_use]
+    pub fn new(model: Arc<Model>, table_names: Vec<Arc<str>>, state_table: Arc<str>) -> Self {
+        Self { model, table_names, keys: StateKeys::new(state_table) }
+    }
+
+    /// Recognizes an item of the state table.
+    #[must_use]
+    pub fn classify<'i>(&self, item: &'i Item) -> StateItem<'i> {
+        let text = |name: &str| item.get(name).and_then(AttributeValue::as_text);
+        match (text(keys::ENTITY_TYPE), text("PK"), text("SK")) {
+            // A marker has no position.
+            (Some("LEDGER"), Some(partition), Some(sort)) if item.contains_key("position") => {
+                StateItem::Entry(self.keys.source(&self.model, partition, sort), item)
+            }
+            (Some("ROLLUP"), Some(partition), Some(sort)) => StateItem::Rollup(partition, sort),
+            _ => StateItem::Other,
+        }
+    }
+
+    /// Refuses an entry that a newer model has written: this model does not know what it counts.
+    ///
+    /// # Errors
+    /// [`Configuration`](ErrorKind::Configuration), with the generation of the entry.
+    pub fn check_generation(&self, entry: &Item) -> Result<()> {
+        let generation = entry.get(GENERATION).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
+        let Some(newer) = generation.filter(|generation| {
+            u64::try_from(*generation).is_ok_and(|generation| generation > self.model.generation)
+        }) else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Configuration, "the ledger was written by a newer table model")
+            .with("the ledger's generation", newer.to_string())
+            .with("this model's generation", self.model.generation.to_string())
+            .with("model", &*self.model.name)
+            .hint("Use the model that the functions have: pass --model, or set AFTERWRITE_MODEL"))
+    }
+
+    /// Decodes an entry.
+    ///
+    /// # Errors
+    /// [`Unreadable`](ErrorKind::Unreadable) if the item is not a readable ledger entry; as [`Self::check_generation`].
+    pub fn decode_entry(&self, item: &Item, targets: &mut RollupTargets) -> Result<StoredEntry> {
+        self.check_generation(item)?;
+        let entry = LedgerEntry::decode(item, targets).map_err(|error| {
+            let key = |name| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default();
+            error.with("PK", key("PK")).with("SK", key("SK"))
+        })?;
+        Ok(StoredEntry {
+            rev: entry.rev,
+            generation: entry.generation,
+            fingerprint: entry.fingerprint,
+            parked: entry.behind.map(|behind| behind.reason.into_owned()),
+            is_tombstone: entry.expires_at.is_some(),
+            contributions: entry.current,
+        })
+    }
+
+    /// The key of the entry of a source item.
+    ///
+    /// # Errors
+    /// [`State`](afterwrite_model::ErrorKind::State) if the model has no such table.
+    pub fn entry_key(&self, source: &SourceKey<'_>) -> Result<ItemKey> {
+        self.keys.entry(&self.model, source)
+    }
+
+    /// The key of a source item in its table; `None` if the texts do not match the table's key schema.
+    #[must_use]
+    pub fn source_item_key(&self, source: &SourceKey<'_>) -> Option<ItemKey> {
+        let texts = (&*source.partition, source.sort.as_deref());
+        source_item_key(&self.model, &self.table_names, source.table, texts)
+    }
+
+    /// The key of a rollup; `None` if DynamoDB does not allow it.
+    #[must_use]
+    pub fn rollup_key(&self, target: &RollupTarget) -> Option<ItemKey> {
+        self.keys.rollup(target)
+    }
+
+    /// The key of an item of the state table.
+    #[must_use]
+    pub fn key(&self, partition: &str, sort: &str) -> ItemKey {
+        self.keys.item(partition, sort)
+    }
+
+    /// Whether an export of this time is recent enough for [`Ledger::reconcile_exported`](super::Ledger::reconcile_exported).
+    #[must_use]
+    pub fn accepts_export(exported_at: Timestamp, now: Timestamp) -> bool {
+        exported_at >= now.minus(TOMBSTONE_LIFETIME).plus(CLOCK_TOLERANCE)
+    }
+}

@@ -1,0 +1,389 @@
+//! Settings: the only place that reads the environment.
+//!
+//! [`EnvironmentSettings`] holds the variables as text. [`FunctionConfig`] and the methods resolve them; an error names the variable and what to
+//! set it to.
+
+mod clients;
+mod projections;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use afterwrite_ledger::PoisonPolicy;
+use afterwrite_model::table::{Model, nearest_name};
+use afterwrite_model::{Error, ErrorKind, Result};
+
+pub use self::clients::{EmbeddedEndpoints, dynamodb_client, firehose_client, s3_client, sdk_config};
+pub use self::projections::ProjectionKind;
+use crate::PathTarget;
+use crate::cloudfront::CloudFront;
+use crate::redis::{CacheTopology, RedisCache};
+use crate::sqs::SqsQueue;
+
+const PREFIX: &str = "AFTERWRITE_";
+const MODEL: &str = "AFTERWRITE_MODEL";
+const TABLES: &str = "AFTERWRITE_TABLES";
+const STATE_TABLE: &str = "AFTERWRITE_STATE_TABLE";
+const PROJECTIONS: &str = "AFTERWRITE_PROJECTIONS";
+const FIREHOSE_STREAM: &str = "AFTERWRITE_FIREHOSE_STREAM";
+const BUCKET: &str = "AFTERWRITE_BUCKET";
+const CACHE_URL: &str = "AFTERWRITE_CACHE_URL";
+const CACHE_SECRET: &str = "AFTERWRITE_CACHE_SECRET";
+const CACHE_CLUSTER: &str = "AFTERWRITE_CACHE_CLUSTER";
+const DISTRIBUTION: &str = "AFTERWRITE_CLOUDFRONT_DISTRIBUTION";
+const CDN_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
+const ON_POISON: &str = "AFTERWRITE_ON_POISON";
+const LOG_KEYS: &str = "AFTERWRITE_LOG_KEYS";
+const METRICS: &str = "AFTERWRITE_METRICS";
+const METRICS_NAMESPACE: &str = "POWERTOOLS_METRICS_NAMESPACE";
+const METRICS_SERVICE: &str = "POWERTOOLS_SERVICE_NAME";
+
+/// The environment variables as text. An empty variable counts as unset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvironmentSettings {
+    /// `AFTERWRITE_MODEL`: a built-in model's name, or the path of a TOML file.
+    pub model: Option<String>,
+    /// `AFTERWRITE_TABLES`: `name in the model=deployed name`, separated by commas. A table may have several names: the first is its current
+    /// one, and change records that name the others are read.
+    pub tables: Option<String>,
+    /// `AFTERWRITE_STATE_TABLE`: the table of rollups and ledger.
+    pub state_table: Option<String>,
+    /// `AFTERWRITE_PROJECTIONS`: what the function hosts.
+    pub projections: Option<String>,
+    /// `AFTERWRITE_FIREHOSE_STREAM`: the delivery stream of the archive.
+    pub firehose_stream: Option<String>,
+    /// `AFTERWRITE_BUCKET`: the bucket of the archive and the datasets.
+    pub bucket: Option<String>,
+    /// `AFTERWRITE_CACHE_URL`: the cache, `redis://` or `rediss://`.
+    pub cache_url: Option<String>,
+    /// `AFTERWRITE_CACHE_SECRET`: the ARN of a secret in Secrets Manager whose text is the cache's address.
+    pub cache_secret: Option<String>,
+    /// `AFTERWRITE_CACHE_CLUSTER`: `true` if it is a cluster.
+    pub cache_cluster: Option<String>,
+    /// `AFTERWRITE_CLOUDFRONT_DISTRIBUTION`: the distribution's id.
+    pub distribution: Option<String>,
+    /// `AFTERWRITE_CDN_QUEUE`: the URL of the queue of stale paths.
+    pub cdn_queue: Option<String>,
+    /// `AFTERWRITE_ON_POISON`: `park` or `fail`.
+    pub on_poison: Option<String>,
+    /// `AFTERWRITE_LOG_KEYS`: `true` if logs may have the keys of items.
+    pub log_keys: Option<String>,
+    /// `AFTERWRITE_METRICS`: `all`, or `essential` for those that report lost data.
+    pub metrics: Option<String>,
+    /// `POWERTOOLS_METRICS_NAMESPACE`: the namespace of the metrics.
+    pub metrics_namespace: Option<String>,
+    /// `POWERTOOLS_SERVICE_NAME`: the metrics' dimension `service`.
+    pub metrics_service: Option<String>,
+    /// `AWS_REGION` of a deployed function: `AWS_LAMBDA_FUNCTION_NAME` is set, and no `AWS_ENDPOINT_URL…`, because emulators
+    /// name streams in regions of their own.
+    pub region: Option<String>,
+    /// `AWS_LAMBDA_RUNTIME_API`: the host and port of the Runtime API. Lambda sets it.
+    pub runtime_api: Option<String>,
+    /// The embedded servers that take the place of AWS. The environment never sets them.
+    pub embedded: Option<EmbeddedEndpoints>,
+    /// Whether functions of this process print no metrics. The environment never sets it.
+    pub hides_metrics: bool,
+    /// One warning for each variable that begins with `AFTERWRITE_` and is not one of these.
+    pub warnings: Vec<String>,
+}
+
+impl EnvironmentSettings {
+    /// Reads the environment.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let variables = std::env::vars_os();
+        Self::from_variables(
+            variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+        )
+    }
+
+    fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Self {
+        let mut unread: BTreeMap<String, String> = variables.collect();
+        let region = deployed_region(&unread);
+        let mut known = Vec::new();
+        let mut take = |name: &'static str| {
+            known.push(name);
+            unread.remove(name).filter(|value| !value.is_empty())
+        };
+        let settings = Self {
+            model: take(MODEL),
+            tables: take(TABLES),
+            state_table: take(STATE_TABLE),
+            projections: take(PROJECTIONS),
+            firehose_stream: take(FIREHOSE_STREAM),
+            bucket: take(BUCKET),
+            cache_url: take(CACHE_URL),
+            cache_secret: take(CACHE_SECRET),
+            cache_cluster: take(CACHE_CLUSTER),
+            distribution: take(DISTRIBUTION),
+            cdn_queue: take(CDN_QUEUE),
+            on_poison: take(ON_POISON),
+            log_keys: take(LOG_KEYS),
+            metrics: take(METRICS),
+            metrics_namespace: take(METRICS_NAMESPACE),
+            metrics_service: take(METRICS_SERVICE),
+            region,
+            runtime_api: take("AWS_LAMBDA_RUNTIME_API"),
+            embedded: None,
+            hides_metrics: false,
+            warnings: Vec::new(),
+        };
+        let unknown = unread.keys().filter(|name| name.starts_with(PREFIX));
+        Self { warnings: unknown.map(|name| unknown_variable(name, &known)).collect(), ..settings }
+    }
+
+    /// The table of rollups and ledger.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_STATE_TABLE` is unset.
+    pub fn required_state_table(&self) -> Result<Arc<str>> {
+        let hint = "Set it to the name of the table of rollups and ledger (keys `PK` and `SK`, both strings)";
+        required(self.state_table.as_deref(), STATE_TABLE, hint).map(Arc::from)
+    }
+
+    /// The delivery stream of the archive.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_FIREHOSE_STREAM` is unset.
+    pub fn required_firehose_stream(&self) -> Result<Arc<str>> {
+        let hint = "Set it to the name of the Firehose delivery stream that writes the archive";
+        required(self.firehose_stream.as_deref(), FIREHOSE_STREAM, hint).map(Arc::from)
+    }
+
+    /// The bucket of the archive and the datasets.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_BUCKET` is unset.
+    pub fn required_bucket(&self) -> Result<Arc<str>> {
+        let hint = "Set it to the name of the bucket that the delivery stream writes to";
+        required(self.bucket.as_deref(), BUCKET, hint).map(Arc::from)
+    }
+
+    /// The handling of records that can never be counted as they are.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_ON_POISON` is not valid.
+    pub fn poison_policy(&self) -> Result<PoisonPolicy> {
+        match self.on_poison.as_deref() {
+            None | Some("park") => Ok(PoisonPolicy::Park),
+            Some("fail") => Ok(PoisonPolicy::Fail),
+            Some(_) => Err(invalid(format!("{ON_POISON} is neither `park` nor `fail`")).hint(
+                "Set it to `park` to mark the item and go on, or to `fail` to have the record delivered again",
+            )),
+        }
+    }
+
+    /// Whether logs may have the keys of items.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_LOG_KEYS` is not valid.
+    pub fn names_keys(&self) -> Result<bool> {
+        boolean(self.log_keys.as_deref(), LOG_KEYS, "Set it to `true` if logs may have the keys of items")
+    }
+
+    /// Whether only the metrics that report lost data are emitted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_METRICS` is not valid.
+    pub fn emits_essential_metrics(&self) -> Result<bool> {
+        match self.metrics.as_deref() {
+            None | Some("all") => Ok(false),
+            Some("essential") => Ok(true),
+            Some(_) => Err(invalid(format!("{METRICS} is neither `all` nor `essential`"))
+                .hint("Set it to `essential` to emit only the metrics that report lost data, or remove it")),
+        }
+    }
+
+    /// The cache whose keys are invalidated, if one is set. Reads the secret that has its address; connects to nothing else yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CACHE_URL`, `AFTERWRITE_CACHE_SECRET` or `AFTERWRITE_CACHE_CLUSTER` is not valid, or the
+    /// secret may not be read; [`ErrorKind::Unavailable`] if Secrets Manager cannot be reached.
+    pub async fn cache(&self) -> Result<Option<RedisCache>> {
+        let hint =
+            "Set it to `true` if the cache is a cluster (ElastiCache Serverless is); otherwise remove it";
+        let is_cluster = boolean(self.cache_cluster.as_deref(), CACHE_CLUSTER, hint)?;
+        let topology = if is_cluster { CacheTopology::Cluster } else { CacheTopology::Single };
+        match (self.cache_url.as_deref(), self.cache_secret.as_deref()) {
+            (None, None) => Ok(None),
+            (Some(url), None) => redis_cache(url, topology, CACHE_URL).map(Some),
+            (None, Some(arn)) => {
+                let secret = self.secret(arn, CACHE_SECRET).await?;
+                let url = secret.text().await?;
+                redis_cache(url.trim(), topology, "the text of the secret that AFTERWRITE_CACHE_SECRET names")
+                    .map(Some)
+            }
+            (Some(_), Some(_)) => Err(invalid(format!("{CACHE_URL} and {CACHE_SECRET} are both set"))
+                .hint("Remove one of them; an address with a password belongs into the secret")),
+        }
+    }
+
+    /// Where `relay` sends stale paths: to the queue if one is set, else to the distribution; `None` if neither is set.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CDN_QUEUE` is not a URL, or no region is set.
+    pub async fn path_target(&self) -> Result<Option<PathTarget<CloudFront, SqsQueue>>> {
+        if let Some(url) = self.cdn_queue()? {
+            let client = self.sqs_client().await?;
+            return Ok(Some(PathTarget::Queue(SqsQueue::new(&client, Arc::from(url)))));
+        }
+        let Some(id) = self.distribution.as_deref() else { return Ok(None) };
+        Ok(Some(PathTarget::Distribution(self.distribution(id).await?)))
+    }
+
+    /// The URL of the queue of stale paths, if one is set.
+    fn cdn_queue(&self) -> Result<Option<&str>> {
+        let Some(url) = self.cdn_queue.as_deref() else { return Ok(None) };
+        if !url.starts_with("https://") && !url.starts_with("http://") {
+            return Err(invalid(format!("{CDN_QUEUE} is not the URL of a queue")).hint(
+                "Set it to the queue's URL, https://sqs.<region>.amazonaws.com/<account>/<name>; its name or ARN is not enough",
+            ));
+        }
+        Ok(Some(url))
+    }
+
+    /// The CloudFront distribution whose paths `invalidator` invalidates.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CLOUDFRONT_DISTRIBUTION` is unset, or no region is set.
+    pub async fn required_distribution(&self) -> Result<CloudFront> {
+        let hint = "Set it to the id of the CloudFront distribution whose paths are invalidated";
+        let id = required(self.distribution.as_deref(), DISTRIBUTION, hint)?;
+        self.distribution(id).await
+    }
+}
+
+/// The settings that all functions resolve.
+#[derive(Clone, Debug)]
+pub struct FunctionConfig {
+    /// The table model.
+    pub model: Arc<Model>,
+    /// The deployed name of each of [`Model::tables`], in the same order.
+    pub table_names: Vec<Arc<str>>,
+}
+
+impl FunctionConfig {
+    /// Loads the model and resolves the names of its tables. A function has no default model: a forgotten variable must not count a table
+    /// by another table's model.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] or [`ErrorKind::Model`].
+    pub fn resolve(settings: &EnvironmentSettings) -> Result<Self> {
+        let mut model = Model::load(required(
+            settings.model.as_deref(),
+            MODEL,
+            &format!("Set it to the path of a model file, or to a built-in model: {}", built_in_models()),
+        )?)?;
+        let table_names = deployed_names(&mut model, settings.tables.as_deref().unwrap_or_default())?;
+        let is_source = |name: &&str| model.table_deployed_as(&table_names, name).is_some();
+        if let Some(state) = settings.state_table.as_deref().filter(is_source) {
+            return Err(invalid(format!("`{state}` is both the state table and a source table")).hint(
+                format!(
+                    "Give the rollups and the ledger a table of their own, and set {STATE_TABLE} to its name"
+                ),
+            ));
+        }
+        Ok(Self { model: Arc::new(model), table_names })
+    }
+}
+
+/// A cache by its address, which comes from `source`. The address may hold a password, so the error does not repeat it.
+fn redis_cache(url: &str, topology: CacheTopology, source: &str) -> Result<RedisCache> {
+    RedisCache::new(url, topology, None).map_err(|error| {
+        invalid(format!("{source} is not a cache address"))
+            .hint(
+                "Write redis://host:6379, or rediss://host:6379 for TLS; user:password@ may precede the host",
+            )
+            .caused_by(error)
+    })
+}
+
+fn built_in_models() -> String {
+    Model::built_in_names().collect::<Vec<_>>().join(", ")
+}
+
+/// Resolves `AFTERWRITE_TABLES`: the deployed name of each table, which is the first one that is given, or the model's. All further names go
+/// to [`Table::former_names`](afterwrite_model::table::Table::former_names).
+fn deployed_names(model: &mut Model, renames: &str) -> Result<Vec<Arc<str>>> {
+    let mut deployed: Vec<Vec<Arc<str>>> = model.tables.iter().map(|_| Vec::new()).collect();
+    for rename in renames.split(',').map(str::trim).filter(|rename| !rename.is_empty()) {
+        let Some((name, written)) = rename.split_once('=').filter(|(_, written)| !written.is_empty()) else {
+            return Err(invalid(format!("{TABLES} holds `{rename}`, which is not a rename"))
+                .hint("Write `name in the model=deployed name`, separated by commas"));
+        };
+        let names = model.tables.iter().zip(&mut deployed).find(|(table, _)| *table.name == *name);
+        let Some((_, names)) = names else {
+            let known: Vec<&str> = model.tables.iter().map(|table| table.name.as_ref()).collect();
+            return Err(invalid(format!("{TABLES} renames `{name}`, which is not a table of the model"))
+                .with("tables of the model", known.join(", ")));
+        };
+        if names.iter().any(|known| **known == *written) {
+            return Err(invalid(format!("{TABLES} has `{rename}` twice")).hint("Remove one of the two"));
+        }
+        names.push(Arc::from(written));
+    }
+    for (table, names) in model.tables.iter().zip(&mut deployed).filter(|(_, names)| names.is_empty()) {
+        names.push(Arc::clone(&table.name));
+    }
+    check_distinct(model, &deployed)?;
+    let mut current = Vec::with_capacity(deployed.len());
+    for (table, names) in model.tables.iter_mut().zip(deployed) {
+        let mut names = names.into_iter();
+        current.extend(names.next());
+        table.former_names = names.collect();
+    }
+    Ok(current)
+}
+
+/// Two tables of one name would be counted by the entities of the first.
+fn check_distinct(model: &Model, deployed: &[Vec<Arc<str>>]) -> Result<()> {
+    for (index, (table, names)) in model.tables.iter().zip(deployed).enumerate() {
+        for (other, others) in model.tables.iter().zip(deployed).skip(index + 1) {
+            if let Some(name) = names.iter().find(|name| others.contains(name)) {
+                let message = format!("the tables `{}` and `{}` have the same name", table.name, other.name);
+                return Err(invalid(message)
+                    .with("name", &**name)
+                    .hint(format!("Each table of the model needs a table of its own: correct {TABLES}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The region of a function on AWS itself; `None` anywhere else.
+fn deployed_region(variables: &BTreeMap<String, String>) -> Option<String> {
+    let set = |name: &str| variables.get(name).filter(|value| !value.is_empty());
+    let has_endpoint =
+        variables.iter().any(|(name, value)| name.starts_with("AWS_ENDPOINT_URL") && !value.is_empty());
+    set("AWS_LAMBDA_FUNCTION_NAME").and(set("AWS_REGION")).filter(|_| !has_endpoint).cloned()
+}
+
+fn boolean(value: Option<&str>, variable: &str, hint: &'static str) -> Result<bool> {
+    match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(invalid(format!("{variable} is neither `true` nor `false`")).hint(hint)),
+    }
+}
+
+fn required<'v>(value: Option<&'v str>, variable: &str, hint: &str) -> Result<&'v str> {
+    value.ok_or_else(|| invalid(format!("{variable} is not set")).hint(hint))
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Configuration, message)
+}
+
+/// The warning for a variable that nothing reads. Names are compared without their common prefix, which would hide most differences.
+fn unknown_variable(name: &str, known: &[&str]) -> String {
+    let known_suffixes = known.iter().filter_map(|known| known.strip_prefix(PREFIX));
+    match nearest_name(name.strip_prefix(PREFIX).unwrap_or(name), known_suffixes) {
+        Some(nearest) => {
+            format!("{name} is not a setting of Afterwrite and is ignored; did you mean {PREFIX}{nearest}?")
+        }
+        None => format!("{name} is not a setting of Afterwrite and is ignored"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! DynamoDB tables.
+//!
+//! A request is sent once and has a time limit; callers retry by their own policy, within the deadline that they have. Only they
+//! know what a write's condition means for a second attempt. The number of concurrent requests, and so of sockets, is limited for
+//! all callers together.
+
+mod expression;
+mod fault;
+mod query;
+mod read;
+mod scan;
+mod server_clock;
+mod setup;
+mod value;
+mod write;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite_model::Error;
+use afterwrite_model::effect::{ItemKey, Write};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+pub use self::server_clock::ServerClock;
+pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
+use super::{
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, ScanPage, ScanRequest, TableScan,
+    TableSummary, Tables, TransactError, WriteError,
+};
+
+/// The number of concurrent requests; further ones wait.
+pub const MAX_CONCURRENT_REQUESTS: usize = 16;
+/// The time limit of a read or a single write. DynamoDB responds within milliseconds; a connection that died while the function was
+/// frozen never does.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time limit of a transaction: the outcome of one that is given up is unknown and must be read.
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// DynamoDB, through the AWS SDK.
+#[derive(Clone, Debug)]
+pub struct DynamoDb {
+    client: Client,
+    /// With the time limit of transactions.
+    transactor: Client,
+    slots: Arc<Semaphore>,
+}
+
+impl DynamoDb {
+    /// Uses a client with its configuration, except for time limits, and that nothing is retried.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        let once = client.config().to_builder().retry_config(RetryConfig::disabled()).build();
+        Self::retrying(Client::from_conf(once))
+    }
+
+    /// As [`DynamoDb::new`], but with the client's retries: for callers that only read and have no deadline of their own.
+    #[must_use]
+    pub fn retrying(client: Client) -> Self {
+        let timeouts = client.config().timeout_config().cloned().unwrap_or_else(TimeoutConfig::disabled);
+        let limited = |limit: Duration| {
+            let timeouts = timeouts.to_builder().operation_attempt_timeout(limit).build();
+            Client::from_conf(client.config().to_builder().timeout_config(timeouts).build())
+        };
+        let slots = Arc::new(Semaphore::new(MAX_CONCURRENT_REQUESTS));
+        Self { client: limited(REQUEST_TIMEOUT), transactor: limited(TRANSACTION_TIMEOUT), slots }
+    }
+
+    /// Waits until a request may be sent; it must end before the permit is dropped. Nothing closes the semaphore, so there is always
+    /// a permit.
+    async fn slot(&self) -> Option<SemaphorePermit<'_>> {
+        self.slots.acquire().await.ok()
+    }
+}
+
+impl Tables for DynamoDb {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        read::read(self, keys).await
+    }
+
+    async fn read_some(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
+        read::read_some(self, keys).await
+    }
+
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        let _slot = self.slot().await;
+        write::write(&self.client, write).await
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
+        let _slot = self.slot().await;
+        write::transact(&self.transactor, writes).await
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        let _slot = self.slot().await;
+        query::query(&self.client, query).await
+    }
+}
+
+impl TableScan for DynamoDb {
+    async fn scan(&self, request: &ScanRequest) -> Result<ScanPage, Error> {
+        let _slot = self.slot().await;
+        scan::scan(&self.client, request).await
+    }
+
+    async fn describe(&self, table: &str) -> Result<TableSummary, Error> {
+        let _slot = self.slot().await;
+        scan::describe(&self.client, table).await
+    }
+}
+
+/// The tables of some keys, each once, for an error's context.
+fn table_names<'k>(keys: impl Iterator<Item = &'k ItemKey>) -> String {
+    let mut tables: Vec<&str> = keys.map(|key| &*key.table).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    tables.join(", ")
+}

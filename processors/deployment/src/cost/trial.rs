@@ -1,0 +1,282 @@
+//! A trial: sample records at given rates, through the functions' own code, on tables in memory that charge by DynamoDB's rules.
+//!
+//! ```text
+//! sample ─▶ records of each entity ─ rates ─▶ one stream in time ─ shards, window, batch size ─▶ batches ─▶ aggregator ─▶ OverlayTables
+//!                                                                                                    └────▶ lines, paths, rows
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::Ledger;
+use afterwrite_ledger::tables::{TableIndex, item_bytes};
+use afterwrite_model::clock::Clock;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::{Item, RecordDecoder, Timestamp};
+use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::jobs::approximate;
+use afterwrite_preview::recording::RecordCutter;
+use afterwrite_preview::tables::{OverlayTables, SourceItems, images_of};
+use afterwrite_preview::trace::{RecordTracer, TraceLookups};
+
+use super::batches::{DeliverySettings, TimedRecord, batches};
+use super::figures::PATH_WINDOW_SECONDS;
+use super::paced::{EntityRate, PacedSample, RecordSource, UNMATCHED, paced};
+
+/// The state table of a trial.
+const STATE_TABLE: &str = "state";
+/// Firehose bills each record up to the next 5 KB, and a record holds up to 1,000 KiB.
+const FIREHOSE_STEP: usize = 5 * 1024;
+const FIREHOSE_RECORD: usize = 1_000 * 1024;
+
+/// Everything that a trial needs.
+#[derive(Debug)]
+pub struct CostTrial<'t> {
+    /// The model.
+    pub model: Arc<Model>,
+    /// Change records as Lambda delivers them, in the order of time.
+    pub records: &'t [String],
+    /// The rates of entities; the others do not change.
+    pub rates: &'t [EntityRate],
+    /// How records are delivered.
+    pub delivery: DeliverySettings,
+    /// The indexes of source tables, by the table's name in the model.
+    pub indexes: BTreeMap<String, Vec<TableIndex>>,
+}
+
+/// The measures of a trial.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrialTotals {
+    /// The time that the trial stands for.
+    pub seconds: f64,
+    /// Records that were delivered.
+    pub records: u64,
+    /// Invocations of each stream function.
+    pub batches: u64,
+    /// Write units.
+    pub write_units: u64,
+    /// Read units.
+    pub read_units: u64,
+    /// Bytes that the tables grew by through the functions' writes: of the state table, but for mirrors.
+    pub state_bytes: u64,
+    /// Items that the functions created.
+    pub state_items: u64,
+    /// Bytes that the source tables grew by through the records.
+    pub source_bytes: u64,
+    /// Items that the records inserted, less those that they removed.
+    pub source_items: u64,
+    /// Bytes of the archived lines.
+    pub line_bytes: u64,
+    /// Steps of 5 KB that Firehose bills.
+    pub firehose_steps: u64,
+    /// CloudFront paths, each once in a window of 20 s.
+    pub paths: u64,
+    /// Rows of datasets.
+    pub rows: u64,
+    /// Rows of items that did not exist before.
+    pub new_rows: u64,
+    /// Records of the sample whose items match no entity, if no rate is given for them: they are not part of the trial.
+    pub unmatched: u64,
+    /// Entities whose changes are too rare for a trial of this length: they are not part of it.
+    pub rare: Vec<String>,
+}
+
+impl CostTrial<'_> {
+    /// Runs the trial.
+    ///
+    /// # Errors
+    /// `Configuration` for a rate of an entity that the model or the sample does not have, or records that cannot be counted.
+    pub async fn run(&self) -> Result<TrialTotals> {
+        let PacedSample { stream, seconds, unmatched, rare } = self.stream()?;
+        let names: Vec<Arc<str>> = self.model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+        let now = self.newest();
+        let mut items = SourceItems::new(Arc::clone(&self.model), names.clone(), STATE_TABLE.into(), now);
+        for record in self.records {
+            items.add_images(record)?;
+        }
+        let tables = OverlayTables::new(items).with_indexes(self.indexes.clone());
+        let tables = Arc::new(tables);
+        let ledger = Ledger::new(
+            Arc::clone(&self.model),
+            names.clone(),
+            STATE_TABLE.into(),
+            Arc::clone(&tables),
+            TrialClock(now),
+        );
+        let aggregator = StreamAggregator::new(ledger);
+        let mut totals = TrialTotals { seconds, unmatched, rare, ..TrialTotals::default() };
+        let mut derived = DerivedTotals::new(&self.model, &names);
+        for batch in batches(&stream, self.delivery) {
+            let event = format!("{{\"Records\":[{}]}}", batch.join(","));
+            let handled =
+                Box::pin(aggregator.handle(event.as_bytes(), now.plus(Duration::from_secs(60)))).await?;
+            if let Some(failed) = handled.failures.into_iter().chain(handled.parked).next() {
+                let message = "a record of the sample cannot be counted";
+                return Err(Error::new(ErrorKind::Configuration, message).caused_by(failed.error));
+            }
+            totals.batches += 1;
+            totals.records += count(batch.len());
+            derived.add_lines(&batch, &mut totals)?;
+        }
+        for record in &stream {
+            derived.add_effects(record, &mut totals).await?;
+        }
+        let units = tables.units();
+        (totals.write_units, totals.read_units) = (units.writes, units.reads);
+        totals.state_bytes = tables.growth();
+        let created = tables.differences();
+        totals.state_items = count(created.iter().filter(|item| item.before.is_none()).count());
+        (totals.source_bytes, totals.source_items) = derived.source_growth();
+        totals.paths = count(derived.paths.len());
+        Ok(totals)
+    }
+
+    /// The records at their rates, in the order of time.
+    fn stream(&self) -> Result<PacedSample<'_>> {
+        let mut by_source: BTreeMap<RecordSource, Vec<TimedRecord<'_>>> = BTreeMap::new();
+        let total = approximate(count(self.records.len()));
+        for (json, number) in self.records.iter().zip(0_u64..) {
+            let Some((source, table, key)) = source_of(&self.model, json) else { continue };
+            // The share of the sample's time that has passed.
+            let at = (approximate(number) + 0.5) / total;
+            by_source.entry(source).or_default().push(TimedRecord { json, table, key, at });
+        }
+        paced(&self.model, by_source, self.rates)
+    }
+
+    fn newest(&self) -> Timestamp {
+        let mut decoder = RecordDecoder::new(&self.model.attributes);
+        let times = self.records.iter().filter_map(|json| decoder.record(json.as_bytes()).ok()?.created_at);
+        times.max().unwrap_or_else(|| Timestamp::from_epoch_ms(0))
+    }
+}
+
+/// How many records of a sample each entity has, and how many are [`UNMATCHED`].
+#[must_use]
+pub fn entity_counts(model: &Model, sample: &[String]) -> BTreeMap<String, f64> {
+    let mut counts = BTreeMap::new();
+    for record in sample {
+        let name = match source_of(model, record) {
+            Some((RecordSource::Entity(entity), ..)) => model.entities.get(entity).map(|known| &*known.name),
+            Some((RecordSource::Unmatched, ..)) => Some(UNMATCHED),
+            None => None,
+        };
+        if let Some(name) = name {
+            *counts.entry(name.to_owned()).or_default() += 1.0;
+        }
+    }
+    counts
+}
+
+/// The source of a record, its table, and a hash of its key; `None` for a record that cannot be read or of a table that the model does not have.
+fn source_of(model: &Model, json: &str) -> Option<(RecordSource, usize, u64)> {
+    let mut decoder = RecordDecoder::new(&model.attributes);
+    let record = decoder.record(json.as_bytes()).ok()?;
+    let table = model.tables.iter().position(|table| *table.name == *record.table)?;
+    let source = SourceKey::of_keys(model, table, &record.keys)?;
+    let candidates = source.candidates(model);
+    let identity =
+        candidates.after(&record).or_else(|| candidates.before(&record)).or_else(|| candidates.by_key());
+    let index = identity
+        .and_then(|identity| model.entities.iter().position(|entity| entity.name == identity.entity.name));
+    let mut hasher = DefaultHasher::new();
+    (&source.partition, &source.sort).hash(&mut hasher);
+    Some((index.map_or(RecordSource::Unmatched, RecordSource::Entity), table, hasher.finish()))
+}
+
+/// The effects of records outside the tables.
+struct DerivedTotals {
+    cutter: RecordCutter,
+    tracer: RecordTracer<SourceItems>,
+    paths: BTreeSet<(u64, String)>,
+    /// The growth of the source tables: bytes and items, negative if they shrank.
+    source_growth: (i64, i64),
+}
+
+impl DerivedTotals {
+    fn new(model: &Arc<Model>, names: &[Arc<str>]) -> Self {
+        let lookups = TraceLookups::new(model, None);
+        Self {
+            cutter: RecordCutter::new(Arc::clone(model), names.to_vec()),
+            tracer: RecordTracer::new(Arc::clone(model), names.to_vec(), lookups),
+            paths: BTreeSet::new(),
+            source_growth: (0, 0),
+        }
+    }
+
+    fn source_growth(&self) -> (u64, u64) {
+        let (bytes, items) = self.source_growth;
+        (u64::try_from(bytes).unwrap_or(0), u64::try_from(items).unwrap_or(0))
+    }
+
+    fn add_images(&mut self, json: &str) {
+        let (old, new) = images_of(json).unwrap_or_default();
+        let bytes = |image: &Option<Item>| {
+            image.as_ref().map_or(0, |item| i64::try_from(item_bytes(item)).unwrap_or(i64::MAX))
+        };
+        self.source_growth.0 += bytes(&new) - bytes(&old);
+        self.source_growth.1 += i64::from(new.is_some()) - i64::from(old.is_some());
+    }
+
+    /// Adds the lines of a batch, which share Firehose records.
+    fn add_lines(&self, batch: &[&str], totals: &mut TrialTotals) -> Result<()> {
+        let mut bytes = 0;
+        for json in batch {
+            bytes += self.cutter.line(json)?.len();
+        }
+        let (full, rest) = (bytes / FIREHOSE_RECORD, bytes % FIREHOSE_RECORD);
+        let steps = full * (FIREHOSE_RECORD / FIREHOSE_STEP) + rest.div_ceil(FIREHOSE_STEP);
+        totals.firehose_steps += count(steps);
+        totals.line_bytes += count(bytes);
+        Ok(())
+    }
+
+    async fn add_effects(&mut self, record: &TimedRecord<'_>, totals: &mut TrialTotals) -> Result<()> {
+        self.add_images(record.json);
+        let trace = self.tracer.trace(record.json).await?;
+        totals.rows += count(trace.rows.len());
+        if trace.operation == "INSERT" {
+            totals.new_rows += count(trace.rows.len());
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the time of a record is positive and at most some hours"
+        )]
+        let window = (record.at / PATH_WINDOW_SECONDS) as u64;
+        self.paths.extend(trace.paths.into_iter().map(|path| (window, path)));
+        Ok(())
+    }
+}
+
+/// A clock that stands still: at the time of the newest record.
+#[derive(Clone, Copy, Debug)]
+struct TrialClock(Timestamp);
+
+impl Clock for TrialClock {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+
+    fn sleep(&self, _duration: Duration) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    /// A deadline is never reached.
+    fn until(&self, _time: Timestamp) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
+    fn permille(&self) -> u32 {
+        500
+    }
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,77 @@
+//! The traces of an incident: objects in the buckets of failed records, and parked items. Each has the command that mends it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use afterwrite_services::config::ProjectionKind;
+
+use super::delivery::projections;
+use super::facts::{DeploymentFacts, FailureFacts, Looked};
+use super::{HealthFinding, on_part};
+
+/// The prefix under which Lambda writes failed records.
+const PREFIX: &str = "aws/lambda/";
+const PARKED: &str = "`afterwrite redrive --dry-run` shows why each of them is parked. Correct the items or the model; then `afterwrite redrive --yes` counts them";
+const NO_INDEX: &str = "the state table has no index `parked`: `afterwrite redrive --dry-run` reads the whole table and lists parked items";
+
+pub(super) fn judge_incidents(facts: &DeploymentFacts) -> Vec<HealthFinding> {
+    let mut findings = Vec::new();
+    let advice = "A mapping names it as its on-failure destination: apply the deployment again, which creates it. Failed records are lost until then";
+    for (bucket, looked) in &facts.failures {
+        on_part(&mut findings, "failed records", bucket, looked, advice, |failures, findings| {
+            findings.push(judge_failures(bucket, failures, facts));
+        });
+    }
+    let table = facts.state_table.0.as_str();
+    match &facts.parked {
+        Looked::Missing => findings.push(HealthFinding::unchecked("parked items", table, NO_INDEX)),
+        looked @ (Looked::Found(_) | Looked::NotAllowed(_) | Looked::NotNamed(_) | Looked::NotRead(_)) => {
+            on_part(&mut findings, "parked items", table, looked, "", |parked, findings| {
+                let found = format!("{parked} items");
+                findings.push(HealthFinding::new("parked items", table, *parked == 0, found, PARKED));
+            })
+        }
+    }
+    findings
+}
+
+fn judge_failures(bucket: &str, failures: &FailureFacts, facts: &DeploymentFacts) -> HealthFinding {
+    let objects: u64 = failures.objects.values().sum();
+    let found = match (objects, failures.has_more) {
+        (0, _) => "no objects".to_owned(),
+        (objects, false) => format!("{objects} objects, the oldest {}", age(failures.oldest)),
+        (objects, true) => format!("more than {objects} objects, one of them {}", age(failures.oldest)),
+    };
+    let commands = failures.objects.keys().map(|mapping| command(bucket, mapping, facts));
+    let advice = format!(
+        "Lambda gave up their records, which are neither counted nor archived. Remove the cause (docs/RUNBOOK.md#on-failure); then run {}, and again with --yes in place of --dry-run",
+        commands.collect::<Vec<_>>().join(" and ")
+    );
+    HealthFinding::new("failed records", bucket, objects == 0, found, advice)
+}
+
+/// The command that processes the objects of a mapping, by what its function hosts.
+fn command(bucket: &str, mapping: &str, facts: &DeploymentFacts) -> String {
+    let mut mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
+    let known = mappings.find(|known| known.id == mapping);
+    let function = known.and_then(|known| Some((known, facts.functions.get(&known.function)?.found()?)));
+    let hosted: BTreeSet<ProjectionKind> = match function {
+        Some((known, function)) => projections(&known.function, function),
+        // A mapping that was replaced, or whose function may not be looked at: everything that the deployment hosts.
+        None => {
+            let functions = facts.functions.iter().filter_map(|(name, looked)| Some((name, looked.found()?)));
+            functions.flat_map(|(name, function)| projections(name, function)).collect()
+        }
+    };
+    let hosted = hosted.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(",");
+    let only = if hosted.is_empty() { String::new() } else { format!(" --only {hosted}") };
+    format!("`afterwrite redrive s3://{bucket}/{PREFIX}{mapping}/{only} --dry-run`")
+}
+
+fn age(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ 0..3600 => format!("{} min old", seconds / 60),
+        seconds @ 3600..172_800 => format!("{} h old", seconds / 3600),
+        seconds => format!("{} days old", seconds / 86_400),
+    }
+}

@@ -1,0 +1,186 @@
+//! Tables: keys, streams, indexes, time to live, recovery; and the caller's permissions.
+
+use afterwrite_model::table::{Lookup, Model, SecondaryIndex, Table};
+
+use super::facts::{DeploymentFacts, IndexFacts, Looked, TableFacts};
+use super::{HealthFinding, on_part};
+
+/// The view type that the functions need.
+const VIEW_TYPE: &str = "NEW_AND_OLD_IMAGES";
+/// The attribute of the state table by which items expire.
+const EXPIRY: &str = "expires_at";
+/// The index of the state table that lists parked items.
+const PARKED: &str = "parked";
+
+pub(super) fn judge_tables(model: &Model, facts: &DeploymentFacts) -> Vec<HealthFinding> {
+    let mut findings = Vec::new();
+    for (index, (table, (name, looked))) in model.tables.iter().zip(&facts.tables).enumerate() {
+        let advice = "Create it, or name the deployed table in AFTERWRITE_TABLES";
+        on_part(&mut findings, "source table", name, looked, advice, |found, findings| {
+            judge_source(model, (index, table), name, found, findings);
+        });
+    }
+    let (name, looked) = &facts.state_table;
+    let advice = "Create it with the text keys PK and SK, or name it in AFTERWRITE_STATE_TABLE";
+    on_part(&mut findings, "state table", name, looked, advice, |found, findings| {
+        judge_state(name, found, findings);
+    });
+    for call in &facts.dry_calls {
+        findings.push(if call.is_allowed {
+            HealthFinding::new("permission", &call.subject, true, format!("you may {}", call.permission), "")
+        } else {
+            let why = format!("you lack {}, which operations such as verify need", call.permission);
+            HealthFinding::unchecked("permission", &call.subject, why)
+        });
+    }
+    findings
+}
+
+fn judge_source(
+    model: &Model,
+    (index, table): (usize, &Table),
+    name: &str,
+    found: &TableFacts,
+    findings: &mut Vec<HealthFinding>,
+) {
+    let wanted: Vec<(String, String)> =
+        table.key().map(|key| (key.name.to_string(), key.key_type.name().to_owned())).collect();
+    findings.push(HealthFinding::new(
+        "key",
+        name,
+        found.key == wanted,
+        key_text(&found.key),
+        format!(
+            "The model has {}: correct the model, or name another table in AFTERWRITE_TABLES",
+            key_text(&wanted)
+        ),
+    ));
+    let view = found.stream_view.as_deref();
+    findings.push(HealthFinding::new(
+        "stream view type",
+        name,
+        view == Some(VIEW_TYPE),
+        view.unwrap_or("no stream"),
+        format!("Enable a stream with the view type {VIEW_TYPE}; a stream's type cannot be changed, so disable another one first"),
+    ));
+    findings.extend(table.indexes.iter().map(|index| judge_index(name, index, found)));
+    let lookups = model.lookups.iter();
+    for lookup in lookups.filter(|lookup| model.entities.get(lookup.of).is_some_and(|of| of.table == index)) {
+        // An item that is read by its primary key needs no index.
+        if let Some(index) = lookup.index() {
+            findings.push(judge_lookup(name, (lookup, index), found));
+        }
+    }
+}
+
+/// An index that the model declares exists, with its key and all attributes.
+fn judge_index(table: &str, wanted: &SecondaryIndex, found: &TableFacts) -> HealthFinding {
+    let subject = format!("{table}/{}", wanted.name);
+    let key = wanted.key_text();
+    let advice = format!(
+        "Create the index {} on {key}, with all attributes: the model declares that the application needs it",
+        wanted.name
+    );
+    let Some(index) = found.indexes.iter().find(|known| *known.name == *wanted.name) else {
+        return HealthFinding::new("index", &subject, false, "does not exist", advice);
+    };
+    let found: Vec<(String, String)> = index.keys.iter().cloned().zip(index.types.iter().cloned()).collect();
+    let is_right = key_text(&found) == key && index.copies.is_none();
+    let found = format!("on {}, copies {}", key_text(&found), copies(index));
+    HealthFinding::new("index", &subject, is_right, found, advice)
+}
+
+/// The index of a lookup exists, with its key and the attributes that the lookup gives.
+fn judge_lookup(table: &str, (lookup, index): (&Lookup, &str), found: &TableFacts) -> HealthFinding {
+    let wanted: Vec<&str> = [Some(&lookup.partition), lookup.sort.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| &**name)
+        .collect();
+    let subject = format!("{table}/{index}");
+    let advice = format!(
+        "Lookup {} needs the index {index} on {}, with all attributes",
+        lookup.name,
+        wanted.join(", ")
+    );
+    let Some(index) = found.indexes.iter().find(|known| *known.name == *index) else {
+        return HealthFinding::new("lookup index", &subject, false, "does not exist", advice);
+    };
+    let has_keys =
+        wanted.iter().zip(&index.keys).all(|(wanted, key)| wanted == key) && wanted.len() <= index.keys.len();
+    let found = format!("on {}, copies {}", index.keys.join(", "), copies(index));
+    HealthFinding::new("lookup index", &subject, has_keys && index.copies.is_none(), found, advice)
+}
+
+fn copies(index: &IndexFacts) -> String {
+    match index.copies.as_deref() {
+        None => "all attributes".to_owned(),
+        Some([]) => "keys only".to_owned(),
+        Some(some) => some.join(", "),
+    }
+}
+
+fn judge_state(name: &str, found: &TableFacts, findings: &mut Vec<HealthFinding>) {
+    let wanted = [("PK".to_owned(), "S".to_owned()), ("SK".to_owned(), "S".to_owned())];
+    findings.push(HealthFinding::new(
+        "key",
+        name,
+        found.key == wanted,
+        key_text(&found.key),
+        "The state table's keys are the texts PK and SK: create another table",
+    ));
+    findings.push(HealthFinding::new(
+        "no stream",
+        name,
+        found.stream_view.is_none(),
+        found.stream_view.as_deref().unwrap_or("no stream"),
+        "Disable the stream of the state table, unless something else reads it: nothing of Afterwrite does",
+    ));
+    let advice = format!(
+        "Enable time to live on {EXPIRY}: tombstones, markers and rollups that expire are never removed otherwise"
+    );
+    match &found.ttl {
+        Some(looked) => on_part(findings, "time to live", name, looked, &advice, |attribute, findings| {
+            let is_right = attribute == EXPIRY;
+            findings.push(HealthFinding::new(
+                "time to live",
+                name,
+                is_right,
+                attribute.as_str(),
+                advice.as_str(),
+            ));
+        }),
+        None => findings.push(HealthFinding::new("time to live", name, false, "disabled", advice)),
+    }
+    findings.push(match found.is_recoverable {
+        None => HealthFinding::unchecked(
+            "recovery",
+            name,
+            "the permission dynamodb:DescribeContinuousBackups is missing",
+        ),
+        Some(is_enabled) => HealthFinding::new(
+            "recovery",
+            name,
+            is_enabled,
+            if is_enabled { "point-in-time recovery" } else { "none" },
+            "Enable point-in-time recovery: a wrong repair cannot be undone otherwise",
+        ),
+    });
+    let is_listed = found.indexes.iter().any(|index| index.name == PARKED && index.keys == ["behind"]);
+    findings.push(HealthFinding::new(
+        "parked index",
+        name,
+        is_listed,
+        if is_listed { "exists" } else { "does not exist" },
+        "Create the sparse index `parked` on behind (S): `redrive --parked` reads it",
+    ));
+}
+
+fn key_text(key: &[(String, String)]) -> String {
+    key.iter().map(|(name, kind)| format!("{name} ({kind})")).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a table is part of a global table.
+pub(super) fn is_global(table: &Looked<TableFacts>) -> bool {
+    table.found().is_some_and(|table| table.replicas > 0)
+}

@@ -1,0 +1,151 @@
+//! Values as key texts, their segments, and the words among them.
+
+use std::borrow::Cow;
+
+use afterwrite_model::record::{AttributeValue, Timestamp};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// The longest word that a constant part of a key is.
+const LONGEST_WORD: usize = 32;
+
+/// A value as a template writes it into a key; `None` if it cannot be part of one.
+pub(super) fn text_of<'v>(value: &'v AttributeValue<'_>) -> Option<Cow<'v, str>> {
+    match value {
+        AttributeValue::S(text) => Some(Cow::Borrowed(text)),
+        AttributeValue::N(number) => Some(Cow::Owned(number.to_string())),
+        AttributeValue::B(bytes) => Some(Cow::Owned(STANDARD.encode(bytes))),
+        AttributeValue::Bool(_)
+        | AttributeValue::Null
+        | AttributeValue::M(_)
+        | AttributeValue::L(_)
+        | AttributeValue::Ss(_)
+        | AttributeValue::Ns(_)
+        | AttributeValue::Bs(_) => None,
+    }
+}
+
+/// How a word is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WordStyle {
+    Upper,
+    Lower,
+    Mixed,
+}
+
+/// The style of a word: letters of any script, `_` and `-`, a letter first. Other texts (ids, numbers, times) are values.
+pub(super) fn word_style(text: &str) -> Option<WordStyle> {
+    let is_plain = |character: char| character.is_alphabetic() || "_-".contains(character);
+    let is_word = text.chars().count() <= LONGEST_WORD
+        && text.starts_with(char::is_alphabetic)
+        && text.chars().all(is_plain);
+    let (has_upper, has_lower) = (text.contains(char::is_uppercase), text.contains(char::is_lowercase));
+    is_word.then_some(match (has_upper, has_lower) {
+        (true, false) => WordStyle::Upper,
+        (false, _) => WordStyle::Lower,
+        (true, true) => WordStyle::Mixed,
+    })
+}
+
+/// The segments of a key. A time is one segment, whatever it contains.
+pub(super) fn segments(text: &str, separator: Option<char>) -> Vec<&str> {
+    let Some(separator) = separator else { return vec![text] };
+    let mut segments = Vec::new();
+    let mut rest = text;
+    loop {
+        let skipped = time_length(rest);
+        let end = rest.get(skipped..).and_then(|tail| tail.find(separator)).map(|end| end + skipped);
+        let Some((segment, tail)) = end.and_then(|end| rest.split_at_checked(end)) else { break };
+        segments.push(segment);
+        rest = tail.strip_prefix(separator).unwrap_or_default();
+    }
+    segments.push(rest);
+    segments
+}
+
+/// The length of the time that a text begins with; 0 if it begins with something else.
+pub(super) fn time_length(text: &str) -> usize {
+    let is_of_time = |character: char| {
+        character.is_ascii_digit() || matches!(character, 'T' | 'Z' | ':' | '.' | '+' | '-')
+    };
+    if !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return 0;
+    }
+    let length = text.find(|character: char| !is_of_time(character)).unwrap_or(text.len());
+    let time = text.get(..length).unwrap_or_default().trim_end_matches([':', '.', '-', '+']);
+    // An id may follow a date.
+    let candidates = [Some(time), text.get(.."2026-02-06".len())];
+    let mut times = candidates.into_iter().flatten().filter(|time| time.len() >= "2026-02-06".len());
+    times.find(|time| Timestamp::parse(time).is_some()).map_or(0, str::len)
+}
+
+/// A name in lower case with `_` between words: `OrderItem` and `ORDER-ITEM` are `order_item`. `None` without a letter.
+pub(super) fn snake(text: &str) -> Option<String> {
+    let mut name = String::new();
+    let mut was_lower = false;
+    for character in text.chars() {
+        if character.is_ascii_alphanumeric() {
+            if character.is_ascii_uppercase() && was_lower {
+                name.push('_');
+            }
+            was_lower = character.is_ascii_lowercase();
+            name.push(character.to_ascii_lowercase());
+        } else if !name.is_empty() && !name.ends_with('_') {
+            name.push('_');
+            was_lower = false;
+        }
+    }
+    let name = name.trim_end_matches('_');
+    name.starts_with(|first: char| first.is_ascii_alphabetic()).then(|| name.to_owned())
+}
+
+/// Whether a name can be a variable of a template.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(is_plain_character)
+}
+
+/// Whether names of a model can have a character.
+pub(super) fn is_plain_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "_-".contains(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_cut_at_their_separator_but_times_are_not() {
+        assert_eq!(segments("ORDER#1#ITEM#", Some('#')), ["ORDER", "1", "ITEM", ""]);
+        assert_eq!(segments("at:2026-02-06T14:30:00Z:x", Some(':')), ["at", "2026-02-06T14:30:00Z", "x"]);
+        assert_eq!(segments("log-2026-02-06-7f", Some('-')), ["log", "2026-02-06", "7f"]);
+        assert_eq!(segments("a#b", None), ["a#b"]);
+    }
+
+    #[test]
+    fn words_of_every_script_have_a_style() {
+        for (text, style) in [
+            ("ORDER", Some(WordStyle::Upper)),
+            ("КЛИЕНТ", Some(WordStyle::Upper)),
+            ("größe", Some(WordStyle::Lower)),
+            ("订单", Some(WordStyle::Lower)),
+            ("Straße", Some(WordStyle::Mixed)),
+            ("Иван0", None),
+            ("😀", None),
+        ] {
+            assert_eq!(word_style(text), style, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_written_in_lower_case() {
+        for (text, name) in [
+            ("OrderItem", Some("order_item")),
+            ("ORDER-ITEM", Some("order_item")),
+            ("#X", Some("x")),
+            ("12", None),
+            ("", None),
+        ] {
+            assert_eq!(snake(text).as_deref(), name, "{text}");
+        }
+    }
+}

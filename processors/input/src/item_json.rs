@@ -1,0 +1,280 @@
+//! Items in JSON files, as `aws dynamodb get-item` prints them or as plain JSON.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::table::Table;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+/// DynamoDB's type names.
+const TYPES: [&str; 10] = ["S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"];
+
+/// The most objects and lists within each other. DynamoDB's items have 32 levels, each of which is two objects in its JSON.
+const MAX_NESTING: usize = 128;
+
+type Members = BTreeMap<String, Box<RawValue>>;
+
+/// An attribute whose value is invalid for its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidAttribute<'i> {
+    /// Its name.
+    pub name: &'i str,
+    /// Why its value, or a value within it, is invalid. The reason does not contain the value.
+    pub reason: &'static str,
+}
+
+/// An item: attributes in DynamoDB's JSON. Numbers keep their digits.
+#[derive(Clone, Debug)]
+pub struct ItemJson(Members);
+
+impl ItemJson {
+    /// Reads an item: an object in DynamoDB's JSON, the same within `Item`, or plain JSON; `None` for any other text, and for one that
+    /// [is nested too deep](Self::is_too_deep).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if Self::is_too_deep(text) {
+            return None;
+        }
+        let members: Members = serde_json::from_str(text).ok()?;
+        let inner = members.get("Item").and_then(|item| serde_json::from_str::<Members>(item.get()).ok());
+        if let Some(item) = inner.filter(is_typed) {
+            return Some(Self(item));
+        }
+        if is_typed(&members) {
+            return Some(Self(members));
+        }
+        let typed = members.into_iter().map(|(name, value)| Some((name, typed(&value)?)));
+        typed.collect::<Option<Members>>().filter(|members| !members.is_empty()).map(Self)
+    }
+
+    /// Whether a JSON text has more objects and lists within each other than an item can have.
+    #[must_use]
+    pub fn is_too_deep(json: &str) -> bool {
+        let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+        for byte in json.bytes() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = is_text,
+                b'"' => is_text = !is_text,
+                b'{' | b'[' if !is_text => depth += 1,
+                b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth > MAX_NESTING {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The attributes by name, in DynamoDB's JSON.
+    #[must_use]
+    pub fn attributes(&self) -> &BTreeMap<String, Box<RawValue>> {
+        &self.0
+    }
+
+    /// The record of the item's creation in the stream of `table`, which is deployed as `deployed`; `None` if the item lacks the table's
+    /// key. `number` is its sequence number.
+    #[must_use]
+    pub fn insert_record(
+        &self,
+        table: &Table,
+        deployed: &str,
+        number: u64,
+        created: Option<Timestamp>,
+    ) -> Option<String> {
+        let keys = table.key().map(|key| Some((&*key.name, self.0.get(&*key.name)?)));
+        let keys: BTreeMap<_, _> = keys.collect::<Option<_>>()?;
+        let stream = format!("table/{deployed}/stream/2000-01-01T00:00:00.000");
+        let record = json!({
+            "eventID": format!("item-{number}"),
+            "eventName": "INSERT",
+            "eventSource": "aws:dynamodb",
+            "eventSourceARN": format!("arn:aws:dynamodb::000000000000:{stream}"),
+            "dynamodb": {
+                "ApproximateCreationDateTime": created.map(Timestamp::epoch_seconds),
+                "Keys": keys,
+                "NewImage": self.0,
+                "SequenceNumber": number.to_string(),
+                "StreamViewType": "NEW_AND_OLD_IMAGES",
+            },
+        });
+        Some(record.to_string())
+    }
+
+    /// The item; `None` if a value is invalid for its type.
+    #[must_use]
+    pub fn to_item(&self) -> Option<Item> {
+        self.0.iter().map(|(name, value)| Some((Cow::Owned(name.clone()), value_of(value)?))).collect()
+    }
+
+    /// The first attribute with an invalid value; `None` if all are valid.
+    #[must_use]
+    pub fn invalid_attribute(&self) -> Option<InvalidAttribute<'_>> {
+        self.0.iter().find_map(|(name, value)| Some(InvalidAttribute { name, reason: invalidity(value)? }))
+    }
+}
+
+/// Why a value in DynamoDB's JSON is invalid; `None` if it is valid.
+fn invalidity(json: &RawValue) -> Option<&'static str> {
+    if value_of(json).is_some() {
+        return None;
+    }
+    let typed: Members = serde_json::from_str(json.get()).unwrap_or_default();
+    let (kind, content) = typed.first_key_value()?;
+    let content = content.get();
+    let members = || serde_json::from_str::<Members>(content).unwrap_or_default();
+    let elements = || serde_json::from_str::<Vec<Box<RawValue>>>(content).unwrap_or_default();
+    Some(match kind.as_str() {
+        "S" => "not a string",
+        "N" => "not a DynamoDB number",
+        "B" => "not base64",
+        "BOOL" => "not true or false",
+        "M" => members().values().find_map(|value| invalidity(value)).unwrap_or("not a map of typed values"),
+        "L" => elements().iter().find_map(|value| invalidity(value)).unwrap_or("not a list of typed values"),
+        "SS" => "not a list of strings",
+        "NS" => "not a list of DynamoDB numbers",
+        "BS" => "not a list of base64 strings",
+        _ => "not a type of DynamoDB",
+    })
+}
+
+/// Whether every attribute has a type, as in DynamoDB's JSON.
+fn is_typed(members: &Members) -> bool {
+    let is_value = |value: &RawValue| {
+        let value: Option<Members> = serde_json::from_str(value.get()).ok();
+        value.is_some_and(|value| value.len() == 1 && value.keys().all(|name| TYPES.contains(&name.as_str())))
+    };
+    !members.is_empty() && members.values().all(|value| is_value(value))
+}
+
+/// A plain value in DynamoDB's JSON.
+fn typed(value: &RawValue) -> Option<Box<RawValue>> {
+    let text = value.get();
+    let typed = match text.as_bytes().first()? {
+        b'"' => format!(r#"{{"S":{text}}}"#),
+        b't' | b'f' => format!(r#"{{"BOOL":{text}}}"#),
+        b'n' => r#"{"NULL":true}"#.to_owned(),
+        b'{' => {
+            let members: Members = serde_json::from_str(text).ok()?;
+            let members = members.into_iter().map(|(name, value)| Some((name, typed(&value)?)));
+            let members = serde_json::to_string(&members.collect::<Option<Members>>()?).ok()?;
+            format!(r#"{{"M":{members}}}"#)
+        }
+        b'[' => {
+            let elements: Vec<Box<RawValue>> = serde_json::from_str(text).ok()?;
+            let elements = elements.iter().map(|element| typed(element)).collect::<Option<Vec<_>>>()?;
+            format!(r#"{{"L":{}}}"#, serde_json::to_string(&elements).ok()?)
+        }
+        _ => format!(r#"{{"N":"{text}"}}"#),
+    };
+    RawValue::from_string(typed).ok()
+}
+
+/// A value in DynamoDB's JSON; `None` if it is invalid.
+fn value_of(json: &RawValue) -> Option<AttributeValue<'static>> {
+    let typed: Members = serde_json::from_str(json.get()).ok()?;
+    let (kind, content) = typed.into_iter().next()?;
+    let content = content.get();
+    let text = || serde_json::from_str::<String>(content).ok();
+    let texts = || serde_json::from_str::<Vec<String>>(content).ok();
+    let bytes = |base64: String| STANDARD.decode(base64).ok().map(Cow::Owned);
+    Some(match kind.as_str() {
+        "S" => AttributeValue::text(text()?),
+        "N" => AttributeValue::N(text()?.parse().ok()?),
+        "B" => AttributeValue::B(bytes(text()?)?),
+        "BOOL" => AttributeValue::Bool(serde_json::from_str(content).ok()?),
+        "NULL" => AttributeValue::Null,
+        "M" => {
+            let members: Members = serde_json::from_str(content).ok()?;
+            let members =
+                members.into_iter().map(|(name, value)| Some((Cow::Owned(name), value_of(&value)?)));
+            AttributeValue::M(members.collect::<Option<_>>()?)
+        }
+        "L" => {
+            let elements: Vec<Box<RawValue>> = serde_json::from_str(content).ok()?;
+            AttributeValue::L(elements.iter().map(|element| value_of(element)).collect::<Option<_>>()?)
+        }
+        "SS" => AttributeValue::Ss(texts()?.into_iter().map(Cow::Owned).collect()),
+        "NS" => {
+            let numbers = texts()?;
+            AttributeValue::Ns(numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?)
+        }
+        "BS" => AttributeValue::Bs(texts()?.into_iter().map(bytes).collect::<Option<_>>()?),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> Option<String> {
+        let item = ItemJson::parse(text)?;
+        serde_json::to_string(&item.0).ok()
+    }
+
+    #[test]
+    fn the_output_of_get_item_is_read() {
+        let item = r#"{"PK":{"S":"a"},"n":{"N":"1.50"}}"#;
+        assert_eq!(written(item).as_deref(), Some(item));
+        let wrapped = format!(r#"{{"Item":{item},"ConsumedCapacity":{{"Units":1}}}}"#);
+        assert_eq!(written(&wrapped).as_deref(), Some(item));
+    }
+
+    #[test]
+    fn plain_json_gets_types_and_numbers_keep_their_digits() {
+        let plain = r#"{"a":"x","b":12345678901234567890123456789012345678,"c":[true,null,1.50],"d":{"S":"x","e":2}}"#;
+        let typed = r#"{"a":{"S":"x"},"b":{"N":"12345678901234567890123456789012345678"},"c":{"L":[{"BOOL":true},{"NULL":true},{"N":"1.50"}]},"d":{"M":{"S":{"S":"x"},"e":{"N":"2"}}}}"#;
+        assert_eq!(written(plain).as_deref(), Some(typed));
+    }
+
+    #[test]
+    fn only_an_object_with_attributes_is_an_item() {
+        for text in ["", "[]", "1", "{", "{}"] {
+            assert_eq!(written(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_item_is_nested_no_deeper_than_an_item_can_be() {
+        let nested = |levels: usize| format!(r#"{{"PK":{}1{}}}"#, "[".repeat(levels), "]".repeat(levels));
+        assert!(ItemJson::parse(&nested(32)).is_some());
+        assert!(ItemJson::parse(&nested(50_000)).is_none());
+        assert!(ItemJson::is_too_deep(&nested(128)) && !ItemJson::is_too_deep(&nested(127)));
+        let text = format!(r#"{{"PK":"\"{}"}}"#, "[".repeat(50_000));
+        assert!(!ItemJson::is_too_deep(&text), "a text is not nested");
+    }
+
+    #[test]
+    fn an_item_has_values_of_every_type() {
+        let typed = r#"{"s":{"S":"x"},"n":{"N":"1.50"},"b":{"B":"AP8="},"t":{"BOOL":true},"z":{"NULL":true},"m":{"M":{"l":{"L":[{"S":"y"}]}}},"ss":{"SS":["a"]},"ns":{"NS":["1"]},"bs":{"BS":["AA=="]}}"#;
+        let item = ItemJson::parse(typed).and_then(|item| item.to_item()).unwrap();
+        assert_eq!(item["n"], AttributeValue::N("1.5".parse().unwrap()));
+        assert_eq!(item["b"], AttributeValue::B(vec![0, 255].into()));
+        assert_eq!(item["bs"], AttributeValue::Bs(vec![vec![0].into()]));
+        assert_eq!((item.len(), item["z"].is_null()), (9, true));
+        assert_eq!(ItemJson::parse(typed).unwrap().invalid_attribute(), None);
+    }
+
+    #[test]
+    fn an_invalid_value_has_a_reason_without_its_content() {
+        for (value, reason) in [
+            (r#"{"N":"12x"}"#, "not a DynamoDB number"),
+            (r#"{"N":"999999999999999999999999999999999999999"}"#, "not a DynamoDB number"),
+            (r#"{"N":"1e126"}"#, "not a DynamoDB number"),
+            (r#"{"B":"!!"}"#, "not base64"),
+            (r#"{"S":5}"#, "not a string"),
+            (r#"{"M":{"l":{"L":[{"S":"y"},{"NS":["z"]}]}}}"#, "not a list of DynamoDB numbers"),
+            (r#"{"M":5}"#, "not a map of typed values"),
+        ] {
+            let wrong = ItemJson::parse(&format!(r#"{{"PK":{{"S":"a"}},"n":{value}}}"#)).unwrap();
+            assert_eq!(wrong.to_item(), None, "{value}");
+            assert_eq!(wrong.invalid_attribute(), Some(InvalidAttribute { name: "n", reason }), "{value}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Tables whose writes stay in memory, over tables that are only read.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use afterwrite_ledger::tables::{
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, ScanPage, ScanRequest, TableIndex,
+    TableScan, TableSummary, Tables, TransactError, WriteError, item_bytes, write_units,
+};
+use afterwrite_model::Error;
+use afterwrite_model::effect::update::{check_paths, normalized, updated, values};
+use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
+use afterwrite_model::record::Item;
+
+use super::difference::ItemDifference;
+use super::stored_key::StoredKey;
+
+/// One strongly consistent read unit per started 4 KB.
+const READ_UNIT_BYTES: usize = 4096;
+
+/// Reads the tables beneath and keeps every write in memory: a dry run.
+///
+/// A write has the effect that DynamoDB would give it, but for the limits on sizes. Memory grows with the number of written items, so
+/// a run that changes nothing takes none. An index shows what the tables beneath show: it lags, as an index may.
+#[derive(Debug)]
+pub struct OverlayTables<T> {
+    base: T,
+    indexes: BTreeMap<String, Vec<TableIndex>>,
+    state: Mutex<OverlayState>,
+}
+
+/// The units of everything that was read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OverlayUnits {
+    /// Read units.
+    pub reads: u64,
+    /// Write units, with those of the indexes that the overlay knows.
+    pub writes: u64,
+}
+
+#[derive(Debug, Default)]
+struct OverlayState {
+    written: BTreeMap<StoredKey, WrittenItem>,
+    units: OverlayUnits,
+}
+
+/// An item that was written: the item beneath, and the item now.
+#[derive(Debug)]
+struct WrittenItem {
+    key: ItemKey,
+    before: Option<Item>,
+    after: Option<Item>,
+}
+
+/// The effect of a write: the item after it, or why it was refused.
+type WriteEffect = Result<Option<Item>, WriteRefusal>;
+
+impl<T: Tables> OverlayTables<T> {
+    /// Writes over `base` stay in memory.
+    pub fn new(base: T) -> Self {
+        Self { base, indexes: BTreeMap::new(), state: Mutex::default() }
+    }
+
+    /// Sets the indexes of tables, by the table's name: writes are charged for them, too.
+    #[must_use]
+    pub fn with_indexes(mut self, indexes: BTreeMap<String, Vec<TableIndex>>) -> Self {
+        self.indexes = indexes;
+        self
+    }
+
+    /// The indexes of a table.
+    fn indexes_of(&self, key: &ItemKey) -> &[TableIndex] {
+        self.indexes.get(&*key.table).map_or(&[], Vec::as_slice)
+    }
+
+    /// The items that differ from the tables beneath, in the order of their keys.
+    #[must_use]
+    pub fn differences(&self) -> Vec<ItemDifference> {
+        let state = self.lock();
+        let changed = state.written.values().filter(|item| item.before != item.after);
+        let difference = |item: &WrittenItem| {
+            ItemDifference::new(item.key.clone(), item.before.clone(), item.after.clone())
+        };
+        changed.map(difference).collect()
+    }
+
+    /// The units of all requests so far, as the tables beneath would have consumed them.
+    #[must_use]
+    pub fn units(&self) -> OverlayUnits {
+        self.lock().units
+    }
+
+    /// The bytes that the tables beneath would grow by.
+    #[must_use]
+    pub fn growth(&self) -> u64 {
+        let bytes = |item: &Option<Item>| item.as_ref().map_or(0, item_bytes);
+        let (mut before, mut after) = (0, 0);
+        for item in self.lock().written.values() {
+            before += bytes(&item.before);
+            after += bytes(&item.after);
+        }
+        u64::try_from(after.saturating_sub(before)).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OverlayState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the items with these keys to the written ones, as they are beneath.
+    async fn load(&self, keys: &[&ItemKey]) -> Result<(), Error> {
+        let missing: Vec<ItemKey> = {
+            let state = self.lock();
+            let is_missing = |key: &&&ItemKey| !state.written.contains_key(&StoredKey::of(key));
+            keys.iter().filter(is_missing).map(|key| (*key).clone()).collect()
+        };
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let items = self.base.read(&missing).await?.items;
+        let mut state = self.lock();
+        for (key, item) in missing.into_iter().zip(items) {
+            let stored = StoredKey::of(&key);
+            state.written.entry(stored).or_insert(WrittenItem { key, before: item.clone(), after: item });
+        }
+        Ok(())
+    }
+}
+
+impl OverlayState {
+    fn stored(&self, key: &ItemKey) -> Option<&Item> {
+        self.written.get(&StoredKey::of(key))?.after.as_ref()
+    }
+
+    /// Carries out a write whose effect was decided; returns its write units outside a transaction, of the table and of its indexes.
+    fn carry_out(&mut self, key: &ItemKey, after: Option<Item>, indexes: &[TableIndex]) -> (u64, u64) {
+        let Some(stored) = self.written.get_mut(&StoredKey::of(key)) else { return (0, 0) };
+        let bytes = [&stored.after, &after].into_iter().flatten().map(item_bytes).max();
+        let of_index = |index: &TableIndex| index.write_units(stored.after.as_ref(), after.as_ref());
+        let index_units = indexes.iter().map(of_index).sum();
+        stored.after = after;
+        (write_units(bytes.unwrap_or(0)), index_units)
+    }
+}
+
+impl OverlayState {
+    /// Replaces the items of a page that were written, and removes those that were deleted.
+    fn replace_written(&self, table: &str, items: &mut Vec<Item>) {
+        let Some(template) = self.written.values().find(|written| *written.key.table == *table) else {
+            return;
+        };
+        let replaced = std::mem::take(items).into_iter().filter_map(|item| {
+            let key = key_like(&template.key, &item);
+            match key.and_then(|key| self.written.get(&StoredKey::of(&key))) {
+                Some(written) => written.after.clone(),
+                None => Some(item),
+            }
+        });
+        *items = replaced.collect();
+    }
+
+    /// The items that are not stored beneath: a scan returns them at the end of its first segment.
+    fn created<'s>(&'s self, table: &'s str) -> impl Iterator<Item = Item> + 's {
+        let of_table = self.written.values().filter(move |written| *written.key.table == *table);
+        of_table.filter(|written| written.before.is_none()).filter_map(|written| written.after.clone())
+    }
+}
+
+/// The key of an item of the same table as `template`.
+fn key_like(template: &ItemKey, item: &Item) -> Option<ItemKey> {
+    let attribute = |known: &KeyAttribute| {
+        let value = item.get(&*known.name)?.clone();
+        Some(KeyAttribute { name: Arc::clone(&known.name), value })
+    };
+    let sort = template.sort.as_ref().and_then(attribute);
+    Some(ItemKey { table: Arc::clone(&template.table), partition: attribute(&template.partition)?, sort })
+}
+
+/// The effect of a write on the stored item.
+fn effect(write: &Write, stored: Option<&Item>) -> WriteEffect {
+    let invalid = |reason: &'static str| WriteRefusal::Invalid(reason.to_owned());
+    if condition::has_unordered_operand(&write.condition) {
+        return Err(invalid("a comparison by order with a value of a type without an order"));
+    }
+    if let WriteAction::Update(changes) = &write.action {
+        check_paths(changes).and_then(|()| normalized(&mut values(changes))).map_err(invalid)?;
+    }
+    if !condition::holds(&write.condition, stored) {
+        return Err(WriteRefusal::Condition(stored.cloned()));
+    }
+    let mut item = match &write.action {
+        WriteAction::Delete => return Ok(None),
+        WriteAction::Put(item) => keyed(item.clone(), &write.key),
+        WriteAction::Update(changes) => {
+            let before = stored.cloned().unwrap_or_else(|| keyed(Item::new(), &write.key));
+            updated(before, changes).map_err(invalid)?
+        }
+    };
+    normalized(&mut item).map_err(invalid)?;
+    Ok(Some(item))
+}
+
+fn keyed(mut item: Item, key: &ItemKey) -> Item {
+    for attribute in [Some(&key.partition), key.sort.as_ref()].into_iter().flatten() {
+        item.insert(attribute.name.to_string().into(), attribute.value.clone());
+    }
+    item
+}
+
+impl<T: Tables> Tables for OverlayTables<T> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        let mut snapshot = self.base.read(keys).await?;
+        let mut state = self.lock();
+        for (key, item) in keys.iter().zip(&mut snapshot.items) {
+            let bytes = item.as_ref().map_or(0, item_bytes);
+            state.units.reads += u64::try_from(bytes.div_ceil(READ_UNIT_BYTES)).unwrap_or(0).max(1);
+            if let Some(written) = state.written.get(&StoredKey::of(key)) {
+                item.clone_from(&written.after);
+            }
+        }
+        Ok(snapshot)
+    }
+
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        self.load(&[&write.key]).await.map_err(WriteError::Failed)?;
+        let mut state = self.lock();
+        let after = effect(write, state.stored(&write.key)).map_err(WriteError::Refused)?;
+        let (table_units, index_units) = state.carry_out(&write.key, after, self.indexes_of(&write.key));
+        let write_units = table_units + index_units;
+        state.units.writes += write_units;
+        Ok(ConsumedUnits { write_units })
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
+        let keys: Vec<&ItemKey> = writes.iter().map(|write| &write.key).collect();
+        self.load(&keys).await.map_err(TransactError::Failed)?;
+        let mut state = self.lock();
+        let effects: Vec<WriteEffect> =
+            writes.iter().map(|write| effect(write, state.stored(&write.key))).collect();
+        if effects.iter().any(Result::is_err) {
+            return Err(TransactError::Cancelled(effects.into_iter().map(Result::err).collect()));
+        }
+        let effects = writes.iter().zip(effects.into_iter().flatten());
+        let mut units = 0;
+        for (write, after) in effects {
+            // A transaction consumes twice the units of the table, and those of the indexes once.
+            let (table_units, index_units) = state.carry_out(&write.key, after, self.indexes_of(&write.key));
+            units += 2 * table_units + index_units;
+        }
+        state.units.writes += units;
+        Ok(ConsumedUnits { write_units: units })
+    }
+
+    /// Lookups read nothing that is written here: mirrors write no attribute that contributions depend on.
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<PartialRead, Error> {
+        let read = self.base.read_looked_up(keys).await?;
+        let units = read.items.iter().flatten().map(|item| {
+            let bytes = item.as_ref().map_or(0, item_bytes);
+            u64::try_from(bytes.div_ceil(READ_UNIT_BYTES)).unwrap_or(0).max(1)
+        });
+        self.lock().units.reads += units.sum::<u64>();
+        Ok(read)
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        self.lock().units.reads += 1;
+        self.base.query_index(query).await
+    }
+}
+
+impl<T: TableScan> TableScan for OverlayTables<T> {
+    async fn scan(&self, request: &ScanRequest) -> Result<ScanPage, Error> {
+        let mut page = self.base.scan(request).await?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.units.reads += page.read_units;
+        state.replace_written(&request.table, &mut page.items);
+        if request.segment == 0 && page.next.is_none() {
+            page.items.extend(state.created(&request.table));
+        }
+        Ok(page)
+    }
+
+    async fn describe(&self, table: &str) -> Result<TableSummary, Error> {
+        self.base.describe(table).await
+    }
+}
