@@ -63,19 +63,21 @@
 //! image that it read contains the marked change. An expiry is parked in its marker. An unreadable entry is never
 //! replaced: only it and the rollups have what is counted of its item.
 //!
-//! **Lookups** are part of `C`, so their outputs must not change: see `commit::lookup`. **`max` and `min`** see every
+//! **Lookups** are part of `C`, so their outputs must not change: see `lookup`. **`max` and `min`** see every
 //! image of every counted record and only move in one direction, so that seeing an image twice changes nothing.
-//! **Mirrors** are copies that carry the rollup's `rev`, which only grows: see `commit::mirror`.
+//! **Mirrors** are copies that carry the rollup's `rev`, which only grows: see `mirror`.
 
 mod batch;
 mod core;
 mod driver;
+mod dyn_clock;
 mod isolation;
 mod lookup;
 mod mirror;
 mod remembered;
 mod requests;
 mod stored;
+pub mod tables;
 mod tally;
 mod transactions;
 mod waves;
@@ -84,13 +86,13 @@ use std::sync::Arc;
 
 use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::{KnownLookups as _, LookupKey, LookupOutputs, RollupTargets};
-use afterwrite_model::record::Timestamp;
+use afterwrite_model::record::{RecordFailure, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, Result};
 use futures::future::LocalBoxFuture;
 
 pub use self::core::keys::OperationItem;
-pub use self::core::records::{ItemRecord, ItemRecords, RecordFailure, SourceItem};
+pub use self::core::records::{ItemRecord, ItemRecords, SourceItem};
 pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy, RollupMerger, TombstoneHistory};
 pub use self::remembered::{RememberedLookup, RememberedLookups};
 pub use self::stored::{StateItem, StateItems, StoredEntry};

@@ -25,7 +25,7 @@ use afterwrite_model::entity::ItemCandidates;
 use afterwrite_model::projection::{RecordsByPath, StaleCaches, StaleKey};
 use afterwrite_model::record::{Image, Timestamp};
 use afterwrite_model::retry::RetryPolicy;
-use afterwrite_services::{Cache, Distribution, PathQueue};
+use afterwrite_services::{Cache, Distribution, PathQueue, PathTarget};
 
 use super::distribute::{DistributionLimits, invalidate_paths};
 use super::enqueue::enqueue_paths;
@@ -40,15 +40,6 @@ const BUSY_LIMIT: Duration = Duration::from_millis(1_500);
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
 /// How long all requests of a batch to CloudFront may take.
 const DISTRIBUTION_LIMIT: Duration = Duration::from_secs(5);
-
-/// Where stale paths are sent.
-#[derive(Clone, Debug)]
-pub enum PathTarget<D, Q> {
-    /// To the distribution.
-    Distribution(D),
-    /// To the queue that the invalidator drains.
-    Queue(Q),
-}
 
 /// The progress of a change in earlier deliveries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

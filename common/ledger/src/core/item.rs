@@ -19,7 +19,7 @@
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::{ItemCandidates, SourceKey};
 use afterwrite_model::projection::{ItemContributions, RollupTargets, ShardAssignment, TargetId};
-use afterwrite_model::record::{Image, Item, Position, Timestamp};
+use afterwrite_model::record::{Image, Item, Position, RecordFailure, Timestamp};
 use afterwrite_model::{Error, ErrorKind};
 
 use super::StepContext;
@@ -28,7 +28,7 @@ use super::entry::{LedgerEntry, ParkedPosition};
 use super::lookups::LookupResults;
 use super::marker::StoredMarker;
 use super::plan::{ItemPlan, ItemPlanner};
-use super::records::{DeliveredRecords, RecordFailure, SourceItem};
+use super::records::{DeliveredRecords, SourceItem};
 use super::unreadable::UnreadableEntry;
 
 /// The step that an item of a batch waits for.

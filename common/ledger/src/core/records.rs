@@ -34,15 +34,6 @@ pub struct ItemRecord<'r> {
     pub record: Result<&'r ChangeRecord<'r>, &'r BadRecord<'r>>,
 }
 
-/// A record that was not counted.
-#[derive(Debug)]
-pub struct RecordFailure {
-    /// The index in the batch.
-    pub index: usize,
-    /// Why it was not counted.
-    pub error: Error,
-}
-
 /// The records of one item, each once and in the order of their positions, and what is known of each.
 #[derive(Debug)]
 pub(crate) struct DeliveredRecords<'r> {

@@ -1,4 +1,12 @@
-//! DynamoDB tables: reads, conditional writes, transactions, index queries.
+//! DynamoDB tables, as traits: reads, conditional writes, transactions and index queries ([`Tables`]), and reading whole tables
+//! ([`TableScan`]); with the sizes of items, and what a write costs.
+//!
+//! The ledger needs no service, only these traits: `afterwrite-services` implements them with DynamoDB, the tests in memory.
+
+mod dyn_tables;
+mod item_size;
+mod table_index;
+mod table_scan;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,6 +14,11 @@ use std::sync::Arc;
 use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteRefusal};
 use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind};
+
+pub(crate) use self::dyn_tables::DynTables;
+pub use self::item_size::{MAX_ITEM_BYTES, item_bytes, value_bytes, write_units};
+pub use self::table_index::{IndexProjection, TableIndex};
+pub use self::table_scan::{RecoveryState, ScanPage, ScanRequest, TableScan, TableSummary};
 
 /// DynamoDB's limit on the actions of one transaction.
 pub const MAX_TRANSACTION_ACTIONS: usize = 100;

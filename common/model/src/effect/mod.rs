@@ -1,6 +1,6 @@
 //! Effects: what to write and on which condition, independent of any service.
 //!
-//! Every write of Afterwrite to DynamoDB is a [`Write`]. An implementation of [`Tables`](afterwrite_ledger::tables::Tables) translates it into
+//! Every write of Afterwrite to DynamoDB is a [`Write`]. An implementation of the trait `Tables` (`afterwrite-ledger`) translates it into
 //! requests; a conformance suite tests that all implementations give it the same meaning.
 //!
 //! [`condition`] and [`update`] evaluate a write on an item in memory, for a dry run.

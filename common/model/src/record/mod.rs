@@ -13,6 +13,7 @@
 mod change;
 mod decimal;
 mod decode;
+mod failure;
 mod identify;
 mod image;
 mod image_json;
@@ -35,6 +36,7 @@ mod value;
 pub use change::{BadRecord, ChangeRecord, Operation, RecordBatch, StreamView};
 pub use decimal::{Decimal, NotADecimal};
 pub use decode::{RecordDecoder, decode};
+pub use failure::RecordFailure;
 pub use image::Image;
 pub use interner::{AttributeId, AttributeInterner};
 pub use key::PrimaryKey;

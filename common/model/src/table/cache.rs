@@ -73,7 +73,7 @@ impl PathTemplate {
 const PATH_FORMAT: &str = ":path";
 
 /// The action on a stale cache key. Each is carried out by the cache itself in one step, so that it holds even if the function
-/// stops the instant the cache has replied; [`afterwrite_services::Cache`] documents which races each closes and what readers must do.
+/// stops the instant the cache has replied; the trait `Cache` (`afterwrite-services`) documents which races each closes and what readers must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheRemedy {
     /// The key is removed. A reader that read the item before the change may still store what it read afterwards.

@@ -15,6 +15,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 
 pub use self::clients::{EmbeddedEndpoints, dynamodb_client, firehose_client, s3_client, sdk_config};
 pub use self::projections::ProjectionKind;
+
 use crate::PathTarget;
 use crate::cloudfront::CloudFront;
 use crate::redis::{CacheTopology, RedisCache};

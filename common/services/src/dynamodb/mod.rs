@@ -17,6 +17,10 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use afterwrite_ledger::tables::{
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, ScanPage, ScanRequest, TableScan,
+    TableSummary, Tables, TransactError, WriteError,
+};
 use afterwrite_model::Error;
 use afterwrite_model::effect::{ItemKey, Write};
 use aws_sdk_dynamodb::Client;
@@ -26,10 +30,6 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use self::server_clock::ServerClock;
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
-use super::{
-    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, ScanPage, ScanRequest, TableScan,
-    TableSummary, Tables, TransactError, WriteError,
-};
 
 /// The number of concurrent requests; further ones wait.
 pub const MAX_CONCURRENT_REQUESTS: usize = 16;

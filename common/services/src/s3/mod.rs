@@ -16,6 +16,7 @@ use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 
 pub use self::part::{ObjectPart, ObjectRange};
 pub use super::request::NamedBy;
+
 use super::request::ServiceRequest;
 use super::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 
