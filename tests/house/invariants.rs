@@ -18,7 +18,8 @@ struct ForbiddenCode {
     instead: &'static str,
 }
 
-const PRODUCT: &[&str] = &["common/model/src/", "processors/"];
+const PRODUCT: &[&str] =
+    &["common/model/src/", "common/ledger/src/", "common/services/src/", "common/relay/src/", "processors/"];
 /// The stages that compute: they get time and attributes from their callers.
 const PURE_STAGES: &[&str] = &[
     "common/model/src/record/",

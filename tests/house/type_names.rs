@@ -152,7 +152,7 @@ mod tests {
             ),
             SourceFile::new("common/model/src/c.rs", "pub(super) struct Key; pub struct Error;"),
             SourceFile::new("common/model/src/lib.rs", "mod a; mod b; mod c;"),
-            SourceFile::new("common/Cargo.toml", "[package]\nname = \"a\""),
+            SourceFile::new("common/model/Cargo.toml", "[package]\nname = \"a\""),
             SourceFile::new("cli/src/lib.rs", "pub struct Key;"),
             SourceFile::new("cli/Cargo.toml", "[package]\nname = \"b\""),
         ];

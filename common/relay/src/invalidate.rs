@@ -1,11 +1,11 @@
 //! Removes what a batch of changes has made stale: first from the cache, then from CloudFront.
 //!
 //! ```text
-//! changes ─▶ projection::StaleCaches ─▶ keys ──▶ sink::Cache          retried until gone, or until the deadline
+//! changes ─▶ projection::StaleCaches ─▶ keys ──▶ Cache                retried until gone, or until the deadline
 //!            each key and path once              │
 //!                                                ▼ the paths of the records whose keys are gone
-//!                                       paths ─┬─▶ sink::PathQueue     the invalidator drains it
-//!                                              └─▶ sink::Distribution  without a queue: waits at most 1.5 s while it is busy
+//!                                       paths ─┬─▶ PathQueue           the invalidator drains it
+//!                                              └─▶ Distribution        without a queue: waits at most 1.5 s while it is busy
 //! ```
 //!
 //! **Order.** CloudFront refills from the application, and the application reads the cache. A path that were invalidated before the key
