@@ -4,34 +4,17 @@
 //! tables, mappings, functions, bucket, queue ─▶ look: requests that only read ─▶ facts ─▶ judge ─▶ a table of findings
 //! ```
 
-mod bucket;
-mod delivery;
-mod look;
-mod queues;
-mod tables;
-
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use afterwrite_model::clock::{Clock as _, SystemClock};
-use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, s3_client, sdk_config};
-use afterwrite_model::table::Model;
-use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_deployment::doctor::{
-    DeploymentFacts, DriftFacts, HealthFinding, HealthVerdict, Looked, judge,
+    DriftFacts, HealthFinding, HealthVerdict, Looked, deployment_facts, judge,
 };
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use clap::Args;
 
-use self::bucket::BucketLook;
-use self::delivery::DeliveryLook;
-use self::tables::TableLook;
 use crate::deployment::DeploymentArguments;
 use crate::print::{json, new_table, print};
-
-/// The variable with the queue of stale paths.
-const PATH_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
 
 /// The arguments of `afterwrite doctor`.
 #[derive(Debug, Args)]
@@ -60,52 +43,13 @@ impl DoctorArguments {
     pub async fn run(&self) -> Result<bool> {
         let settings = self.deployment.settings();
         let config = FunctionConfig::resolve(&settings)?;
-        let facts = Box::pin(self.look(&config, settings.required_state_table()?)).await?;
+        let state_table = settings.required_state_table()?;
+        let drift = self.drift()?;
+        let bucket = self.bucket.clone().or_else(|| EnvironmentSettings::from_env().bucket);
+        let facts = Box::pin(deployment_facts(&config, state_table, bucket, drift)).await?;
         let findings = judge(&config.model, &facts);
         print(&if self.json { json(&findings)? } else { findings_text(&findings) })?;
         Ok(findings.iter().all(|finding| finding.verdict != HealthVerdict::Change))
-    }
-
-    async fn look(&self, config: &FunctionConfig, state_table: Arc<str>) -> Result<DeploymentFacts> {
-        let drift = self.drift()?;
-        let sdk = sdk_config().await?;
-        let (tables, delivery) = (TableLook::new(&sdk), DeliveryLook::new(&sdk));
-        let mut facts = DeploymentFacts {
-            tables: Vec::new(),
-            state_table: (state_table.to_string(), Box::pin(tables.table(&state_table)).await?),
-            mappings: Vec::new(),
-            functions: BTreeMap::new(),
-            bucket: Looked::NotNamed("AFTERWRITE_BUCKET or --bucket"),
-            queue: Looked::NotNamed("AFTERWRITE_BUCKET or --bucket"),
-            path_queues: BTreeMap::new(),
-            dry_calls: Box::pin(tables.dry_calls(&state_table)).await?,
-            freshness: Box::pin(tables.heartbeats(&config.model, &config.table_names)).await,
-            drift,
-            failures: BTreeMap::new(),
-            parked: Looked::Missing,
-            unchanged_for: None,
-        };
-        facts.parked = Box::pin(tables.parked(&state_table, &facts.state_table.1)).await;
-        facts.dry_calls.extend(Box::pin(tables.source_dry_calls(&config.model, &config.table_names)).await);
-        for name in &config.table_names {
-            let (table, stream) = Box::pin(tables.streamed_table(name)).await?;
-            facts.mappings.push(match table {
-                // The stream of a table that may not be described is unknown.
-                Looked::NotAllowed(permission) => Looked::NotAllowed(permission),
-                Looked::Found(_) | Looked::Missing | Looked::NotNamed(_) | Looked::NotRead(_) => {
-                    Box::pin(delivery.mappings(stream.as_deref())).await?
-                }
-            });
-            facts.tables.push((name.to_string(), table));
-        }
-        Box::pin(look_at_functions(&delivery, &mut facts)).await?;
-        Box::pin(look_at_failures(&mut facts)).await?;
-        facts.unchanged_for = unchanged_for(&facts);
-        if let Some(name) = self.bucket.clone().or_else(|| EnvironmentSettings::from_env().bucket) {
-            let bucket = BucketLook::new(s3_client().await?, name);
-            Box::pin(look_at_bucket(&bucket, &delivery, &config.model, &mut facts)).await?;
-        }
-        Ok(facts)
     }
 
     /// The differences of the report that is named; without one, the bucket's report is looked at later.
@@ -116,75 +60,6 @@ impl DoctorArguments {
             None => DriftFacts::Bucket(Looked::NotNamed(not_named)),
         })
     }
-}
-
-/// Looks at the functions that read the streams, and at the queues that they name.
-async fn look_at_functions(delivery: &DeliveryLook, facts: &mut DeploymentFacts) -> Result<()> {
-    let mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
-    let names: BTreeSet<String> = mappings.map(|mapping| mapping.function.clone()).collect();
-    for name in names {
-        let function = Box::pin(delivery.function(&name)).await?;
-        if let Some(url) = function.found().and_then(|function| function.environment.get(PATH_QUEUE)) {
-            facts.path_queues.insert(url.clone(), Box::pin(delivery.queue_at(url)).await?);
-        }
-        facts.functions.insert(name, function);
-    }
-    Ok(())
-}
-
-/// Looks at the buckets that mappings of Afterwrite's functions name as on-failure destinations.
-async fn look_at_failures(facts: &mut DeploymentFacts) -> Result<()> {
-    let mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
-    let buckets: BTreeSet<String> = mappings
-        .filter(|mapping| match facts.functions.get(&mapping.function) {
-            Some(Looked::Found(function)) => !function.environment.is_empty(),
-            Some(Looked::NotAllowed(_)) => true,
-            Some(Looked::Missing | Looked::NotNamed(_) | Looked::NotRead(_)) | None => false,
-        })
-        .filter_map(|mapping| Some(mapping.on_failure.as_deref()?.split_once(":s3:::")?.1.to_owned()))
-        .collect();
-    for name in buckets {
-        let bucket = BucketLook::new(s3_client().await?, name.clone());
-        facts.failures.insert(name, Box::pin(bucket.failures()).await?);
-    }
-    Ok(())
-}
-
-/// The time since the state table was created and a mapping changed last.
-fn unchanged_for(facts: &DeploymentFacts) -> Option<Duration> {
-    let mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
-    let created = facts.state_table.1.found().and_then(|table| table.created);
-    let newest = mappings.filter_map(|mapping| mapping.modified).chain(created).max();
-    newest.map(|newest| SystemClock.now().since(newest))
-}
-
-async fn look_at_bucket(
-    bucket: &BucketLook,
-    delivery: &DeliveryLook,
-    model: &Model,
-    facts: &mut DeploymentFacts,
-) -> Result<()> {
-    facts.bucket = Box::pin(bucket.facts()).await?;
-    if let Looked::NotRead(reason) = &facts.bucket {
-        facts.queue = Looked::NotRead(reason.clone());
-        if let DriftFacts::Bucket(report) = &mut facts.drift {
-            *report = Looked::NotRead(reason.clone());
-        }
-        return Ok(());
-    }
-    if facts.bucket == Looked::Missing {
-        return Ok(());
-    }
-    facts.queue = Box::pin(delivery.export_queue(facts.bucket.found())).await?;
-    let Some(found) = facts.bucket.found() else { return Ok(()) };
-    if found.archive.is_some() {
-        facts.dry_calls.extend(Box::pin(bucket.dry_calls()).await?);
-    }
-    facts.freshness.datasets = Box::pin(bucket.dataset_ages(model)).await;
-    if let DriftFacts::Bucket(report) = &mut facts.drift {
-        *report = Box::pin(bucket.drift()).await?;
-    }
-    Ok(())
 }
 
 /// The differences in a report of `verify`: its lines.

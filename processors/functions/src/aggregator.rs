@@ -120,7 +120,8 @@ fn group_by_item<'b>(
                 continue;
             }
         };
-        let Some(candidates) = candidates.as_ref().filter(|candidates| candidates.any(is_used)) else {
+        let Some(candidates) = candidates.as_ref().filter(|candidates| candidates.any(Entity::is_used))
+        else {
             continue;
         };
         let defect = match record {
@@ -139,11 +140,6 @@ fn group_by_item<'b>(
         }
     }
     Ok((items, failures))
-}
-
-/// Whether anything is derived from such an item.
-fn is_used(entity: &Entity) -> bool {
-    !entity.aggregates.is_empty() || !entity.offers.is_empty() || !entity.mirrors.is_empty()
 }
 
 /// Whether a record lacks an image that is needed to count it.

@@ -13,9 +13,10 @@
 //! | the object that Lambda writes to an on-failure destination in S3 | those of the event in `payload` |
 //! | a line of a recording, `{"shard": …, "record": …}` | `record` |
 //!
-//! Items are read in these forms: lines of a table export, `{"Item": …}`; the output of `aws dynamodb scan`, `{"Items": […]}`; items in
+//! Items ([`item_json`]) are read in these forms: lines of a table export, `{"Item": …}`; the output of `aws dynamodb scan`, `{"Items": […]}`; items in
 //! DynamoDB's JSON or in plain JSON, one after the other or in a list.
 
+pub mod item_json;
 mod items;
 mod location;
 mod object;

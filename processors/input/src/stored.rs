@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::hex;
 use afterwrite_services::{Bucket, ListedObject};
 use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
@@ -19,6 +18,8 @@ use super::reader::RecordReader;
 
 /// The bytes that are read at once of a file whose checksum is computed.
 const CHUNK: usize = 256 * 1024;
+/// The first bytes of a checksum are enough.
+const CHECKSUM_BYTES: usize = 16;
 
 /// A file or an object of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -268,7 +269,10 @@ fn checksum(path: &Path) -> Result<String> {
     let (mut hash, mut chunk) = (Sha256::new(), vec![0; CHUNK]);
     loop {
         match file.read(&mut chunk).map_err(failed)? {
-            0 => return Ok(hex(&hash.finalize())),
+            0 => {
+                let digest = hash.finalize();
+                return Ok(digest.iter().take(CHECKSUM_BYTES).map(|byte| format!("{byte:02x}")).collect());
+            }
             length => hash.update(chunk.get(..length).unwrap_or_default()),
         }
     }

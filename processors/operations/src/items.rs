@@ -41,7 +41,7 @@ pub(crate) fn identified<'p>(
     items: &'p [Item],
     sources: &'p [Option<SourceKey<'p>>],
 ) -> Vec<IdentifiedItem<'p>> {
-    identified_of(model, items, sources, is_used)
+    identified_of(model, items, sources, Entity::is_used)
 }
 
 /// The items of a page whose keys match a wanted entity.
@@ -60,16 +60,6 @@ pub(crate) fn identified_of<'p>(
     identified.collect()
 }
 
-/// Whether anything is derived in the state table from such an item.
-pub(crate) fn is_used(entity: &Entity) -> bool {
-    !entity.aggregates.is_empty() || !entity.offers.is_empty() || !entity.mirrors.is_empty()
-}
-
-/// Whether an item of the entity is a row of a dataset.
-pub(crate) fn has_datasets(entity: &Entity) -> bool {
-    !entity.datasets.is_empty()
-}
-
 /// The same key with owned texts.
 pub(crate) fn owned_key(source: &SourceKey<'_>) -> SourceKey<'static> {
     SourceKey {
@@ -82,6 +72,6 @@ pub(crate) fn owned_key(source: &SourceKey<'_>) -> SourceKey<'static> {
 /// The tables with items that operations read: indexes into [`Model::tables`].
 pub(crate) fn used_tables(model: &Model) -> Vec<usize> {
     let is_read =
-        |table: &usize| model.entities.iter().any(|entity| entity.table == *table && is_used(entity));
+        |table: &usize| model.entities.iter().any(|entity| entity.table == *table && entity.is_used());
     (0..model.tables.len()).filter(is_read).collect()
 }

@@ -121,6 +121,18 @@ impl Entity {
         attributes
     }
 
+    /// Whether anything is derived in the state table from such an item.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        !self.aggregates.is_empty() || !self.offers.is_empty() || !self.mirrors.is_empty()
+    }
+
+    /// Whether such an item is a row of a dataset.
+    #[must_use]
+    pub fn has_datasets(&self) -> bool {
+        !self.datasets.is_empty()
+    }
+
     /// The most rollups that one state of an item counts into.
     #[must_use]
     pub fn most_rollups(&self, model: &Model) -> usize {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite_model::table::{Entity, Model};
-use afterwrite_operations::items::{has_datasets, is_used};
 use afterwrite_services::config::{EnvironmentSettings, ProjectionKind};
 
 use super::facts::{DeploymentFacts, FunctionFacts, Looked, MappingFacts};
@@ -88,8 +87,8 @@ fn judge_projections(
     };
     let has_bucket = !matches!(facts.bucket, Looked::NotNamed(_));
     let needed = [
-        (ProjectionKind::Aggregate, is_any(is_used)),
-        (ProjectionKind::Archive, has_bucket && is_any(has_datasets)),
+        (ProjectionKind::Aggregate, is_any(Entity::is_used)),
+        (ProjectionKind::Archive, has_bucket && is_any(Entity::has_datasets)),
     ];
     let lacks = |kind| !hosts.contains_key(&kind);
     let lacking: Vec<&str> = needed

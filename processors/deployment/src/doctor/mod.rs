@@ -1,7 +1,7 @@
 //! The check of a deployment: what a look at it found, judged against the model, with the change that mends each fault.
 //!
 //! ```text
-//! look (the command line: requests that only read) ─▶ DeploymentFacts ─▶ judge ─▶ findings: healthy, change, not checked
+//! look (requests that only read) ─▶ DeploymentFacts ─▶ judge ─▶ findings: healthy, change, not checked
 //! ```
 //!
 //! Judging is pure. A part that may not be looked at is not checked; it is never a fault.
@@ -10,6 +10,7 @@ mod delivery;
 mod drift;
 mod facts;
 mod incident;
+mod look;
 mod operation;
 mod queues;
 mod source;
@@ -24,6 +25,7 @@ pub use self::facts::{
     FreshnessFacts, FunctionFacts, IndexFacts, Looked, LookedAge, MappingFacts, QueueConsumer, QueueFacts,
     REPORTS, TableFacts,
 };
+pub use self::look::deployment_facts;
 
 /// The judgement on one property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -20,7 +20,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite_model::table::{ArchiveScope, Entity, Model, ModelDescription, NamedList, Table};
-use afterwrite_operations::items::is_used;
 use afterwrite_services::config::ProjectionKind;
 use serde::Serialize;
 
@@ -186,7 +185,7 @@ fn archives_all(model: &Model, projections: &BTreeSet<ProjectionKind>) -> bool {
 /// Whether a projection derives something from items of the entity.
 fn uses(projection: ProjectionKind, entity: &Entity) -> bool {
     match projection {
-        ProjectionKind::Aggregate => is_used(entity),
+        ProjectionKind::Aggregate => entity.is_used(),
         ProjectionKind::Invalidate => !entity.caches.is_empty(),
         ProjectionKind::Archive => true,
     }

@@ -11,7 +11,7 @@ use super::{DeployedShape, function_id, logical, role_id, schedules, table_name}
 
 /// A function's memory and temporary storage in MB, its time limit in seconds, and how many run at once.
 #[derive(Clone, Copy)]
-pub(super) struct DeployedFunction {
+pub(super) struct TemplateFunction {
     pub(super) name: &'static str,
     memory: u32,
     storage: u32,
@@ -20,7 +20,7 @@ pub(super) struct DeployedFunction {
     pub(super) condition: Option<Condition>,
 }
 
-pub(super) const AGGREGATOR: DeployedFunction = DeployedFunction {
+pub(super) const AGGREGATOR: TemplateFunction = TemplateFunction {
     name: "aggregator",
     memory: 256,
     storage: 512,
@@ -28,19 +28,19 @@ pub(super) const AGGREGATOR: DeployedFunction = DeployedFunction {
     concurrency: None,
     condition: None,
 };
-pub(super) const RELAY: DeployedFunction = DeployedFunction { name: "relay", ..AGGREGATOR };
+pub(super) const RELAY: TemplateFunction = TemplateFunction { name: "relay", ..AGGREGATOR };
 /// One at a time keeps CloudFront's limits.
-pub(super) const INVALIDATOR: DeployedFunction = DeployedFunction {
+pub(super) const INVALIDATOR: TemplateFunction = TemplateFunction {
     name: "invalidator",
     concurrency: Some(1),
     condition: Some(Condition::HasDistribution),
     ..AGGREGATOR
 };
-pub(super) const EXPORTER: DeployedFunction =
-    DeployedFunction { name: "exporter", memory: 512, timeout: 300, ..AGGREGATOR };
-pub(super) const COMPACTOR: DeployedFunction =
-    DeployedFunction { name: "compactor", memory: 1024, storage: 10240, timeout: 900, ..AGGREGATOR };
-pub(super) const VERIFIER: DeployedFunction = DeployedFunction { name: "verifier", ..COMPACTOR };
+pub(super) const EXPORTER: TemplateFunction =
+    TemplateFunction { name: "exporter", memory: 512, timeout: 300, ..AGGREGATOR };
+pub(super) const COMPACTOR: TemplateFunction =
+    TemplateFunction { name: "compactor", memory: 1024, storage: 10240, timeout: 900, ..AGGREGATOR };
+pub(super) const VERIFIER: TemplateFunction = TemplateFunction { name: "verifier", ..COMPACTOR };
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
@@ -55,7 +55,7 @@ pub(super) fn log_group_id(function: &str) -> String {
     format!("{}LogGroup", logical(function))
 }
 
-fn log_group(function: &DeployedFunction) -> Value {
+fn log_group(function: &TemplateFunction) -> Value {
     let properties = json!({
         "LogGroupName": substituted(format!("/aws/lambda/${{Name}}-{}", function.name)),
         "RetentionInDays": reference("LogRetentionDays"),
@@ -64,7 +64,7 @@ fn log_group(function: &DeployedFunction) -> Value {
     resource("AWS::Logs::LogGroup", properties, function.condition)
 }
 
-fn function_resource(shape: &DeployedShape<'_>, function: &DeployedFunction) -> Value {
+fn function_resource(shape: &DeployedShape<'_>, function: &TemplateFunction) -> Value {
     let (name, model) = (function.name, shape.model);
     let mut properties = json!({
         "FunctionName": substituted(format!("${{Name}}-{name}")),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::functions::{DeployedFunction, log_group_id};
+use super::functions::{TemplateFunction, log_group_id};
 use super::intrinsics::{reference, substituted, when};
 use super::{DeployedShape, logical};
 
@@ -19,7 +19,7 @@ const QUERIES: [(&str, &str); 2] = [
 ];
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
-    let log_group = |function: DeployedFunction| {
+    let log_group = |function: TemplateFunction| {
         let name = reference(&log_group_id(function.name));
         function.condition.map_or(name.clone(), |condition| when(condition, name))
     };

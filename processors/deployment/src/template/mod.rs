@@ -1,4 +1,4 @@
-//! `afterwrite template`: a deployment as a template of another tool than Terraform.
+//! A deployment as a template of another tool than Terraform.
 //!
 //! ```text
 //! model ─▶ parameters, conditions
@@ -29,94 +29,62 @@ mod storage;
 mod yaml;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use afterwrite_model::table::{ArchiveScope, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
-use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use self::conditions::Condition;
-use self::functions::{AGGREGATOR, COMPACTOR, DeployedFunction, EXPORTER, INVALIDATOR, RELAY, VERIFIER};
+use self::functions::{AGGREGATOR, COMPACTOR, EXPORTER, INVALIDATOR, RELAY, TemplateFunction, VERIFIER};
 use self::intrinsics::reference;
-use crate::arguments::ObservabilityArgument;
 use crate::cost::Observability;
-use crate::print::print;
 
-/// The tools that templates are for.
-#[derive(Debug, Subcommand)]
-pub enum TemplateCommand {
-    /// Write a template of AWS SAM (CloudFormation) with the shape of the Terraform module.
-    Sam(SamArguments),
-}
-
-/// The arguments of `afterwrite template sam`.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml\n  afterwrite template sam exambuddy --code dist --out template.yaml\n  afterwrite template sam shop --single-reader\n  afterwrite template sam my-model.toml --nested-datasets --out template.yaml\n\nThen: infra/build --model my-model.toml, and `sam deploy --guided --capabilities CAPABILITY_IAM`. The source tables exist; their streams' ARNs are parameters. docs/DEPLOY.md lists the other parameters. When you change only parameters, change `Revision`, too.\n\nExit codes: 0 success, 2 the model has errors or the file cannot be written."
-)]
-pub struct SamArguments {
-    /// A built-in model's name or the path of a TOML file.
-    model: String,
+/// The choices of a template.
+#[derive(Clone, Copy, Debug)]
+pub struct TemplateOptions<'o> {
     /// The folder with the functions' zips, as infra/build writes it.
-    #[arg(long, value_name = "DIR", default_value = "dist")]
-    code: String,
-    /// Host everything in one function: for a global table, or next to another reader of the stream.
-    #[arg(long)]
-    single_reader: bool,
-    /// The metrics and alarms of the deployment.
-    #[arg(long, value_enum, default_value_t)]
-    observability: ObservabilityArgument,
-    /// Put the tables and queries of the datasets into nested stacks: for a model with more resources than a template may have.
-    #[arg(long, requires = "out")]
-    nested_datasets: bool,
-    /// Write to this file instead of standard output.
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    pub code: &'o str,
+    /// Whether one function hosts everything.
+    pub is_single: bool,
+    /// The metrics and alarms.
+    pub observability: Observability,
+    /// Whether the tables and queries of the datasets are in nested stacks.
+    pub nests_datasets: bool,
 }
 
-impl TemplateCommand {
-    /// Writes the template; returns `true`.
-    ///
-    /// # Errors
-    /// A model that does not load, a file that cannot be written.
-    pub fn run(&self) -> Result<bool> {
-        match self {
-            Self::Sam(arguments) => arguments.run(),
-        }
-    }
+/// A template of AWS SAM.
+#[derive(Clone, Debug)]
+pub struct SamTemplate {
+    /// The template.
+    pub text: String,
+    /// The templates of its nested stacks, each with the name of the file that the template expects next to its own.
+    pub nested: Vec<(String, String)>,
 }
 
-impl SamArguments {
-    fn run(&self) -> Result<bool> {
-        let model = Model::load(&self.model)?;
-        require_distinct(&model)?;
-        let mut shape = DeployedShape {
-            model: &model,
-            code: &self.code,
-            is_single: self.single_reader,
-            nested: 0,
-            observability: self.observability.level(),
-        };
-        let mut nested = Vec::new();
-        if self.nested_datasets {
-            nested = parts(lake::tables_and_queries(&shape));
-            shape.nested = nested.len();
-        }
-        let text = shape.text();
-        limits::check(&shape.template(), &text, !self.nested_datasets && shape.has_datasets())?;
-        let Some(file) = &self.out else {
-            print(&text)?;
-            return Ok(true);
-        };
-        write(file, text)?;
-        for (index, resources) in nested.into_iter().enumerate() {
-            let template = lake::nested_template(&shape, resources);
-            write(&file.with_file_name(shape.nested_file(index + 1)), yaml::yaml(&template))?;
-        }
-        Ok(true)
+/// The template of a model's deployment.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if tables have the same name in CloudFormation, or the template exceeds its limits.
+pub fn sam_template(model: &Model, options: &TemplateOptions<'_>) -> Result<SamTemplate> {
+    require_distinct(model)?;
+    let mut shape = DeployedShape {
+        model,
+        code: options.code,
+        is_single: options.is_single,
+        nested: 0,
+        observability: options.observability,
+    };
+    let mut nested = Vec::new();
+    if options.nests_datasets {
+        nested = parts(lake::tables_and_queries(&shape));
+        shape.nested = nested.len();
     }
+    let text = shape.text();
+    limits::check(&shape.template(), &text, !options.nests_datasets && shape.has_datasets())?;
+    let nested = nested.into_iter().enumerate().map(|(index, resources)| {
+        (shape.nested_file(index + 1), yaml::yaml(&lake::nested_template(&shape, resources)))
+    });
+    Ok(SamTemplate { text, nested: nested.collect() })
 }
 
 /// The resources of nested stacks, each within the limits of a template.
@@ -152,14 +120,6 @@ fn require_distinct(model: &Model) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn write(file: &Path, text: String) -> Result<()> {
-    fs::write(file, text).map_err(|error| {
-        Error::new(ErrorKind::Configuration, "the template cannot be written")
-            .with("file", file.display().to_string())
-            .caused_by(error)
-    })
 }
 
 /// The decisions behind a template.
@@ -202,8 +162,8 @@ impl DeployedShape<'_> {
     }
 
     /// All functions.
-    fn deployed(&self) -> Vec<DeployedFunction> {
-        let is_reader = |function: &DeployedFunction| self.readers().contains(&function.name);
+    fn deployed(&self) -> Vec<TemplateFunction> {
+        let is_reader = |function: &TemplateFunction| self.readers().contains(&function.name);
         let mut deployed: Vec<_> = [AGGREGATOR, RELAY].into_iter().filter(is_reader).collect();
         deployed.push(INVALIDATOR);
         if self.has_datasets() {

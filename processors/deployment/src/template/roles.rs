@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
 use super::encryption::{self, KeyUser};
-use super::functions::DeployedFunction;
+use super::functions::TemplateFunction;
 use super::intrinsics::{attribute, reference, resource, substituted, when};
 use super::permissions::{self, allow};
 use super::schedules::{self, FunctionSchedule};
@@ -39,7 +39,7 @@ fn schedule_statements(schedules: &[FunctionSchedule]) -> Vec<Value> {
 }
 
 /// The role of a function: what it does, its logs, its traces, its network, and what decrypts for it.
-fn function_role(shape: &DeployedShape<'_>, function: &DeployedFunction) -> Value {
+fn function_role(shape: &DeployedShape<'_>, function: &TemplateFunction) -> Value {
     let name = function.name;
     let logs = substituted(format!(
         "arn:${{AWS::Partition}}:logs:${{AWS::Region}}:${{AWS::AccountId}}:log-group:/aws/lambda/${{Name}}-{name}:*"

@@ -7,13 +7,13 @@ use afterwrite_ledger::tables::{ScanRequest, TableScan, item_bytes};
 use afterwrite_model::Result;
 use afterwrite_model::projection::{datasets_of, snapshot_row};
 use afterwrite_model::record::Image;
-use afterwrite_model::table::Model;
+use afterwrite_model::table::{Entity, Model};
 
 use super::datasets::{CHUNK_ITEMS, dataset_tables};
 use super::plan::{EXACT_ITEMS, SAMPLED_SEGMENTS, SEGMENT_ITEMS};
 use super::task::count;
 use super::{BackfillArguments, DatasetFilling};
-use crate::items::{has_datasets, identified_of, source_keys};
+use crate::items::{identified_of, source_keys};
 use crate::jobs::JobPlan;
 
 /// The counters of the segments of one table that were read.
@@ -93,7 +93,7 @@ async fn sample(
             sample.bytes += count(page.items.iter().map(item_bytes).sum());
             sample.read_units += page.read_units;
             let sources = source_keys(model, table, &page.items);
-            for read in identified_of(model, &page.items, &sources, has_datasets) {
+            for read in identified_of(model, &page.items, &sources, Entity::has_datasets) {
                 sample.first_seen += u64::from(filling.is_first_to_see(&read.candidates));
                 let image = Image::from_item(read.item, &model.row_attributes);
                 for (index, dataset) in datasets_of(&read.candidates) {

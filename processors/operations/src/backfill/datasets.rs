@@ -16,14 +16,14 @@ use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Item;
-use afterwrite_model::table::Model;
+use afterwrite_model::table::{Entity, Model};
 use afterwrite_services::Bucket;
 
 use super::stream_labels::required_label;
 use super::task::{add, count, unknown_unit};
 use super::{BackfillArguments, DATASETS, DatasetFilling};
 use crate::cursor::{decode_cursor, encode_cursor};
-use crate::items::{IdentifiedItem, has_datasets, identified_of, source_keys};
+use crate::items::{IdentifiedItem, identified_of, source_keys};
 use crate::jobs::{JobTask, StepOutcome, UnitMeanings, WorkUnit};
 use crate::tenant::items_of_tenant;
 
@@ -91,7 +91,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
         let (items, mut outcome) = self.chunk(unit, name, segment).await?;
         let model = self.exporter.model();
         let sources = source_keys(model, table, &items);
-        let wanted = identified_of(model, &items, &sources, has_datasets);
+        let wanted = identified_of(model, &items, &sources, Entity::has_datasets);
         let (only, remembered) = (self.arguments.only.as_ref(), self.exporter.remembered());
         let wanted = items_of_tenant(only, model, remembered, wanted).await?;
         let read =
@@ -187,6 +187,6 @@ pub fn dataset_units(model: &Model, arguments: &BackfillArguments) -> Vec<WorkUn
 /// The tables with items that are rows of datasets: indexes into [`Model::tables`].
 pub(crate) fn dataset_tables(model: &Model) -> Vec<usize> {
     let is_read =
-        |table: &usize| model.entities.iter().any(|entity| entity.table == *table && has_datasets(entity));
+        |table: &usize| model.entities.iter().any(|entity| entity.table == *table && entity.has_datasets());
     (0..model.tables.len()).filter(is_read).collect()
 }

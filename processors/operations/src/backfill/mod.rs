@@ -45,7 +45,7 @@ pub use self::job::BackfillJob;
 pub use self::plan::plan_backfill;
 pub use self::task::BackfillTask;
 
-use crate::items::{is_used, used_tables};
+use crate::items::used_tables;
 use crate::jobs::WorkUnit;
 use crate::tenant::TenantFilter;
 
@@ -80,7 +80,7 @@ impl DatasetFilling {
     fn is_first_to_see(self, candidates: &ItemCandidates<'_, '_>) -> bool {
         match self {
             Self::Skipped => false,
-            Self::Included => !candidates.any(is_used),
+            Self::Included => !candidates.any(Entity::is_used),
             Self::Only => true,
         }
     }
@@ -190,5 +190,5 @@ fn has_looked_up_items(model: &Model, table: usize) -> bool {
 }
 
 fn has_other_items(model: &Model, table: usize) -> bool {
-    model.entities.iter().any(|entity| entity.table == table && is_used(entity) && entity.offers.is_empty())
+    model.entities.iter().any(|entity| entity.table == table && entity.is_used() && entity.offers.is_empty())
 }

@@ -192,7 +192,7 @@ fn digest(texts: &[&[u8]]) -> String {
 }
 
 /// The first bytes of a hash, in hexadecimal digits.
-pub(crate) fn hex(hash: &[u8]) -> String {
+fn hex(hash: &[u8]) -> String {
     hash.iter().take(DIGEST_LENGTH).map(|byte| format!("{byte:02x}")).collect()
 }
 

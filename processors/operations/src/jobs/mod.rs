@@ -65,11 +65,9 @@ mod units;
 mod wait;
 mod work;
 
-pub(crate) use self::basis::hex;
 pub use self::basis::{BasisModel, BasisTable, JobBasis, text_digest};
 pub use self::journal::JobJournal;
-pub(crate) use self::plan::approximate;
-pub use self::plan::{JobCosts, JobPlan, UnitPrices};
+pub use self::plan::{JobCosts, JobPlan, UnitPrices, approximate};
 pub(crate) use self::progress::LACKING_OUTPUT;
 pub use self::progress::{JobProgress, JobReport, WaitReport};
 pub use self::rate::RateLimiter;

@@ -91,7 +91,7 @@ impl JobPlan {
 
 /// A count as a floating-point number, for prices and rates.
 #[expect(clippy::cast_precision_loss, reason = "prices and rates are shown with a few digits")]
-pub(crate) fn approximate(number: u64) -> f64 {
+pub fn approximate(number: u64) -> f64 {
     number as f64
 }
 

@@ -2,14 +2,11 @@
 
 mod difference;
 mod overlay;
-mod patient;
 mod source_items;
 mod stored_key;
 mod watched;
 
 pub use self::difference::{AttributeDifference, ItemDifference, plain_item, plain_value};
 pub use self::overlay::{OverlayTables, OverlayUnits};
-pub use self::patient::PatientTables;
-pub(crate) use self::source_items::images_of;
-pub use self::source_items::{PlacedItem, SourceItems};
+pub use self::source_items::{PlacedItem, SourceItems, images_of};
 pub use self::watched::WatchedTables;

@@ -178,7 +178,8 @@ struct ItemOfTable<'f> {
 }
 
 /// The old and the new image of a change record, as its `eventName` has them; `None` if the text is not one.
-pub(crate) fn images_of(record: &str) -> Option<(Option<Item>, Option<Item>)> {
+#[must_use]
+pub fn images_of(record: &str) -> Option<(Option<Item>, Option<Item>)> {
     let RecordImages { event_name, dynamodb } = serde_json::from_str(record).ok()?;
     let item = |image: &RawValue| ItemJson::parse(image.get()).and_then(|image| image.to_item());
     let old = dynamodb.old.filter(|_| event_name.as_deref() != Some("INSERT"));

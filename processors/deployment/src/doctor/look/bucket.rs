@@ -16,7 +16,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::s3::S3Bucket;
 use aws_sdk_s3::types::FilterRuleName;
 
-use super::look::{looked, mapped};
+use super::outcome::{looked, mapped};
 use crate::doctor::{
     ArchiveFacts, BucketFacts, DriftCounts, DriftReport, DryCall, FailureFacts, Looked, LookedAge, REPORTS,
 };

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::look::{looked, mapped, try_mapped};
+use super::outcome::{looked, mapped, try_mapped};
 use crate::doctor::{FunctionFacts, Looked, MappingFacts};
 
 /// Lambda.

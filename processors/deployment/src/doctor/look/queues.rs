@@ -7,7 +7,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::Value;
 
 use super::delivery::DeliveryLook;
-use super::look::{looked, mapped};
+use super::outcome::{looked, mapped};
 use crate::doctor::{BucketFacts, Looked, QueueConsumer, QueueFacts};
 
 impl DeliveryLook {

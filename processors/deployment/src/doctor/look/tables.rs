@@ -24,7 +24,7 @@ use aws_sdk_dynamodb::types::{
     TableDescription, TimeToLiveStatus, TransactWriteItem,
 };
 
-use super::look::{looked, mapped, required};
+use super::outcome::{looked, mapped, required};
 use crate::doctor::{DryCall, FreshnessFacts, IndexFacts, Looked, LookedAge, TableFacts};
 
 /// The key of an item that never exists: its partition key is reserved.

@@ -8,7 +8,7 @@ use afterwrite_datasets::row_values::DatasetRows;
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
-use afterwrite_model::table::Model;
+use afterwrite_model::table::{Entity, Model};
 use afterwrite_services::Bucket;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use super::keys::{DatasetKey, RowCandidate};
 use super::spill::{DigestSpill, FILES, RowSide, SeenRow};
 use crate::backfill::dataset_tables;
 use crate::cursor::{decode_cursor, encode_cursor};
-use crate::items::{has_datasets, identified_of, source_keys};
+use crate::items::{identified_of, source_keys};
 use crate::jobs::{JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit};
 use crate::tenant::items_of_tenant;
 use crate::verify::finding::VerifyFinding;
@@ -152,7 +152,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
         };
         let page = self.judge.tables.scan(&request).await?;
         let sources = source_keys(model, table, &page.items);
-        let mut wanted = identified_of(model, &page.items, &sources, has_datasets);
+        let mut wanted = identified_of(model, &page.items, &sources, Entity::has_datasets);
         wanted.retain(|item| self.is_sampled(&DatasetKey::of_item(0, item.source)));
         let remembered = self.judge.exporter.remembered();
         let wanted = items_of_tenant(self.arguments.only.as_ref(), model, remembered, wanted).await?;

@@ -1,0 +1,15 @@
+//! Afterwrite on tables in memory: what would follow from records is computed and shown, and nothing is written.
+//!
+//! | module | task |
+//! |---|---|
+//! | [`tables`] | writes that stay in memory, and the items that a run has changed |
+//! | [`trace`] | everything that follows from one record, computed and not written |
+//! | [`recording`] | records as JSON lines without secrets |
+//! | [`fixture`] | items or records with the rollups that must follow from them |
+//! | [`invocation`] | one Lambda event through the functions, and what it changed |
+
+pub mod fixture;
+pub mod invocation;
+pub mod recording;
+pub mod tables;
+pub mod trace;
