@@ -10,6 +10,7 @@
 #![cfg(test)]
 
 mod circles;
+mod crate_layers;
 mod idiom;
 mod imports;
 mod invariants;
@@ -91,4 +92,9 @@ fn layers_keep_to_their_tasks() {
 fn deployed_functions_link_nothing_of_a_developers_machine() {
     let breaches = invariants::dependency_breaches(repository());
     assert_kept(invariants::DEPENDENCY_RULE, invariants::DEPENDENCY_REASON, breaches);
+}
+
+#[test]
+fn crates_import_as_the_picture_shows() {
+    assert_kept(crate_layers::RULE, crate_layers::REASON, crate_layers::breaches(repository()));
 }

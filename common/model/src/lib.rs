@@ -11,6 +11,17 @@
 //!
 //! The second reader of the stream is `afterwrite-relay` in place of the ledger: it invalidates caches and writes the archive.
 //!
+//! | module | task |
+//! |---|---|
+//! | [`record`] | stream records as strict types: records, images, values, decimals, positions, times |
+//! | [`table`] | the table model, one file or folder per part: the type, its TOML form, its checks, its description and the decisions about it; `load` reads and compiles it |
+//! | [`entity`] | an item's key + the model → the entities that it can be of. Mostly one; an image decides among several |
+//! | [`projection`] | an image → its contributions; a change → stale keys and paths; a record → its archive line and its rows |
+//! | [`effect`] | what to write and on which condition; names no service |
+//! | [`heartbeat`] | the item whose age each stage reports |
+//! | [`clock`], [`retry`] | time and randomness as a trait; the one retry policy with its back-off and deadline |
+//! | [`harmless`] | text that is harmless in terminals and logs |
+//!
 //! No module does I/O. Up to `projection` none reads a clock; [`clock`] is the trait by which the other crates do. The crate needs no
 //! SDK and at most 60 packages, so that everything about a model (loading, decoding, computing) can be fuzzed and tested alone.
 
