@@ -5,12 +5,12 @@ use afterwrite_ledger::tables::Tables;
 use afterwrite_model::Result;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::{KnownLookups as _, RollupTargets};
-use afterwrite_model::table::Model;
+use afterwrite_model::table::{Entity, Model};
 
 use super::VerifyArguments;
 use super::items::ItemJudge;
 use super::place::RollupPlace;
-use crate::items::{IdentifiedItem, is_used};
+use crate::items::IdentifiedItem;
 use crate::tenant::{TenantFilter, TenantMatch};
 
 impl VerifyArguments {
@@ -58,7 +58,7 @@ impl VerifyArguments {
         }
         let existing = sources.iter().zip(&items).filter_map(|(source, item)| {
             let candidates = source.candidates(&judge.model);
-            let item = item.as_ref().filter(|_| candidates.any(is_used))?;
+            let item = item.as_ref().filter(|_| candidates.any(Entity::is_used))?;
             Some(IdentifiedItem { source, candidates, item })
         });
         let seen = self.of_tenant(judge, existing.collect()).await?;
