@@ -113,6 +113,12 @@ fn h9_the_template_has_the_outputs_of_the_module() {
         // The template has no bulk backfill.
         assert_eq!(outputs.contains(&format!("  {capital}:\n")), !name.starts_with("bulk"), "{capital}");
     }
+    // As the functions, the command line reads the records of former names.
+    for output in ["  CliEnvironment:\n", "  CliExports:\n"] {
+        let value = outputs.split_once(output).expect("the output").1;
+        let value = value.split_once("\n  Cli").map_or(value, |(value, _)| value);
+        assert!(value.contains("FormerTableNames"), "{output}");
+    }
 }
 
 #[test]

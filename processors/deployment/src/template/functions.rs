@@ -105,6 +105,15 @@ fn function_resource(shape: &DeployedShape<'_>, function: &TemplateFunction) -> 
     resource("AWS::Serverless::Function", properties, function.condition)
 }
 
+/// `AFTERWRITE_TABLES`: the deployed names of the tables, and their former names.
+pub(super) fn deployed_names(shape: &DeployedShape<'_>) -> Value {
+    let tables = shape.model.tables.iter();
+    let names = tables.map(|table| json!({ "Fn::Join": ["=", [&*table.name, table_name(&table.name)]] }));
+    let names = json!({ "Fn::Join": [",", names.collect::<Vec<Value>>()] });
+    let with_former = json!({ "Fn::Join": [",", [names.clone(), reference("FormerTableNames")]] });
+    either(Condition::HasFormerTableNames, with_former, names)
+}
+
 fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> {
     let mut variables = Map::new();
     let mut set = |name: &str, value: Value| {
@@ -118,11 +127,7 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
     }
     // Nothing reads it: Lambda publishes a version of a function that has changed.
     set("REVISION", reference("Revision"));
-    let renames = shape.model.tables.iter();
-    let renames = renames.map(|table| json!({ "Fn::Join": ["=", [&*table.name, table_name(&table.name)]] }));
-    let renames = json!({ "Fn::Join": [",", renames.collect::<Vec<Value>>()] });
-    let with_former = json!({ "Fn::Join": [",", [renames.clone(), reference("FormerTableNames")]] });
-    set("AFTERWRITE_TABLES", either(Condition::HasFormerTableNames, with_former, renames));
+    set("AFTERWRITE_TABLES", deployed_names(shape));
     let reads_state = ["aggregator", "verifier"].contains(&function);
     if reads_state || (function == "exporter" && shape.has_aggregate()) {
         set("AFTERWRITE_STATE_TABLE", reference("StateTable"));

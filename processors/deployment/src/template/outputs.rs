@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
+use super::functions::deployed_names;
 use super::intrinsics::{attribute, either, reference, substituted};
 use super::{DeployedShape, alias, queues, role_id, stream_parameter, table_arn, table_name};
 
@@ -69,12 +70,9 @@ fn map(entries: impl Iterator<Item = Entry>) -> Value {
 
 /// The settings of the command line for the deployment.
 fn environment(shape: &DeployedShape<'_>) -> Vec<Entry> {
-    let tables = shape.model.tables.iter();
-    let renames: Vec<Value> =
-        tables.map(|table| json!({ "Fn::Join": ["=", [&*table.name, table_name(&table.name)]] })).collect();
     [
         ("AFTERWRITE_STATE_TABLE", reference("StateTable"), None),
-        ("AFTERWRITE_TABLES", json!({ "Fn::Join": [",", renames] }), None),
+        ("AFTERWRITE_TABLES", deployed_names(shape), None),
         ("AFTERWRITE_BUCKET", reference("ArchiveBucket"), None),
         ("AFTERWRITE_FIREHOSE_STREAM", reference("DeliveryStream"), None),
         ("AFTERWRITE_CACHE_SECRET", reference("CacheSecretArn"), Some(Condition::HasCacheSecret)),
