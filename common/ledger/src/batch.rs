@@ -92,9 +92,10 @@ impl<'r> LedgerBatch<'r> {
 
     /// A rollup as it was read, if this update depends on what is stored.
     pub(crate) fn read_rollup(&self, id: TargetId, update: &RollupUpdate) -> Option<ReadRollup<'_>> {
+        let stored = self.read_rollups.get(&id)?;
         let computed = computed_rollup(&self.targets, id);
-        let stored = self.read_rollups.get(&id).filter(|_| computed.is_some() || update.exceeds())?;
-        Some(ReadRollup { computed, stored: stored.as_ref() })
+        let is_needed = computed.is_some() || update.exceeds();
+        is_needed.then_some(ReadRollup { computed, stored: stored.as_ref() })
     }
 
     /// Whether a rollup must be read before the transaction can be sent, because its update depends on what is stored.

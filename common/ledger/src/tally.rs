@@ -25,7 +25,7 @@ impl SharedCounter {
 }
 
 /// Items whose totals a reconciliation cannot prove right: no record shows how their life ended or began again, or their table's stream is
-/// not the one that the ledger has followed. The first two are counted for entities that keep what expired.
+/// not the stream that the ledger has followed. The first two are counted for entities that keep what expired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReconciledLives {
     /// Items that do not exist, and were subtracted. If they expired, they are settled when the records of their expiries are delivered.

@@ -116,7 +116,7 @@ impl ExportManifest {
         })
     }
 
-    /// Refuses the export of a table that has the same name as this one, but is another: in another account or region, or an earlier one.
+    /// Refuses an export of another table with the same name: a table of another account or region, or an earlier table.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] with the difference.

@@ -32,7 +32,7 @@ use crate::reconciled_lives::report_lives;
 /// The arguments of `afterwrite backfill`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted, --only selected none, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted, --only selected no item, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub struct BackfillCommand {
     /// once for each table of the model.
     #[arg(long, value_name = "PLACE", requires = "mapping_since")]
     export: Vec<String>,
-    /// The table of the export, as the model names it; default: the one that the export's manifest names.
+    /// The table of the export, as the model names it; default: the table that the export's manifest names.
     #[arg(long, value_name = "TABLE", requires = "export")]
     export_table: Option<String>,
     /// Since when the functions have read the stream of that table without a gap: RFC 3339, or a day.
@@ -292,7 +292,7 @@ async fn filling(
 struct BackfillEnd {
     /// Whether every item is counted.
     is_complete: bool,
-    /// Whether the archive may show that items count that should not, or do not count that should.
+    /// Whether items may be counted wrongly in a way that only the archive shows.
     needs_archive: bool,
 }
 

@@ -48,9 +48,7 @@ impl Deployment {
     pub fn job_store(&self) -> JobStore<Arc<DynamoDb>, SystemClock> {
         JobStore::new(Arc::clone(&self.tables), SystemClock, Arc::clone(&self.state_table))
     }
-}
 
-impl Deployment {
     /// The tables, with reads that are repeated while they are throttled: for plans and checks, which no job repeats.
     pub(crate) fn patient_tables(&self) -> PatientTables<Arc<DynamoDb>, SystemClock> {
         PatientTables::new(Arc::clone(&self.tables), SystemClock)
@@ -74,12 +72,8 @@ impl Deployment {
             JobKind::Replay | JobKind::Redrive => arguments.get("only"),
             JobKind::Backfill | JobKind::Verify | JobKind::Repair => None,
         };
-        let only: Vec<ReplayProjection> = only
-            .map(|only| serde_json::from_value(only.clone()))
-            .transpose()
-            .ok()
-            .flatten()
-            .unwrap_or_default();
+        let only: Vec<ReplayProjection> =
+            only.and_then(|only| serde_json::from_value(only.clone()).ok()).unwrap_or_default();
         Ok(basis.with_settings(target_settings(&EnvironmentSettings::from_env(), &only)))
     }
 

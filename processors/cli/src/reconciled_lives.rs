@@ -7,6 +7,7 @@ use afterwrite_services::config::{EnvironmentSettings, dynamodb_client};
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
 
 use crate::deployment::Deployment;
+use crate::print::tell;
 
 /// The total of the expiries that were not applied: see [`afterwrite_ledger::CommitTotals`].
 const OLD_EXPIRIES: &str = "expiries_too_old";
@@ -22,16 +23,16 @@ pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) ->
     let mut are_right = true;
     if vanished > 0 {
         let may_expire = may_expire(deployment).await?;
-        eprintln!("afterwrite: {}", vanished_text(vanished, may_expire));
+        tell(&vanished_text(vanished, may_expire));
         are_right = !may_expire;
     }
     if revived > 0 {
-        eprintln!("afterwrite: {}", revived_text(revived));
+        tell(&revived_text(revived));
         are_right = false;
     }
     let later = number(OF_LATER_STREAM);
     if later > 0 {
-        eprintln!("afterwrite: {}", later_stream_text(later));
+        tell(&later_stream_text(later));
         are_right = false;
     }
     Ok(are_right)
@@ -41,7 +42,7 @@ pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) ->
 pub(crate) fn report_old_expiries(totals: &JobTotals) -> bool {
     let number = totals.get(OLD_EXPIRIES).copied().unwrap_or(0);
     if number > 0 {
-        eprintln!("afterwrite: {}", old_expiries_text(number));
+        tell(&old_expiries_text(number));
     }
     number == 0
 }

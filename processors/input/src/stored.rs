@@ -79,31 +79,32 @@ impl StoredInput {
     }
 
     /// The file, if it is as it was stored.
-    fn file<B>(&self) -> Result<InputObject<B>> {
+    fn file<B: Bucket>(&self) -> Result<InputObject<B>> {
         let path = PathBuf::from(&self.place);
         if !path.is_file() {
             return Err(self.changed("missing"));
         }
-        let (bytes, content) = (file_bytes(&path), InputContent::Sha256(checksum(&path)?));
+        self.unchanged(InputObject::File(path))
+    }
+
+    /// The input, if it is as it was stored.
+    fn unchanged<B: Bucket>(&self, input: InputObject<B>) -> Result<InputObject<B>> {
+        let Self { bytes, content, .. } = input.stored()?;
         if bytes != self.bytes || content != self.content {
             return Err(self.changed(&format!("{bytes} bytes, {}", content.described())));
         }
-        Ok(InputObject::File(path))
+        Ok(input)
     }
 
     /// The object, if it is as it was stored.
-    fn object<B>(
+    fn object<B: Bucket>(
         &self,
         bucket: &Arc<B>,
         name: &str,
         listed: Option<&ListedObject>,
     ) -> Result<InputObject<B>> {
         let Some(listed) = listed else { return Err(self.changed("missing")) };
-        let content = InputContent::of_object(listed);
-        if listed.size != self.bytes || content != self.content {
-            return Err(self.changed(&format!("{} bytes, {}", listed.size, content.described())));
-        }
-        Ok(InputObject::of_listed(bucket, &Arc::from(name), listed.clone()))
+        self.unchanged(InputObject::of_listed(bucket, &Arc::from(name), listed.clone()))
     }
 }
 
@@ -142,13 +143,6 @@ impl Read for StoredFile {
 }
 
 impl InputContent {
-    fn of_object(listed: &ListedObject) -> Self {
-        match &listed.etag {
-            Some(etag) => Self::Etag(etag.clone()),
-            None => Self::ModifiedMs(listed.modified.epoch_ms()),
-        }
-    }
-
     fn described(&self) -> String {
         match self {
             Self::Sha256(checksum) => format!("SHA-256 {checksum}"),
@@ -257,10 +251,6 @@ fn common_prefix<'k>(keys: impl Iterator<Item = &'k str>) -> &'k str {
         one.get(..length).unwrap_or_default()
     };
     keys.reduce(common).unwrap_or_default()
-}
-
-fn file_bytes(path: &Path) -> u64 {
-    path.metadata().map_or(0, |metadata| metadata.len())
 }
 
 fn checksum(path: &Path) -> Result<String> {

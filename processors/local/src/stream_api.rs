@@ -237,7 +237,7 @@ fn ended_stream(stream: &EmbeddedStream, arn: &str, request: &Value) -> Value {
     } })
 }
 
-/// Leaves the records of other streams out. Returns whether the page has none of its own, or one of a later stream.
+/// Leaves the records of other streams out. Returns whether the page has no record of this stream, or a record of a later stream.
 fn keep_own_records(page: &mut Value, is_own: impl Fn(&str) -> bool) -> bool {
     let Some(records) = page.get_mut("Records").and_then(Value::as_array_mut) else { return true };
     let found = records.len();

@@ -1,4 +1,4 @@
-//! Which requests a server on this machine answers: those of programs, not those of web pages.
+//! The requests that a server on this machine answers: requests of programs, not of web pages.
 //!
 //! A page can send requests to 127.0.0.1 from the browser of its visitor. It may name the server directly, or by a name of its own that
 //! resolves to 127.0.0.1 (DNS rebinding). So a server answers only requests whose `Host` is a name of this machine, and none that a browser

@@ -25,7 +25,7 @@ pub(crate) struct ShardReader {
 }
 
 /// A shard ends after so many reads that found nothing of it kept. DynamoDB may list a shard that it has removed.
-const MAX_LOSSES: u32 = 3;
+pub(crate) const MAX_LOSSES: u32 = 3;
 
 /// The outcome of a read.
 pub(crate) enum ReadOutcome {

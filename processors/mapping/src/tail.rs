@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use afterwrite_model::Result;
 
 use crate::aws::DeployedStream;
+use crate::shard_reader::MAX_LOSSES;
 use crate::stream::{ShardPosition, StreamReadError, StreamShard, StreamSource as _};
 
 /// How often the shards are listed: a shard is replaced after about four hours.
@@ -41,9 +42,6 @@ struct ShardCursor {
     /// How often its records, or the shard itself, were not kept any more.
     losses: u32,
 }
-
-/// A shard ends after so many losses: it is listed, and nothing of it can be read.
-const MAX_LOSSES: u32 = 3;
 
 impl TableStream {
     /// Follows this stream.

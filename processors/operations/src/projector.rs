@@ -33,7 +33,7 @@ pub(crate) struct ItemProjector<T> {
 #[derive(Debug, Default)]
 pub(crate) struct RememberedOutputs {
     known: HashMap<LookupKey<'static>, Arc<LookupOutputs>>,
-    /// Those that an earlier model has remembered without an output of this one, each with the error that states it.
+    /// Lookups that an earlier model has remembered without an output of this model, each with the error that states it.
     lacking: HashMap<LookupKey<'static>, Error>,
 }
 
@@ -116,7 +116,7 @@ impl<T: Tables> ItemProjector<T> {
         Ok(outputs)
     }
 
-    /// The outputs of those lookups by primary key whose items exist and have them. Counting an item would remember these.
+    /// The outputs of the lookups by primary key whose items exist and have the outputs. Counting an item would remember them.
     async fn search(
         &self,
         keys: Vec<LookupKey<'static>>,

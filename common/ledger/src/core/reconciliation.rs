@@ -33,7 +33,7 @@ impl<'r> LedgerItem<'r> {
         self.records.changes.iter().any(|record| record.created_at.is_none_or(|created| created <= latest))
     }
 
-    /// Counts a plan that reconciles an item whose entry follows a later stream, and one that ends or begins a life of the item, if its
+    /// Counts a plan that reconciles an item whose entry follows a later stream, and a plan that ends or begins a life of the item, if its
     /// entity keeps what expired: see [`ReconciledLives`](crate::ReconciledLives).
     pub(super) fn note_life(&self, next: &LedgerEntry<'_>, context: StepContext<'_>) {
         let Some(entry) = self.entry.as_ref().filter(|_| self.must_reconcile()) else { return };

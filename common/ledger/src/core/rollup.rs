@@ -27,7 +27,7 @@ pub(crate) fn computed_rollup(targets: &RollupTargets, id: TargetId) -> Option<&
     targets.rollups(id).find(|rollup| rollup.is_computed())
 }
 
-/// A rollup that was read, because its new values depend on those that are stored.
+/// A rollup that was read, because its new values depend on the stored values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadRollup<'b> {
     /// Its declaration, if it has computed measures.

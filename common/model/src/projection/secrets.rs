@@ -22,13 +22,13 @@ impl SecretAttributes {
         Self { all: paths.into_iter().cloned().collect() }
     }
 
-    /// Those of all entities.
+    /// The secrets of all entities.
     #[must_use]
     pub fn all(&self) -> &[AttributePath] {
         &self.all
     }
 
-    /// Removes from an item of a table what is secret in any entity that it can be of. An item that is of none may hold the secrets of any.
+    /// Removes from an item of a table what is secret in any entity that it can be of. An item of no entity may hold the secrets of any entity.
     pub fn cut_item(&self, model: &Model, table: usize, item: &mut Item) {
         if self.all.is_empty() {
             return;

@@ -178,7 +178,7 @@ pub fn written_name(name: &str) -> Cow<'_, str> {
 /// The places of the wanted characters outside quoted names.
 pub(crate) fn unquoted_places(text: &str, is_wanted: impl Fn(char) -> bool) -> impl Iterator<Item = usize> {
     let (mut is_start, mut is_quoted) = (true, false);
-    let is_found = move |character: char| {
+    let mut is_found = move |character: char| {
         match (is_quoted, character) {
             // A quote that is written twice closes a name and opens it again.
             (true, QUOTE) => (is_quoted, is_start) = (false, true),
@@ -191,12 +191,7 @@ pub(crate) fn unquoted_places(text: &str, is_wanted: impl Fn(char) -> bool) -> i
         }
         false
     };
-    text.char_indices().filter_map(with_place(is_found))
-}
-
-/// Keeps the places of the characters that are found.
-fn with_place(mut is_found: impl FnMut(char) -> bool) -> impl FnMut((usize, char)) -> Option<usize> {
-    move |(at, character)| is_found(character).then_some(at)
+    text.char_indices().filter_map(move |(at, character)| is_found(character).then_some(at))
 }
 
 /// Whether a character is part of a name only in quotes, although the notation does not use it.

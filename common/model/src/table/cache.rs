@@ -258,7 +258,7 @@ fn read_remedy(called: &str, value: RawValue<'_>, problems: &mut ProblemCollecto
     }
 }
 
-/// A template without its variables. One that cannot be read is reported as that.
+/// A template without its variables. A template that cannot be read is reported as such.
 fn literals(template: &str) -> String {
     let compiled = Template::compile(template, &mut Vec::new()).unwrap_or_default();
     compiled.pieces.iter().filter_map(TemplatePiece::literal).collect()

@@ -77,10 +77,14 @@ impl ColumnTypeName {
     /// How a type of this kind is written.
     fn rule(self) -> &'static str {
         match self {
-            Self::String | Self::Int64 | Self::Double | Self::Boolean | Self::Timestamp => {
-                "this type has no arguments"
-            }
-            Self::Date | Self::Binary | Self::Json => "this type has no arguments",
+            Self::String
+            | Self::Int64
+            | Self::Double
+            | Self::Boolean
+            | Self::Timestamp
+            | Self::Date
+            | Self::Binary
+            | Self::Json => "this type has no arguments",
             Self::Decimal => "write `decimal(p,s)`: p is from 1 to 38 digits, s of them after the point",
             Self::List => "write `list<type>`, such as `list<string>`",
             Self::Map => "write `map<type>` or `map<string,type>`: the keys of a map are texts",

@@ -338,7 +338,7 @@ fn read_attributes(
     attributes
 }
 
-/// The attributes that never leave the table. One whose name cannot be read is reported: it would leave it.
+/// The attributes that never leave the table. A secret whose name cannot be read is reported: otherwise the secret would leave the table.
 fn secrets_of(
     compiler: &mut ModelCompiler<'_, '_>,
     owner: &str,

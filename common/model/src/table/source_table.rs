@@ -70,7 +70,7 @@ impl Table {
         RESERVED_PREFIXES.iter().any(|prefix| partition.starts_with(prefix)) && self.has_state_key()
     }
 
-    /// Its key attributes, those that are not text with their type: `sk (N)`.
+    /// Its key attributes; an attribute that is not text has its type: `sk (N)`.
     #[must_use]
     pub fn describe(&self) -> Vec<String> {
         let described = self.key().map(|key| match key.key_type {

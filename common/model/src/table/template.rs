@@ -114,7 +114,7 @@ pub(super) fn canonical_name(written: &str) -> Result<Cow<'_, str>, InvalidPath>
     Ok(Cow::Owned(format!("{path}{format}")))
 }
 
-/// A name in the way in which it is compared. One that cannot be read stays as it is; it is reported where it is resolved.
+/// A name in the way in which it is compared. A name that cannot be read stays as it is; it is reported where it is resolved.
 pub(super) fn known_name(written: &str) -> Cow<'_, str> {
     canonical_name(written).unwrap_or(Cow::Borrowed(written))
 }

@@ -69,7 +69,7 @@ pub struct EnvironmentSettings {
     pub on_poison: Option<String>,
     /// `AFTERWRITE_LOG_KEYS`: `true` if logs may have the keys of items.
     pub log_keys: Option<String>,
-    /// `AFTERWRITE_METRICS`: `all`, or `essential` for those that report lost data.
+    /// `AFTERWRITE_METRICS`: `all`, or `essential` for the metrics that report lost data.
     pub metrics: Option<String>,
     /// `POWERTOOLS_METRICS_NAMESPACE`: the namespace of the metrics.
     pub metrics_namespace: Option<String>,

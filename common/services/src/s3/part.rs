@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind};
+use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use aws_sdk_s3::operation::get_object::builders::GetObjectFluentBuilder;
 use aws_sdk_s3::primitives::{ByteStream, DateTime};
 use futures::stream::{StreamExt as _, try_unfold};
 
@@ -52,13 +54,8 @@ impl S3Bucket {
             ObjectRange::From(start) => Some(format!("bytes={start}-")),
             ObjectRange::Last(bytes) => Some(format!("bytes=-{bytes}")),
         };
-        let get = self.client.get_object().bucket(&*self.bucket).key(key).set_range(range);
-        let object = match Box::pin(get.send()).await {
-            Ok(object) => object,
-            Err(error) if error.as_service_error().is_some_and(|error| error.is_no_such_key()) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(self.request("GetObject", "s3:GetObject").error(&error)),
+        let Some(object) = self.object(self.client.get_object().key(key).set_range(range)).await? else {
+            return Ok(None);
         };
         let length = object.content_length().and_then(|length| u64::try_from(length).ok()).unwrap_or(0);
         let (start, size) = match object.content_range() {
@@ -83,10 +80,15 @@ impl S3Bucket {
         key: &str,
         etag: Option<&str>,
     ) -> Result<Option<ObjectChunks>, Error> {
-        let get = self.client.get_object().bucket(&*self.bucket).key(key);
-        let get = get.set_if_match(etag.map(str::to_owned));
-        match Box::pin(get.send()).await {
-            Ok(object) => Ok(Some(self.chunks(object.body))),
+        let get = self.client.get_object().key(key).set_if_match(etag.map(str::to_owned));
+        Ok(self.object(get).await?.map(|object| self.chunks(object.body)))
+    }
+
+    /// The response to a request for an object of this bucket; `None` if the object does not exist, or has another entity tag than the request
+    /// demands (412).
+    async fn object(&self, get: GetObjectFluentBuilder) -> Result<Option<GetObjectOutput>, Error> {
+        match Box::pin(get.bucket(&*self.bucket).send()).await {
+            Ok(object) => Ok(Some(object)),
             Err(error) if error.as_service_error().is_some_and(|error| error.is_no_such_key()) => Ok(None),
             Err(error) if error.raw_response().is_some_and(|response| response.status().as_u16() == 412) => {
                 Ok(None)

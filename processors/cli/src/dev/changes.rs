@@ -14,14 +14,14 @@ use serde_json::value::RawValue;
 use super::servers::{DevServers, STATE_TABLE};
 use crate::print::{json_line, print};
 
-/// The printed records that are remembered: one that is delivered again is not printed again.
+/// The printed records that are remembered: a redelivered record is not printed again.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Prints changes.
 pub(super) struct ChangeLines {
     tracer: RecordTracer<DynamoDb>,
     as_json: bool,
-    /// The sequence numbers of printed records. They are of one length.
+    /// The sequence numbers of printed records. All have the same length, so their order as texts is their order in the stream.
     printed: Mutex<BTreeSet<String>>,
 }
 

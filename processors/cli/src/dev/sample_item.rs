@@ -8,9 +8,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use afterwrite_model::record::{AttributePath, Timestamp};
-use afterwrite_model::table::{
-    ComparedValue, DeclaredType, Entity, KeyType, Model, Pattern, Template, TemplatePiece, Term,
-};
+use afterwrite_model::table::{ComparedValue, DeclaredType, Entity, Model, Pattern, Template, TemplatePiece, Term};
 use serde_json::{Map, Value, json};
 
 use super::sample_values::{CandidateValues, type_of_column, variable_texts};
@@ -213,7 +211,7 @@ impl<'m> SampleDraft<'m> {
         let table = self.model.tables.get(self.entity.table);
         for (key, template) in table.into_iter().flat_map(|table| table.key()).zip(templates) {
             let text = self.rendered(template, Some).unwrap_or_default();
-            item.insert(key.name.to_string(), typed_key(key.key_type, &text));
+            item.insert(key.name.to_string(), json!({ key.key_type.name(): text }));
         }
         item
     }
@@ -254,7 +252,7 @@ impl<'m> SampleDraft<'m> {
     }
 }
 
-/// The attributes that the model declares for the entity, and those that only its datasets read.
+/// The attributes that the model declares for the entity, and the attributes that only its datasets read.
 fn attributes(model: &Model, entity: &Entity) -> Vec<(AttributePath, DeclaredType)> {
     let mut attributes = entity.attributes.clone();
     for (_, dataset) in model.datasets_of(entity) {
@@ -296,10 +294,6 @@ fn compared_values(model: &Model, entity: &Entity) -> Vec<Value> {
         });
     }
     values
-}
-
-fn typed_key(key_type: KeyType, text: &str) -> Value {
-    json!({ key_type.name(): text })
 }
 
 /// Inserts a value at a path; maps around it are made.

@@ -35,7 +35,7 @@ pub(super) struct CandidateValues<'c> {
     /// Values that the model's conditions compare with, in DynamoDB's JSON.
     pub(super) compared: &'c [Value],
     pub(super) now: Timestamp,
-    /// Whether the attribute is the one that expires the item.
+    /// Whether the attribute expires the item.
     pub(super) is_expiry: bool,
 }
 
@@ -101,8 +101,8 @@ fn lists() -> Vec<Value> {
     [json!([{ "S": "a" }]), json!([{ "N": "1" }]), json!([])].map(|list| json!({ "L": list })).to_vec()
 }
 
-/// Candidates of a variable of the key. A variable in a number key has numbers, and none has the separator of the table's keys, where there are such
-/// candidates.
+/// Candidates of a variable of the key: numbers for a number key, and texts without the separator of the table's keys. All candidates if none
+/// fits.
 pub(super) fn variable_texts(
     model: &Model,
     entity: &Entity,
@@ -138,7 +138,7 @@ fn format_of(entity: &Entity, variable: usize) -> ValueFormat {
     formats.next().unwrap_or(ValueFormat::Plain)
 }
 
-/// Candidates of a variable of a key, as texts. One with a format has a text of that format.
+/// Candidates of a variable of a key, as texts. A variable with a format has a text of that format.
 fn key_texts(name: &str, format: ValueFormat, now: Timestamp) -> Vec<Value> {
     let mut formatted = String::new();
     if let Some(format) = format.time()

@@ -16,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MAX_NAMED: usize = 20;
 const LEDGER: &str = "LEDGER#";
 
-/// Reports every item that is parked, and every one that is not any more, until it is dropped.
+/// Reports every item that becomes parked, and every item that stops being parked, until the watch is dropped.
 pub(super) async fn report_parked(client: &Client) -> Result<()> {
     let mut known: BTreeSet<ParkedItem> = BTreeSet::new();
     loop {

@@ -203,7 +203,7 @@ pub(crate) async fn resume(
 }
 
 impl ReplayJob {
-    /// Runs the job, and exports its objects if that is one of its targets.
+    /// Runs the job, and exports its objects if `export` is one of its targets.
     async fn run(
         &self,
         deployment: &Deployment,

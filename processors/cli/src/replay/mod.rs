@@ -19,6 +19,7 @@ pub(crate) use self::targets::{DeployedRelay, aggregator, ledger, relay};
 use crate::deployment::DeploymentArguments;
 use crate::inputs::InputArguments;
 use crate::job_output::JobOptions;
+use crate::print::tell;
 use crate::replay_target::ReplayProjection;
 
 /// The arguments of `afterwrite replay`.
@@ -55,15 +56,15 @@ impl ReplayArguments {
         let objects = Box::pin(self.inputs.objects()).await?;
         if objects.is_empty() {
             let inputs: Vec<String> = self.inputs.inputs.iter().map(ToString::to_string).collect();
-            eprintln!(
-                "afterwrite: no file or object can have such records; check the name, --from and --to: {}",
+            tell(&format!(
+                "no file or object can have records of this range; check the name, --from and --to: {}",
                 inputs.join(", ")
-            );
+            ));
         }
         if let Some(searched) =
             self.inputs.range().searched().filter(|_| self.only.contains(&ReplayProjection::Export))
         {
-            eprintln!("afterwrite: searched: {} objects: {searched}", objects.len());
+            tell(&format!("searched: {} objects: {searched}", objects.len()));
         }
         if self.only == [ReplayProjection::Export] {
             return Box::pin(export_archive(&deployment, &objects, self.options.json)).await;

@@ -1,6 +1,6 @@
 //! The consumer of one table's stream.
 //!
-//! A stream that is disabled is delivered to its end. Once the table has another stream, changes may be missing: those of the time between.
+//! A stream that is disabled is delivered to its end. Once the table has another stream, changes may be missing: the changes between the two streams.
 
 use std::cell::OnceCell;
 use std::future::pending;

@@ -174,7 +174,7 @@ fn milliseconds(
     array: &ArrayRef,
     unit: TimeUnit,
 ) -> Result<PrimitiveArray<TimestampMillisecondType>, ArrowError> {
-    /// As milliseconds have it, a time lies in the last one that has begun.
+    /// Cuts each time to the last millisecond that began at or before the time.
     fn cut<T: arrow_array::ArrowPrimitiveType<Native = i64>>(
         array: &ArrayRef,
         parts: i64,

@@ -142,20 +142,22 @@ fn decode(file: Bytes) -> Result<Vec<ActionLine>, EncodingError> {
 /// The snapshot of the newest checkpoint that can be found; `None` if there is none.
 ///
 /// `_last_checkpoint` names one. If it does not exist, cannot be read, or names one that was removed, the list of the log has the newest: so a table
-/// is never taken for a new one because a pointer is missing. The same holds if no commit follows the one that is named: a writer that wrote
-/// a later one may have stopped before it named it, and another may have removed the commits between the two. The version after the old one would
-/// be free, and a commit there would be lost.
+/// is never taken for a new one because a pointer is missing. The list also decides if no commit follows the named checkpoint. Then a writer may
+/// have written a later checkpoint and stopped before it named that checkpoint, and another writer may have removed the commits between both.
+/// The version after the old checkpoint would be free, and a commit with this version would be lost.
 ///
 /// # Errors
-/// `State` if commits are missing that no checkpoint has which can be read.
+/// `State` if commits are missing and no readable checkpoint contains them.
 pub(super) async fn newest_checkpoint<B: Bucket>(bucket: &B, root: &str) -> Result<Option<TableSnapshot>> {
     let key = last_checkpoint_key(root);
     let named = read_object(bucket, &key).await?;
     if let Some(named) = named.and_then(|named| serde_json::from_slice::<LastCheckpoint>(&named).ok()) {
-        let snapshot = read_checkpoint(bucket, root, named.version, named.parts).await?;
         let next = commit_key(root, named.version.saturating_add(1));
-        if snapshot.is_some() && read_object(bucket, &next).await?.is_some() {
-            return Ok(snapshot);
+        if read_object(bucket, &next).await?.is_some() {
+            let snapshot = read_checkpoint(bucket, root, named.version, named.parts).await?;
+            if snapshot.is_some() {
+                return Ok(snapshot);
+            }
         }
     }
     let listed = bucket.list(&log_prefix(root)).await?;
@@ -216,7 +218,7 @@ async fn refuse_missing_commits<B: Bucket>(
     Err(Error::new(ErrorKind::State, message)
         .with("table", root)
         .with("first version", first.to_string())
-        .hint("Commits were removed that no checkpoint has which can be read. Restore the checkpoint from a version of the bucket or from a backup"))
+        .hint("Commits were removed, and no readable checkpoint contains them. Restore the checkpoint from a version of the bucket or from a backup"))
 }
 
 /// The snapshot of a checkpoint, which is one object or has this number of parts; `None` if an object of it does not exist.

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::figures as f;
-use super::month::ratio;
 use super::prices::PriceList;
 
 /// The bounds and the target of `state_table_capacity` in `infra/variables.tf`.
@@ -82,7 +81,7 @@ fn cheaper_from(units: MonthUnits, prices: &PriceList) -> f64 {
         cheaper *= 2.0;
     }
     for _ in 0..60 {
-        let between = ratio(dearer + cheaper, 2.0);
+        let between = f64::midpoint(dearer, cheaper);
         if is_cheaper(between) {
             cheaper = between;
         } else {

@@ -211,7 +211,7 @@ impl DeployedModule {
         let whole =
             ["reader_alarms", "mapping_alarms", "verifying_alarms", "archiving_alarms", "dead_letter_alarms"];
         let whole: u64 = whole.into_iter().map(of_kind).sum();
-        // Of `errors`, those of the verifier.
+        // The verifier's share of `errors`.
         let errors = u64::from(self.functions().contains(&DeployedFunction::Verifier));
         whole + errors + self.essential_metrics().saturating_sub(of_kind("verifying_alarms"))
     }

@@ -56,7 +56,7 @@ pub fn estimate(trial: &TrialTotals, settings: &CostSettings, prices: &PriceList
     }
     parts.extend(operation_lines(&month, prices));
     let dollars: f64 = parts.iter().map(|line| line.dollars).sum();
-    let observed: f64 = observed::lines(module, prices).iter().map(|line| line.dollars).sum();
+    let observed = observed::dollars(module, prices);
     let rate = month.records / f::MONTH_SECONDS;
     let units =
         MonthUnits { writes: month.monthly(trial.write_units), reads: month.monthly(trial.read_units) };

@@ -20,7 +20,7 @@ pub(super) fn lines(module: &DeployedModule, prices: &PriceList) -> Vec<CostLine
     ]
 }
 
-fn dollars(module: &DeployedModule, prices: &PriceList) -> f64 {
+pub(super) fn dollars(module: &DeployedModule, prices: &PriceList) -> f64 {
     lines(module, prices).iter().map(|line| line.dollars).sum()
 }
 

@@ -13,7 +13,7 @@ pub(super) fn combined(areas: Vec<KeyArea>, count: usize) -> Vec<KeyArea> {
 
 /// Areas that are combined, in their order.
 struct Combination {
-    /// `None` for an area that became a part of an earlier one.
+    /// `None` for an area that became a part of an earlier area.
     areas: Vec<Option<KeyArea>>,
     /// How many areas are left.
     left: usize,

@@ -24,7 +24,7 @@ impl KeyCondition {
         }
     }
 
-    /// The order of conditions: those that a beginning includes follow it without a gap.
+    /// The order of conditions: the conditions that a beginning includes follow it without a gap.
     fn order(&self) -> (&str, bool) {
         (self.text(), matches!(self, Self::Equals(_)))
     }
@@ -130,7 +130,7 @@ impl KeyTexts {
 /// The weight of an attribute without a condition.
 const UNCONDITIONAL: usize = 1000;
 
-/// The conditions of two lists in their order, without those that another one includes.
+/// The conditions of two lists in their order, without conditions that another condition includes.
 fn united<'c>(one: &'c [KeyCondition], other: &'c [KeyCondition]) -> impl Iterator<Item = &'c KeyCondition> {
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
     let in_order = std::iter::from_fn(move || match (one.peek(), other.peek()) {
@@ -141,7 +141,7 @@ fn united<'c>(one: &'c [KeyCondition], other: &'c [KeyCondition]) -> impl Iterat
     widest(in_order)
 }
 
-/// Ordered conditions without those that another one includes: a condition follows the one that includes it.
+/// Ordered conditions without conditions that another condition includes: a condition follows the condition that includes it.
 fn widest<'c>(in_order: impl Iterator<Item = &'c KeyCondition>) -> impl Iterator<Item = &'c KeyCondition> {
     let mut kept: Option<&KeyCondition> = None;
     in_order.filter(move |condition| {

@@ -27,7 +27,7 @@ const ESSENTIAL_KINDS: [&str; 10] = [
     "dead-letters",
     "drift",
 ];
-/// Further alarms of them: a verifier that fails finds nothing, and a mapping that is disabled lets records expire.
+/// Further alarms with minimal observability: a verifier that fails finds nothing, and a mapping that is disabled lets records expire.
 const ESSENTIAL_NAMES: [&str; 3] = ["errors-verifier", "freshness-counted", "freshness-archived"];
 
 /// An alarm: above a threshold.

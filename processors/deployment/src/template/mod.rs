@@ -79,8 +79,9 @@ pub fn sam_template(model: &Model, options: &TemplateOptions<'_>) -> Result<SamT
         nested = parts(lake::tables_and_queries(&shape));
         shape.nested = nested.len();
     }
-    let text = shape.text();
-    limits::check(&shape.template(), &text, !options.nests_datasets && shape.has_datasets())?;
+    let template = shape.template();
+    let text = shape.text(&template);
+    limits::check(&template, &text, !options.nests_datasets && shape.has_datasets())?;
     let nested = nested.into_iter().enumerate().map(|(index, resources)| {
         (shape.nested_file(index + 1), yaml::yaml(&lake::nested_template(&shape, resources)))
     });
@@ -180,7 +181,7 @@ impl DeployedShape<'_> {
         if self.is_single { "aggregator" } else { "relay" }
     }
 
-    fn text(&self) -> String {
+    fn text(&self, template: &Value) -> String {
         let archived = match self.model.archive {
             ArchiveScope::All => "every change",
             ArchiveScope::Matched => "changes of the model's entities",
@@ -189,7 +190,7 @@ impl DeployedShape<'_> {
             "# The deployment of the model {}, generation {}, by `afterwrite template sam`: the archive has {archived}.\n# Change the model and write the template again; the alarms' paragraphs are in docs/RUNBOOK.md.\n",
             self.model.name, self.model.generation
         );
-        head + &yaml::yaml(&self.template())
+        head + &yaml::yaml(template)
     }
 
     fn template(&self) -> Value {
@@ -323,7 +324,7 @@ mod tests {
                 observability: Observability::Full,
             };
             let template = shape.template();
-            limits::check(&template, &shape.text(), true).unwrap();
+            limits::check(&template, &shape.text(&template), true).unwrap();
         }
     }
 

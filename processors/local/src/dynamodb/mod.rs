@@ -51,8 +51,8 @@ impl std::fmt::Debug for EmbeddedDynamoDb {
     }
 }
 
-/// Listens on this port of 127.0.0.1. On any port, the address is a random one of 127.0.0.0/8 where the system has these: dynoxide answers web
-/// pages and takes any signature, so only who is told the address finds it. Others use a [`StreamServer`](crate::stream_api::StreamServer).
+/// Listens on this port of 127.0.0.1. On any port, the address is a random one of 127.0.0.0/8 where the system has these addresses: dynoxide
+/// answers web pages and takes any signature, so only a program that is told the address finds it. Other programs use a [`StreamServer`](crate::stream_api::StreamServer).
 async fn listen(port: u16) -> std::io::Result<TcpListener> {
     if port == 0 {
         let [second, third, fourth, ..] = uuid::Uuid::new_v4().into_bytes();
@@ -184,7 +184,7 @@ impl EmbeddedDynamoDb {
     /// As [`EmbeddedDynamoDb::stream`], for a table that this process neither created nor ensured.
     pub async fn oldest_stream(&self, table: &str) -> Result<EmbeddedStream> {
         match self.history.oldest(table) {
-            Some(label) => Ok(EmbeddedStream::new(self.database(), self.history(), table, label)),
+            Some(label) => Ok(self.stream_of(table, label)),
             None => self.stream(table).await,
         }
     }
@@ -195,7 +195,11 @@ impl EmbeddedDynamoDb {
     /// `Unavailable` if the database fails.
     pub async fn newest_stream(&self, table: &str) -> Result<Option<EmbeddedStream>> {
         let label = self.history.current(&self.database, table).await?;
-        Ok(label.map(|label| EmbeddedStream::new(self.database(), self.history(), table, label)))
+        Ok(label.map(|label| self.stream_of(table, label)))
+    }
+
+    fn stream_of(&self, table: &str, label: String) -> EmbeddedStream {
+        EmbeddedStream::new(self.database(), self.history(), table, label)
     }
 
     /// A stream that the table had in an earlier process, by its ARN; `None` if the ARN is not of this table.
@@ -203,7 +207,7 @@ impl EmbeddedDynamoDb {
     pub fn earlier_stream(&self, table: &str, arn: &str) -> Option<EmbeddedStream> {
         let (_, label) = arn.split_once(&format!(":table/{table}/stream/"))?;
         let label = self.history.adopt(table, label)?;
-        Some(EmbeddedStream::new(self.database(), self.history(), table, label))
+        Some(self.stream_of(table, label))
     }
 
     /// The attribute that expires a table's items, if there is one.

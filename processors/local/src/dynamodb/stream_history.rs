@@ -108,19 +108,20 @@ pub(crate) fn public_number(stored: i64) -> String {
     (PUBLIC_OFFSET + i128::from(stored)).to_string()
 }
 
-/// Converts `<seconds>.<nanoseconds>` to a label like `2026-02-06T10:00:00.000`.
-pub(super) fn aws_label(label: &str) -> Option<String> {
+/// The time at which the stream with this label, `<seconds>.<nanoseconds>`, was created; `None` if it is another text.
+fn created_at(label: &str) -> Option<jiff::Timestamp> {
     let (seconds, nanoseconds) = label.split_once('.')?;
-    let instant = jiff::Timestamp::new(seconds.parse().ok()?, nanoseconds.parse().ok()?).ok()?;
-    Some(instant.strftime("%Y-%m-%dT%H:%M:%S%.3f").to_string())
+    jiff::Timestamp::new(seconds.parse().ok()?, nanoseconds.parse().ok()?).ok()
 }
 
-/// When the stream with this label, `<seconds>.<nanoseconds>`, was created, in microseconds since 1970; 0 if it is another text.
+/// Converts `<seconds>.<nanoseconds>` to a label like `2026-02-06T10:00:00.000`.
+pub(super) fn aws_label(label: &str) -> Option<String> {
+    Some(created_at(label)?.strftime("%Y-%m-%dT%H:%M:%S%.3f").to_string())
+}
+
+/// The creation of a stream in microseconds since 1970; 0 if its label is another text.
 fn created_at_us(label: &str) -> i64 {
-    let parts = label.split_once('.').and_then(|(seconds, nanoseconds)| {
-        Some((seconds.parse::<i64>().ok()?, nanoseconds.parse::<i64>().ok()?))
-    });
-    parts.map_or(0, |(seconds, nanoseconds)| seconds * 1_000_000 + nanoseconds / 1_000)
+    created_at(label).map_or(0, jiff::Timestamp::as_microsecond)
 }
 
 #[cfg(test)]

@@ -65,6 +65,11 @@ fn stream_specification() -> Value {
     json!({ "StreamEnabled": true, "StreamViewType": "NEW_AND_OLD_IMAGES" })
 }
 
+/// An index that has all attributes.
+fn index_json(name: &str, key: &KeyDefinition) -> Value {
+    json!({ "IndexName": name, "KeySchema": key.schema(), "Projection": { "ProjectionType": "ALL" } })
+}
+
 impl TableDefinition {
     /// A state table, as `infra/README.md` defines it.
     #[must_use]
@@ -79,9 +84,7 @@ impl TableDefinition {
     }
 
     pub(super) fn create_request(&self) -> Result<CreateTableRequest> {
-        let indexes = self.indexes.iter().map(|(name, key)| {
-            json!({ "IndexName": name, "KeySchema": key.schema(), "Projection": { "ProjectionType": "ALL" } })
-        });
+        let indexes = self.indexes.iter().map(|(name, key)| index_json(name, key));
         let indexes: Option<Value> = (!self.indexes.is_empty()).then(|| indexes.collect());
         let request = json!({
             "TableName": self.name,
@@ -102,11 +105,10 @@ impl TableDefinition {
 
     /// Adds an index to the table.
     pub(super) fn index_request(&self, name: &str, key: &KeyDefinition) -> Result<UpdateTableRequest> {
-        let create = json!({ "IndexName": name, "KeySchema": key.schema(), "Projection": { "ProjectionType": "ALL" } });
         let request = json!({
             "TableName": self.name,
             "AttributeDefinitions": self.attribute_definitions([&self.key, key].into_iter()),
-            "GlobalSecondaryIndexUpdates": [{ "Create": create }],
+            "GlobalSecondaryIndexUpdates": [{ "Create": index_json(name, key) }],
         });
         serde_json::from_value(request).map_err(|error| self.invalid(error))
     }

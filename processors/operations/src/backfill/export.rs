@@ -39,7 +39,7 @@ impl ExportSource {
     /// names.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if the export is of another table, or of one that is not known.
+    /// [`ErrorKind::Configuration`] if the export is of another table, or of an unknown table.
     pub fn of(
         export: &TableExport,
         location: &str,

@@ -43,7 +43,7 @@ pub struct BasisModel {
     pub name: String,
     /// Its generation.
     pub generation: u64,
-    /// A hash of all its parts, including those that count nothing.
+    /// A hash of all its parts, including the parts that count nothing.
     pub fingerprint: String,
 }
 

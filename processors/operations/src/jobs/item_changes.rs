@@ -23,7 +23,7 @@ pub(super) fn is_running() -> WriteCondition {
     WriteCondition::Equals(AttributePath::from(codec::STATUS), running)
 }
 
-/// The lease is the one of this process.
+/// This process has the lease.
 pub(super) fn owned_by(lease: &JobLease) -> WriteCondition {
     WriteCondition::Equals(
         AttributePath::from(codec::LEASE_OWNER),

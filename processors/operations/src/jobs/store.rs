@@ -163,7 +163,7 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         parts.iter().map(write).collect()
     }
 
-    /// The newest jobs, the newest first, including those that this version cannot read.
+    /// The newest jobs, the newest first, including jobs that this version cannot read.
     ///
     /// # Errors
     /// As [`Tables::read`].

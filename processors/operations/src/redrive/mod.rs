@@ -13,5 +13,5 @@ mod parked;
 mod task;
 
 pub use self::objects::{ObjectRedrive, SettledObjects};
-pub use self::parked::{ParkedItem, ParkedRedrive, parked_by_index, parked_by_scan};
+pub use self::parked::{PARKED_INDEX, ParkedItem, ParkedRedrive, parked_by_index, parked_by_scan};
 pub use self::task::{RedriveReport, RedriveTask, StayingObject, StayingParked};

@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use serde::{Deserialize, Serialize};
 
 /// The sparse index of the state table that lists parked items.
-const PARKED_INDEX: &str = "parked";
+pub const PARKED_INDEX: &str = "parked";
 /// The attribute of a parked entry or marker.
 const BEHIND: &str = "behind";
 /// The time that a batch may take.

@@ -77,7 +77,7 @@ impl RepairWrite {
 }
 
 impl RepairLogEntry {
-    /// The line of a write, or in a dry run of one that would be made.
+    /// The line of a write; in a dry run, of a write that would be made.
     pub(super) fn written(finding: VerifyFinding, write: RepairWrite, is_dry_run: bool) -> Self {
         let (outcome, action) = if is_dry_run {
             (RepairOutcome::WouldBeRepaired, write.planned())

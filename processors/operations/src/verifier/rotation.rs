@@ -173,7 +173,7 @@ impl SampleRotation {
         KeySample { share, seed: self.seed }
     }
 
-    /// The segments of the next run: those of the run that it goes on with, else these.
+    /// The segments of the next run: the segments of the unfinished run, else `segments`.
     #[must_use]
     pub fn segments(&self, share: f64, segments: u32) -> u32 {
         self.unfinished_of(share).map_or(segments, |unfinished| unfinished.segments)
@@ -304,10 +304,10 @@ impl<B: Bucket> RotationStore<B> {
     }
 }
 
-/// The rotation in a bucket. One that only another version can read begins again.
+/// The rotation in a bucket. A rotation that only another version can read begins again.
 async fn read(bucket: &impl Bucket) -> Result<Option<SampleRotation>> {
     let object = bucket.get(ROTATION).await.map_err(|error| {
-        Error::new(error.kind(), "it cannot be read which sample is next")
+        Error::new(error.kind(), "the object that names the next sample cannot be read")
             .with("object", ROTATION)
             .hint("The role of the function needs s3:GetObject for it: apply the module, or the template, of this version")
             .caused_by(error)

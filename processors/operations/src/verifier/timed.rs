@@ -40,7 +40,7 @@ const ITEMS_END: u32 = 65;
 pub struct VerifiedShare {
     /// The state table, for the sums of the ledger: 1, or 0 if there was too little time.
     pub rollups: f64,
-    /// The source tables, by segments, with those that earlier runs have read for the same sample.
+    /// The source tables, by segments, including the segments that earlier runs have read for the same sample.
     pub items: f64,
     /// The ledger, for entries without items, by segments, as those of items.
     pub entries: f64,

@@ -188,7 +188,7 @@ pub(crate) fn check_generation<'f>(
     let newest = findings.into_iter().filter_map(|finding| finding.generation).max();
     let Some(newer) = newest.filter(|newest| *newest > model.generation) else { return Ok(()) };
     Err(Error::new(ErrorKind::Configuration, "a newer table model has found the differences")
-        .with("their generation", newer.to_string())
+        .with("the differences' generation", newer.to_string())
         .with("this model's generation", model.generation.to_string())
         .with("model", &*model.name)
         .hint("Use the model that the functions have: pass --model, or set AFTERWRITE_MODEL"))

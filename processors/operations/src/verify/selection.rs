@@ -1,4 +1,4 @@
-//! The items and rollups that a verification judges: those of its sample, and of its tenant.
+//! The items and rollups that a verification judges, by its sample and its tenant.
 
 use afterwrite_ledger::StoredEntry;
 use afterwrite_ledger::tables::Tables;

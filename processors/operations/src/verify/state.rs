@@ -120,7 +120,7 @@ impl VerifySummary {
 }
 
 impl VerifyState {
-    /// Notes entities of which an item was found right; returns those that were not known.
+    /// Notes entities of which an item was found right; returns the entities that were not known.
     pub(crate) fn decide(&mut self, entities: &BTreeSet<Arc<str>>) -> Vec<String> {
         let new: Vec<Arc<str>> = entities.difference(&self.decided_entities).cloned().collect();
         let names = new.iter().map(ToString::to_string).collect();

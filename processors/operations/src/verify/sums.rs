@@ -231,9 +231,9 @@ fn summed_names<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item
 pub(super) enum EntryCount {
     /// None.
     Nothing,
-    /// At least one of the model.
+    /// At least one aggregate of the model.
     ByModel,
-    /// Only such as the model does not have; or unknown, because the entry is unreadable. Judging its item reports that.
+    /// Only aggregates that the model does not have; or unknown, because the entry is unreadable. Judging its item reports that.
     Otherwise,
 }
 

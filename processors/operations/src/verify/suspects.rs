@@ -51,11 +51,11 @@ impl From<Duration> for Tolerance {
 pub(crate) struct FirstJudgement {
     /// How many are right.
     pub(crate) confirmed: u64,
-    /// Those that are judged again.
+    /// The suspects that are judged again.
     pub(crate) suspects: Vec<SuspectItem>,
     /// The judged parts of all of them.
     pub(crate) parts: JudgedParts,
-    /// The entities of those that are right.
+    /// The entities of the items that are right.
     pub(crate) decided_entities: BTreeSet<Arc<str>>,
 }
 

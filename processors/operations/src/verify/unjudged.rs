@@ -25,7 +25,7 @@ pub enum VerifiedPart {
     Everything,
     /// Ledger entries and their items.
     Items,
-    /// Those of one entity.
+    /// The items of one entity.
     Entity,
     /// Copies of rollups on items.
     Mirrors,
@@ -239,7 +239,7 @@ fn unjudged_items(
     let mut parts = judged.unjudged_entities(run);
     let foreign = totals.sum(&[FOREIGN_ENTRIES]);
     if foreign > 0 {
-        let cause = "they count, and no entity of the model has them: use the model that the functions have (--model, AFTERWRITE_MODEL), or, if they have this one, run `afterwrite backfill`";
+        let cause = "these ledger entries count, and the model has no entity for their items: use the model that the functions have (--model, AFTERWRITE_MODEL). If the functions have this model, run `afterwrite backfill`";
         parts.push(UnjudgedPart::new(VerifiedPart::Items, foreign, cause));
     }
     for (part, place, all, decided) in [
@@ -306,7 +306,7 @@ fn nothing_cause(run: &RunKnowledge<'_>, items_read: u64) -> String {
     }
 }
 
-/// Whether a place is one of an item and its entry.
+/// Whether a place belongs to an item and its entry.
 fn is_of_item(place: FindingPlace) -> bool {
     match place {
         FindingPlace::Ledger

@@ -15,6 +15,7 @@ use afterwrite_model::effect::ItemKey;
 use afterwrite_model::heartbeat::{HEARTBEAT_AT, heartbeat_write};
 use afterwrite_model::record::{AttributeValue, Timestamp};
 use afterwrite_model::table::{KeyType, Lookup, Model, Table};
+use afterwrite_operations::redrive::PARKED_INDEX;
 use afterwrite_services::dynamodb::DynamoDb;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::primitives::Blob;
@@ -29,8 +30,6 @@ use crate::doctor::{DryCall, FreshnessFacts, IndexFacts, Looked, LookedAge, Tabl
 
 /// The key of an item that never exists: its partition key is reserved.
 const ABSENT: &str = "AFTERWRITE#DOCTOR";
-/// The sparse index of the state table that lists parked items.
-const PARKED: &str = "parked";
 
 /// Reads descriptions of tables.
 pub(super) struct TableLook {
@@ -95,10 +94,10 @@ impl TableLook {
             Looked::Found(table) => table,
             other => return mapped(other.clone(), |_| 0),
         };
-        if !described.indexes.iter().any(|index| index.name == PARKED) {
+        if !described.indexes.iter().any(|index| index.name == PARKED_INDEX) {
             return Looked::Missing;
         }
-        let scan = self.tables.scan().table_name(state_table).index_name(PARKED).select(Select::Count);
+        let scan = self.tables.scan().table_name(state_table).index_name(PARKED_INDEX).select(Select::Count);
         let mut pages = scan.into_paginator().send();
         let mut count = 0;
         while let Some(page) = Box::pin(pages.next()).await {

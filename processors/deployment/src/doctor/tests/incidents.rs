@@ -52,7 +52,7 @@ fn a_new_deployment_lacks_nothing_yet_and_an_old_one_does() {
     facts.unchanged_for = None;
     assert_eq!(faults(&facts).len(), 3);
     assert!(not_yet(&facts).is_empty());
-    // A heartbeat that stopped is not one that is to come.
+    // A heartbeat that stopped is missing, also in a new deployment.
     facts.unchanged_for = Some(Duration::from_secs(60));
     facts.freshness.heartbeats = vec![("exams".to_owned(), LookedAge::Known(Duration::from_secs(4_000)))];
     assert_eq!(faults(&facts), ["heartbeat of exams"]);
