@@ -1,4 +1,5 @@
-# Each limit of a variable refuses a value beyond it.
+# Each limit of a variable refuses a value beyond it. A run has a value beyond a limit for each variable that has one left: planning costs more
+# than what it refuses.
 
 mock_provider "aws" {
   mock_data "aws_caller_identity" {
@@ -35,621 +36,339 @@ variables {
   package_s3        = { bucket = "packages", prefix = "1/" }
 }
 
-run "a_name_that_is_not_lower_case" {
+run "beyond_a_limit_of_each_variable_1" {
   command = plan
   variables {
+    # A name that is not lower case.
     name = "Exams"
-  }
-  expect_failures = [var.name]
-}
-
-run "a_name_that_is_too_long" {
-  command = plan
-  variables {
-    name = "a-name-of-more-than-thirty-characters"
-  }
-  expect_failures = [var.name]
-}
-
-run "an_unknown_architecture" {
-  command = plan
-  variables {
+    # An unknown architecture.
     architecture = "riscv64"
-  }
-  expect_failures = [var.architecture]
-}
-
-run "a_batch_of_no_records" {
-  command = plan
-  variables {
+    # A batch of no records.
     stream_mapping = { batch_size = 0 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "a_batch_of_more_than_ten_thousand_records" {
-  command = plan
-  variables {
-    stream_mapping = { batch_size = 10001 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "a_window_of_more_than_five_minutes" {
-  command = plan
-  variables {
-    stream_mapping = { maximum_batching_window_in_seconds = 301 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "no_batch_at_once" {
-  command = plan
-  variables {
-    stream_mapping = { parallelization_factor = 0 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "more_than_ten_batches_at_once" {
-  command = plan
-  variables {
-    stream_mapping = { parallelization_factor = 11 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "retries_without_a_bound" {
-  command = plan
-  variables {
-    stream_mapping = { maximum_retry_attempts = -1 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "more_than_ten_thousand_retries" {
-  command = plan
-  variables {
-    stream_mapping = { maximum_retry_attempts = 10001 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "records_of_any_age" {
-  command = plan
-  variables {
-    stream_mapping = { maximum_record_age_in_seconds = -1 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "records_older_than_the_stream_keeps_them" {
-  command = plan
-  variables {
-    stream_mapping = { maximum_record_age_in_seconds = 86401 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "more_than_five_filters" {
-  command = plan
-  variables {
+    # More than five filters.
     stream_filters = { ExamBuddyTable = ["{}", "{}", "{}", "{}", "{}", "{}"] }
-  }
-  expect_failures = [var.stream_filters]
-}
-
-run "a_filter_that_is_not_json" {
-  command = plan
-  variables {
-    stream_filters = { ExamBuddyTable = ["dynamodb"] }
-  }
-  expect_failures = [var.stream_filters]
-}
-
-run "a_filter_of_more_than_4096_characters" {
-  command = plan
-  variables {
-    stream_filters = { ExamBuddyTable = [jsonencode({ a = [for number in range(1000) : "value"] })] }
-  }
-  expect_failures = [var.stream_filters]
-}
-
-run "a_negative_number_of_other_readers" {
-  command = plan
-  variables {
+    # A negative number of other readers.
     other_stream_readers = -1
-  }
-  expect_failures = [var.other_stream_readers]
-}
-
-run "an_unknown_way_with_poison" {
-  command = plan
-  variables {
+    # An unknown way with poison.
     on_poison = "ignore"
-  }
-  expect_failures = [var.on_poison]
-}
-
-run "a_stream_that_is_not_one" {
-  command = plan
-  variables {
+    # A stream that is not one.
     tables = { ExamBuddyTable = { stream_arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable" } }
-  }
-  expect_failures = [var.tables]
-}
-
-run "a_cache_address_with_a_password" {
-  command = plan
-  variables {
+    # A cache address with a password.
     cache_url = "rediss://user:secret@cache:6379"
-  }
-  expect_failures = [var.cache_url]
-}
-
-run "a_secret_without_an_arn" {
-  command = plan
-  variables {
+    # A secret without an arn.
     cache_url_secret_arn = "cache"
-  }
-  expect_failures = [var.cache_url_secret_arn]
-}
-
-run "an_unknown_storage_class" {
-  command = plan
-  variables {
+    # An unknown storage class.
     archive_transitions = [{ days = 30, storage_class = "ICE" }]
-  }
-  expect_failures = [var.archive_transitions]
-}
-
-run "a_buffer_of_more_than_128_mib" {
-  command = plan
-  variables {
+    # A buffer of more than 128 mib.
     firehose_buffering_size = 129
-  }
-  expect_failures = [var.firehose_buffering_size]
-}
-
-run "a_buffer_of_no_bytes" {
-  command = plan
-  variables {
-    firehose_buffering_size = 0
-  }
-  expect_failures = [var.firehose_buffering_size]
-}
-
-run "a_buffer_of_more_than_fifteen_minutes" {
-  command = plan
-  variables {
+    # A buffer of more than fifteen minutes.
     firehose_buffering_interval = 901
-  }
-  expect_failures = [var.firehose_buffering_interval]
-}
-
-run "one_exporter_at_once" {
-  command = plan
-  variables {
+    # One exporter at once.
     exporter_maximum_concurrency = 1
-  }
-  expect_failures = [var.exporter_maximum_concurrency]
-}
-
-run "more_than_a_thousand_exporters" {
-  command = plan
-  variables {
-    exporter_maximum_concurrency = 1001
-  }
-  expect_failures = [var.exporter_maximum_concurrency]
-}
-
-run "a_schedule_that_is_not_an_expression" {
-  command = plan
-  variables {
+    # A schedule that is not an expression.
     compaction_schedule = "hourly"
-  }
-  expect_failures = [var.compaction_schedule]
-}
-
-run "a_heartbeat_that_is_not_an_expression" {
-  command = plan
-  variables {
+    # A heartbeat that is not an expression.
     heartbeat_schedule = "1 minute"
-  }
-  expect_failures = [var.heartbeat_schedule]
-}
-
-run "a_verification_that_is_not_an_expression" {
-  command = plan
-  variables {
+    # A verification that is not an expression.
     verify_schedule = "daily"
-  }
-  expect_failures = [var.verify_schedule]
-}
-
-run "a_sample_of_more_than_everything" {
-  command = plan
-  variables {
+    # A sample of more than everything.
     verify_sample = 1.5
-  }
-  expect_failures = [var.verify_sample]
-}
-
-run "a_scan_limit_below_athenas" {
-  command = plan
-  variables {
+    # A scan limit below athenas.
     athena_bytes_scanned_cutoff = 10485759
-  }
-  expect_failures = [var.athena_bytes_scanned_cutoff]
-}
-
-run "failed_records_that_are_kept_for_long" {
-  command = plan
-  variables {
+    # Failed records that are kept for long.
     on_failure_expiration_days = 91
-  }
-  expect_failures = [var.on_failure_expiration_days]
-}
-
-run "an_unknown_function" {
-  command = plan
-  variables {
+    # An unknown function.
     functions = { aggregate = { memory_size = 256 } }
-  }
-  expect_failures = [var.functions]
-}
-
-run "too_little_memory" {
-  command = plan
-  variables {
-    functions = { aggregator = { memory_size = 127 } }
-  }
-  expect_failures = [var.functions]
-}
-
-run "too_much_memory" {
-  command = plan
-  variables {
-    functions = { aggregator = { memory_size = 10241 } }
-  }
-  expect_failures = [var.functions]
-}
-
-run "too_little_temporary_storage" {
-  command = plan
-  variables {
-    functions = { compactor = { ephemeral_storage_size = 511 } }
-  }
-  expect_failures = [var.functions]
-}
-
-run "a_timeout_of_more_than_fifteen_minutes" {
-  command = plan
-  variables {
-    functions = { relay = { timeout = 901 } }
-  }
-  expect_failures = [var.functions]
-}
-
-run "a_timeout_without_time_to_retry" {
-  command = plan
-  variables {
-    functions = { relay = { timeout = 9 } }
-  }
-  expect_failures = [var.functions]
-}
-
-run "a_weight_of_more_than_all" {
-  command = plan
-  variables {
+    # A weight of more than all.
     canary = { aggregator = { version = "1", weight = 1.5 } }
-  }
-  expect_failures = [var.canary]
-}
-
-run "an_unknown_tracing_mode" {
-  command = plan
-  variables {
+    # An unknown tracing mode.
     tracing_mode = "On"
-  }
-  expect_failures = [var.tracing_mode]
-}
-
-run "a_log_level_without_metrics" {
-  command = plan
-  variables {
+    # A log level without metrics.
     log_level = "WARN"
-  }
-  expect_failures = [var.log_level]
-}
-
-run "a_retention_that_cloudwatch_does_not_have" {
-  command = plan
-  variables {
+    # A retention that cloudwatch does not have.
     cloudwatch_logs_retention_in_days = 10
-  }
-  expect_failures = [var.cloudwatch_logs_retention_in_days]
-}
-
-run "an_alias_of_a_key" {
-  command = plan
-  variables {
+    # An alias of a key.
     kms_key_arn = "arn:aws:kms:eu-west-1:123456789012:alias/exams"
-  }
-  expect_failures = [var.kms_key_arn]
-}
-
-run "a_namespace_of_aws" {
-  command = plan
-  variables {
+    # A namespace of aws.
     metrics_namespace = "AWS/Afterwrite"
-  }
-  expect_failures = [var.metrics_namespace]
-}
-
-run "a_name_that_begins_with_a_digit" {
-  command = plan
-  variables {
-    name = "1exams"
-  }
-  expect_failures = [var.name]
-}
-
-run "a_name_of_one_letter" {
-  command = plan
-  variables {
-    name = "e"
-  }
-  expect_failures = [var.name]
-}
-
-run "a_negative_window" {
-  command = plan
-  variables {
-    stream_mapping = { maximum_batching_window_in_seconds = -1 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "records_that_are_younger_than_a_minute" {
-  command = plan
-  variables {
-    stream_mapping = { maximum_record_age_in_seconds = 59 }
-  }
-  expect_failures = [var.stream_mapping]
-}
-
-run "a_part_of_another_reader" {
-  command = plan
-  variables {
-    other_stream_readers = 0.5
-  }
-  expect_failures = [var.other_stream_readers]
-}
-
-run "a_buffer_of_less_than_no_time" {
-  command = plan
-  variables {
-    firehose_buffering_interval = -1
-  }
-  expect_failures = [var.firehose_buffering_interval]
-}
-
-run "a_sample_of_nothing" {
-  command = plan
-  variables {
-    verify_sample = 0
-  }
-  expect_failures = [var.verify_sample]
-}
-
-run "failed_records_that_are_not_kept" {
-  command = plan
-  variables {
-    on_failure_expiration_days = 0
-  }
-  expect_failures = [var.on_failure_expiration_days]
-}
-
-run "too_much_temporary_storage" {
-  command = plan
-  variables {
-    functions = { compactor = { ephemeral_storage_size = 10241 } }
-  }
-  expect_failures = [var.functions]
-}
-
-run "a_weight_of_nothing" {
-  command = plan
-  variables {
-    canary = { aggregator = { version = "1", weight = 0 } }
-  }
-  expect_failures = [var.canary]
-}
-
-run "a_namespace_with_other_characters" {
-  command = plan
-  variables {
-    metrics_namespace = "After write"
-  }
-  expect_failures = [var.metrics_namespace]
-}
-
-run "no_data_file_at_once" {
-  command = plan
-  variables {
+    # No data file at once.
     bulk_concurrency = 0
-  }
-  expect_failures = [var.bulk_concurrency]
-}
-
-run "more_than_ten_thousand_data_files_at_once" {
-  command = plan
-  variables {
-    bulk_concurrency = 10001
-  }
-  expect_failures = [var.bulk_concurrency]
-}
-
-run "rollups_in_no_part" {
-  command = plan
-  variables {
+    # Rollups in no part.
     bulk_partitions = 0
-  }
-  expect_failures = [var.bulk_partitions]
-}
-
-run "rollups_in_more_than_256_parts" {
-  command = plan
-  variables {
-    bulk_partitions = 257
-  }
-  expect_failures = [var.bulk_partitions]
-}
-
-run "exports_without_a_prefix" {
-  command = plan
-  variables {
+    # Exports without a prefix.
     bulk_export_prefix = ""
-  }
-  expect_failures = [var.bulk_export_prefix]
-}
-
-run "a_prefix_of_exports_that_ends_with_a_slash" {
-  command = plan
-  variables {
-    bulk_export_prefix = "AWSDynamoDB/"
-  }
-  expect_failures = [var.bulk_export_prefix]
-}
-
-run "a_bucket_name_with_capitals" {
-  command = plan
-  variables {
+    # A bucket name with capitals.
     bucket_name = "Exams"
+    # An expiration of a part of a day.
+    archive_expiration_days = 365.5
   }
-  expect_failures = [var.bucket_name]
+  expect_failures = [
+    var.name,
+    var.architecture,
+    var.stream_mapping,
+    var.stream_filters,
+    var.other_stream_readers,
+    var.on_poison,
+    var.tables,
+    var.cache_url,
+    var.cache_url_secret_arn,
+    var.archive_transitions,
+    var.firehose_buffering_size,
+    var.firehose_buffering_interval,
+    var.exporter_maximum_concurrency,
+    var.compaction_schedule,
+    var.heartbeat_schedule,
+    var.verify_schedule,
+    var.verify_sample,
+    var.athena_bytes_scanned_cutoff,
+    var.on_failure_expiration_days,
+    var.functions,
+    var.canary,
+    var.tracing_mode,
+    var.log_level,
+    var.cloudwatch_logs_retention_in_days,
+    var.kms_key_arn,
+    var.metrics_namespace,
+    var.bulk_concurrency,
+    var.bulk_partitions,
+    var.bulk_export_prefix,
+    var.bucket_name,
+    var.archive_expiration_days,
+  ]
 }
 
-run "a_bucket_name_with_two_dots_in_a_row" {
+run "beyond_a_limit_of_each_variable_2" {
   command = plan
   variables {
+    # A name that is too long.
+    name = "a-name-of-more-than-thirty-characters"
+    # A batch of more than ten thousand records.
+    stream_mapping = { batch_size = 10001 }
+    # A filter that is not json.
+    stream_filters = { ExamBuddyTable = ["dynamodb"] }
+    # A buffer of no bytes.
+    firehose_buffering_size = 0
+    # More than a thousand exporters.
+    exporter_maximum_concurrency = 1001
+    # Too little memory.
+    functions = { aggregator = { memory_size = 127 } }
+    # A part of another reader.
+    other_stream_readers = 0.5
+    # A buffer of less than no time.
+    firehose_buffering_interval = -1
+    # A sample of nothing.
+    verify_sample = 0
+    # Failed records that are not kept.
+    on_failure_expiration_days = 0
+    # A weight of nothing.
+    canary = { aggregator = { version = "1", weight = 0 } }
+    # A namespace with other characters.
+    metrics_namespace = "After write"
+    # More than ten thousand data files at once.
+    bulk_concurrency = 10001
+    # Rollups in more than 256 parts.
+    bulk_partitions = 257
+    # A prefix of exports that ends with a slash.
+    bulk_export_prefix = "AWSDynamoDB/"
+    # A bucket name with two dots in a row.
     bucket_name = "exams..archive"
-  }
-  expect_failures = [var.bucket_name]
-}
-
-run "a_bucket_name_that_begins_with_a_hyphen" {
-  command = plan
-  variables {
-    bucket_name = "-exams"
-  }
-  expect_failures = [var.bucket_name]
-}
-
-run "a_bucket_name_that_ends_with_a_hyphen" {
-  command = plan
-  variables {
-    bucket_name = "exams-"
-  }
-  expect_failures = [var.bucket_name]
-}
-
-run "a_bucket_name_that_ends_with_a_dot" {
-  command = plan
-  variables {
-    bucket_name = "exams."
-  }
-  expect_failures = [var.bucket_name]
-}
-
-run "a_bucket_name_of_two_characters" {
-  command = plan
-  variables {
-    bucket_name = "ex"
-  }
-  expect_failures = [var.bucket_name]
-}
-
-run "a_bucket_name_of_64_characters" {
-  command = plan
-  variables {
-    bucket_name = join("", [for number in range(64) : "x"])
-  }
-  expect_failures = [var.bucket_name]
-}
-
-run "a_transition_before_an_object_is_written" {
-  command = plan
-  variables {
+    # A transition before an object is written.
     archive_transitions = [{ days = -1, storage_class = "GLACIER_IR" }]
+    # A compaction every 1 hours.
+    compaction_schedule = "rate(1 hours)"
+    # A heartbeat every 1 minutes.
+    heartbeat_schedule = "rate(1 minutes)"
+    # A verification every 0 days.
+    verify_schedule = "rate(0 days)"
   }
-  expect_failures = [var.archive_transitions]
+  expect_failures = [
+    var.name,
+    var.stream_mapping,
+    var.stream_filters,
+    var.firehose_buffering_size,
+    var.exporter_maximum_concurrency,
+    var.functions,
+    var.other_stream_readers,
+    var.firehose_buffering_interval,
+    var.verify_sample,
+    var.on_failure_expiration_days,
+    var.canary,
+    var.metrics_namespace,
+    var.bulk_concurrency,
+    var.bulk_partitions,
+    var.bulk_export_prefix,
+    var.bucket_name,
+    var.archive_transitions,
+    var.compaction_schedule,
+    var.heartbeat_schedule,
+    var.verify_schedule,
+  ]
 }
 
-run "a_transition_after_a_part_of_a_day" {
+run "beyond_a_limit_of_each_variable_3" {
   command = plan
   variables {
+    # A window of more than five minutes.
+    stream_mapping = { maximum_batching_window_in_seconds = 301 }
+    # A filter of more than 4096 characters.
+    stream_filters = { ExamBuddyTable = [jsonencode({ a = [for number in range(1000) : "value"] })] }
+    # Too much memory.
+    functions = { aggregator = { memory_size = 10241 } }
+    # A name that begins with a digit.
+    name = "1exams"
+    # A bucket name that begins with a hyphen.
+    bucket_name = "-exams"
+    # A transition after a part of a day.
     archive_transitions = [{ days = 90.5, storage_class = "GLACIER_IR" }]
+    # A compaction every 2 hour.
+    compaction_schedule = "rate(2 hour)"
   }
-  expect_failures = [var.archive_transitions]
+  expect_failures = [
+    var.stream_mapping,
+    var.stream_filters,
+    var.functions,
+    var.name,
+    var.bucket_name,
+    var.archive_transitions,
+    var.compaction_schedule,
+  ]
 }
 
-run "infrequent_access_before_30_days" {
+run "beyond_a_limit_of_each_variable_4" {
   command = plan
   variables {
+    # No batch at once.
+    stream_mapping = { parallelization_factor = 0 }
+    # Too little temporary storage.
+    functions = { compactor = { ephemeral_storage_size = 511 } }
+    # A name of one letter.
+    name = "e"
+    # A bucket name that ends with a hyphen.
+    bucket_name = "exams-"
+    # Infrequent access before 30 days.
     archive_transitions = [{ days = 29, storage_class = "STANDARD_IA" }]
+    # A compaction without a year.
+    compaction_schedule = "cron(0 * * * *)"
   }
-  expect_failures = [var.archive_transitions]
+  expect_failures = [
+    var.stream_mapping,
+    var.functions,
+    var.name,
+    var.bucket_name,
+    var.archive_transitions,
+    var.compaction_schedule,
+  ]
 }
 
-run "infrequent_access_in_one_zone_before_30_days" {
+run "beyond_a_limit_of_each_variable_5" {
   command = plan
   variables {
+    # More than ten batches at once.
+    stream_mapping = { parallelization_factor = 11 }
+    # A timeout of more than fifteen minutes.
+    functions = { relay = { timeout = 901 } }
+    # A bucket name that ends with a dot.
+    bucket_name = "exams."
+    # Infrequent access in one zone before 30 days.
     archive_transitions = [{ days = 29, storage_class = "ONEZONE_IA" }]
   }
-  expect_failures = [var.archive_transitions]
+  expect_failures = [
+    var.stream_mapping,
+    var.functions,
+    var.bucket_name,
+    var.archive_transitions,
+  ]
 }
 
-run "two_transitions_to_one_class" {
+run "beyond_a_limit_of_each_variable_6" {
   command = plan
   variables {
+    # Retries without a bound.
+    stream_mapping = { maximum_retry_attempts = -1 }
+    # A timeout without time to retry.
+    functions = { relay = { timeout = 9 } }
+    # A bucket name of two characters.
+    bucket_name = "ex"
+    # Two transitions to one class.
     archive_transitions = [{ days = 30, storage_class = "GLACIER" }, { days = 60, storage_class = "GLACIER" }]
   }
-  expect_failures = [var.archive_transitions]
+  expect_failures = [
+    var.stream_mapping,
+    var.functions,
+    var.bucket_name,
+    var.archive_transitions,
+  ]
 }
 
-run "less_than_30_days_of_infrequent_access" {
+run "beyond_a_limit_of_each_variable_7" {
   command = plan
   variables {
+    # More than ten thousand retries.
+    stream_mapping = { maximum_retry_attempts = 10001 }
+    # Too much temporary storage.
+    functions = { compactor = { ephemeral_storage_size = 10241 } }
+    # A bucket name of 64 characters.
+    bucket_name = join("", [for number in range(64) : "x"])
+    # Less than 30 days of infrequent access.
     archive_transitions = [{ days = 30, storage_class = "STANDARD_IA" }, { days = 59, storage_class = "GLACIER_IR" }]
   }
-  expect_failures = [var.archive_transitions]
+  expect_failures = [
+    var.stream_mapping,
+    var.functions,
+    var.bucket_name,
+    var.archive_transitions,
+  ]
 }
 
-run "a_transition_to_a_warmer_class" {
+run "beyond_a_limit_of_each_variable_8" {
   command = plan
   variables {
+    # Records of any age.
+    stream_mapping = { maximum_record_age_in_seconds = -1 }
+    # A transition to a warmer class.
     archive_transitions = [{ days = 90, storage_class = "GLACIER" }, { days = 180, storage_class = "GLACIER_IR" }]
   }
-  expect_failures = [var.archive_transitions]
+  expect_failures = [
+    var.stream_mapping,
+    var.archive_transitions,
+  ]
 }
 
-run "an_expiration_of_no_days" {
+run "beyond_a_limit_of_each_variable_9" {
   command = plan
   variables {
+    # Records older than the stream keeps them.
+    stream_mapping = { maximum_record_age_in_seconds = 86401 }
+    # An expiration of no days.
     archive_transitions     = []
     archive_expiration_days = 0
   }
-  expect_failures = [var.archive_expiration_days]
+  expect_failures = [
+    var.stream_mapping,
+    var.archive_expiration_days,
+  ]
 }
 
-run "an_expiration_of_a_part_of_a_day" {
+run "beyond_a_limit_of_each_variable_10" {
   command = plan
   variables {
-    archive_expiration_days = 365.5
+    # A negative window.
+    stream_mapping = { maximum_batching_window_in_seconds = -1 }
   }
-  expect_failures = [var.archive_expiration_days]
+  expect_failures = [
+    var.stream_mapping,
+  ]
+}
+
+run "beyond_a_limit_of_each_variable_11" {
+  command = plan
+  variables {
+    # Records that are younger than a minute.
+    stream_mapping = { maximum_record_age_in_seconds = 59 }
+  }
+  expect_failures = [
+    var.stream_mapping,
+  ]
 }
 
 run "an_expiration_before_a_transition" {
@@ -658,46 +377,6 @@ run "an_expiration_before_a_transition" {
     archive_expiration_days = 90
   }
   expect_failures = [aws_s3_bucket_lifecycle_configuration.archive]
-}
-
-run "a_compaction_every_1_hours" {
-  command = plan
-  variables {
-    compaction_schedule = "rate(1 hours)"
-  }
-  expect_failures = [var.compaction_schedule]
-}
-
-run "a_compaction_every_2_hour" {
-  command = plan
-  variables {
-    compaction_schedule = "rate(2 hour)"
-  }
-  expect_failures = [var.compaction_schedule]
-}
-
-run "a_compaction_without_a_year" {
-  command = plan
-  variables {
-    compaction_schedule = "cron(0 * * * *)"
-  }
-  expect_failures = [var.compaction_schedule]
-}
-
-run "a_heartbeat_every_1_minutes" {
-  command = plan
-  variables {
-    heartbeat_schedule = "rate(1 minutes)"
-  }
-  expect_failures = [var.heartbeat_schedule]
-}
-
-run "a_verification_every_0_days" {
-  command = plan
-  variables {
-    verify_schedule = "rate(0 days)"
-  }
-  expect_failures = [var.verify_schedule]
 }
 
 run "a_threshold_that_a_healthy_deployment_reaches" {

@@ -32,10 +32,10 @@ def limits(module):
 
 
 def cases(module):
-    """How many runs expect a failure of each variable and resource."""
+    """How many runs expect a failure of each variable and resource: a run with several expects each of them."""
     text = "".join(file.read_text() for file in sorted((module / "tests").glob("*.tftest.hcl")))
     expected = re.findall(r"expect_failures = \[([^\]]+)\]", text)
-    return Counter(address.strip() for addresses in expected for address in addresses.split(","))
+    return Counter(address for addresses in expected for address in re.split(r"[,\s]+", addresses) if address)
 
 
 def check_limit_cases(module):

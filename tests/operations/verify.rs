@@ -20,6 +20,7 @@ use afterwrite_operations::verify::{
     VerifyReport, VerifyTask, finding_lines, parse_findings, recheck_findings,
 };
 use afterwrite_preview::tables::OverlayTables;
+use afterwrite_tests::size::size;
 
 use super::created::{acquire, new_job};
 use super::world::{OperationWorld, STATE, state_key};
@@ -105,7 +106,7 @@ fn drift(report: &VerifyReport) -> Vec<&VerifyFinding> {
 async fn writes_that_go_on_are_never_taken_for_drift() {
     let (mut judged, mut busy) = (0, 0);
     for model in Model::built_in_names() {
-        for seed in 0..20 {
+        for seed in (0..20).step_by(size(4, 1)) {
             let world = OperationWorld::new(model, 1_000 + seed, 150, 300);
             world.set_activity(20);
             backfill(&world).await;
@@ -121,8 +122,7 @@ async fn writes_that_go_on_are_never_taken_for_drift() {
             assert_eq!(quiet.summary.items, quiet.summary.items_confirmed, "{model} {seed}");
         }
     }
-    println!("{judged} judged, {busy} of 100 verifications while the application wrote");
-    assert!(judged > 1_000 && busy > 50, "{judged} judged, {busy} busy");
+    assert!(judged > 1_000 && busy > size(12, 50), "{judged} judged, {busy} busy");
 }
 
 fn add_one(key: ItemKey, attribute: &str) -> Write {
