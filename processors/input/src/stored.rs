@@ -259,13 +259,15 @@ fn checksum(path: &Path) -> Result<String> {
     let (mut hash, mut chunk) = (Sha256::new(), vec![0; CHUNK]);
     loop {
         match file.read(&mut chunk).map_err(failed)? {
-            0 => {
-                let digest = hash.finalize();
-                return Ok(digest.iter().take(CHECKSUM_BYTES).map(|byte| format!("{byte:02x}")).collect());
-            }
+            0 => return Ok(hex(&hash.finalize())),
             length => hash.update(chunk.get(..length).unwrap_or_default()),
         }
     }
+}
+
+/// The first bytes of a checksum, in hexadecimal digits.
+fn hex(checksum: &[u8]) -> String {
+    checksum.iter().take(CHECKSUM_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
