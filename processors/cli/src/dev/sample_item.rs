@@ -8,7 +8,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use afterwrite_model::record::{AttributePath, Timestamp};
-use afterwrite_model::table::{ComparedValue, DeclaredType, Entity, Model, Pattern, Template, TemplatePiece, Term};
+use afterwrite_model::table::{
+    ComparedValue, DeclaredType, Entity, Model, Pattern, Template, TemplatePiece, Term,
+};
 use serde_json::{Map, Value, json};
 
 use super::sample_values::{CandidateValues, type_of_column, variable_texts};
