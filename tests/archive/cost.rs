@@ -1,7 +1,6 @@
 //! The savings of packing lines into records: Firehose bills each record as a multiple of 5 KB. `docs/PERFORMANCE.md` shows the output.
 
-use afterwrite_memory::MemoryObjects;
-use afterwrite_memory::MemoryStream;
+use afterwrite_memory::{MemoryObjects, MemoryStream};
 use afterwrite_model::clock::SystemClock;
 use afterwrite_relay::archive::{ArchiveTotals, ChangeArchiver};
 use afterwrite_services::firehose::BILLED_BYTES;

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
-use afterwrite_memory::MemoryStream;
-use afterwrite_memory::{MemoryCache, MemoryObjects};
+use afterwrite_memory::{MemoryCache, MemoryObjects, MemoryStream};
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind};

@@ -15,9 +15,8 @@ use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind};
 use afterwrite_relay::archive::ChangeArchiver;
 use afterwrite_relay::invalidate::CacheInvalidator;
-use afterwrite_services::PathTarget;
 use afterwrite_services::{
-    Cache, DeliveryStream, Distribution, DistributionError, InvalidatedKeys, PathQueue,
+    Cache, DeliveryStream, Distribution, DistributionError, InvalidatedKeys, PathQueue, PathTarget,
 };
 
 use super::cloudfront::SharedClock;

@@ -18,11 +18,10 @@ use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind};
 use afterwrite_relay::archive::ChangeArchiver;
 use afterwrite_relay::invalidate::CacheInvalidator;
-use afterwrite_services::DeliveryStream;
-use afterwrite_services::ObjectStore;
-use afterwrite_services::PathTarget;
 use afterwrite_services::sqs::SqsQueue;
-use afterwrite_services::{Cache, Distribution, DistributionError, InvalidatedKeys};
+use afterwrite_services::{
+    Cache, DeliveryStream, Distribution, DistributionError, InvalidatedKeys, ObjectStore, PathTarget,
+};
 use afterwrite_tests::clock::reached;
 use afterwrite_tests::random::SeededRandom;
 

@@ -5,8 +5,9 @@ use std::result::Result as StdResult;
 use afterwrite_lambda::{BatchResponse, EventSource};
 use afterwrite_model::entity::{ItemCandidates, SourceKey};
 use afterwrite_model::heartbeat::heartbeat_time;
-use afterwrite_model::record::RecordFailure;
-use afterwrite_model::record::{BadRecord, ChangeRecord, RecordBatch, StreamView, Timestamp, decode};
+use afterwrite_model::record::{
+    BadRecord, ChangeRecord, RecordBatch, RecordFailure, StreamView, Timestamp, decode,
+};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 

@@ -337,15 +337,14 @@ fn unreadable_entry(attribute: &'static str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use afterwrite_model::table::Model;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
 
     fn targets() -> RollupTargets {
-        RollupTargets::of(&Arc::new(
-            afterwrite_model::table::Model::load(afterwrite_model::table::Model::DEFAULT_NAME).unwrap(),
-        ))
+        RollupTargets::of(&Arc::new(Model::load(Model::DEFAULT_NAME).unwrap()))
     }
 
     fn text() -> impl Strategy<Value = String> {

@@ -17,8 +17,7 @@ mod totals;
 use std::pin::pin;
 
 use afterwrite_model::clock::Clock;
-use afterwrite_model::record::RecordFailure;
-use afterwrite_model::record::Timestamp;
+use afterwrite_model::record::{RecordFailure, Timestamp};
 use afterwrite_model::retry::RetryPolicy;
 use afterwrite_model::{Error, ErrorKind};
 use afterwrite_services::{DeliveryStream, ObjectStore};

@@ -11,11 +11,10 @@ use afterwrite_lambda::{
     MetricsLabels, MetricsLine, response_json,
 };
 use afterwrite_ledger::RememberedLookups;
-use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::heartbeat::HeartbeatStage;
 use afterwrite_model::record::Timestamp;
-use afterwrite_model::{Error, ErrorKind};
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;

@@ -6,8 +6,7 @@ mod rejected;
 
 use std::io::Write as _;
 
-use afterwrite_memory::MemoryObjects;
-use afterwrite_memory::{MemoryTables, TableDefinition};
+use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition};
 use afterwrite_model::record::AttributeValue;
 use afterwrite_services::ObjectStore;
 use arrow_array::RecordBatch;

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot,
-    Tables, TransactError, WriteError,
+    Tables, TransactError, WriteError, item_bytes, value_bytes,
 };
 use afterwrite_model::effect::{
     AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
@@ -38,7 +38,6 @@ pub use self::definition::{IndexDefinition, KeyAttributeType, KeyDefinition, Tab
 pub use self::scan::MEMORY_STREAM_LABEL;
 pub use self::table::ItemChange;
 use self::table::{CheckedWrite, StoreFault, StoredKey, StoredTable, index_page};
-use afterwrite_ledger::tables::{item_bytes, value_bytes};
 
 /// DynamoDB tables in memory, with a clock that the test sets.
 pub struct MemoryTables {

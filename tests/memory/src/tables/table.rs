@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use afterwrite_ledger::tables::{IndexPage, IndexQuery};
+use afterwrite_ledger::tables::{IndexPage, IndexQuery, MAX_ITEM_BYTES, item_bytes, write_units};
 use afterwrite_model::Error;
 use afterwrite_model::effect::update::{self as change, InvalidUpdate};
 use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
@@ -11,7 +11,6 @@ use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_services::dynamodb::key_schema_mismatch;
 
 use super::definition::{IndexKeySchema, KeyDefinition, TableDefinition};
-use afterwrite_ledger::tables::{MAX_ITEM_BYTES, item_bytes, write_units};
 
 const MAX_PARTITION_KEY_BYTES: usize = 2048;
 const MAX_SORT_KEY_BYTES: usize = 1024;
