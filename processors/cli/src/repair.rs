@@ -164,7 +164,7 @@ pub(crate) async fn resume(
     let journal = JobJournal::new(deployment.job_store(), &job.id);
     let findings: Vec<Vec<VerifyFinding>> = journal.read().await?;
     let findings = findings.concat();
-    if repair_units(&findings).len() != job.work.units {
+    if usize::try_from(job.plan.items).ok() != Some(findings.len()) {
         return Err(Error::new(ErrorKind::State, "the journal of the job does not have all of its findings")
             .with("job", job.id.as_str())
             .hint("The process was killed while it stored them: start the repair again"));

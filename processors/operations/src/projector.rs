@@ -43,6 +43,11 @@ impl RememberedOutputs {
         keys.iter().find_map(|key| self.lacking.get(&key.clone().into_owned()))
     }
 
+    /// Whether a lookup without outputs finds nothing: it reads the looked-up item, which does not exist or lacks an output.
+    pub(crate) fn is_nothing(&self, model: &Model, key: &LookupKey<'static>) -> bool {
+        !self.lacking.contains_key(key) && looked_up_item(model, key).is_some()
+    }
+
     /// The lookups that are remembered without an output of the model, each with the error that states it.
     pub(crate) fn lacking(self) -> HashMap<LookupKey<'static>, Error> {
         self.lacking

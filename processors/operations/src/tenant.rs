@@ -1,12 +1,12 @@
 //! One tenant: the items in which a variable has a value.
 
-use afterwrite_ledger::RememberedLookups;
 use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{RememberedLookups, StoredEntry};
 use afterwrite_model::Result;
-use afterwrite_model::entity::{ItemCandidates, ItemIdentity};
-use afterwrite_model::projection::{ImageScope, LookupKey, LookupOutputs};
-use afterwrite_model::record::{AttributeValue, Image};
-use afterwrite_model::table::{Model, Rollup};
+use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
+use afterwrite_model::projection::{ImageScope, KeyValue, LookupKey, LookupOutputs, RollupTargets};
+use afterwrite_model::record::AttributeValue;
+use afterwrite_model::table::{Model, Rollup, Term, ValueFormat};
 use serde::{Deserialize, Serialize};
 
 use crate::items::IdentifiedItem;
@@ -14,24 +14,57 @@ use crate::items::IdentifiedItem;
 /// Selects the items and rollups of one tenant: a variable's value, such as `admin_id=42`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenantFilter {
-    /// The variable: of a key, an attribute, or an output of a lookup.
+    /// The variable: of a key of items or rollups, an attribute, a derived value, or an output of a lookup.
     pub variable: String,
     /// Its value.
     pub value: String,
 }
 
+/// An output of a lookup.
+type OutputPlace = (LookupKey<'static>, usize);
+
 /// Whether an item belongs to a tenant.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum TenantMatch {
+enum TenantMatch {
     /// It does.
     Inside,
-    /// It does not, or nothing of it has the variable.
-    Outside,
-    /// The output of this lookup decides.
-    Lookup(LookupKey<'static>, usize),
+    /// It does not, unless one of these outputs has the value.
+    Outputs(Vec<OutputPlace>),
 }
 
-/// The items of the tenant; all items if no tenant is selected. An item whose lookup is not remembered belongs to no tenant.
+/// Items of which lookups decide whether they are the tenant's.
+#[derive(Debug)]
+pub(crate) struct TenantItems<'p> {
+    items: Vec<(IdentifiedItem<'p>, TenantMatch)>,
+}
+
+impl<'p> TenantItems<'p> {
+    /// The lookups that decide.
+    pub(crate) fn lookups(&self) -> Vec<LookupKey<'static>> {
+        let outputs = self.items.iter().flat_map(|(_, known)| match known {
+            TenantMatch::Inside => &[],
+            TenantMatch::Outputs(outputs) => outputs.as_slice(),
+        });
+        let mut keys: Vec<_> = outputs.map(|(key, _)| key.clone()).collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    /// The items of the tenant: by these outputs, those that have its value. An output that is not known may have it.
+    pub(crate) fn inside(
+        self,
+        may_have_value: impl Fn(&LookupKey<'static>, usize) -> bool,
+    ) -> Vec<IdentifiedItem<'p>> {
+        let inside = self.items.into_iter().filter(|(_, known)| match known {
+            TenantMatch::Inside => true,
+            TenantMatch::Outputs(outputs) => outputs.iter().any(|(key, output)| may_have_value(key, *output)),
+        });
+        inside.map(|(item, _)| item).collect()
+    }
+}
+
+/// The items of the tenant; all items if no tenant is selected. An item whose lookup is not remembered may be the tenant's.
 pub(crate) async fn items_of_tenant<'p, T: Tables>(
     only: Option<&TenantFilter>,
     model: &Model,
@@ -39,52 +72,109 @@ pub(crate) async fn items_of_tenant<'p, T: Tables>(
     items: Vec<IdentifiedItem<'p>>,
 ) -> Result<Vec<IdentifiedItem<'p>>> {
     let Some(tenant) = only else { return Ok(items) };
-    let (mut inside, mut open) = (Vec::new(), Vec::new());
-    for item in items {
-        match tenant.matches(model, &item) {
-            TenantMatch::Inside => inside.push(item),
-            TenantMatch::Outside => {}
-            TenantMatch::Lookup(key, output) => open.push((item, key, output)),
-        }
-    }
-    let keys: Vec<_> = open.iter().map(|(_, key, _)| key.clone()).collect();
+    let items = tenant.items(model, items);
+    let keys = items.lookups();
     let found = match remembered {
         Some(remembered) if !keys.is_empty() => remembered.read(&keys).await?,
         Some(_) | None => Vec::new(),
     };
-    for ((item, _, output), outputs) in open.into_iter().zip(found) {
-        if outputs.is_some_and(|outputs| tenant.has_output(&outputs, output)) {
-            inside.push(item);
-        }
-    }
-    Ok(inside)
+    Ok(items.inside(|key, output| {
+        let place = keys.binary_search(key).ok();
+        let outputs = place.and_then(|place| found.get(place)?.as_ref());
+        outputs.is_none_or(|outputs| tenant.has_output(outputs, output))
+    }))
 }
 
 impl TenantFilter {
-    /// Whether an item belongs to the tenant: by its key's variables, else by an attribute, else by a lookup.
-    pub(crate) fn matches(&self, model: &Model, item: &IdentifiedItem<'_>) -> TenantMatch {
-        // The ledger may still count an item that is of no entity any more: then its key decides.
-        let identity = item.identity(model).or_else(|| item.candidates.iter().next().cloned());
-        let Some(identity) = identity else { return TenantMatch::Outside };
-        let variable = identity.entity.variables.iter().position(|name| **name == *self.variable);
-        if let Some(value) = variable.and_then(|index| identity.variables.get(index)) {
-            return Self::decided(**value == *self.value);
-        }
-        if let Some(value) = item.item.get(self.variable.as_str()) {
-            return Self::decided(self.has_value(value));
-        }
-        let image = item.image(model);
-        self.by_lookup(model, &identity, &image).unwrap_or(TenantMatch::Outside)
+    /// Items, with the lookups that decide about them.
+    pub(crate) fn items<'p>(&self, model: &Model, items: Vec<IdentifiedItem<'p>>) -> TenantItems<'p> {
+        let matched = items.into_iter().map(|item| {
+            let known = self.matches(model, &item);
+            (item, known)
+        });
+        TenantItems { items: matched.collect() }
     }
 
-    /// Whether a key alone shows that an item is the tenant's.
-    pub(crate) fn matches_key(&self, candidates: &ItemCandidates<'_, '_>) -> bool {
+    /// Whether an item belongs to the tenant: one of its own values is the tenant's, or the key of a rollup that it may count into or shows.
+    fn matches(&self, model: &Model, item: &IdentifiedItem<'_>) -> TenantMatch {
+        // The ledger may still count an item that is of no entity any more: then its key decides.
+        let identity = item.identity(model).or_else(|| item.candidates.iter().next().cloned());
+        let Some(identity) = identity else { return TenantMatch::Outputs(Vec::new()) };
+        let image = item.image(model);
+        let scope = ImageScope::of(model, &identity, &image);
+        let attribute = item.item.get(self.variable.as_str());
+        if attribute.is_some_and(|value| self.has_value(value)) || self.is_own_value(&identity, &scope) {
+            return TenantMatch::Inside;
+        }
+        let mut outputs = self.outputs(model, &identity, &scope);
+        for value in scope.rollup_key_values(&self.variable) {
+            match value {
+                KeyValue::Text(text) if text == self.value => return TenantMatch::Inside,
+                KeyValue::Text(_) => {}
+                KeyValue::Output { key, output, format: ValueFormat::Plain } => outputs.push((key, output)),
+                // The time that is written of an output is not known here.
+                KeyValue::Output { format: ValueFormat::Time(_), .. } => return TenantMatch::Inside,
+            }
+        }
+        TenantMatch::Outputs(outputs)
+    }
+
+    /// Whether a variable of an item's key, or a derived value, is the tenant's.
+    fn is_own_value(&self, identity: &ItemIdentity<'_, '_>, scope: &ImageScope<'_, '_>) -> bool {
+        let mut variables = identity.entity.variables.iter().zip(&identity.variables);
+        if variables.any(|(name, value)| **name == *self.variable && **value == *self.value) {
+            return true;
+        }
+        let derived = identity.entity.derivations.iter().position(|derived| *derived.name == *self.variable);
+        derived.is_some_and(|index| {
+            let mut text = String::new();
+            let is_text = scope.render_value(&Term::Derived(index), ValueFormat::Plain, &mut text).is_ok();
+            is_text && text == self.value
+        })
+    }
+
+    /// The outputs of lookups that have the variable's name.
+    fn outputs(
+        &self,
+        model: &Model,
+        identity: &ItemIdentity<'_, '_>,
+        scope: &ImageScope<'_, '_>,
+    ) -> Vec<OutputPlace> {
+        let aggregates = identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
+        let outputs = aggregates.flat_map(|aggregate| &aggregate.lookups).filter_map(|used| {
+            let outputs = &model.lookups.get(used.lookup)?.outputs;
+            let output = outputs.iter().position(|name| **name == *self.variable)?;
+            Some((scope.lookup_key(used).ok()?.into_owned(), output))
+        });
+        outputs.collect()
+    }
+
+    /// Whether an entry is the tenant's, whose item may not exist: its key shows it, or it counts into a rollup of the tenant.
+    pub(crate) fn has_entry(
+        &self,
+        model: &Model,
+        source: &SourceKey<'_>,
+        (entry, targets): (Option<&StoredEntry>, &RollupTargets),
+    ) -> bool {
+        self.matches_key(&source.candidates(model))
+            || entry.is_some_and(|entry| self.owns_counts_of(model, entry, targets))
+    }
+
+    fn matches_key(&self, candidates: &ItemCandidates<'_, '_>) -> bool {
         let mut variables =
             candidates.iter().flat_map(|identity| identity.entity.variables.iter().zip(&identity.variables));
         variables.any(|(name, value)| **name == *self.variable && **value == *self.value)
     }
 
-    /// Whether the outputs of the lookup that decides have the tenant's value.
+    fn owns_counts_of(&self, model: &Model, entry: &StoredEntry, targets: &RollupTargets) -> bool {
+        let counted = entry.contributions.by_aggregate.iter().flat_map(|contribution| &contribution.targets);
+        counted.map(|id| targets.get(*id)).any(|target| {
+            let partition = target.partition_key();
+            model.rollups.iter().any(|rollup| self.owns_rollup(rollup, &partition, &target.sort))
+        })
+    }
+
+    /// Whether the outputs of a lookup have the tenant's value.
     pub(crate) fn has_output(&self, outputs: &LookupOutputs, output: usize) -> bool {
         outputs.get(output).is_some_and(|value| self.has_value(value))
     }
@@ -96,27 +186,8 @@ impl TenantFilter {
         variables.any(|(name, value)| **name == *self.variable && *value == *self.value)
     }
 
-    fn by_lookup(
-        &self,
-        model: &Model,
-        identity: &ItemIdentity<'_, '_>,
-        image: &Image<'static>,
-    ) -> Option<TenantMatch> {
-        let scope = ImageScope::of(model, identity, image);
-        let aggregates = identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
-        aggregates.flat_map(|aggregate| &aggregate.lookups).find_map(|used| {
-            let outputs = &model.lookups.get(used.lookup)?.outputs;
-            let output = outputs.iter().position(|name| **name == *self.variable)?;
-            Some(TenantMatch::Lookup(scope.lookup_key(used).ok()?.into_owned(), output))
-        })
-    }
-
     fn has_value(&self, value: &AttributeValue<'_>) -> bool {
         value.as_text() == Some(&self.value)
             || value.as_number().is_some_and(|number| number.to_string() == self.value)
-    }
-
-    fn decided(is_inside: bool) -> TenantMatch {
-        if is_inside { TenantMatch::Inside } else { TenantMatch::Outside }
     }
 }

@@ -8,9 +8,10 @@ use afterwrite_model::clock::Clock as _;
 use afterwrite_operations::jobs::{
     JobBasis, JobRunner, JobStatus, JobTask, SilentObserver, StepOutcome, WorkUnit,
 };
+use aws_sdk_dynamodb::types::AttributeValue;
 use futures::FutureExt as _;
 
-use super::deployment::Shop;
+use super::deployment::{STATE, Shop};
 use super::exports::export;
 use super::store::{NOW, new_job, store, tables};
 
@@ -77,5 +78,30 @@ async fn a4_an_export_of_6000_files_is_counted_and_resumed() {
     );
     let done = shop.json(0, &["jobs", "resume", &started, "--json"]);
     assert_eq!(done["progress"]["units"], 12_000, "{done}");
+    shop.server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a4_a_repair_is_resumed_only_with_all_of_its_findings() {
+    let shop = Shop::with_orders(2_100).await;
+    shop.text(1, &["verify", "--tolerance", "0", "--report", "drift.jsonl"]);
+    let repair = ["repair", "drift.jsonl", "--yes", "--without-recovery", "--workers=1", "--tolerance=3"];
+    let id = shop.paused_in(shop.folder.path(), &repair);
+    // A process that is killed while it stores the findings leaves a part of the last thousand out.
+    let scan = shop.server.client().scan().table_name(STATE).into_paginator().items().send();
+    let items: Vec<_> = scan.try_collect().await.unwrap();
+    let key_of = |item: &std::collections::HashMap<String, AttributeValue>| {
+        ["PK", "SK"].map(|name| (name.to_owned(), item[name].clone()))
+    };
+    let is_last = |item: &&std::collections::HashMap<String, AttributeValue>| {
+        let mut values = item.values().filter_map(|value| value.as_s().ok());
+        item.contains_key("value") && values.any(|text| text.ends_with("#000004"))
+    };
+    let last = items.iter().find(is_last).expect("the last part of the findings");
+    let delete = shop.server.client().delete_item().table_name(STATE).set_key(Some(key_of(last).into()));
+    delete.send().await.unwrap();
+    let refused = shop.text(3, &["jobs", "resume", &id]);
+    assert!(refused.contains("does not have all of its findings"), "{refused}");
     shop.server.stop().await.unwrap();
 }

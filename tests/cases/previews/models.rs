@@ -194,6 +194,29 @@ fn g4_model_diff_takes_items_of_entities_that_stay_as_they_are() {
 
 #[test]
 #[ignore = "needs the release binaries: run tests/run"]
+fn g4_model_diff_names_what_a_backfill_does_not_write() {
+    let folder = folder();
+    let orders = |measures: &str| {
+        super::MODEL
+            .replace("generation = 1", "generation = 2")
+            .replace("revenue = { sum = \"exact\" }", &format!("revenue = {{ sum = \"exact\" }}\n{measures}"))
+    };
+    let differences = |code: i32, before: &str, now: &str| {
+        std::fs::write(folder.path().join("before.toml"), before).unwrap();
+        std::fs::write(folder.path().join("now.toml"), now).unwrap();
+        text(folder.path(), code, &["model", "diff", "before.toml", "now.toml"]).replace("\n", " ")
+    };
+    let average = orders("mean = { avg = \"revenue\", over = \"orders\" }");
+    let added = differences(0, super::MODEL, &average);
+    assert!(added.contains("mean") && added.contains("afterwrite repair"), "{added}");
+    let most = orders("most = { max = \"exact\" }");
+    let other = most.replace("generation = 2", "generation = 3").replace("max = \"exact\"", "max = \"id\"");
+    let changed = differences(1, &most, &other);
+    assert!(changed.contains("most") && changed.contains("another name"), "{changed}");
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
 fn g5_a_path_in_a_value_keeps_its_slashes() {
     let folder = folder();
     let with = |paths: &str| {

@@ -3,6 +3,7 @@
 mod ledger;
 mod programs;
 mod rotation;
+mod tenants;
 mod unjudged;
 mod waits;
 mod world;

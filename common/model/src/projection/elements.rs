@@ -74,7 +74,7 @@ impl ItemElements<'_> {
     }
 
     /// The elements, in the order of a list, or of the names of a map.
-    fn iter(&self) -> Box<dyn Iterator<Item = ItemElement<'_>> + '_> {
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = ItemElement<'_>> + '_> {
         match self {
             Self::List(list) => Box::new(list.iter().map(ItemElement::Value)),
             Self::Set(set) => Box::new(set.iter().map(ItemElement::Value)),

@@ -13,6 +13,7 @@ mod derived;
 mod elements;
 mod identity;
 mod invalidation;
+mod key_values;
 mod measures;
 mod rows;
 mod scope;
@@ -27,6 +28,7 @@ pub use contributions::{
 };
 pub use elements::ItemElement;
 pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
+pub use key_values::KeyValue;
 pub use rows::{DatasetRow, RecordImages, RowOperation, datasets_of, decode_old_image, rows, snapshot_row};
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use searched::{SearchedLookups, awaits_lookup};

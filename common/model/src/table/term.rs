@@ -59,7 +59,7 @@ impl Term {
     }
 
     /// The position of the lookup that it is an output of, and the position of the output within that lookup.
-    pub(super) fn lookup_output(&self) -> Option<(usize, usize)> {
+    pub(crate) fn lookup_output(&self) -> Option<(usize, usize)> {
         match self {
             Self::LookupOutput { lookup, output } => Some((*lookup, *output)),
             Self::Key(_) | Self::Attribute(_) | Self::Derived(_) | Self::Element(_) => None,
@@ -67,7 +67,7 @@ impl Term {
     }
 
     /// Whether it is a value of an element.
-    pub(super) fn is_of_element(&self) -> bool {
+    pub(crate) fn is_of_element(&self) -> bool {
         match self {
             Self::Element(_) => true,
             Self::Key(_) | Self::Attribute(_) | Self::Derived(_) | Self::LookupOutput { .. } => false,

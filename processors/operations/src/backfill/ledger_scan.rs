@@ -56,7 +56,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
                 continue;
             };
             let is_tombstone = entry.as_ref().is_some_and(|entry| entry.is_tombstone);
-            if !is_tombstone && self.is_of_tenant(&source) {
+            if !is_tombstone && self.is_of_tenant(&source, (entry.as_ref(), &targets)) {
                 entries.push((source, entry));
             }
         }
@@ -66,8 +66,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         Ok(outcome)
     }
 
-    /// Reconciles the entries whose items do not exist, those that contribute although no entity has such an item, and those that contribute
-    /// to dropped aggregates. An entry is `None` if it cannot be read; the ledger reports it.
+    /// Reconciles the entries whose items do not exist, those that contribute although no entity has such an item, those that contribute to
+    /// dropped aggregates, and those that contribute to the tenant although the item is another one's now. An entry is `None` if it cannot
+    /// be read; the ledger reports it.
     async fn reconcile_orphans(
         &self,
         entries: &[(SourceKey<'static>, Option<StoredEntry>)],
@@ -80,7 +81,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let keys: Vec<ItemKey> = keyed.iter().map(|(_, _, key)| key.clone()).collect();
         let found = self.tables.read(&keys).await?.items;
         let empty = Item::new();
-        let orphaned = keyed.iter().zip(found).filter_map(|((source, entry, _), item)| {
+        let moved = self.moved(keyed.iter().map(|(source, ..)| *source).zip(&found)).await?;
+        let orphaned = keyed.iter().zip(&found).filter_map(|((source, entry, _), item)| {
             let candidates = source.candidates(&self.model);
             let is_wrong = |entry: &StoredEntry| {
                 self.has_dropped(entry) || (candidates.is_empty() && self.has_known(entry))
@@ -89,7 +91,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             let is_orphaned = must_reconcile || entry.as_ref().is_some_and(is_wrong);
             is_orphaned.then_some(IdentifiedItem { source, candidates, item: &empty })
         });
-        let orphaned: Vec<IdentifiedItem<'_>> = orphaned.collect();
+        let orphaned: Vec<IdentifiedItem<'_>> = orphaned.chain(moved).collect();
         add(&mut outcome.totals, "orphans", count(orphaned.len()));
         for table in 0..self.model.tables.len() {
             let of_table: Vec<_> =
@@ -97,6 +99,24 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             self.reconcile(table, &of_table, None, &mut outcome.totals).await?;
         }
         Ok(())
+    }
+
+    /// The items that are not the tenant's, although their entries contribute to it.
+    async fn moved<'p>(
+        &'p self,
+        items: impl Iterator<Item = (&'p SourceKey<'static>, &'p Option<Item>)>,
+    ) -> Result<Vec<IdentifiedItem<'p>>> {
+        if self.arguments.only.is_none() {
+            return Ok(Vec::new());
+        }
+        let existing = items.filter_map(|(source, item)| {
+            let (candidates, item) = (source.candidates(&self.model), item.as_ref()?);
+            (!candidates.is_empty()).then_some(IdentifiedItem { source, candidates, item })
+        });
+        let mut existing: Vec<IdentifiedItem<'p>> = existing.collect();
+        let inside = self.of_tenant(existing.clone()).await?;
+        existing.retain(|item| !inside.iter().any(|inside| inside.source == item.source));
+        Ok(existing)
     }
 
     /// Counts an entry whose key does not show its item: it cannot be reconciled.
@@ -118,9 +138,15 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         entry.contributions.by_aggregate.iter().any(|contribution| has_aggregate(&self.model, contribution))
     }
 
-    /// Whether an item that may not exist is the tenant's: only its key shows it.
-    fn is_of_tenant(&self, source: &SourceKey<'_>) -> bool {
-        let Some(tenant) = &self.arguments.only else { return true };
-        tenant.matches_key(&source.candidates(&self.model))
+    /// Whether an entry is the tenant's, whose item may not exist: its key shows it, or it counts into a rollup of the tenant.
+    fn is_of_tenant(
+        &self,
+        source: &SourceKey<'_>,
+        (entry, targets): (Option<&StoredEntry>, &RollupTargets),
+    ) -> bool {
+        self.arguments
+            .only
+            .as_ref()
+            .is_none_or(|tenant| tenant.has_entry(&self.model, source, (entry, targets)))
     }
 }

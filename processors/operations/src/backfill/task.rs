@@ -22,7 +22,6 @@ use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
 use crate::jobs::{JobTask, JobTotals, STEP_TIME, StepOutcome, UnitMeanings, WorkUnit, repeated};
 use crate::projector::{ItemProjector, contribute_equally};
-use crate::tenant::TenantMatch;
 
 /// The items of a page: what one reconciliation can pack well.
 pub(super) const PAGE_ITEMS: u32 = 200;
@@ -177,23 +176,14 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         items: Vec<IdentifiedItem<'p>>,
     ) -> Result<Vec<IdentifiedItem<'p>>> {
         let Some(tenant) = &self.arguments.only else { return Ok(items) };
-        let mut inside = Vec::new();
-        let mut open = Vec::new();
-        for item in items {
-            match tenant.matches(&self.model, &item) {
-                TenantMatch::Inside => inside.push(item),
-                TenantMatch::Outside => {}
-                TenantMatch::Lookup(key, output) => open.push((item, key, output)),
-            }
-        }
-        let keys: Vec<_> = open.iter().map(|(_, key, _)| key.clone()).collect();
+        let items = tenant.items(&self.model, items);
+        let keys = items.lookups();
         let found = self.ledger.look_up(&keys, self.deadline()).await?;
-        for ((item, _, output), outputs) in open.into_iter().zip(found) {
-            if outputs.is_some_and(|outputs| tenant.has_output(&outputs, output)) {
-                inside.push(item);
-            }
-        }
-        Ok(inside)
+        Ok(items.inside(|key, output| {
+            let place = keys.binary_search(key).ok();
+            let outputs = place.and_then(|place| found.get(place)?.as_ref());
+            outputs.is_some_and(|outputs| tenant.has_output(outputs, output))
+        }))
     }
 
     /// The items that the ledger lacks, or has counted otherwise.

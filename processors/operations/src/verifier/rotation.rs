@@ -47,8 +47,9 @@ impl JudgedShares {
         }
     }
 
-    /// The shares of its sample that a run has judged: of the part that was read, without undecided targets.
-    fn of(result: &TimedResult) -> Self {
+    /// The shares of its sample that a run has judged: of the part that it has read itself, without undecided targets. The segments of items
+    /// that earlier runs have read are a part of `items_before`.
+    fn of(result: &TimedResult, items_before: f64) -> Self {
         let TimedResult { report, share, .. } = result;
         let summary = &report.summary;
         let decided = |looked: u64, is_place: &dyn Fn(FindingPlace) -> bool| {
@@ -59,7 +60,8 @@ impl JudgedShares {
         let is_rollup = |place: FindingPlace| place == FindingPlace::Rollup;
         let is_row = |place: FindingPlace| place == FindingPlace::Dataset;
         Self {
-            items: share.items * decided(summary.items, &|place| !is_rollup(place) && !is_row(place)),
+            items: (share.items - items_before).max(0.0)
+                * decided(summary.items, &|place| !is_rollup(place) && !is_row(place)),
             rollups: share.rollups * decided(summary.rollups, &is_rollup),
             dataset_rows: share.dataset_items.min(share.dataset_rows)
                 * decided(summary.dataset_keys, &is_row),
@@ -135,6 +137,8 @@ struct UnfinishedSample {
     /// The units that were read, by their place among those of these phases: first and last of each row.
     read: Vec<(usize, usize)>,
     judged: JudgedShares,
+    /// The share of the segments of items that were read.
+    items_read: f64,
 }
 
 /// The samples that the runs of a verifier judge one after the other.
@@ -200,8 +204,12 @@ impl SampleRotation {
         result: &TimedResult,
         (begun, ended): (Timestamp, Timestamp),
     ) {
-        let before = self.unfinished_of(sample.share).map(|unfinished| unfinished.judged).unwrap_or_default();
-        let judged = JudgedShares::of(result).combined(before, f64::max);
+        let before = self.unfinished_of(sample.share);
+        let (before, items_before) =
+            before.map(|before| (before.judged, before.items_read)).unwrap_or_default();
+        // Each segment of items is read by one run; everything else is read again by each.
+        let now = JudgedShares::of(result, items_before);
+        let judged = JudgedShares { items: before.items + now.items, ..now.combined(before, f64::max) };
         let new = SampleRound {
             since_ms: begun.epoch_ms(),
             until_ms: None,
@@ -221,7 +229,13 @@ impl SampleRotation {
             (self.seed, self.unfinished) = (sample.next().seed, None);
         } else {
             let read = rows(segmented.iter().map(is_read));
-            self.unfinished = Some(UnfinishedSample { share: sample.share, segments, read, judged });
+            self.unfinished = Some(UnfinishedSample {
+                share: sample.share,
+                segments,
+                read,
+                judged,
+                items_read: result.share.items,
+            });
         }
         if round.places >= PLACES {
             round.until_ms = Some(ended.epoch_ms());
@@ -320,10 +334,36 @@ async fn read(bucket: &impl Bucket) -> Result<Option<SampleRotation>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verifier::timed::VerifiedShare;
+    use crate::verify::{VerifyFinding, VerifySummary};
 
     #[test]
     fn the_rows_of_units_are_short() {
         assert_eq!(rows([true, true, false, true].into_iter()), [(0, 1), (3, 3)]);
         assert_eq!(rows([false].into_iter()), []);
+    }
+
+    #[test]
+    fn b1_undecided_items_of_the_first_run_are_not_judged_by_the_second() {
+        let basis = JobBasis::default();
+        let clock = afterwrite_model::clock::SystemClock;
+        let mut rotation = SampleRotation::new(&basis, &clock).unwrap();
+        let unit = |segment: u32| WorkUnit { name: segment.to_string(), phase: 3, ..WorkUnit::default() };
+        let units: Vec<WorkUnit> = (0..8).map(unit).collect();
+        let run = |segments: std::ops::Range<u32>, items: f64, undecided: usize| {
+            let mut finding = VerifyFinding::of_state(FindingPlace::Ledger, Vec::new());
+            finding.verdict = FindingVerdict::Undecided;
+            let summary = VerifySummary { items: 100, ..VerifySummary::default() };
+            let report = VerifyReport { summary, findings: vec![finding; undecided] };
+            let share = VerifiedShare { items, rollups: 1.0, ..VerifiedShare::default() };
+            TimedResult { report, share, done: segments.map(|segment| segment.to_string()).collect() }
+        };
+        let time = Timestamp::from_epoch_seconds(0);
+        let sample = rotation.sample(1.0);
+        rotation.note((sample, 8), &units, &run(0..4, 0.5, 32), (time, time));
+        assert_eq!(rotation.report().round.unwrap().judged.items, 0.34);
+        rotation.note((sample, 8), &units, &run(0..8, 1.0, 0), (time, time));
+        let last = rotation.report().last_round.unwrap();
+        assert_eq!((last.judged.items, last.judged.rollups, last.runs), (0.84, 1.0, 2));
     }
 }

@@ -13,7 +13,7 @@ use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::{
     ExtremeRule, ExtremeValue, ImageProjection, ImageScope, ItemContributions, LookupKey, RollupTargets,
 };
-use afterwrite_model::record::{AttributeValue, Decimal, Image, Item};
+use afterwrite_model::record::{AttributeValue, Decimal, Image, Item, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
@@ -56,16 +56,21 @@ pub(super) struct ReadItem<'r> {
     item: Option<Item>,
     /// Whether the entry was the same before and after the item was read.
     is_steady: bool,
+    read_at: Timestamp,
 }
 
 impl<T: Tables> ItemJudge<T> {
-    /// Judges source items.
+    /// Judges source items at a moment: extremes of rollups that have expired by then are not judged.
     ///
     /// # Errors
     /// As [`Tables::read`].
-    pub(crate) async fn judge(&self, sources: &[SourceKey<'_>]) -> Result<Vec<ItemJudgement>> {
+    pub(crate) async fn judge(
+        &self,
+        sources: &[SourceKey<'_>],
+        now: Timestamp,
+    ) -> Result<Vec<ItemJudgement>> {
         let mut targets = RollupTargets::of(&self.model);
-        let read = self.read(sources, &mut targets).await?;
+        let read = self.read((sources, now), &mut targets).await?;
         let empty = Item::new();
         let identified: Vec<Option<(IdentifiedItem<'_>, Image<'static>)>> = read
             .iter()
@@ -101,7 +106,7 @@ impl<T: Tables> ItemJudge<T> {
 
     async fn read<'r>(
         &self,
-        sources: &'r [SourceKey<'r>],
+        (sources, read_at): (&'r [SourceKey<'r>], Timestamp),
         targets: &mut RollupTargets,
     ) -> Result<Vec<ReadItem<'r>>> {
         let entry_keys =
@@ -127,7 +132,7 @@ impl<T: Tables> ItemJudge<T> {
                 }
                 Err(error) => return Err(error),
             };
-            read.push(ReadItem { source, entry, unreadable, item, is_steady });
+            read.push(ReadItem { source, entry, unreadable, item, is_steady, read_at });
         }
         Ok(read)
     }
@@ -308,7 +313,7 @@ impl<T: Tables> ItemJudge<T> {
         flat.into_iter().map(|(name, number)| (name, number.to_string())).collect()
     }
 
-    /// The extremes of an item that its rollups do not cover.
+    /// The extremes of an item that its rollups do not cover. A rollup that expires soon, or has expired, is not judged.
     async fn extreme_differences(
         &self,
         read: &ReadItem<'_>,
@@ -318,10 +323,14 @@ impl<T: Tables> ItemJudge<T> {
         if extremes.is_empty() || read.entry.is_none() {
             return Ok(Vec::new());
         }
+        let judged_until = read.read_at.plus(StateItems::CLOCK_TOLERANCE);
+        let is_live = |extreme: &&ExtremeValue| {
+            targets.get(extreme.target).expires_at.is_none_or(|expires_at| expires_at > judged_until)
+        };
         let keyed: Vec<_> = extremes
             .iter()
+            .filter(is_live)
             .filter_map(|extreme| Some((extreme, self.state.rollup_key(targets.get(extreme.target))?)))
-            .filter(|(extreme, _)| targets.get(extreme.target).expires_at.is_none())
             .collect();
         let keys: Vec<ItemKey> = keyed.iter().map(|(_, key)| key.clone()).collect();
         let stored = self.tables.read(&keys).await?.items;

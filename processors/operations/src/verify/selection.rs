@@ -11,7 +11,6 @@ use super::VerifyArguments;
 use super::items::ItemJudge;
 use super::place::RollupPlace;
 use crate::items::IdentifiedItem;
-use crate::tenant::{TenantFilter, TenantMatch};
 
 impl VerifyArguments {
     /// Whether a rollup is judged.
@@ -34,10 +33,8 @@ impl VerifyArguments {
         source: &SourceKey<'_>,
         (entry, targets): (Option<&StoredEntry>, &RollupTargets),
     ) -> bool {
-        let is_of_tenant = self.only.as_ref().is_none_or(|tenant| {
-            tenant.matches_key(&source.candidates(model))
-                || entry.is_some_and(|entry| counts_for(tenant, model, entry, targets))
-        });
+        let mut tenant = self.only.iter();
+        let is_of_tenant = tenant.all(|tenant| tenant.has_entry(model, source, (entry, targets)));
         self.judges_source(source) && is_of_tenant
     }
 
@@ -66,35 +63,18 @@ impl VerifyArguments {
         Ok(unseen.cloned().collect())
     }
 
-    /// The items of the tenant. A lookup that is not remembered belongs to no tenant yet.
+    /// The items of the tenant. An item whose lookup through an index is not remembered may be the tenant's: it is judged, and undecided.
     pub(super) async fn of_tenant<'p, T: Tables>(
         &self,
         judge: &ItemJudge<T>,
         items: Vec<IdentifiedItem<'p>>,
     ) -> Result<Vec<IdentifiedItem<'p>>> {
         let Some(tenant) = &self.only else { return Ok(items) };
-        let matches: Vec<TenantMatch> = items.iter().map(|item| tenant.matches(&judge.model, item)).collect();
-        let keys = matches.iter().filter_map(|known| match known {
-            TenantMatch::Lookup(key, _) => Some(key.clone()),
-            TenantMatch::Inside | TenantMatch::Outside => None,
-        });
-        let outputs = judge.projector.read(keys.collect()).await?;
-        let inside = items.into_iter().zip(matches).filter(|(_, known)| match known {
-            TenantMatch::Inside => true,
-            TenantMatch::Outside => false,
-            TenantMatch::Lookup(key, output) => {
-                outputs.outputs(key).is_some_and(|outputs| tenant.has_output(outputs, *output))
-            }
-        });
-        Ok(inside.map(|(item, _)| item).collect())
+        let items = tenant.items(&judge.model, items);
+        let outputs = judge.projector.read(items.lookups()).await?;
+        Ok(items.inside(|key, output| match outputs.outputs(key) {
+            Some(outputs) => tenant.has_output(outputs, output),
+            None => !outputs.is_nothing(&judge.model, key),
+        }))
     }
-}
-
-/// Whether an entry counts into a rollup that is the tenant's alone.
-fn counts_for(tenant: &TenantFilter, model: &Model, entry: &StoredEntry, targets: &RollupTargets) -> bool {
-    let counted = entry.contributions.by_aggregate.iter().flat_map(|contribution| &contribution.targets);
-    counted.map(|id| targets.get(*id)).any(|target| {
-        let partition = target.partition_key();
-        model.rollups.iter().any(|rollup| tenant.owns_rollup(rollup, &partition, &target.sort))
-    })
 }

@@ -67,7 +67,7 @@ pub(crate) async fn judge_first<T: Tables>(
 ) -> Result<FirstJudgement> {
     let mut first = FirstJudgement::default();
     for sources in sources.chunks(JUDGED_ITEMS) {
-        for (source, judgement) in sources.iter().zip(judge.judge(sources).await?) {
+        for (source, judgement) in sources.iter().zip(judge.judge(sources, now).await?) {
             first.parts = first.parts.plus(judgement.parts);
             if judgement.is_confirmed() {
                 first.confirmed += 1;
@@ -102,7 +102,7 @@ pub(crate) async fn judge_suspects<T: Tables, C: Clock>(
         let wait = ripe_at.map_or(Duration::ZERO, |ripe_at| ripe_at.since(clock.now()));
         tolerance.waits.sleep(clock, WaitReason::Tolerance, wait).await;
         let sources: Vec<_> = suspects.iter().map(|suspect| suspect.source.clone()).collect();
-        for (suspect, judgement) in suspects.iter().zip(judge.judge(&sources).await?) {
+        for (suspect, judgement) in suspects.iter().zip(judge.judge(&sources, clock.now()).await?) {
             state.rechecked_parts = state.rechecked_parts.plus(judgement.parts);
             if judgement.is_confirmed() {
                 confirmed += 1;

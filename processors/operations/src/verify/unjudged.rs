@@ -153,17 +153,6 @@ pub(crate) struct RunKnowledge<'r> {
     pub(crate) decided_entities: BTreeSet<Arc<str>>,
 }
 
-impl<'r> RunKnowledge<'r> {
-    /// The variable of `--only`, if it is the name of an element of `for_each`: keys of rollups have it, and keys of items do not.
-    fn selected_element(&self) -> Option<&'r str> {
-        let selected = self.arguments.only.as_ref()?.variable.as_str();
-        let mut elements = self.model.aggregates.iter().filter_map(|aggregate| aggregate.for_each.as_ref());
-        let mut variables = self.model.entities.iter().flat_map(|entity| &entity.variables);
-        let is_element = elements.any(|elements| *elements.element == *selected);
-        (is_element && !variables.any(|name| **name == *selected)).then_some(selected)
-    }
-}
-
 /// The entity that stands for the items with a key: the first one that matches it.
 pub(crate) fn entity_of(model: &Model, source: &SourceKey<'_>) -> Option<Arc<str>> {
     source.candidates(model).iter().next().map(|identity| Arc::clone(&identity.entity.name))
@@ -227,12 +216,6 @@ fn unjudged_items(
 ) -> Vec<UnjudgedPart> {
     let items = totals.sum(&["items"]);
     let are_decided = totals.sum(&["items_confirmed", "items_rechecked"]) > 0 || judged.has_drift(is_of_item);
-    if let Some(element) = run.selected_element() {
-        let cause = format!(
-            "`{element}` is an element of `for_each`, by which items without a ledger entry are not found: verify without `--only`, or with a variable of the items"
-        );
-        return vec![UnjudgedPart::new(VerifiedPart::Items, items, cause)];
-    }
     if items > 0 && !are_decided {
         return vec![UnjudgedPart::new(VerifiedPart::Items, items, judged.cause(is_of_item))];
     }

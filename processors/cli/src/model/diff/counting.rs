@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite_model::table::{AggregateDescription, EntityDescription, ModelDescription, RollupDescription};
+use afterwrite_model::table::{
+    AggregateDescription, EntityDescription, MeasureDescription, ModelDescription, RollupDescription,
+};
 
 use super::{Differences, PartChange, changed_parts, from_to};
 
@@ -262,11 +264,12 @@ fn aggregates(old: &ModelDescription, new: &ModelDescription, differences: &mut 
                 }
             }
             PartChange::Changed(before, now) => {
-                differences.add(
-                    part,
-                    setting_changes(before, now).join("; "),
-                    "Items are counted again when they change, and all of them once they are reconciled.",
+                differences.problems.extend(extreme_problem(name, before, now));
+                let consequence = format!(
+                    "Items are counted again when they change, and all of them once they are reconciled.{}",
+                    computed_consequence(before, now)
                 );
+                differences.add(part, setting_changes(before, now).join("; "), consequence);
                 for aggregate in [before, now] {
                     differences.reconcile(&aggregate.of, aggregate);
                 }
@@ -275,6 +278,42 @@ fn aggregates(old: &ModelDescription, new: &ModelDescription, differences: &mut 
         }
     }
     moved_between_shards(old, new, differences);
+}
+
+/// Why a `max` or `min` that reads something else now stays wrong, and what to do instead.
+fn extreme_problem(
+    aggregate: &str,
+    before: &AggregateDescription,
+    now: &AggregateDescription,
+) -> Option<String> {
+    let is_other = |name: &str, measure: &MeasureDescription| {
+        let known = before.measures.get(name).filter(|known| known.function.is_extreme());
+        measure.function.is_extreme() && known.is_some_and(|known| known != measure)
+    };
+    let others = now.measures.iter().filter(|(name, measure)| is_other(name, measure));
+    let names: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "aggregate {aggregate}: {} keeps the values that it has seen, and nothing takes them back: rollups would go on showing values of the old meaning. Give it another name.",
+            names.join(", ")
+        )
+    })
+}
+
+/// The way of averages and percentiles into rollups to which nothing is added.
+fn computed_consequence(before: &AggregateDescription, now: &AggregateDescription) -> String {
+    let is_new = |name: &str, measure: &MeasureDescription| {
+        !measure.function.is_contributed() && before.measures.get(name) != Some(measure)
+    };
+    let new = now.measures.iter().filter(|(name, measure)| is_new(name, measure));
+    let names: Vec<&str> = new.map(|(name, _)| name.as_str()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        " A rollup shows {} when it changes next: after the backfill, `afterwrite verify --report FILE` names all other rollups, and `afterwrite repair FILE` writes it into them.",
+        names.join(", ")
+    )
 }
 
 /// Aggregates that did not change, but one of whose rollups is sharded now or no longer: contributions move between the one
