@@ -6,10 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite_model::table::{
-    AggregateDescription, EntityDescription, MeasureDescription, ModelDescription, RollupDescription,
-};
+use afterwrite_model::table::{AggregateDescription, EntityDescription, ModelDescription, RollupDescription};
 
+use super::measures::{computed_consequence, extreme_problem, removed_measures};
 use super::{Differences, PartChange, changed_parts, from_to};
 
 pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
@@ -280,42 +279,6 @@ fn aggregates(old: &ModelDescription, new: &ModelDescription, differences: &mut 
     moved_between_shards(old, new, differences);
 }
 
-/// Why a `max` or `min` that reads something else now stays wrong, and what to do instead.
-fn extreme_problem(
-    aggregate: &str,
-    before: &AggregateDescription,
-    now: &AggregateDescription,
-) -> Option<String> {
-    let is_other = |name: &str, measure: &MeasureDescription| {
-        let known = before.measures.get(name).filter(|known| known.function.is_extreme());
-        measure.function.is_extreme() && known.is_some_and(|known| known != measure)
-    };
-    let others = now.measures.iter().filter(|(name, measure)| is_other(name, measure));
-    let names: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "aggregate {aggregate}: {} keeps the values that it has seen, and nothing takes them back: rollups would go on showing values of the old meaning. Give it another name.",
-            names.join(", ")
-        )
-    })
-}
-
-/// The way of averages and percentiles into rollups to which nothing is added.
-fn computed_consequence(before: &AggregateDescription, now: &AggregateDescription) -> String {
-    let is_new = |name: &str, measure: &MeasureDescription| {
-        !measure.function.is_contributed() && before.measures.get(name) != Some(measure)
-    };
-    let new = now.measures.iter().filter(|(name, measure)| is_new(name, measure));
-    let names: Vec<&str> = new.map(|(name, _)| name.as_str()).collect();
-    if names.is_empty() {
-        return String::new();
-    }
-    format!(
-        " A rollup shows {} when it changes next: after the backfill, `afterwrite verify --report FILE` names all other rollups, and `afterwrite repair FILE` writes it into them.",
-        names.join(", ")
-    )
-}
-
 /// Aggregates that did not change, but one of whose rollups is sharded now or no longer: contributions move between the one
 /// item and the shards.
 fn moved_between_shards(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
@@ -375,20 +338,6 @@ fn changed_text<'d, T>(what: &str, change: PartChange<'d, T>, text: impl Fn(&'d 
         PartChange::Added(new) => format!("{what} added: {}", text(new)),
         PartChange::Removed(_) => format!("{what} removed"),
         PartChange::Changed(old, new) => from_to(what, text(old), text(new)),
-    }
-}
-
-/// Measures that an aggregate no longer counts: additive ones go down to 0, others keep their value.
-fn removed_measures(old: &AggregateDescription, new: &AggregateDescription, differences: &mut Differences) {
-    let left = old.measures.iter().filter(|(name, _)| new.measures.get(name).is_none());
-    for (name, measure) in left {
-        let rollups = new.into.names().cloned().collect::<Vec<_>>().join(", ");
-        let rest = if measure.function.is_additive() {
-            "reconciling brings it to 0, except for what TTL has settled"
-        } else {
-            "it keeps its value"
-        };
-        differences.orphaned.push(format!("attribute {name} of {rollups}: {rest}"));
     }
 }
 
