@@ -54,11 +54,6 @@ pub(crate) fn current_root(dataset: &Dataset) -> String {
     format!("datasets/{}/", dataset.name)
 }
 
-/// The first bytes of a hash in hexadecimal.
-pub(crate) fn hex(hash: &[u8], bytes: usize) -> String {
-    hash.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The path in the log of a file with the rows of one archive object and one day. The same object, day and schema always have the same
 /// path. A file of an earlier attempt that is too old to be used is passed over: the next attempt is the next number.
 pub(crate) fn exported_path(day: &str, source_key: &str, fingerprint: &str, attempt: u32) -> String {

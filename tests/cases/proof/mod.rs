@@ -1,5 +1,6 @@
 //! Cases B. Proof that proves.
 
+mod extremes;
 mod ledger;
 mod programs;
 mod rotation;

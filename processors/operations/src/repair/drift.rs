@@ -38,6 +38,18 @@ pub struct DriftRepairer<T, C> {
     is_dry_run: bool,
 }
 
+/// Whether other places of an item were not judged because of this finding.
+fn hides_others(finding: &VerifyFinding) -> bool {
+    match finding.place {
+        FindingPlace::Ledger | FindingPlace::UnreadableEntry => true,
+        FindingPlace::Rollup
+        | FindingPlace::Extreme
+        | FindingPlace::Mirror
+        | FindingPlace::ThreeWay
+        | FindingPlace::Dataset => finding.verdict == FindingVerdict::Undecided,
+    }
+}
+
 impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// A repair of these tables. A dry run uses tables whose writes stay in memory.
     #[must_use]
@@ -111,12 +123,12 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// The lines of findings that are right by now, or cannot be decided.
     fn already_right(&self, before: &[VerifyFinding], now: &[VerifyFinding]) -> Vec<RepairLogEntry> {
         let is_drift = |finding: &&VerifyFinding| {
-            now.iter().any(|other| other.key == finding.key && other.verdict == FindingVerdict::Drift)
+            now.iter().any(|other| other.verdict == FindingVerdict::Drift && finding.is_repeated_by(other))
         };
         let others = before.iter().filter(|finding| !is_drift(finding));
         others
             .map(|finding| {
-                let is_open = now.iter().any(|other| other.key == finding.key);
+                let is_open = now.iter().any(|other| finding.has_item_of(other) && hides_others(other));
                 RepairLogEntry {
                     finding: finding.clone(),
                     outcome: if is_open { RepairOutcome::Changed } else { RepairOutcome::AlreadyRight },
