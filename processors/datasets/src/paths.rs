@@ -11,6 +11,7 @@
 //! | `datasets/<name>/dt=<day>/current-<run>-<number>.parquet` | a file of the compactor: the current rows |
 //! | `datasets/…/_delta_log/…` | the log of a table, see [`crate::delta`] |
 
+use afterwrite_model::hex;
 use afterwrite_model::table::Dataset;
 use sha2::{Digest as _, Sha256};
 

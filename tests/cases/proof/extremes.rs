@@ -86,9 +86,7 @@ async fn c4_a_repair_has_a_line_for_each_finding_of_an_item() {
     assert_eq!(findings.len(), 2);
     // One of the two is right again before the repair begins.
     set(&world, |row| drop(row.insert("most".into(), AttributeValue::N(5_i64.into()))));
-    let (names, tables) = (world.names(), Arc::clone(&world.tables));
-    let model = Arc::clone(&world.model);
-    let repairer = DriftRepairer::new(model, names, STATE.into(), tables, world.clock, TOLERANCE);
+    let repairer = DriftRepairer::new(world.context(), TOLERANCE);
     let log = repairer.repair(&findings).await.unwrap();
     let mut outcomes: Vec<(RepairOutcome, bool)> = log
         .iter()

@@ -10,7 +10,6 @@ use super::{HealthFinding, on_part};
 const VIEW_TYPE: &str = "NEW_AND_OLD_IMAGES";
 /// The attribute of the state table by which items expire.
 const EXPIRY: &str = "expires_at";
-/// The index of the state table that lists parked items.
 
 pub(super) fn judge_tables(model: &Model, facts: &DeploymentFacts) -> Vec<HealthFinding> {
     let mut findings = Vec::new();

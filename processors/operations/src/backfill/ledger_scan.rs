@@ -28,21 +28,21 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// A page of a segment of the state table.
     pub(super) async fn ledger_segment(&self, unit: &WorkUnit, segment: u32) -> Result<StepOutcome> {
         let request = ScanRequest {
-            table: Arc::clone(&self.state_table),
+            table: Arc::clone(&self.context.state_table),
             segment,
             segments: self.arguments.segments.max(1),
             is_consistent: false,
             page_items: Some(PAGE_ENTRIES),
             start_after: decode_cursor(unit.cursor.as_ref())?,
         };
-        let page = self.tables.scan(&request).await?;
+        let page = self.context.tables.scan(&request).await?;
         let mut outcome = StepOutcome {
             bytes: count(page.items.iter().map(item_bytes).sum()),
             cursor: page.next.as_ref().map(encode_cursor),
             ..StepOutcome::default()
         };
         add(&mut outcome.totals, "read_units", page.read_units);
-        let mut targets = RollupTargets::of(&self.model);
+        let mut targets = RollupTargets::of(&self.context.model);
         let mut entries: Vec<(SourceKey<'static>, Option<StoredEntry>)> = Vec::new();
         for item in &page.items {
             let StateItem::Entry(source, entry) = self.state.classify(item) else { continue };
@@ -79,11 +79,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             .filter_map(|(source, entry)| Some((source, entry, self.state.source_item_key(source)?)))
             .collect();
         let keys: Vec<ItemKey> = keyed.iter().map(|(_, _, key)| key.clone()).collect();
-        let found = self.tables.read(&keys).await?.items;
+        let found = self.context.tables.read(&keys).await?.items;
         let empty = Item::new();
         let moved = self.moved(keyed.iter().map(|(source, ..)| *source).zip(&found)).await?;
         let orphaned = keyed.iter().zip(&found).filter_map(|((source, entry, _), item)| {
-            let candidates = source.candidates(&self.model);
+            let candidates = source.candidates(&self.context.model);
             let is_wrong = |entry: &StoredEntry| {
                 self.has_dropped(entry) || (candidates.is_empty() && self.has_known(entry))
             };
@@ -93,7 +93,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         });
         let orphaned: Vec<IdentifiedItem<'_>> = orphaned.chain(moved).collect();
         add(&mut outcome.totals, "orphans", count(orphaned.len()));
-        for table in 0..self.model.tables.len() {
+        for table in 0..self.context.model.tables.len() {
             let of_table: Vec<_> =
                 orphaned.iter().filter(|item| item.source.table == table).cloned().collect();
             self.reconcile(table, &of_table, None, &mut outcome.totals).await?;
@@ -110,7 +110,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             return Ok(Vec::new());
         }
         let existing = items.filter_map(|(source, item)| {
-            let (candidates, item) = (source.candidates(&self.model), item.as_ref()?);
+            let (candidates, item) = (source.candidates(&self.context.model), item.as_ref()?);
             (!candidates.is_empty()).then_some(IdentifiedItem { source, candidates, item })
         });
         let mut existing: Vec<IdentifiedItem<'p>> = existing.collect();
@@ -130,12 +130,17 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// Whether an entry contributes to an aggregate that the model no longer has, and should not.
     pub(super) fn has_dropped(&self, entry: &StoredEntry) -> bool {
         let mut contributions = entry.contributions.by_aggregate.iter();
-        self.arguments.drop && contributions.any(|contribution| !has_aggregate(&self.model, contribution))
+        self.arguments.drop
+            && contributions.any(|contribution| !has_aggregate(&self.context.model, contribution))
     }
 
     /// Whether an entry contributes to an aggregate of the model.
     fn has_known(&self, entry: &StoredEntry) -> bool {
-        entry.contributions.by_aggregate.iter().any(|contribution| has_aggregate(&self.model, contribution))
+        entry
+            .contributions
+            .by_aggregate
+            .iter()
+            .any(|contribution| has_aggregate(&self.context.model, contribution))
     }
 
     /// Whether an entry is the tenant's, whose item may not exist: its key shows it, or it counts into a rollup of the tenant.
@@ -147,6 +152,6 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         self.arguments
             .only
             .as_ref()
-            .is_none_or(|tenant| tenant.has_entry(&self.model, source, (entry, targets)))
+            .is_none_or(|tenant| tenant.has_entry(&self.context.model, source, (entry, targets)))
     }
 }
