@@ -2,6 +2,7 @@
 
 mod extremes;
 mod ledger;
+mod moved;
 mod programs;
 mod rotation;
 mod tenants;

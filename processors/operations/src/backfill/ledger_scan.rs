@@ -2,7 +2,7 @@
 //!
 //! Every item that exists and matches an entity has been counted before this phase. An entry without an item remains where the record of a
 //! deletion was lost, or where a changed model was never applied to it. An entry without an entity remains where the entity left the model,
-//! or its key changed: such an item contributes nothing to the aggregates of the model, and with `--drop` nothing to others.
+//! its key changed, or nothing counts the entity any more: such an item contributes nothing to the aggregates of the model, and with `--drop` nothing to others.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::Item;
+use afterwrite_model::table::Entity;
 use afterwrite_model::{ErrorKind, Result};
 
 use super::task::{BackfillTask, add, count};
@@ -85,7 +86,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let orphaned = keyed.iter().zip(&found).filter_map(|((source, entry, _), item)| {
             let candidates = source.candidates(&self.context.model);
             let is_wrong = |entry: &StoredEntry| {
-                self.has_dropped(entry) || (candidates.is_empty() && self.has_known(entry))
+                self.has_dropped(entry) || (!candidates.any(Entity::is_used) && self.has_known(entry))
             };
             let must_reconcile = item.is_none() && !candidates.is_empty();
             let is_orphaned = must_reconcile || entry.as_ref().is_some_and(is_wrong);

@@ -42,6 +42,7 @@ pub use self::export::{ExportFolder, ExportSource, TableExport};
 pub use self::job::BackfillJob;
 pub use self::plan::plan_backfill;
 pub use self::task::BackfillTask;
+pub(crate) use self::task::add_lives;
 
 use crate::items::used_tables;
 use crate::jobs::WorkUnit;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite_ledger::{
-    CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, SourceItem, StateItems, StoredEntry,
+    CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, ReconciledLives, SourceItem,
+    StateItems, StoredEntry,
 };
 use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::{LookupKey, RollupTargets, awaits_lookup, lookup_keys, offered_outputs};
@@ -345,16 +346,23 @@ fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
         ("conflicts", done.conflicts),
         ("unwritable_mirrors", count(unwritable_mirrors.len())),
         ("failed", count(failures.len())),
-        (VANISHED, lives.vanished),
-        (REVIVED, lives.revived),
-        (OF_LATER_STREAM, lives.of_later_stream),
     ] {
         add(totals, name, number);
     }
+    add_lives(totals, lives);
     for failure in &failures {
         add(totals, &format!("failed_{}", failure.error.kind().name()), 1);
     }
     Ok(())
+}
+
+/// Adds the lives that only the archive can confirm.
+pub(crate) fn add_lives(totals: &mut JobTotals, lives: ReconciledLives) {
+    for (name, number) in
+        [(VANISHED, lives.vanished), (REVIVED, lives.revived), (OF_LATER_STREAM, lives.of_later_stream)]
+    {
+        add(totals, name, number);
+    }
 }
 
 fn missing_table(table: &str) -> Error {

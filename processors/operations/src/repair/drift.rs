@@ -167,8 +167,8 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         });
         let deadline = self.context.clock.now().plus(RECONCILE_TIME);
         let outcome = ledger.reconcile(items.collect(), &label, deadline).await?;
-        // Items without records fail as index 0, so a failure is assigned by reconciling one by one.
-        if outcome.failures.is_empty() {
+        // Items without records fail as index 0, and copies without an index: a failure is assigned by reconciling one by one.
+        if outcome.failures.is_empty() && outcome.unwritable_mirrors.is_empty() {
             return Ok(Vec::new());
         }
         let mut failed = Vec::new();
@@ -176,7 +176,9 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             let item = SourceItem { source, candidates, records: ItemRecords::new() };
             let deadline = self.context.clock.now().plus(RECONCILE_TIME);
             let outcome = ledger.reconcile(vec![item], &label, deadline).await?;
-            failed.extend(outcome.failures.into_iter().map(|failure| ((*source).clone(), failure.error)));
+            let errors = outcome.failures.into_iter().map(|failure| failure.error);
+            let errors = errors.chain(outcome.unwritable_mirrors);
+            failed.extend(errors.map(|error| ((*source).clone(), error)));
         }
         Ok(failed)
     }
@@ -218,10 +220,22 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
                 (SumVerdict::Confirmed | SumVerdict::Expired, None) => continue,
             });
         }
-        // Copies of repaired measures.
+        log.extend(self.refresh_copies(shown).await?);
+        Ok(log)
+    }
+
+    /// Refreshes the copies of repaired measures; returns a line for each item whose copy was not written.
+    async fn refresh_copies(&self, shown: Vec<SourceKey<'static>>) -> Result<Vec<RepairLogEntry>> {
+        let model = &self.context.model;
+        let mut log = Vec::new();
         for table in 0..model.tables.len() {
             let of_table: Vec<_> = shown.iter().filter(|source| source.table == table).cloned().collect();
-            self.reconcile(table, &of_table).await?;
+            let failed = self.reconcile(table, &of_table).await?;
+            log.extend(failed.into_iter().map(|(source, error)| RepairLogEntry {
+                finding: VerifyFinding::of_source(FindingPlace::Mirror, model, &source),
+                outcome: RepairOutcome::Failed,
+                action: error.to_string(),
+            }));
         }
         Ok(log)
     }

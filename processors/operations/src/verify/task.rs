@@ -11,7 +11,7 @@ use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::{AttributeValue, Timestamp};
-use afterwrite_model::table::Model;
+use afterwrite_model::table::{Entity, Model};
 
 use super::coverage::DatasetCoverage;
 use super::finding::VerifyFinding;
@@ -327,7 +327,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             let is_judged = self.arguments.judges_entry(self.model(), &source, counting);
             let counted = counted_by(self.model(), entry)?;
             if counted != EntryCount::Nothing && is_judged {
-                if counted == EntryCount::ByModel && source.candidates(self.model()).is_empty() {
+                if counted == EntryCount::ByModel && !source.candidates(self.model()).any(Entity::is_used) {
                     *outcome.totals.entry(FOREIGN_ENTRIES.to_owned()).or_default() += 1;
                 }
                 sources.push(source);
