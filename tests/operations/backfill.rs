@@ -10,6 +10,7 @@ use afterwrite_memory::{MemoryObjects, MemoryTables};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::AttributeValue;
 use afterwrite_model::table::Model;
+use afterwrite_operations::DeploymentContext;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
     BackfillArguments, BackfillTask, ExportFolder, ExportSource, TableExport, plan_backfill,
@@ -48,17 +49,7 @@ async fn task<T: Tables + TableScan + Clone>(
     arguments: BackfillArguments,
     export: Option<TableExport>,
 ) -> BackfillTask<T, &'static afterwrite_tests::clock::StillClock> {
-    BackfillTask::new(
-        world.model(),
-        world.table_names(),
-        Arc::from(STATE),
-        tables,
-        world.clock,
-        arguments,
-        export,
-    )
-    .await
-    .unwrap()
+    BackfillTask::new(world.context(tables), arguments, export).await.unwrap()
 }
 
 fn jobs(world: &OperationWorld) -> JobStore<Arc<MemoryTables>, &'static afterwrite_tests::clock::StillClock> {
@@ -84,16 +75,7 @@ fn total(job: &JobState, name: &str) -> u64 {
 }
 
 async fn plan(world: &OperationWorld, arguments: &BackfillArguments) -> JobPlan {
-    plan_backfill(
-        world.model(),
-        world.table_names(),
-        Arc::from(STATE),
-        Arc::clone(&world.tables),
-        world.clock,
-        arguments,
-    )
-    .await
-    .unwrap()
+    plan_backfill(world.context(Arc::clone(&world.tables)), arguments).await.unwrap()
 }
 
 #[tokio::test]
@@ -377,15 +359,7 @@ async fn an_export_that_could_be_counted_wrongly_is_refused() {
     for (source, words) in [(source(at + 1, at), "not read before"), (source(0, old), "35 days")] {
         let arguments = BackfillArguments { export: Some(source), ..BackfillArguments::default() };
         let (export, _) = open().await.unwrap();
-        let refused = BackfillTask::new(
-            world.model(),
-            world.table_names(),
-            Arc::from(STATE),
-            Arc::clone(&world.tables),
-            world.clock,
-            arguments,
-            Some(export),
-        );
+        let refused = BackfillTask::new(world.context(Arc::clone(&world.tables)), arguments, Some(export));
         let error = refused.await.err().unwrap().to_string();
         assert!(error.contains(words), "{error}");
     }
@@ -413,29 +387,20 @@ async fn a_table_of_a_dynamodb_server_is_planned_and_filled_and_verified() {
     require_recovery(&tables, STATE, false).await.unwrap();
 
     let arguments = BackfillArguments { segments: 2, ..BackfillArguments::default() };
-    let (model, names, state) = (world.model(), world.table_names(), Arc::<str>::from(STATE));
-    let plan = plan_backfill(
-        Arc::clone(&model),
-        names.clone(),
-        Arc::clone(&state),
-        Arc::clone(&tables),
-        SystemClock,
-        &arguments,
-    );
+    let context = DeploymentContext {
+        model: world.model(),
+        table_names: world.table_names(),
+        state_table: Arc::from(STATE),
+        tables,
+        clock: SystemClock,
+    };
+    let plan = plan_backfill(context.clone(), &arguments);
     let plan = plan.await.unwrap();
-    let task = BackfillTask::new(
-        Arc::clone(&model),
-        names.clone(),
-        Arc::clone(&state),
-        Arc::clone(&tables),
-        SystemClock,
-        arguments,
-        None,
-    );
+    let task = BackfillTask::new(context.clone(), arguments, None);
     let totals = run_alone(&task.await.unwrap()).await;
     assert_eq!(totals["reconciled"], plan.changes);
     let arguments = VerifyArguments { segments: 2, tolerance_seconds: 1, ..VerifyArguments::default() };
-    let task = VerifyTask::new(model, names, state, tables, SystemClock, arguments);
+    let task = VerifyTask::new(context, arguments);
     let mut totals = JobTotals::new();
     for mut unit in task.units_in_order() {
         while !unit.is_done {

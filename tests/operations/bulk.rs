@@ -13,6 +13,7 @@ use afterwrite_model::clock::Clock as _;
 use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{ErrorKind, Result};
+use afterwrite_operations::DeploymentContext;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::JobTask as _;
 use afterwrite_operations::replay::{LookupCopy, StateOnlyTables};
@@ -146,15 +147,9 @@ async fn import(world: &OperationWorld, bucket: &Arc<MemoryObjects>) {
 
 /// Backfills a state table by transactions.
 pub(super) async fn backfill(world: &OperationWorld, state_table: &str, arguments: BackfillArguments) {
-    let task = BackfillTask::new(
-        world.model(),
-        world.table_names(),
-        Arc::from(state_table),
-        Arc::clone(&world.tables),
-        world.clock,
-        arguments,
-        None,
-    );
+    let state_table = Arc::from(state_table);
+    let context = DeploymentContext { state_table, ..world.context(Arc::clone(&world.tables)) };
+    let task = BackfillTask::new(context, arguments, None);
     let task = task.await.unwrap();
     for mut unit in task.units() {
         while !unit.is_done {

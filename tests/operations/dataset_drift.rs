@@ -21,7 +21,7 @@ use afterwrite_tests::size::size;
 use super::lake::{compact, differences, export_archive, judge, store_heartbeat, table_rows};
 use super::live_lake::LiveLake;
 use super::quiet_lake::{QuietLake, TOLERANCE, arguments, fill, of_datasets, single, text, verify};
-use super::world::{OperationWorld, STATE};
+use super::world::OperationWorld;
 
 #[tokio::test]
 async fn datasets_of_quiet_tables_equal_the_items() {
@@ -254,14 +254,7 @@ async fn a_repair_of_everything_writes_each_place() {
     lake.delete_unseen(&attempt);
     let report = lake.verify().await;
     assert!(report.findings.iter().any(|finding| finding.place == FindingPlace::Ledger));
-    let repairer = DriftRepairer::new(
-        lake.world.model(),
-        lake.world.table_names(),
-        Arc::from(STATE),
-        Arc::clone(&lake.world),
-        lake.world.clock,
-        TOLERANCE,
-    );
+    let repairer = DriftRepairer::new(lake.world.context(Arc::clone(&lake.world)), TOLERANCE);
     let judge = judge(&lake.world, Arc::clone(&lake.objects), Arc::clone(&lake.world), TOLERANCE);
     let task = RepairTask::new(repairer, Some(judge), "all", &report.findings);
     let log = task.run().await.unwrap();

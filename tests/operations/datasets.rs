@@ -40,11 +40,7 @@ async fn current_tables_equal_the_items_although_the_stream_never_delivered_most
         let world = OperationWorld::new(model, seed, 60, 600);
         let bucket = MortalBucket::new(&world);
         let counting = BackfillTask::new(
-            world.model(),
-            world.table_names(),
-            Arc::from(STATE),
-            Arc::clone(&world),
-            world.clock,
+            world.context(Arc::clone(&world)),
             BackfillArguments { segments: 2, ..BackfillArguments::default() },
             None,
         );
@@ -74,15 +70,8 @@ async fn current_tables_equal_the_items_although_the_stream_never_delivered_most
 async fn a_snapshot_has_the_start_of_the_stream_the_time_of_its_reading_and_the_remembered_lookups() {
     let world = OperationWorld::new("exambuddy", 7, 40, 1000);
     let bucket = MortalBucket::new(&world);
-    let counting = BackfillTask::new(
-        world.model(),
-        world.table_names(),
-        Arc::from(STATE),
-        Arc::clone(&world.tables),
-        world.clock,
-        BackfillArguments::default(),
-        None,
-    );
+    let counting =
+        BackfillTask::new(world.context(Arc::clone(&world.tables)), BackfillArguments::default(), None);
     let task = BackfillJob {
         counting: Some(counting.await.unwrap()),
         filling: Some(filling(&world, bucket.clone(), Arc::clone(&world.tables), "job")),
@@ -193,15 +182,8 @@ async fn a_throttled_table_is_read_in_shorter_chunks_and_completely() {
 #[tokio::test]
 async fn one_tenant_is_filled_alone_if_the_remembered_lookups_name_it() {
     let world = OperationWorld::new("exambuddy", 29, 60, 1000);
-    let counting = BackfillTask::new(
-        world.model(),
-        world.table_names(),
-        Arc::from(STATE),
-        Arc::clone(&world.tables),
-        world.clock,
-        BackfillArguments::default(),
-        None,
-    );
+    let counting =
+        BackfillTask::new(world.context(Arc::clone(&world.tables)), BackfillArguments::default(), None);
     let counting = counting.await.unwrap();
     run(&world, counting.units(), &counting).await;
     let all = MortalBucket::new(&world);

@@ -148,8 +148,7 @@ pub(crate) fn judge<B: Bucket + Clone, T: Tables + TableScan + Clone>(
     tables: T,
     tolerance: Duration,
 ) -> DatasetJudge<B, T, &'static StillClock> {
-    let names = (world.table_names(), Arc::from(STATE));
-    DatasetJudge::new(world.model(), names, bucket, tables, world.clock, tolerance)
+    DatasetJudge::new(world.context(tables), bucket, tolerance)
 }
 
 /// The mark of the exporter: a heartbeat that was written at this time is exported.

@@ -14,6 +14,7 @@ mod lake;
 mod live_lake;
 mod quiet_lake;
 mod resuming;
+mod sdk_items;
 mod timed;
 mod verify;
 mod world;

@@ -36,15 +36,7 @@ async fn run(world: &OperationWorld, units: Vec<WorkUnit>, task: &impl JobTask) 
 
 /// Counts all items, and fills the datasets.
 pub(super) async fn fill(world: &Arc<OperationWorld>, objects: &Arc<MemoryObjects>) {
-    let counting = BackfillTask::new(
-        world.model(),
-        world.table_names(),
-        Arc::from(STATE),
-        Arc::clone(world),
-        world.clock,
-        BackfillArguments::default(),
-        None,
-    );
+    let counting = BackfillTask::new(world.context(Arc::clone(world)), BackfillArguments::default(), None);
     let task = BackfillJob {
         counting: Some(counting.await.unwrap()),
         filling: Some(filling(world, Arc::clone(objects), Arc::clone(world), "fill")),
@@ -72,8 +64,7 @@ where
     T: Tables + TableScan + Clone,
 {
     let units = verify_units(&world.model(), &arguments);
-    let (names, state) = (world.table_names(), Arc::from(STATE));
-    let state = VerifyTask::new(world.model(), names, state, tables.clone(), world.clock, arguments.clone());
+    let state = VerifyTask::new(world.context(tables.clone()), arguments.clone());
     let check = DatasetCheck::new(judge(world, bucket, tables, TOLERANCE), arguments).unwrap();
     let job = VerifyJob::new(state, Some(check), DatasetCoverage::Compared);
     let done = run(world, units, &job).await;

@@ -116,15 +116,8 @@ impl DriftedWorld {
 
     async fn fill(&self) {
         let world = &self.world;
-        let counting = BackfillTask::new(
-            world.model(),
-            world.table_names(),
-            Arc::from(STATE),
-            Arc::clone(world),
-            world.clock,
-            BackfillArguments::default(),
-            None,
-        );
+        let counting =
+            BackfillTask::new(world.context(Arc::clone(world)), BackfillArguments::default(), None);
         let counting = counting.await.unwrap();
         let fill = filling(world, Arc::clone(&self.objects), Arc::clone(world), "fill");
         let (store, _) = self.process(usize::MAX);
@@ -149,15 +142,8 @@ impl DriftedWorld {
     async fn verify(&self, id: &str, requests: usize) -> Option<VerifyReport> {
         let (store, tables) = self.process(requests);
         let arguments = arguments();
-        let (world, names) = (&self.world, self.world.table_names());
-        let state = VerifyTask::new(
-            world.model(),
-            names,
-            Arc::from(STATE),
-            tables.clone(),
-            world.clock,
-            arguments.clone(),
-        );
+        let world = &self.world;
+        let state = VerifyTask::new(world.context(tables.clone()), arguments.clone());
         let rows = judge(world, Arc::clone(&self.objects), tables.clone(), TOLERANCE);
         let check = DatasetCheck::new(rows, arguments).unwrap();
         let journal = JobJournal::new(JobStore::new(tables, world.clock, Arc::from(STATE)), id);
@@ -187,14 +173,7 @@ impl DriftedWorld {
         self.objects.set_clock(self.world.clock.now());
         let (store, tables) = self.process(requests);
         let world = &self.world;
-        let repairer = DriftRepairer::new(
-            world.model(),
-            world.table_names(),
-            Arc::from(STATE),
-            tables.clone(),
-            world.clock,
-            TOLERANCE,
-        );
+        let repairer = DriftRepairer::new(world.context(tables.clone()), TOLERANCE);
         let rows = judge(world, Arc::clone(&self.objects), tables, TOLERANCE);
         let task = RepairTask::new(repairer, Some(rows), id, findings);
         let running = async {

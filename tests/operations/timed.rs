@@ -44,9 +44,7 @@ async fn verify(
         ..VerifyArguments::default()
     };
     let deadline: Timestamp = world.clock.now().plus(time);
-    let (names, state) = (world.table_names(), Arc::from(STATE));
-    let state =
-        VerifyTask::new(world.model(), names, state, Arc::clone(world), world.clock, arguments.clone());
+    let state = VerifyTask::new(world.context(Arc::clone(world)), arguments.clone());
     let rows = judge(world, Arc::clone(objects), Arc::clone(world), TOLERANCE).until(deadline);
     let check = DatasetCheck::new(rows, arguments.clone()).unwrap();
     let job = VerifyJob::new(state.until(deadline), Some(check), DatasetCoverage::Compared);

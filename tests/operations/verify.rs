@@ -46,15 +46,7 @@ async fn backfill_all(world: &Arc<OperationWorld>) -> JobTotals {
 }
 
 async fn backfill_by(world: &Arc<OperationWorld>, arguments: BackfillArguments) -> JobTotals {
-    let task = BackfillTask::new(
-        world.model(),
-        world.table_names(),
-        Arc::from(STATE),
-        Arc::clone(world),
-        world.clock,
-        arguments,
-        None,
-    );
+    let task = BackfillTask::new(world.context(Arc::clone(world)), arguments, None);
     let task = task.await.unwrap();
     run(world, task.units(), &task).await.totals
 }
@@ -65,8 +57,7 @@ async fn verify<T: Tables + TableScan + Clone>(
     arguments: VerifyArguments,
 ) -> VerifyReport {
     let arguments = VerifyArguments { tolerance_seconds: TOLERANCE.as_secs(), segments: 3, ..arguments };
-    let task =
-        VerifyTask::new(world.model(), world.table_names(), Arc::from(STATE), tables, world.clock, arguments);
+    let task = VerifyTask::new(world.context(tables), arguments);
     let units = task.units();
     let job: VerifyJob<Arc<MemoryObjects>, T, _> = VerifyJob::new(task, None, DatasetCoverage::NoDatasets);
     let done = run(world, units, &job).await;
@@ -78,14 +69,7 @@ async fn repair<T: Tables + TableScan + Clone>(
     tables: T,
     findings: &[VerifyFinding],
 ) -> Vec<RepairLogEntry> {
-    let repairer = DriftRepairer::new(
-        world.model(),
-        world.table_names(),
-        Arc::from(STATE),
-        tables,
-        world.clock,
-        TOLERANCE,
-    );
+    let repairer = DriftRepairer::new(world.context(tables), TOLERANCE);
     repairer.repair(findings).await.unwrap()
 }
 
@@ -164,9 +148,8 @@ async fn assert_found_and_repaired(world: &Arc<OperationWorld>, places: &[Findin
     let after = verify(world, Arc::clone(&world.tables), VerifyArguments::default()).await;
     assert_eq!(after.findings, []);
     assert_eq!(world.differences(), []);
-    let (model, names, state) = (world.model(), world.table_names(), Arc::from(STATE));
-    let tables = Arc::clone(&world.tables);
-    let left = recheck_findings(&model, &names, &state, tables, &world.clock, TOLERANCE, &findings);
+    let context = world.context(Arc::clone(&world.tables));
+    let left = recheck_findings(&context, TOLERANCE, &findings);
     assert_eq!(left.await.unwrap(), []);
 }
 

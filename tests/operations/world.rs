@@ -2,7 +2,6 @@
 //!
 //! The application has written for some time before its stream was read. Then the functions start, and it goes on writing.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -27,12 +26,14 @@ use afterwrite_model::clock::Clock as _;
 use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
 use afterwrite_model::record::{AttributePath, AttributeValue, Item, Timestamp};
 use afterwrite_model::table::Model;
+use afterwrite_operations::DeploymentContext;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::random::SeededRandom;
-use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 use futures::FutureExt as _;
 use serde_json::{Map, Value, json};
+
+pub(crate) use super::sdk_items::{item_of, sdk_item};
 
 pub(crate) const STATE: &str = "state";
 const NOW: i64 = 1_770_400_000;
@@ -124,6 +125,17 @@ impl OperationWorld {
     /// Deploys another model.
     pub(crate) fn deploy(&self, model: &Arc<Model>) {
         *self.aggregator.lock().unwrap() = aggregator(model, &self.tables, self.clock);
+    }
+
+    /// The deployment, reached through these tables.
+    pub(crate) fn context<T>(&self, tables: T) -> DeploymentContext<T, &'static StillClock> {
+        DeploymentContext {
+            model: self.model(),
+            table_names: self.table_names(),
+            state_table: Arc::from(STATE),
+            tables,
+            clock: self.clock,
+        }
     }
 
     pub(crate) fn table_names(&self) -> Vec<Arc<str>> {
@@ -428,53 +440,6 @@ fn json_of(value: &AttributeValue<'_>) -> Value {
         AttributeValue::Ns(numbers) => {
             json!({ "NS": numbers.iter().map(ToString::to_string).collect::<Vec<_>>() })
         }
-        AttributeValue::B(_) | AttributeValue::Bs(_) => panic!("no workload has binary values"),
-    }
-}
-
-/// An item of the AWS SDK as the product has it.
-pub(crate) fn item_of(item: &SdkItem) -> Item {
-    item.iter().map(|(name, value)| (Cow::Owned(name.clone()), value_of(value))).collect()
-}
-
-fn value_of(value: &Sdk) -> AttributeValue<'static> {
-    if let Ok(text) = value.as_s() {
-        AttributeValue::text(text.as_str())
-    } else if let Ok(number) = value.as_n() {
-        AttributeValue::N(number.parse().unwrap())
-    } else if let Ok(value) = value.as_bool() {
-        AttributeValue::Bool(*value)
-    } else if let Ok(members) = value.as_m() {
-        AttributeValue::M(
-            members.iter().map(|(name, value)| (Cow::Owned(name.clone()), value_of(value))).collect(),
-        )
-    } else if let Ok(elements) = value.as_l() {
-        AttributeValue::L(elements.iter().map(value_of).collect())
-    } else if let Ok(texts) = value.as_ss() {
-        AttributeValue::Ss(texts.iter().cloned().map(Cow::Owned).collect())
-    } else {
-        assert!(value.is_null(), "no workload has such a value: {value:?}");
-        AttributeValue::Null
-    }
-}
-
-/// An item as the AWS SDK has it.
-pub(crate) fn sdk_item(item: &Item) -> SdkItem {
-    item.iter().map(|(name, value)| (name.to_string(), sdk_value(value))).collect()
-}
-
-fn sdk_value(value: &AttributeValue<'_>) -> Sdk {
-    match value {
-        AttributeValue::S(text) => Sdk::S(text.to_string()),
-        AttributeValue::N(number) => Sdk::N(number.to_string()),
-        AttributeValue::Bool(value) => Sdk::Bool(*value),
-        AttributeValue::Null => Sdk::Null(true),
-        AttributeValue::M(members) => {
-            Sdk::M(members.iter().map(|(name, value)| (name.to_string(), sdk_value(value))).collect())
-        }
-        AttributeValue::L(elements) => Sdk::L(elements.iter().map(sdk_value).collect()),
-        AttributeValue::Ss(texts) => Sdk::Ss(texts.iter().map(ToString::to_string).collect()),
-        AttributeValue::Ns(numbers) => Sdk::Ns(numbers.iter().map(ToString::to_string).collect()),
         AttributeValue::B(_) | AttributeValue::Bs(_) => panic!("no workload has binary values"),
     }
 }

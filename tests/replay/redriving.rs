@@ -238,3 +238,29 @@ async fn objects_are_redriven_oldest_first_and_those_that_fail_stay_with_their_r
     assert_eq!((world.orders("a"), world.orders("b")), (2, 1), "each record is counted once");
     assert_eq!(world.keys().await, ["aws/lambda/m/shard/3", "redriven/aws/lambda/m/shard/1"]);
 }
+
+#[tokio::test]
+async fn c6_a_redrive_of_a_parked_item_that_does_not_exist_names_its_life() {
+    let world = OrderWorld::new();
+    let aggregator = world.aggregator(1, PoisonPolicy::Park);
+    world.deliver(&aggregator, &[order(1, "a", json!(5))]).await;
+    let mut changed = order(1, "a", json!("five"));
+    changed["eventName"] = json!("MODIFY");
+    changed["dynamodb"]["SequenceNumber"] = json!("9");
+    changed["dynamodb"]["OldImage"] = order(1, "a", json!(5))["dynamodb"]["NewImage"].clone();
+    world.deliver(&aggregator, &[changed]).await;
+    assert_eq!((world.orders("a"), world.parked().await), (1, 1));
+    // It expired, perhaps: its record is lost.
+    let attribute = |name: &'static str, value: &'static str| KeyAttribute {
+        name: name.into(),
+        value: AttributeValue::text(value),
+    };
+    let key = ItemKey {
+        table: "T".into(),
+        partition: attribute("PK", "USER#a"),
+        sort: Some(attribute("SK", "ORDER#1")),
+    };
+    world.tables.delete(&key).unwrap();
+    let (totals, _) = world.redrive_parked(2).await;
+    assert_eq!((total(&totals, "reconciled"), total(&totals, "vanished")), (1, 1), "{totals:?}");
+}

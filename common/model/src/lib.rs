@@ -31,9 +31,11 @@ pub mod entity;
 mod error;
 pub mod harmless;
 pub mod heartbeat;
+mod hex;
 pub mod projection;
 pub mod record;
 pub mod retry;
 pub mod table;
 
 pub use error::{Error, ErrorKind, Result};
+pub use hex::hex;

@@ -235,15 +235,7 @@ async fn plan(deployment: &Deployment, arguments: &BackfillArguments) -> Result<
     let mut plan = if arguments.datasets == DatasetFilling::Only {
         JobPlan::default()
     } else {
-        plan_backfill(
-            Arc::clone(&deployment.config.model),
-            names.clone(),
-            Arc::clone(&deployment.state_table),
-            Arc::clone(&deployment.tables),
-            SystemClock,
-            arguments,
-        )
-        .await?
+        plan_backfill(deployment.context(), arguments).await?
     };
     plan_datasets(&deployment.config.model, names, &deployment.patient_tables(), arguments, &mut plan)
         .await?;
@@ -259,15 +251,7 @@ async fn counting(
     if arguments.datasets == DatasetFilling::Only {
         return Ok(None);
     }
-    let task = BackfillTask::new(
-        Arc::clone(&deployment.config.model),
-        deployment.config.table_names.clone(),
-        Arc::clone(&deployment.state_table),
-        Arc::clone(&deployment.tables),
-        SystemClock,
-        arguments,
-        export,
-    );
+    let task = BackfillTask::new(deployment.context(), arguments, export);
     task.await.map(Some)
 }
 

@@ -12,7 +12,7 @@ use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::backfill::{
-    BulkArguments, BulkDeployment, BulkTask, ExportFolder, StepInvoker, TableImporter, bulk_units, plan_bulk,
+    BulkArguments, BulkTask, ExportFolder, StepInvoker, TableImporter, bulk_units, plan_bulk,
 };
 use afterwrite_operations::jobs::{JobBasis, JobKind, JobReport, JobRunner, JobState, JobStatus, repeated};
 use afterwrite_services::config::{dynamodb_client, s3_client};
@@ -101,13 +101,7 @@ impl BulkOptions {
         }
         let (bucket, bulk) = self.request(exports, mapping_since)?;
         let objects = S3Bucket::retrying(s3_client().await?, Arc::from(bucket.as_str()));
-        let planned = BulkDeployment {
-            model: Arc::clone(&deployment.config.model),
-            table_names: deployment.config.table_names.clone(),
-            state_table: Arc::clone(&deployment.state_table),
-            tables: deployment.patient_tables(),
-            clock: SystemClock,
-        };
+        let planned = deployment.context().with_tables(deployment.patient_tables());
         let (plan, planned) = Box::pin(plan_bulk(objects.clone(), planned, &bulk)).await?;
         options.confirm(&plan)?;
         let worker = worker(deployment, objects);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::PatientTables;
 use afterwrite_operations::jobs::{JobBasis, JobKind, JobPlan, JobState, JobStore, NewJob, WorkUnit};
+use afterwrite_operations::{DeploymentContext, PatientTables};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use clap::Args;
@@ -43,6 +43,17 @@ pub struct Deployment {
 }
 
 impl Deployment {
+    /// The deployment as operations take it.
+    pub(crate) fn context(&self) -> DeploymentContext<Arc<DynamoDb>, SystemClock> {
+        DeploymentContext {
+            model: Arc::clone(&self.config.model),
+            table_names: self.config.table_names.clone(),
+            state_table: Arc::clone(&self.state_table),
+            tables: Arc::clone(&self.tables),
+            clock: SystemClock,
+        }
+    }
+
     /// The jobs of the deployment.
     #[must_use]
     pub fn job_store(&self) -> JobStore<Arc<DynamoDb>, SystemClock> {

@@ -29,7 +29,7 @@ use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
 use crate::item_table::{difference_text, without_secrets};
 use crate::job_output::{JobOptions, ProgressLine, print_report};
 use crate::print::{json, print};
-use crate::reconciled_lives::report_old_expiries;
+use crate::reconciled_lives::{report_lives, report_old_expiries};
 use crate::replay::{DeployedRelay, aggregator, ledger, relay};
 use crate::replay_target::ReplayProjection;
 
@@ -84,6 +84,13 @@ impl RedriveArguments {
     /// # Errors
     /// A setting that is missing or wrong, a bucket or table that cannot be reached, the error of the job.
     pub async fn run(&self) -> Result<bool> {
+        if self.only.contains(&ReplayProjection::Export) {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "`export` reads objects of the archive, not on-failure objects",
+            )
+            .hint("Export the archive with `afterwrite replay … --only export`"));
+        }
         let deployment = Box::pin(self.deployment.connect()).await?;
         let job = RedriveJob {
             objects: self.objects.as_ref().map(ToString::to_string),
@@ -111,7 +118,7 @@ impl RedriveArguments {
         let task = Box::pin(job.task(deployment, Arc::clone(&tables), SettledObjects::Keep)).await?;
         let totals = Box::pin(task.run()).await?;
         let items = without_secrets(deployment, tables.differences());
-        let are_settled = report_old_expiries(&totals);
+        let are_settled = report_old_expiries(&totals) & Box::pin(report_lives(deployment, &totals)).await?;
         let report = DryRedrive { totals, items, staying: task.report() };
         print(&if self.options.json { json(&report)? } else { report.text() })?;
         Ok(are_settled && report.staying == RedriveReport::default())
@@ -264,6 +271,7 @@ async fn run(
     let done = done?;
     let is_done = print_report(&JobReport::of(&done), as_json)?;
     let has = |name: &str| done.totals.get(name).is_some_and(|number| *number > 0);
-    let are_settled = report_old_expiries(&done.totals);
+    let are_settled =
+        report_old_expiries(&done.totals) & Box::pin(report_lives(deployment, &done.totals)).await?;
     Ok(is_done && are_settled && !has("objects_failed") && !has("still_parked"))
 }

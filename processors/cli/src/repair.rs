@@ -116,14 +116,7 @@ impl RepairJob {
         findings: &[VerifyFinding],
     ) -> Result<DeployedRepair<T>> {
         let tolerance = Duration::from_secs(self.tolerance_seconds);
-        let repairer = DriftRepairer::new(
-            Arc::clone(&deployment.config.model),
-            deployment.config.table_names.clone(),
-            Arc::clone(&deployment.state_table),
-            tables.clone(),
-            SystemClock,
-            tolerance,
-        );
+        let repairer = DriftRepairer::new(deployment.context().with_tables(tables.clone()), tolerance);
         let judge = match &self.bucket {
             Some(bucket) => Some(dataset_judge(deployment, bucket, tables, tolerance).await?),
             None => None,

@@ -11,6 +11,7 @@
 //! | `datasets/<name>/dt=<day>/current-<run>-<number>.parquet` | a file of the compactor: the current rows |
 //! | `datasets/…/_delta_log/…` | the log of a table, see [`crate::delta`] |
 
+use afterwrite_model::hex;
 use afterwrite_model::table::Dataset;
 use sha2::{Digest as _, Sha256};
 
@@ -52,11 +53,6 @@ pub(crate) fn log_root(dataset: &Dataset) -> String {
 /// The prefix of the table of a dataset's current state.
 pub(crate) fn current_root(dataset: &Dataset) -> String {
     format!("datasets/{}/", dataset.name)
-}
-
-/// The first bytes of a hash in hexadecimal.
-pub(crate) fn hex(hash: &[u8], bytes: usize) -> String {
-    hash.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The path in the log of a file with the rows of one archive object and one day. The same object, day and schema always have the same

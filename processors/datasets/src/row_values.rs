@@ -219,5 +219,5 @@ fn quoted(text: Option<String>) -> String {
 }
 
 fn hex_text(bytes: &[u8]) -> String {
-    crate::paths::hex(bytes, bytes.len())
+    afterwrite_model::hex(bytes, bytes.len())
 }

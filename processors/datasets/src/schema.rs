@@ -22,7 +22,7 @@ use parquet::schema::types::ColumnPath;
 use sha2::{Digest as _, Sha256};
 
 use crate::column_type::arrow_type;
-use crate::paths::hex;
+use afterwrite_model::hex;
 
 pub(crate) const POSITION: &str = "_position";
 pub(crate) const OPERATION: &str = "_operation";

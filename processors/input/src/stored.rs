@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result, hex};
 use afterwrite_services::{Bucket, ListedObject};
 use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use super::reader::RecordReader;
 /// The bytes that are read at once of a file whose checksum is computed.
 const CHUNK: usize = 256 * 1024;
 /// The first bytes of a checksum are enough.
-const CHECKSUM_BYTES: usize = 16;
+const CHECKSUM_BYTES: usize = 32;
 
 /// A file or an object of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,9 +131,7 @@ impl Read for StoredFile {
         let length = self.file.read(buffer)?;
         self.hash.update(buffer.get(..length).unwrap_or_default());
         let is_end = length == 0 && !buffer.is_empty();
-        if is_end
-            && self.planned.as_ref().is_some_and(|planned| hex(&self.hash.clone().finalize()) != *planned)
-        {
+        if is_end && self.planned.as_ref().is_some_and(|planned| checksum_text(&self.hash) != *planned) {
             let problem =
                 "the file has changed since the job was planned: restore it, or plan another replay";
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
@@ -253,21 +251,20 @@ fn common_prefix<'k>(keys: impl Iterator<Item = &'k str>) -> &'k str {
     keys.reduce(common).unwrap_or_default()
 }
 
+fn checksum_text(hash: &Sha256) -> String {
+    hex(&hash.clone().finalize(), CHECKSUM_BYTES)
+}
+
 fn checksum(path: &Path) -> Result<String> {
     let failed = |error| unreadable(path, error);
     let mut file = File::open(path).map_err(failed)?;
     let (mut hash, mut chunk) = (Sha256::new(), vec![0; CHUNK]);
     loop {
         match file.read(&mut chunk).map_err(failed)? {
-            0 => return Ok(hex(&hash.finalize())),
+            0 => return Ok(checksum_text(&hash)),
             length => hash.update(chunk.get(..length).unwrap_or_default()),
         }
     }
-}
-
-/// The first bytes of a checksum, in hexadecimal digits.
-fn hex(checksum: &[u8]) -> String {
-    checksum.iter().take(CHECKSUM_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 
 pub mod backfill;
 mod cursor;
+mod deployment_context;
 mod items;
 pub mod jobs;
 mod patient_tables;
@@ -24,5 +25,6 @@ mod tenant;
 pub mod verifier;
 pub mod verify;
 
+pub use self::deployment_context::DeploymentContext;
 pub use self::patient_tables::PatientTables;
 pub use self::tenant::TenantFilter;

@@ -18,6 +18,7 @@ use afterwrite_model::table::Model;
 use afterwrite_model::{Error, Result};
 use hashbrown::HashMap;
 
+use crate::DeploymentContext;
 use crate::items::IdentifiedItem;
 
 /// Projects items with the lookups that the state table remembers.
@@ -71,15 +72,13 @@ impl KnownLookups for RememberedOutputs {
 }
 
 impl<T: Tables + Clone> ItemProjector<T> {
-    pub(crate) fn new(
-        model: &Arc<Model>,
-        table_names: &[Arc<str>],
-        state_table: &Arc<str>,
-        tables: &T,
-    ) -> Self {
-        let state = StateItems::new(Arc::clone(model), table_names.to_vec(), Arc::clone(state_table));
-        let remembered = RememberedLookups::new(Arc::clone(model), Arc::clone(state_table), tables.clone());
-        Self { model: Arc::clone(model), state, remembered, tables: tables.clone() }
+    pub(crate) fn new(context: &DeploymentContext<T, impl Clone>) -> Self {
+        Self {
+            model: Arc::clone(&context.model),
+            state: context.state_items(),
+            remembered: context.remembered(),
+            tables: context.tables.clone(),
+        }
     }
 }
 

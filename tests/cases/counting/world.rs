@@ -12,6 +12,7 @@ use afterwrite_memory::{MEMORY_STREAM_LABEL, MemoryObjects, MemoryTables, TableD
 use afterwrite_model::clock::Clock as _;
 use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 use afterwrite_model::table::Model;
+use afterwrite_operations::DeploymentContext;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobPlan, JobRunner, JobState, JobStore, JobTask, NewJob, SilentObserver, WorkUnit,
@@ -173,19 +174,27 @@ impl CountingWorld {
         runner.run(job, task).await.unwrap()
     }
 
+    /// The deployment.
+    fn context(&self) -> DeploymentContext<Arc<MemoryTables>, &'static StillClock> {
+        DeploymentContext {
+            model: Arc::clone(&self.model),
+            table_names: self.names(),
+            state_table: Arc::from(STATE),
+            tables: Arc::clone(&self.tables),
+            clock: self.clock,
+        }
+    }
+
     pub(crate) async fn backfill(&self, all: bool) -> JobState {
         let arguments = BackfillArguments { all, ..BackfillArguments::default() };
-        let (model, tables) = (Arc::clone(&self.model), Arc::clone(&self.tables));
-        let task =
-            BackfillTask::new(model, self.names(), Arc::from(STATE), tables, self.clock, arguments, None);
+        let task = BackfillTask::new(self.context(), arguments, None);
         let task = task.await.unwrap();
         self.run(JobKind::Backfill, task.units(), &task).await
     }
 
     pub(crate) async fn verify(&self) -> VerifyReport {
         let arguments = VerifyArguments { tolerance_seconds: 1, segments: 1, ..VerifyArguments::default() };
-        let (model, tables) = (Arc::clone(&self.model), Arc::clone(&self.tables));
-        let task = VerifyTask::new(model, self.names(), Arc::from(STATE), tables, self.clock, arguments);
+        let task = VerifyTask::new(self.context(), arguments);
         let units = task.units();
         let job: VerifyJob<Arc<MemoryObjects>, _, _> =
             VerifyJob::new(task, None, DatasetCoverage::NoDatasets);
@@ -194,10 +203,8 @@ impl CountingWorld {
     }
 
     pub(crate) async fn repair(&self, findings: &[VerifyFinding]) -> Vec<RepairLogEntry> {
-        let (model, tables) = (Arc::clone(&self.model), Arc::clone(&self.tables));
         let tolerance = std::time::Duration::from_secs(1);
-        let repairer =
-            DriftRepairer::new(model, self.names(), Arc::from(STATE), tables, self.clock, tolerance);
+        let repairer = DriftRepairer::new(self.context(), tolerance);
         repairer.repair(findings).await.unwrap()
     }
 

@@ -6,7 +6,7 @@ use afterwrite_operations::verify::{
     FindingVerdict, UndecidedReason, VerifyArguments, VerifyFinding, recheck_findings,
 };
 
-use super::world::{ProofWorld, STATE, TOLERANCE, model};
+use super::world::{ProofWorld, TOLERANCE, model};
 
 #[tokio::test]
 async fn b3_a_ledger_of_a_newer_model_is_refused_with_its_generation() {
@@ -41,9 +41,8 @@ async fn b3_findings_are_not_judged_again_by_an_older_model() {
     let findings = newer.verify(VerifyArguments::default()).await.unwrap().findings;
     assert_eq!(findings.len(), 1, "{findings:#?}");
     let older = newer.with(model(3, &["country"]));
-    let (names, state) = (older.names(), STATE.into());
-    let tables = older.tables.clone();
-    let left = recheck_findings(&older.model, &names, &state, tables, &older.clock, TOLERANCE, &findings);
+    let context = older.context();
+    let left = recheck_findings(&context, TOLERANCE, &findings);
     let error = left.await.unwrap_err();
     assert!(error.to_string().contains("generation: 7"), "{error}");
 }
@@ -56,9 +55,8 @@ async fn b3_findings_about_a_measure_of_a_newer_model_are_not_right_by_an_older_
     let newer = older.with(model(2, &["country", "region"]));
     let findings = newer.verify(VerifyArguments::default()).await.unwrap().findings;
     assert!(!findings.is_empty() && findings.iter().all(|finding| finding.generation == Some(2)));
-    let (names, state) = (older.names(), STATE.into());
-    let tables = older.tables.clone();
-    let left = recheck_findings(&older.model, &names, &state, tables, &older.clock, TOLERANCE, &findings);
+    let context = older.context();
+    let left = recheck_findings(&context, TOLERANCE, &findings);
     let error = left.await.unwrap_err().to_string();
     assert!(error.contains("generation: 2") && error.contains("generation: 1"), "{error}");
 }

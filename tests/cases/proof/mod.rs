@@ -1,6 +1,8 @@
 //! Cases B. Proof that proves.
 
+mod extremes;
 mod ledger;
+mod moved;
 mod programs;
 mod rotation;
 mod tenants;

@@ -7,6 +7,7 @@ use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition};
 use afterwrite_model::clock::Clock as _;
 use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_model::table::Model;
+use afterwrite_operations::DeploymentContext;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobObserver, JobPlan, JobReport, JobRunner, JobState, JobStore, JobTask, NewJob,
@@ -146,14 +147,24 @@ impl ProofWorld {
         vec![Arc::from(TABLE)]
     }
 
+    /// The deployment.
+    pub(super) fn context(&self) -> DeploymentContext<Arc<MemoryTables>, &'static StillClock> {
+        DeploymentContext {
+            model: Arc::clone(&self.model),
+            table_names: self.names(),
+            state_table: Arc::from(STATE),
+            tables: Arc::clone(&self.tables),
+            clock: self.clock,
+        }
+    }
+
     /// The task of a verification.
     pub(super) fn task(
         &self,
         arguments: VerifyArguments,
     ) -> VerifyTask<Arc<MemoryTables>, &'static StillClock> {
         let arguments = VerifyArguments { tolerance_seconds: TOLERANCE.as_secs(), segments: 3, ..arguments };
-        let (model, tables) = (Arc::clone(&self.model), Arc::clone(&self.tables));
-        VerifyTask::new(model, self.names(), Arc::from(STATE), tables, self.clock, arguments)
+        VerifyTask::new(self.context(), arguments)
     }
 
     /// Verifies as a job.
@@ -193,9 +204,7 @@ impl ProofWorld {
         &self,
         arguments: BackfillArguments,
     ) -> Result<JobState, afterwrite_model::Error> {
-        let (model, tables) = (Arc::clone(&self.model), Arc::clone(&self.tables));
-        let task =
-            BackfillTask::new(model, self.names(), Arc::from(STATE), tables, self.clock, arguments, None);
+        let task = BackfillTask::new(self.context(), arguments, None);
         let task = task.await?;
         self.run(task.units(), &task, &SilentObserver).await
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use afterwrite_functions::{SourceTables, StreamAggregator, StreamRelay};
 use afterwrite_ledger::tables::Tables;
 use afterwrite_ledger::{Ledger, TombstoneHistory};
-use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_relay::archive::ChangeArchiver;
 use afterwrite_relay::invalidate::CacheInvalidator;
 use afterwrite_services::cloudfront::CloudFront;
@@ -62,6 +62,10 @@ pub(crate) async fn relay(
             ReplayProjection::Invalidate => {
                 let (cache, paths) =
                     (Box::pin(settings.cache()).await?, Box::pin(settings.path_target()).await?);
+                if cache.is_none() && paths.is_none() {
+                    return Err(Error::new(ErrorKind::Configuration, "there is nothing to invalidate: no cache and no distribution is set")
+                        .hint("Set AFTERWRITE_CACHE_URL, AFTERWRITE_CLOUDFRONT_DISTRIBUTION, or both, as the functions have them; or leave `invalidate` out of --only"));
+                }
                 invalidator = Some(CacheInvalidator::new(cache, paths, SystemClock));
             }
             ReplayProjection::Archive => {

@@ -71,9 +71,7 @@ pub(crate) async fn dataset_judge<T: Tables + TableScan + Clone>(
     tolerance: Duration,
 ) -> Result<DatasetJudge<S3Bucket, T, SystemClock>> {
     let objects = S3Bucket::retrying(s3_client().await?, Arc::from(bucket));
-    let names = (deployment.config.table_names.clone(), Arc::clone(&deployment.state_table));
-    let model = Arc::clone(&deployment.config.model);
-    Ok(DatasetJudge::new(model, names, objects, tables, SystemClock, tolerance))
+    Ok(DatasetJudge::new(deployment.context().with_tables(tables), objects, tolerance))
 }
 
 /// Creates the job of a verification.
@@ -99,14 +97,7 @@ async fn plan(deployment: &Deployment, arguments: &VerifyArguments) -> Result<Jo
 }
 
 async fn task(deployment: &Deployment, arguments: &VerifyArguments, id: &str) -> Result<DeployedVerify> {
-    let state = VerifyTask::new(
-        Arc::clone(&deployment.config.model),
-        deployment.config.table_names.clone(),
-        Arc::clone(&deployment.state_table),
-        Arc::clone(&deployment.tables),
-        SystemClock,
-        arguments.clone(),
-    );
+    let state = VerifyTask::new(deployment.context(), arguments.clone());
     let datasets = match &arguments.bucket {
         Some(bucket) => {
             let tolerance = Duration::from_secs(arguments.tolerance_seconds);

@@ -164,15 +164,8 @@ impl VerifyCommand {
         let duration = Duration::from_secs(self.tolerance);
         let tolerance = Tolerance::from(duration);
         let waits = tolerance.waits.clone();
-        let rechecked = recheck_findings(
-            &deployment.config.model,
-            &deployment.config.table_names,
-            &deployment.state_table,
-            Arc::clone(&deployment.tables),
-            &SystemClock,
-            tolerance,
-            findings,
-        );
+        let context = deployment.context();
+        let rechecked = recheck_findings(&context, tolerance, findings);
         let mut found = showing_waits(|| waits.current(), rechecked).await?;
         let of_datasets: Vec<VerifyFinding> =
             findings.iter().filter(|finding| finding.place == FindingPlace::Dataset).cloned().collect();

@@ -61,8 +61,9 @@ use self::object::ObjectExport;
 use self::upload::upload_files;
 use crate::delta::DeltaTable;
 use crate::heartbeat::store_exported;
-use crate::paths::{ARCHIVE, export_mark, hex, log_root, rejected_lines};
+use crate::paths::{ARCHIVE, export_mark, log_root, rejected_lines};
 use crate::schema::model_fingerprint;
+use afterwrite_model::hex;
 
 /// How many bytes of rows are staged before they are encoded, for all partitions of an object together. Encoding ends a row group
 /// of every partition, so a smaller value takes less memory and makes smaller row groups. A column of an Arrow batch holds at

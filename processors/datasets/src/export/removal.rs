@@ -23,8 +23,8 @@ use sha2::{Digest as _, Sha256};
 use super::partition_writer::PartitionWriter;
 use super::snapshot::{ChunkPartitions, TableReading};
 use super::{ArchiveExporter, ExportTotals};
-use crate::paths::hex;
 use crate::schema::arrow_schema;
+use afterwrite_model::hex;
 
 /// A row that does not belong where it is.
 #[derive(Clone, Debug)]

@@ -23,8 +23,8 @@ use super::object::{FinishedPartition, KnownLookups, lookup_keys, lookup_outputs
 use super::partition_writer::PartitionWriter;
 use super::upload::upload_files;
 use super::{ArchiveExporter, ExportTotals};
-use crate::paths::hex;
 use crate::schema::arrow_schema;
+use afterwrite_model::hex;
 
 /// An item that was read.
 #[derive(Clone, Debug)]

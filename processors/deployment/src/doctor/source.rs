@@ -1,6 +1,7 @@
 //! Tables: keys, streams, indexes, time to live, recovery; and the caller's permissions.
 
 use afterwrite_model::table::{Lookup, Model, SecondaryIndex, Table};
+use afterwrite_operations::redrive::PARKED_INDEX;
 
 use super::facts::{DeploymentFacts, IndexFacts, Looked, TableFacts};
 use super::{HealthFinding, on_part};
@@ -9,8 +10,6 @@ use super::{HealthFinding, on_part};
 const VIEW_TYPE: &str = "NEW_AND_OLD_IMAGES";
 /// The attribute of the state table by which items expire.
 const EXPIRY: &str = "expires_at";
-/// The index of the state table that lists parked items.
-const PARKED: &str = "parked";
 
 pub(super) fn judge_tables(model: &Model, facts: &DeploymentFacts) -> Vec<HealthFinding> {
     let mut findings = Vec::new();
@@ -166,7 +165,7 @@ fn judge_state(name: &str, found: &TableFacts, findings: &mut Vec<HealthFinding>
             "Enable point-in-time recovery: a wrong repair cannot be undone otherwise",
         ),
     });
-    let is_listed = found.indexes.iter().any(|index| index.name == PARKED && index.keys == ["behind"]);
+    let is_listed = found.indexes.iter().any(|index| index.name == PARKED_INDEX && index.keys == ["behind"]);
     findings.push(HealthFinding::new(
         "parked index",
         name,

@@ -2,7 +2,7 @@
 //!
 //! Every item that exists and matches an entity has been counted before this phase. An entry without an item remains where the record of a
 //! deletion was lost, or where a changed model was never applied to it. An entry without an entity remains where the entity left the model,
-//! or its key changed: such an item contributes nothing to the aggregates of the model, and with `--drop` nothing to others.
+//! its key changed, or nothing counts the entity any more: such an item contributes nothing to the aggregates of the model, and with `--drop` nothing to others.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::Item;
+use afterwrite_model::table::Entity;
 use afterwrite_model::{ErrorKind, Result};
 
 use super::task::{BackfillTask, add, count};
@@ -28,21 +29,21 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// A page of a segment of the state table.
     pub(super) async fn ledger_segment(&self, unit: &WorkUnit, segment: u32) -> Result<StepOutcome> {
         let request = ScanRequest {
-            table: Arc::clone(&self.state_table),
+            table: Arc::clone(&self.context.state_table),
             segment,
             segments: self.arguments.segments.max(1),
             is_consistent: false,
             page_items: Some(PAGE_ENTRIES),
             start_after: decode_cursor(unit.cursor.as_ref())?,
         };
-        let page = self.tables.scan(&request).await?;
+        let page = self.context.tables.scan(&request).await?;
         let mut outcome = StepOutcome {
             bytes: count(page.items.iter().map(item_bytes).sum()),
             cursor: page.next.as_ref().map(encode_cursor),
             ..StepOutcome::default()
         };
         add(&mut outcome.totals, "read_units", page.read_units);
-        let mut targets = RollupTargets::of(&self.model);
+        let mut targets = RollupTargets::of(&self.context.model);
         let mut entries: Vec<(SourceKey<'static>, Option<StoredEntry>)> = Vec::new();
         for item in &page.items {
             let StateItem::Entry(source, entry) = self.state.classify(item) else { continue };
@@ -79,13 +80,13 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             .filter_map(|(source, entry)| Some((source, entry, self.state.source_item_key(source)?)))
             .collect();
         let keys: Vec<ItemKey> = keyed.iter().map(|(_, _, key)| key.clone()).collect();
-        let found = self.tables.read(&keys).await?.items;
+        let found = self.context.tables.read(&keys).await?.items;
         let empty = Item::new();
         let moved = self.moved(keyed.iter().map(|(source, ..)| *source).zip(&found)).await?;
         let orphaned = keyed.iter().zip(&found).filter_map(|((source, entry, _), item)| {
-            let candidates = source.candidates(&self.model);
+            let candidates = source.candidates(&self.context.model);
             let is_wrong = |entry: &StoredEntry| {
-                self.has_dropped(entry) || (candidates.is_empty() && self.has_known(entry))
+                self.has_dropped(entry) || (!candidates.any(Entity::is_used) && self.has_known(entry))
             };
             let must_reconcile = item.is_none() && !candidates.is_empty();
             let is_orphaned = must_reconcile || entry.as_ref().is_some_and(is_wrong);
@@ -93,7 +94,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         });
         let orphaned: Vec<IdentifiedItem<'_>> = orphaned.chain(moved).collect();
         add(&mut outcome.totals, "orphans", count(orphaned.len()));
-        for table in 0..self.model.tables.len() {
+        for table in 0..self.context.model.tables.len() {
             let of_table: Vec<_> =
                 orphaned.iter().filter(|item| item.source.table == table).cloned().collect();
             self.reconcile(table, &of_table, None, &mut outcome.totals).await?;
@@ -110,7 +111,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             return Ok(Vec::new());
         }
         let existing = items.filter_map(|(source, item)| {
-            let (candidates, item) = (source.candidates(&self.model), item.as_ref()?);
+            let (candidates, item) = (source.candidates(&self.context.model), item.as_ref()?);
             (!candidates.is_empty()).then_some(IdentifiedItem { source, candidates, item })
         });
         let mut existing: Vec<IdentifiedItem<'p>> = existing.collect();
@@ -130,12 +131,17 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// Whether an entry contributes to an aggregate that the model no longer has, and should not.
     pub(super) fn has_dropped(&self, entry: &StoredEntry) -> bool {
         let mut contributions = entry.contributions.by_aggregate.iter();
-        self.arguments.drop && contributions.any(|contribution| !has_aggregate(&self.model, contribution))
+        self.arguments.drop
+            && contributions.any(|contribution| !has_aggregate(&self.context.model, contribution))
     }
 
     /// Whether an entry contributes to an aggregate of the model.
     fn has_known(&self, entry: &StoredEntry) -> bool {
-        entry.contributions.by_aggregate.iter().any(|contribution| has_aggregate(&self.model, contribution))
+        entry
+            .contributions
+            .by_aggregate
+            .iter()
+            .any(|contribution| has_aggregate(&self.context.model, contribution))
     }
 
     /// Whether an entry is the tenant's, whose item may not exist: its key shows it, or it counts into a rollup of the tenant.
@@ -147,6 +153,6 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         self.arguments
             .only
             .as_ref()
-            .is_none_or(|tenant| tenant.has_entry(&self.model, source, (entry, targets)))
+            .is_none_or(|tenant| tenant.has_entry(&self.context.model, source, (entry, targets)))
     }
 }

@@ -34,9 +34,7 @@ use afterwrite_model::entity::ItemCandidates;
 use afterwrite_model::table::{Entity, Model};
 use serde::{Deserialize, Serialize};
 
-pub use self::bulk::{
-    BulkArguments, BulkDeployment, BulkTask, StepInvoker, TableImporter, bulk_units, plan_bulk,
-};
+pub use self::bulk::{BulkArguments, BulkTask, StepInvoker, TableImporter, bulk_units, plan_bulk};
 pub use self::dataset_plan::plan_datasets;
 pub(crate) use self::datasets::dataset_tables;
 pub use self::datasets::{DatasetFill, dataset_units};
@@ -44,6 +42,7 @@ pub use self::export::{ExportFolder, ExportSource, TableExport};
 pub use self::job::BackfillJob;
 pub use self::plan::plan_backfill;
 pub use self::task::BackfillTask;
+pub(crate) use self::task::add_lives;
 
 use crate::items::used_tables;
 use crate::jobs::WorkUnit;

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
-use afterwrite_model::table::Model;
 use afterwrite_preview::tables::OverlayTables;
 
 use super::task::BackfillTask;
 use super::{BackfillArguments, BackfillPart};
-use crate::PatientTables;
 use crate::jobs::{JobPlan, JobTask as _, JobTotals, STEP_TIME, repeated};
+use crate::{DeploymentContext, PatientTables};
 
 /// The most items of which all are tried.
 pub(super) const EXACT_ITEMS: u64 = 5_000;
@@ -38,40 +37,28 @@ struct SampleTotals {
 /// # Errors
 /// As [`BackfillTask::new`]; an error of a step, which the backfill would meet as well.
 pub async fn plan_backfill<T, C>(
-    model: Arc<Model>,
-    table_names: Vec<Arc<str>>,
-    state_table: Arc<str>,
-    tables: T,
-    clock: C,
+    context: DeploymentContext<T, C>,
     arguments: &BackfillArguments,
 ) -> Result<JobPlan>
 where
     T: Tables + TableScan + Clone,
     C: Clock + Clone,
 {
+    let DeploymentContext { tables, clock, .. } = context.clone();
     let tables = PatientTables::new(tables, clock.clone());
     let (mut items, mut indexes) = (0, BTreeMap::new());
-    for name in &table_names {
+    for name in &context.table_names {
         let summary = tables.describe(name).await?;
         items += summary.items;
         indexes.insert(name.to_string(), summary.indexes);
     }
-    let state = tables.describe(&state_table).await?;
+    let state = tables.describe(&context.state_table).await?;
     let is_exact = items <= EXACT_ITEMS;
     let segments =
         if is_exact { 1 } else { u32::try_from(items / SEGMENT_ITEMS).unwrap_or(u32::MAX).min(100_000) };
     let sampled = BackfillArguments { segments, export: None, ..arguments.clone() };
     let overlay = Arc::new(OverlayTables::new(tables).with_indexes(indexes));
-    let task = BackfillTask::new(
-        model,
-        table_names,
-        state_table,
-        Arc::clone(&overlay),
-        clock.clone(),
-        sampled,
-        None,
-    )
-    .await?;
+    let task = BackfillTask::new(context.with_tables(Arc::clone(&overlay)), sampled, None).await?;
     let sample = run_sample(&task, if is_exact { segments } else { SAMPLED_SEGMENTS }, &clock).await?;
     // The sample has this share of the segments.
     let scale = |number: u64| {

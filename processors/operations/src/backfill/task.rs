@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite_ledger::{
-    CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, RememberedLookups, SourceItem,
+    CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, ReconciledLives, SourceItem,
     StateItems, StoredEntry,
 };
 use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::{LookupKey, RollupTargets, awaits_lookup, lookup_keys, offered_outputs};
 use afterwrite_model::record::{Item, Timestamp};
-use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::export::{ExportSource, TableExport};
 use super::lookups::searched;
 use super::stream_labels::stream_labels;
 use super::{BackfillArguments, BackfillPart, OF_LATER_STREAM, REVIVED, VANISHED, parts};
+use crate::DeploymentContext;
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
 use crate::jobs::{JobTask, JobTotals, STEP_TIME, StepOutcome, UnitMeanings, WorkUnit, repeated};
@@ -31,11 +31,8 @@ const PAGE_TIME: Duration = Duration::from_secs(60);
 /// Counts what a table already has.
 #[derive(Debug)]
 pub struct BackfillTask<T, C> {
+    pub(super) context: DeploymentContext<T, C>,
     pub(super) ledger: Ledger<T, C>,
-    pub(super) tables: T,
-    pub(super) model: Arc<Model>,
-    pub(super) table_names: Vec<Arc<str>>,
-    pub(super) state_table: Arc<str>,
     pub(super) state: StateItems,
     pub(super) projector: ItemProjector<T>,
     pub(super) arguments: BackfillArguments,
@@ -44,49 +41,38 @@ pub struct BackfillTask<T, C> {
     files: Option<TableExport>,
 }
 
-impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
-    /// A backfill of these tables. `files` are those of the export in the arguments, if there is one.
+impl<T: Tables + TableScan + Clone, C: Clock + Clone> BackfillTask<T, C> {
+    /// A backfill of a deployment. `files` are the files of the export in the arguments, if there is one.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if a source table has no stream, or the export cannot be used.
     pub async fn new(
-        model: Arc<Model>,
-        table_names: Vec<Arc<str>>,
-        state_table: Arc<str>,
-        tables: T,
-        clock: C,
+        context: DeploymentContext<T, C>,
         arguments: BackfillArguments,
         files: Option<TableExport>,
     ) -> Result<Self> {
-        let labels = stream_labels(&table_names, &tables, &clock).await?;
+        let DeploymentContext { model, table_names, tables, clock, .. } = &context;
+        let labels = stream_labels(table_names, tables, clock).await?;
         if let (Some(export), Some(files)) = (&arguments.export, &files) {
-            export.check(&model, &table_names, files, clock.now())?;
-            let origin = || export.check_origin((&*model, table_names.as_slice()), files, &tables);
-            repeated(&clock, STEP_TIME, origin).await?;
+            export.check(model, table_names, files, clock.now())?;
+            let origin = || export.check_origin((&**model, table_names.as_slice()), files, tables);
+            repeated(clock, STEP_TIME, origin).await?;
         }
         let dropped = if arguments.drop { DroppedAggregates::Subtract } else { DroppedAggregates::Keep };
-        let ledger = Ledger::new(
-            Arc::clone(&model),
-            table_names.clone(),
-            Arc::clone(&state_table),
-            tables.clone(),
-            clock,
-        );
         Ok(Self {
-            ledger: ledger.dropping(dropped),
-            state: StateItems::new(Arc::clone(&model), table_names.clone(), Arc::clone(&state_table)),
-            projector: ItemProjector::new(&model, &table_names, &state_table, &tables),
-            parts: UnitMeanings::new(parts(&model, &arguments, files.as_ref().map_or(0, TableExport::count))),
-            tables,
-            model,
-            table_names,
-            state_table,
+            ledger: context.ledger().dropping(dropped),
+            state: context.state_items(),
+            projector: ItemProjector::new(&context),
+            parts: UnitMeanings::new(parts(model, &arguments, files.as_ref().map_or(0, TableExport::count))),
+            context,
             arguments,
             labels,
             files,
         })
     }
+}
 
+impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// The units of the job.
     #[must_use]
     pub fn units(&self) -> Vec<WorkUnit> {
@@ -116,7 +102,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             page_items: Some(PAGE_ITEMS),
             start_after: decode_cursor(unit.cursor.as_ref())?,
         };
-        let page = self.tables.scan(&request).await?;
+        let page = self.context.tables.scan(&request).await?;
         let mut outcome = self.count(table, &page.items, is_looked_up, None).await?;
         outcome.cursor = page.next.as_ref().map(encode_cursor);
         add(&mut outcome.totals, "read_units", page.read_units);
@@ -129,7 +115,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let limit = usize::try_from(PAGE_ITEMS).unwrap_or(usize::MAX);
         let files = self.files.as_ref().ok_or_else(|| missing_table(&export.table))?;
         let lines = files.items(index, begin, limit).await?;
-        let table = self.model.tables.iter().position(|table| *table.name == *export.table);
+        let table = self.context.model.tables.iter().position(|table| *table.name == *export.table);
         let table = table.ok_or_else(|| missing_table(&export.table))?;
         let mut outcome = self.count(table, &lines, false, Some(export.exported_at())).await?;
         let reached = begin + u64::try_from(lines.len()).unwrap_or(0);
@@ -145,8 +131,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         is_looked_up: bool,
         exported_at: Option<Timestamp>,
     ) -> Result<StepOutcome> {
-        let sources = source_keys(&self.model, table, items);
-        let mut wanted = identified(&self.model, items, &sources);
+        let sources = source_keys(&self.context.model, table, items);
+        let mut wanted = identified(&self.context.model, items, &sources);
         // With an export, looked-up items are counted in phase 0 from the table.
         wanted.retain(|item| item.candidates.any(|entity| !entity.offers.is_empty()) == is_looked_up);
         wanted.retain(|item| {
@@ -176,7 +162,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         items: Vec<IdentifiedItem<'p>>,
     ) -> Result<Vec<IdentifiedItem<'p>>> {
         let Some(tenant) = &self.arguments.only else { return Ok(items) };
-        let items = tenant.items(&self.model, items);
+        let items = tenant.items(&self.context.model, items);
         let keys = items.lookups();
         let found = self.ledger.look_up(&keys, self.deadline()).await?;
         Ok(items.inside(|key, output| {
@@ -192,8 +178,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             return Ok(items.to_vec());
         }
         let keys = items.iter().map(|item| self.state.entry_key(item.source)).collect::<Result<Vec<_>>>()?;
-        let stored = self.tables.read(&keys).await?.items;
-        let mut targets = RollupTargets::of(&self.model);
+        let stored = self.context.tables.read(&keys).await?.items;
+        let mut targets = RollupTargets::of(&self.context.model);
         let mut lacking = Vec::new();
         let mut doubtful = Vec::new();
         for (item, stored) in items.iter().zip(stored) {
@@ -202,18 +188,19 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
                 Ok(Some(entry)) if self.is_current(&entry) => {}
                 Ok(Some(entry)) if self.may_be_equal(item, &entry) => doubtful.push((item, entry)),
                 // Nothing is counted of an item of no entity, and nothing was.
-                Ok(None) if item.identity(&self.model).is_none() => {}
+                Ok(None) if item.identity(&self.context.model).is_none() => {}
                 Err(error) if error.kind() != ErrorKind::Unreadable => return Err(error),
                 // An unreadable entry is reported by the ledger.
                 Ok(_) | Err(_) => lacking.push(item.clone()),
             }
         }
-        let images: Vec<_> = doubtful.iter().map(|(item, _)| (*item, item.image(&self.model))).collect();
+        let images: Vec<_> =
+            doubtful.iter().map(|(item, _)| (*item, item.image(&self.context.model))).collect();
         let outputs = self.projector.remembered(&images).await?;
         for ((item, image), (_, entry)) in images.iter().zip(&doubtful) {
             let projection = self.projector.project(item, image, Some(entry), &outputs, &mut targets);
             let is_equal = projection.is_ok_and(|projection| {
-                contribute_equally(&self.model, &projection.contributions, &entry.contributions)
+                contribute_equally(&self.context.model, &projection.contributions, &entry.contributions)
             });
             if !is_equal {
                 lacking.push((*item).clone());
@@ -224,14 +211,16 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
 
     /// Whether the current model has counted an entry.
     fn is_current(&self, entry: &StoredEntry) -> bool {
-        entry.fingerprint == *self.model.fingerprint() && entry.parked.is_none() && !self.has_dropped(entry)
+        entry.fingerprint == *self.context.model.fingerprint()
+            && entry.parked.is_none()
+            && !self.has_dropped(entry)
     }
 
     /// Whether an entry may contribute what the current model would count. `max` and `min` are not in entries.
     fn may_be_equal(&self, item: &IdentifiedItem<'_>, entry: &StoredEntry) -> bool {
         let aggregates = item.candidates.iter().flat_map(|identity| &identity.entity.aggregates);
         let mut measures = aggregates
-            .filter_map(|index| self.model.aggregates.get(*index))
+            .filter_map(|index| self.context.model.aggregates.get(*index))
             .flat_map(|aggregate| &aggregate.measures);
         entry.parked.is_none()
             && !entry.is_tombstone
@@ -241,15 +230,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
 
     /// Replaces the remembered outputs of lookups by those that these items show.
     async fn reattribute(&self, items: &[IdentifiedItem<'_>]) -> Result<u64> {
-        let remembered = RememberedLookups::new(
-            Arc::clone(&self.model),
-            Arc::clone(&self.state_table),
-            self.tables.clone(),
-        );
+        let remembered = self.context.remembered();
         let mut replaced = 0;
         for item in items {
-            let image = item.image(&self.model);
-            for (key, outputs) in offered_outputs(&self.model, &item.candidates, &image) {
+            let image = item.image(&self.context.model);
+            for (key, outputs) in offered_outputs(&self.context.model, &item.candidates, &image) {
                 replaced += u64::from(remembered.replace(&key.into_owned(), &outputs).await?);
             }
         }
@@ -277,7 +262,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let outcome = match exported_at {
             None => self.ledger.reconcile(sources.collect(), label, self.deadline()).await?,
             Some(at) => {
-                let images = items.iter().map(|item| ExportedImage { image: item.image(&self.model), at });
+                let images =
+                    items.iter().map(|item| ExportedImage { image: item.image(&self.context.model), at });
                 self.ledger.reconcile_exported(sources.zip(images).collect(), label, self.deadline()).await?
             }
         };
@@ -291,19 +277,19 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         items: &[IdentifiedItem<'p>],
         totals: &mut JobTotals,
     ) -> Result<Vec<IdentifiedItem<'p>>> {
-        let images: Vec<_> = items.iter().map(|item| (item, item.image(&self.model))).collect();
+        let images: Vec<_> = items.iter().map(|item| (item, item.image(&self.context.model))).collect();
         let needed = images.iter().flat_map(|(item, image)| {
             // The ledger reports an item whose keys cannot be made.
-            lookup_keys(&self.model, &item.candidates, image).unwrap_or_default()
+            lookup_keys(&self.context.model, &item.candidates, image).unwrap_or_default()
         });
         let mut wanted: Vec<LookupKey<'static>> = needed.map(LookupKey::into_owned).collect();
         wanted.sort();
         wanted.dedup();
         let searched = searched(&self.ledger, &self.projector, wanted, self.deadline(), totals).await?;
-        let mut targets = RollupTargets::of(&self.model);
+        let mut targets = RollupTargets::of(&self.context.model);
         let (without, with): (Vec<_>, Vec<_>) = images.into_iter().partition(|(item, image)| {
             let identity = (item.source, &item.candidates);
-            awaits_lookup(&self.model, identity, image, &searched, &mut targets)
+            awaits_lookup(&self.context.model, identity, image, &searched, &mut targets)
         });
         add(totals, "failed", count(without.len()));
         add(totals, "failed_lookups", count(without.len()));
@@ -315,7 +301,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     }
 
     fn table_name(&self, table: usize) -> Result<Arc<str>> {
-        self.table_names.get(table).cloned().ok_or_else(|| missing_table(&table.to_string()))
+        self.context.table_names.get(table).cloned().ok_or_else(|| missing_table(&table.to_string()))
     }
 }
 
@@ -360,16 +346,23 @@ fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
         ("conflicts", done.conflicts),
         ("unwritable_mirrors", count(unwritable_mirrors.len())),
         ("failed", count(failures.len())),
-        (VANISHED, lives.vanished),
-        (REVIVED, lives.revived),
-        (OF_LATER_STREAM, lives.of_later_stream),
     ] {
         add(totals, name, number);
     }
+    add_lives(totals, lives);
     for failure in &failures {
         add(totals, &format!("failed_{}", failure.error.kind().name()), 1);
     }
     Ok(())
+}
+
+/// Adds the lives that only the archive can confirm.
+pub(crate) fn add_lives(totals: &mut JobTotals, lives: ReconciledLives) {
+    for (name, number) in
+        [(VANISHED, lives.vanished), (REVIVED, lives.revived), (OF_LATER_STREAM, lives.of_later_stream)]
+    {
+        add(totals, name, number);
+    }
 }
 
 fn missing_table(table: &str) -> Error {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use afterwrite_ledger::tables::TableScan;
 use afterwrite_model::table::Model;
-use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -188,12 +188,7 @@ fn digest(texts: &[&[u8]]) -> String {
         hash.update(text.len().to_le_bytes());
         hash.update(text);
     }
-    hex(&hash.finalize())
-}
-
-/// The first bytes of a hash, in hexadecimal digits.
-fn hex(hash: &[u8]) -> String {
-    hash.iter().take(DIGEST_LENGTH).map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize(), DIGEST_LENGTH)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
-use afterwrite_ledger::{ItemRecords, Ledger, SourceItem, StateItem, StateItems};
+use afterwrite_ledger::{ItemRecords, Ledger, ReconciledLives, SourceItem, StateItem, StateItems};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
@@ -118,7 +118,7 @@ pub struct ParkedRedrive<T, C> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParkedResult {
     /// It is counted as its table has it now.
-    Reconciled,
+    Reconciled(ReconciledLives),
     /// Another write healed it meanwhile.
     Healed,
     /// It stays parked.
@@ -165,7 +165,7 @@ impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
         let outcome = Box::pin(self.ledger.reconcile(vec![item], label, deadline)).await?;
         let mut failures = outcome.failures.into_iter().chain(outcome.parked).map(|failure| failure.error);
         match failures.next() {
-            None => Ok(ParkedResult::Reconciled),
+            None => Ok(ParkedResult::Reconciled(outcome.lives)),
             Some(error) if error.is_retryable() => Err(error),
             Some(error) => Ok(ParkedResult::Stays(error.to_string())),
         }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::objects::{FailureObject, ObjectRedrive};
 use super::parked::{ParkedItem, ParkedRedrive, ParkedResult};
+use crate::backfill::add_lives;
 use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit};
 use crate::replay::RecordTarget;
 
@@ -192,7 +193,10 @@ where
         let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
         for (item, result) in items.into_iter().zip(results) {
             match result {
-                ParkedResult::Reconciled => add(&mut totals, "reconciled", 1),
+                ParkedResult::Reconciled(lives) => {
+                    add(&mut totals, "reconciled", 1);
+                    add_lives(&mut totals, lives);
+                }
                 ParkedResult::Healed => add(&mut totals, "healed_before", 1),
                 ParkedResult::Stays(reason) => {
                     add(&mut totals, "still_parked", 1);

@@ -1,19 +1,18 @@
 //! Repair of what the state table and the application's items show.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_ledger::tables::{TableScan, Tables, WriteError};
-use afterwrite_ledger::{ItemRecords, Ledger, SourceItem, StateItems};
+use afterwrite_ledger::{ItemRecords, SourceItem, StateItems};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::{AttributeChange, Write, WriteAction, WriteCondition, WriteRefusal};
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal};
-use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
+use crate::DeploymentContext;
 use crate::jobs::JobWait;
 use crate::verify::{
     FindingPlace, FindingVerdict, RollupPlace, RollupReading, SumVerdict, Tolerance, VerifyFinding,
@@ -28,30 +27,29 @@ const ITEMS_AT_ONCE: usize = 100;
 /// Repairs findings.
 #[derive(Debug)]
 pub struct DriftRepairer<T, C> {
-    model: Arc<Model>,
-    table_names: Vec<Arc<str>>,
-    state_table: Arc<str>,
-    tables: T,
-    clock: C,
+    context: DeploymentContext<T, C>,
     state: StateItems,
     tolerance: Tolerance,
     is_dry_run: bool,
 }
 
+/// Whether other places of an item were not judged because of this finding.
+fn hides_others(finding: &VerifyFinding) -> bool {
+    match finding.place {
+        FindingPlace::Ledger | FindingPlace::UnreadableEntry => true,
+        FindingPlace::Rollup
+        | FindingPlace::Extreme
+        | FindingPlace::Mirror
+        | FindingPlace::ThreeWay
+        | FindingPlace::Dataset => finding.verdict == FindingVerdict::Undecided,
+    }
+}
+
 impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// A repair of these tables. A dry run uses tables whose writes stay in memory.
     #[must_use]
-    pub fn new(
-        model: Arc<Model>,
-        table_names: Vec<Arc<str>>,
-        state_table: Arc<str>,
-        tables: T,
-        clock: C,
-        tolerance: Duration,
-    ) -> Self {
-        let state = StateItems::new(Arc::clone(&model), table_names.clone(), Arc::clone(&state_table));
-        let tolerance = tolerance.into();
-        Self { model, table_names, state_table, tables, clock, state, tolerance, is_dry_run: false }
+    pub fn new(context: DeploymentContext<T, C>, tolerance: Duration) -> Self {
+        Self { state: context.state_items(), context, tolerance: tolerance.into(), is_dry_run: false }
     }
 
     /// The log says what would be written.
@@ -72,24 +70,15 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// # Errors
     /// As [`Tables::read`]; an error of a single repair is in the log.
     pub async fn repair(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
-        check_generation(&self.model, findings)?;
+        check_generation(&self.context.model, findings)?;
         let of_state = findings.iter().filter(|finding| finding.place != FindingPlace::Dataset);
         let (of_application, of_derived): (Vec<_>, Vec<_>) =
             of_state.cloned().partition(|finding| finding.place == FindingPlace::ThreeWay);
         let (of_items, others): (Vec<_>, Vec<_>) =
-            of_derived.into_iter().partition(|finding| finding.source(&self.model).is_some());
+            of_derived.into_iter().partition(|finding| finding.source(&self.context.model).is_some());
         let (of_rollups, of_others): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|finding| finding.rollup(&self.model).is_some());
-        let now = recheck_findings(
-            &self.model,
-            &self.table_names,
-            &self.state_table,
-            self.tables.clone(),
-            &self.clock,
-            self.tolerance.clone(),
-            &of_items,
-        )
-        .await?;
+            others.into_iter().partition(|finding| finding.rollup(&self.context.model).is_some());
+        let now = recheck_findings(&self.context, self.tolerance.clone(), &of_items).await?;
         let mut log = self.already_right(&of_items, &now);
         log.extend(of_application.into_iter().map(|finding| RepairLogEntry {
             finding,
@@ -111,12 +100,12 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// The lines of findings that are right by now, or cannot be decided.
     fn already_right(&self, before: &[VerifyFinding], now: &[VerifyFinding]) -> Vec<RepairLogEntry> {
         let is_drift = |finding: &&VerifyFinding| {
-            now.iter().any(|other| other.key == finding.key && other.verdict == FindingVerdict::Drift)
+            now.iter().any(|other| other.verdict == FindingVerdict::Drift && finding.is_repeated_by(other))
         };
         let others = before.iter().filter(|finding| !is_drift(finding));
         others
             .map(|finding| {
-                let is_open = now.iter().any(|other| other.key == finding.key);
+                let is_open = now.iter().any(|other| finding.has_item_of(other) && hides_others(other));
                 RepairLogEntry {
                     finding: finding.clone(),
                     outcome: if is_open { RepairOutcome::Changed } else { RepairOutcome::AlreadyRight },
@@ -130,10 +119,10 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     async fn repair_items(&self, findings: Vec<VerifyFinding>) -> Result<Vec<RepairLogEntry>> {
         let mut log = Vec::with_capacity(findings.len());
         for findings in findings.chunks(ITEMS_AT_ONCE) {
-            for table in 0..self.model.tables.len() {
+            for table in 0..self.context.model.tables.len() {
                 let of_table: Vec<(VerifyFinding, SourceKey<'static>)> = findings
                     .iter()
-                    .filter_map(|finding| Some((finding.clone(), finding.source(&self.model)?)))
+                    .filter_map(|finding| Some((finding.clone(), finding.source(&self.context.model)?)))
                     .filter(|(_, source)| source.table == table)
                     .collect();
                 let sources: BTreeSet<SourceKey<'static>> =
@@ -161,60 +150,55 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         table: usize,
         sources: &[SourceKey<'static>],
     ) -> Result<Vec<(SourceKey<'static>, Error)>> {
-        let Some(name) = self.table_names.get(table).filter(|_| !sources.is_empty()) else {
+        let Some(name) = self.context.table_names.get(table).filter(|_| !sources.is_empty()) else {
             return Ok(Vec::new());
         };
-        let label = self.tables.describe(name).await?.stream_label.ok_or_else(|| {
+        let label = self.context.tables.describe(name).await?.stream_label.ok_or_else(|| {
             Error::new(ErrorKind::Configuration, "the table has no stream").with("table", &**name)
         })?;
-        let ledger = Ledger::new(
-            Arc::clone(&self.model),
-            self.table_names.clone(),
-            Arc::clone(&self.state_table),
-            self.tables.clone(),
-            self.clock.clone(),
-        );
+        let ledger = self.context.ledger();
         let mut identified: Vec<_> =
-            sources.iter().map(|source| (source, source.candidates(&self.model))).collect();
+            sources.iter().map(|source| (source, source.candidates(&self.context.model))).collect();
         identified.retain(|(_, candidates)| !candidates.is_empty());
         let items = identified.iter().map(|(source, candidates)| SourceItem {
             source,
             candidates,
             records: ItemRecords::new(),
         });
-        let deadline = self.clock.now().plus(RECONCILE_TIME);
+        let deadline = self.context.clock.now().plus(RECONCILE_TIME);
         let outcome = ledger.reconcile(items.collect(), &label, deadline).await?;
-        // Items without records fail as index 0, so a failure is assigned by reconciling one by one.
-        if outcome.failures.is_empty() {
+        // Items without records fail as index 0, and copies without an index: a failure is assigned by reconciling one by one.
+        if outcome.failures.is_empty() && outcome.unwritable_mirrors.is_empty() {
             return Ok(Vec::new());
         }
         let mut failed = Vec::new();
         for (source, candidates) in &identified {
             let item = SourceItem { source, candidates, records: ItemRecords::new() };
-            let deadline = self.clock.now().plus(RECONCILE_TIME);
+            let deadline = self.context.clock.now().plus(RECONCILE_TIME);
             let outcome = ledger.reconcile(vec![item], &label, deadline).await?;
-            failed.extend(outcome.failures.into_iter().map(|failure| ((*source).clone(), failure.error)));
+            let errors = outcome.failures.into_iter().map(|failure| failure.error);
+            let errors = errors.chain(outcome.unwritable_mirrors);
+            failed.extend(errors.map(|error| ((*source).clone(), error)));
         }
         Ok(failed)
     }
 
     /// Judges rollups, and sets those that differ.
     async fn repair_rollups(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
+        let DeploymentContext { model, clock, .. } = &self.context;
         let places: BTreeSet<RollupPlace> =
-            findings.iter().filter_map(|finding| finding.rollup(&self.model)).collect();
+            findings.iter().filter_map(|finding| finding.rollup(model)).collect();
         if places.is_empty() {
             return Ok(Vec::new());
         }
-        let readings =
-            read_sums(&self.tables, &self.state, (&self.model, &self.state_table), &self.clock, &places)
-                .await?;
+        let readings = read_sums(&self.context, &places).await?;
         let mut log = Vec::with_capacity(readings.len());
         let mut shown: Vec<SourceKey<'static>> = Vec::new();
         for reading in readings {
             let before =
-                findings.iter().find(|finding| finding.rollup(&self.model).as_ref() == Some(&reading.place));
+                findings.iter().find(|finding| finding.rollup(model).as_ref() == Some(&reading.place));
             let sum = (&reading.sum, reading.unreadable_entries);
-            let verdict = judge(&self.model, &reading.place, sum, reading.item.as_ref(), self.clock.now());
+            let verdict = judge(model, &reading.place, sum, reading.item.as_ref(), clock.now());
             log.push(match (verdict, before) {
                 (SumVerdict::Differs(finding), _) => {
                     let entry = self.set_rollup(&reading, finding).await?;
@@ -236,17 +220,30 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
                 (SumVerdict::Confirmed | SumVerdict::Expired, None) => continue,
             });
         }
-        // Copies of repaired measures.
-        for table in 0..self.model.tables.len() {
+        log.extend(self.refresh_copies(shown).await?);
+        Ok(log)
+    }
+
+    /// Refreshes the copies of repaired measures; returns a line for each item whose copy was not written.
+    async fn refresh_copies(&self, shown: Vec<SourceKey<'static>>) -> Result<Vec<RepairLogEntry>> {
+        let model = &self.context.model;
+        let mut log = Vec::new();
+        for table in 0..model.tables.len() {
             let of_table: Vec<_> = shown.iter().filter(|source| source.table == table).cloned().collect();
-            self.reconcile(table, &of_table).await?;
+            let failed = self.reconcile(table, &of_table).await?;
+            log.extend(failed.into_iter().map(|(source, error)| RepairLogEntry {
+                finding: VerifyFinding::of_source(FindingPlace::Mirror, model, &source),
+                outcome: RepairOutcome::Failed,
+                action: error.to_string(),
+            }));
         }
         Ok(log)
     }
 
     /// Sets a rollup's sums and averages, unless it has changed since it was judged.
     async fn set_rollup(&self, reading: &RollupReading, finding: VerifyFinding) -> Result<RepairLogEntry> {
-        let expected = expected_values(&self.model, &reading.place, &reading.sum, reading.item.as_ref());
+        let expected =
+            expected_values(&self.context.model, &reading.place, &reading.sum, reading.item.as_ref());
         let mut changes = vec![
             AttributeChange::Set(AttributePath::from("EntityType"), "ROLLUP".into()),
             AttributeChange::Add(AttributePath::from("rev"), Decimal::ONE),
@@ -275,7 +272,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         };
         let key = self.state.key(&reading.place.0, &reading.place.1);
         let write = Write { key, condition, action: WriteAction::Update(changes) };
-        let (outcome, action) = match self.tables.write(&write).await {
+        let (outcome, action) = match self.context.tables.write(&write).await {
             Ok(_) => return Ok(RepairLogEntry::written(finding, RepairWrite::Measures, self.is_dry_run)),
             Err(WriteError::Refused(
                 WriteRefusal::Condition(_) | WriteRefusal::Conflict | WriteRefusal::Throttled,
@@ -288,9 +285,9 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
 
     /// The items that show copies of a rollup, as far as the rollup's key determines them.
     fn mirroring_items(&self, place: &RollupPlace) -> Vec<SourceKey<'static>> {
-        let mirrors = self.model.mirrors.iter().filter_map(|mirror| {
-            let rollup = self.model.rollups.get(mirror.from)?;
-            let entity = self.model.entities.get(mirror.onto)?;
+        let mirrors = self.context.model.mirrors.iter().filter_map(|mirror| {
+            let rollup = self.context.model.rollups.get(mirror.from)?;
+            let entity = self.context.model.entities.get(mirror.onto)?;
             let values = mirror.item_values(rollup, &place.0, &place.1)?;
             Some(SourceKey {
                 table: entity.table,

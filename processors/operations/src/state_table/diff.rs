@@ -17,8 +17,9 @@ const READ_AT_ONCE: usize = 100;
 /// The attribute of an entry with what is counted of its item.
 const CONTRIBUTIONS: &str = "contributions";
 /// Attributes that depend on how often and when an item was written.
-const IGNORED: [&str; 9] =
-    ["rev", "updated_at", "position", "as_of", "generation", "model", "behind", "EntityType", "expires_at"];
+const IGNORED: [&str; 4] = ["rev", "updated_at", "EntityType", "expires_at"];
+/// The same, of entries and other items without measures. A measure can have these names.
+const IGNORED_WITHOUT_MEASURES: [&str; 5] = ["position", "as_of", "generation", "model", "behind"];
 
 /// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -164,8 +165,7 @@ fn differences(one: &Item, other: Option<&Item>, report: &mut impl FnMut(StateDi
         }
         return;
     };
-    let names: BTreeSet<_> =
-        one.keys().chain(other.keys()).filter(|name| !IGNORED.contains(&&***name)).collect();
+    let names: BTreeSet<_> = one.keys().chain(other.keys()).filter(|name| is_compared(one, name)).collect();
     for name in names {
         let (first, second) = (one.get(name), other.get(name));
         let is_equal = match &**name {
@@ -201,10 +201,16 @@ fn counts(item: &Item) -> bool {
     match text(item, "EntityType") {
         "LEDGER" => !counted_parts(item).is_empty(),
         "ROLLUP" => item.iter().any(|(name, value)| {
-            !IGNORED.contains(&&**name) && *name != "PK" && *name != "SK" && !is_zero(Some(value))
+            is_compared(item, name) && *name != "PK" && *name != "SK" && !is_zero(Some(value))
         }),
         _ => true,
     }
+}
+
+/// Whether an attribute of an item is compared.
+fn is_compared(item: &Item, name: &str) -> bool {
+    let has_measures = text(item, "EntityType") == "ROLLUP";
+    !IGNORED.contains(&name) && (has_measures || !IGNORED_WITHOUT_MEASURES.contains(&name))
 }
 
 /// The contributions of an entry, without the mirrored rollups that its last write left, which follow `null`.
@@ -220,4 +226,23 @@ fn is_zero(value: Option<&AttributeValue<'_>>) -> bool {
 
 fn text<'i>(item: &'i Item, name: &str) -> &'i str {
     item.get(name).and_then(AttributeValue::as_text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c6_measures_with_names_of_attributes_of_entries_are_compared() {
+        let item = |entity_type: &'static str, position: i64| {
+            Item::from([
+                ("PK".into(), AttributeValue::text("ALL")),
+                ("EntityType".into(), AttributeValue::text(entity_type)),
+                ("position".into(), AttributeValue::N(position.into())),
+            ])
+        };
+        assert!(is_compared(&item("ROLLUP", 15), "position") && counts(&item("ROLLUP", 15)));
+        assert!(!is_compared(&item("LEDGER", 15), "position") && !is_compared(&item("ROLLUP", 15), "rev"));
+        assert!(!counts(&item("ROLLUP", 0)));
+    }
 }

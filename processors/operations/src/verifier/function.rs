@@ -20,6 +20,7 @@ use super::report::{VerifierReport, report_keys};
 use super::request::VerifierRequest;
 use super::rotation::{RotationStore, SampleRotation};
 use super::timed::TimedVerification;
+use crate::DeploymentContext;
 use crate::jobs::JobBasis;
 use crate::verify::{
     DatasetCheck, DatasetCoverage, DatasetJudge, KeySample, VerifyArguments, VerifyJob, VerifyReport,
@@ -140,21 +141,18 @@ impl VerifierFunction {
         arguments: &VerifyArguments,
         end: Timestamp,
     ) -> Result<VerifyJob<S3Bucket, FunctionTables, SystemClock>> {
-        let (model, names) = (Arc::clone(&self.config.model), self.config.table_names.clone());
-        let state = VerifyTask::new(
-            Arc::clone(&model),
-            names.clone(),
-            Arc::clone(&self.state_table),
-            Arc::clone(&self.tables),
-            SystemClock,
-            arguments.clone(),
-        );
+        let context = DeploymentContext {
+            model: Arc::clone(&self.config.model),
+            table_names: self.config.table_names.clone(),
+            state_table: Arc::clone(&self.state_table),
+            tables: Arc::clone(&self.tables),
+            clock: SystemClock,
+        };
+        let state = VerifyTask::new(context.clone(), arguments.clone());
         let datasets = match &self.bucket {
             Some(bucket) if arguments.datasets == DatasetCoverage::Compared => {
                 let tolerance = Duration::from_secs(arguments.tolerance_seconds);
-                let names = (names, Arc::clone(&self.state_table));
-                let tables = Arc::clone(&self.tables);
-                let judge = DatasetJudge::new(model, names, bucket.clone(), tables, SystemClock, tolerance);
+                let judge = DatasetJudge::new(context, bucket.clone(), tolerance);
                 Some(DatasetCheck::new(judge.until(end), arguments.clone())?)
             }
             Some(_) | None => None,

@@ -117,6 +117,28 @@ impl VerifyFinding {
         (self.place, &self.table, &self.key, &self.rev) == (other.place, &other.table, &other.key, &other.rev)
     }
 
+    /// Whether a later finding is about the same difference: of one place of one item, and of one measure if it is about `max` or `min`. A
+    /// finding that was stored without its values is about each of them.
+    pub(crate) fn is_repeated_by(&self, later: &Self) -> bool {
+        let has_measure = match self.place {
+            FindingPlace::Extreme => {
+                self.values.is_empty() || self.values.keys().any(|name| later.values.contains_key(name))
+            }
+            FindingPlace::Ledger
+            | FindingPlace::UnreadableEntry
+            | FindingPlace::Rollup
+            | FindingPlace::Mirror
+            | FindingPlace::ThreeWay
+            | FindingPlace::Dataset => true,
+        };
+        self.place == later.place && self.has_item_of(later) && has_measure
+    }
+
+    /// Whether both are about one item.
+    pub(crate) fn has_item_of(&self, other: &Self) -> bool {
+        (&self.table, &self.key) == (&other.table, &other.key)
+    }
+
     /// A finding about an item of a source table.
     pub(crate) fn of_source(place: FindingPlace, model: &Model, source: &SourceKey<'_>) -> Self {
         let table = model.tables.get(source.table).map(|table| table.name.to_string());

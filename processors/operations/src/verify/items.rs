@@ -11,17 +11,19 @@ use afterwrite_ledger::{StateItems, StoredEntry};
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::{
-    ExtremeRule, ExtremeValue, ImageProjection, ImageScope, ItemContributions, LookupKey, RollupTargets,
+    ImageProjection, ImageScope, ItemContributions, LookupKey, RollupTargets,
 };
-use afterwrite_model::record::{AttributeValue, Decimal, Image, Item, Timestamp};
+use afterwrite_model::record::{Decimal, Image, Item, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
+use super::extremes::ItemExtremes;
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::life::FindingLife;
 use super::sums::text_of;
 use super::undecided::{UndecidedCause, UndecidedReason};
 use super::unjudged::JudgedParts;
+use crate::DeploymentContext;
 use crate::items::IdentifiedItem;
 use crate::projector::{ItemProjector, RememberedOutputs, contribute_equally, has_aggregate};
 
@@ -56,7 +58,20 @@ pub(super) struct ReadItem<'r> {
     item: Option<Item>,
     /// Whether the entry was the same before and after the item was read.
     is_steady: bool,
+    /// When it was read.
     read_at: Timestamp,
+}
+
+impl<T: Tables + Clone> ItemJudge<T> {
+    /// A judge of a deployment's items.
+    pub(crate) fn new(context: &DeploymentContext<T, impl Clone>) -> Self {
+        Self {
+            model: Arc::clone(&context.model),
+            tables: context.tables.clone(),
+            state: context.state_items(),
+            projector: ItemProjector::new(context),
+        }
+    }
 }
 
 impl<T: Tables> ItemJudge<T> {
@@ -198,8 +213,12 @@ impl<T: Tables> ItemJudge<T> {
             let mirrors = self.judge_mirrors(read, item, image, outputs).await?;
             parts.mirrors_judged = mirrors.judged;
             differences.extend(mirrors.differences);
-            if differences.is_empty() {
-                differences.extend(self.extreme_differences(read, &projection.extremes, targets).await?);
+            if differences.is_empty() && read.entry.is_some() {
+                let mut finding = VerifyFinding::of_source(FindingPlace::Extreme, &self.model, read.source);
+                finding.rev = entry_rev(read);
+                let (values, read_at) = (projection.extremes.as_slice(), read.read_at);
+                let extremes = ItemExtremes { values, targets, read_at, finding };
+                differences.extend(extremes.differences(&self.state, &self.tables).await?);
             }
         }
         Ok(ItemJudgement { differences, undecided: None, parts })
@@ -312,43 +331,6 @@ impl<T: Tables> ItemJudge<T> {
         }
         flat.into_iter().map(|(name, number)| (name, number.to_string())).collect()
     }
-
-    /// The extremes of an item that its rollups do not cover. A rollup that expires soon, or has expired, is not judged.
-    async fn extreme_differences(
-        &self,
-        read: &ReadItem<'_>,
-        extremes: &[ExtremeValue],
-        targets: &RollupTargets,
-    ) -> Result<Vec<VerifyFinding>> {
-        if extremes.is_empty() || read.entry.is_none() {
-            return Ok(Vec::new());
-        }
-        let judged_until = read.read_at.plus(StateItems::CLOCK_TOLERANCE);
-        let is_live = |extreme: &&ExtremeValue| {
-            targets.get(extreme.target).expires_at.is_none_or(|expires_at| expires_at > judged_until)
-        };
-        let keyed: Vec<_> = extremes
-            .iter()
-            .filter(is_live)
-            .filter_map(|extreme| Some((extreme, self.state.rollup_key(targets.get(extreme.target))?)))
-            .collect();
-        let keys: Vec<ItemKey> = keyed.iter().map(|(_, key)| key.clone()).collect();
-        let stored = self.tables.read(&keys).await?.items;
-        let mut findings = Vec::new();
-        for ((extreme, key), stored) in keyed.iter().zip(stored) {
-            let found = stored.as_ref().and_then(|item| item.get(&*extreme.measure));
-            if found.is_some_and(|found| covers(extreme, found)) {
-                continue;
-            }
-            let mut finding = VerifyFinding::of_source(FindingPlace::Extreme, &self.model, read.source);
-            finding.rev = entry_rev(read);
-            let name = format!("{} / {}", key_text(key), extreme.measure);
-            let value = ExpectedValue { expected: Some(text_of(&extreme.value)), found: found.map(text_of) };
-            finding.values.insert(name, value);
-            findings.push(finding);
-        }
-        Ok(findings)
-    }
 }
 
 impl ItemJudgement {
@@ -369,24 +351,4 @@ impl ItemJudgement {
 
 pub(super) fn entry_rev(read: &ReadItem<'_>) -> Option<String> {
     read.entry.as_ref().map(|entry| entry.rev.to_string())
-}
-
-/// Whether a stored `max` or `min` takes an item's value into account.
-fn covers(extreme: &ExtremeValue, stored: &AttributeValue<'_>) -> bool {
-    let order = match (extreme.value.as_number(), stored.as_number()) {
-        (Some(new), Some(known)) => new.cmp(known),
-        _ => match (extreme.value.as_text(), stored.as_text()) {
-            (Some(new), Some(known)) => new.cmp(known),
-            _ => return false,
-        },
-    };
-    match extreme.rule {
-        ExtremeRule::Largest => order.is_le(),
-        ExtremeRule::Smallest => order.is_ge(),
-    }
-}
-
-fn key_text(key: &ItemKey) -> String {
-    let texts = std::iter::once(&key.partition).chain(&key.sort).map(|attribute| text_of(&attribute.value));
-    texts.collect::<Vec<_>>().join(" / ")
 }

@@ -22,6 +22,7 @@
 mod bound;
 mod coverage;
 mod datasets;
+mod extremes;
 mod finding;
 mod items;
 mod job;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use afterwrite_ledger::StateItems;
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
@@ -19,8 +18,8 @@ use super::state::VerifyState;
 use super::sums::{LedgerSums, RollupSum, SumVerdict, add_entry, entry_of, judge, note_revision};
 use super::suspects::{Tolerance, judge_first, judge_suspects};
 use super::undecided::{UndecidedCause, UndecidedReason};
+use crate::DeploymentContext;
 use crate::items::owned_key;
-use crate::projector::ItemProjector;
 
 /// The pause between reading rollups and reading the ledger: see [`super::sums`].
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);
@@ -50,12 +49,11 @@ pub(crate) struct RollupReading {
 
 /// Reads some rollups, the whole ledger, and the rollups again.
 pub(crate) async fn read_sums<T: Tables + TableScan>(
-    tables: &T,
-    state: &StateItems,
-    (model, state_table): (&Arc<Model>, &Arc<str>),
-    clock: &impl Clock,
+    context: &DeploymentContext<T, impl Clock>,
     places: &BTreeSet<RollupPlace>,
 ) -> Result<Vec<RollupReading>> {
+    let DeploymentContext { model, state_table, tables, clock, .. } = context;
+    let state = &context.state_items();
     let keys: Vec<_> = places.iter().map(|(partition, sort)| state.key(partition, sort)).collect();
     let mut sums = LedgerSums::default();
     for (place, item) in places.iter().zip(tables.read(&keys).await?.items) {
@@ -88,21 +86,17 @@ pub(crate) async fn read_sums<T: Tables + TableScan>(
 ///
 /// # Errors
 /// As [`Tables::read`].
-pub async fn recheck_findings<T: Tables + TableScan + Clone>(
-    model: &Arc<Model>,
-    table_names: &[Arc<str>],
-    state_table: &Arc<str>,
-    tables: T,
-    clock: &impl Clock,
+pub async fn recheck_findings<T: Tables + TableScan + Clone, C: Clock + Clone>(
+    context: &DeploymentContext<T, C>,
     tolerance: impl Into<Tolerance>,
     findings: &[VerifyFinding],
 ) -> Result<Vec<VerifyFinding>> {
+    let DeploymentContext { model, clock, .. } = context;
     check_generation(model, findings)?;
-    let state = StateItems::new(Arc::clone(model), table_names.to_vec(), Arc::clone(state_table));
     let places: BTreeSet<RollupPlace> = findings.iter().filter_map(|finding| finding.rollup(model)).collect();
     let mut results = VerifyState::default();
     if !places.is_empty() {
-        for reading in read_sums(&tables, &state, (model, state_table), clock, &places).await? {
+        for reading in read_sums(context, &places).await? {
             let sum = (&reading.sum, reading.unreadable_entries);
             match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
                 SumVerdict::Confirmed | SumVerdict::Expired => {}
@@ -125,8 +119,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
         .filter_map(|finding| finding.source(model))
         .map(|source| owned_key(&source))
         .collect();
-    let projector = ItemProjector::new(model, table_names, state_table, &tables);
-    let judge = ItemJudge { model: Arc::clone(model), tables, state, projector };
+    let judge = ItemJudge::new(context);
     let sources: Vec<_> = sources.into_iter().collect();
     let mut suspects = judge_first(&judge, &sources, clock.now()).await?.suspects;
     let tolerance = tolerance.into();

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use afterwrite_ledger::StateItem;
 use afterwrite_ledger::tables::{ScanPage, ScanRequest, TableScan, Tables, item_bytes};
-use afterwrite_ledger::{StateItem, StateItems};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::{AttributeValue, Timestamp};
-use afterwrite_model::table::Model;
+use afterwrite_model::table::{Entity, Model};
 
 use super::coverage::DatasetCoverage;
 use super::finding::VerifyFinding;
@@ -27,10 +27,10 @@ use super::suspects::{Tolerance, judge_first, judge_suspects, out_of_time};
 use super::three_way::count_comparison;
 use super::unjudged::{FOREIGN_ENTRIES, RunKnowledge};
 use super::{VerifyArguments, VerifyPart, parts, unknown_unit};
+use crate::DeploymentContext;
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
 use crate::jobs::{JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit};
-use crate::projector::ItemProjector;
 
 /// The items of a page.
 const PAGE_ITEMS: u32 = 500;
@@ -41,9 +41,7 @@ const READ_ROLLUPS: usize = 500;
 #[derive(Debug)]
 pub struct VerifyTask<T, C> {
     judge: ItemJudge<T>,
-    clock: C,
-    table_names: Vec<Arc<str>>,
-    state_table: Arc<str>,
+    context: DeploymentContext<T, C>,
     arguments: VerifyArguments,
     tolerance: Tolerance,
     parts: UnitMeanings<VerifyPart>,
@@ -55,25 +53,14 @@ pub struct VerifyTask<T, C> {
     until: Option<Timestamp>,
 }
 
-impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
-    /// A verification of these tables.
+impl<T: Tables + TableScan + Clone, C: Clock + Clone> VerifyTask<T, C> {
+    /// A verification of a deployment.
     #[must_use]
-    pub fn new(
-        model: Arc<Model>,
-        table_names: Vec<Arc<str>>,
-        state_table: Arc<str>,
-        tables: T,
-        clock: C,
-        arguments: VerifyArguments,
-    ) -> Self {
-        let projector = ItemProjector::new(&model, &table_names, &state_table, &tables);
-        let state = StateItems::new(Arc::clone(&model), table_names.clone(), Arc::clone(&state_table));
+    pub fn new(context: DeploymentContext<T, C>, arguments: VerifyArguments) -> Self {
         Self {
-            parts: UnitMeanings::new(parts(&model, &arguments)),
-            judge: ItemJudge { model, tables, state, projector },
-            clock,
-            table_names,
-            state_table,
+            parts: UnitMeanings::new(parts(&context.model, &arguments)),
+            judge: ItemJudge::new(&context),
+            context,
             tolerance: Duration::from_secs(arguments.tolerance_seconds).into(),
             arguments,
             state: Mutex::default(),
@@ -82,7 +69,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             until: None,
         }
     }
+}
 
+impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
     /// Ends rechecks at this time: suspects that must wait longer are undecided.
     #[must_use]
     pub fn until(mut self, until: Timestamp) -> Self {
@@ -111,7 +100,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     /// Goes on with what an earlier process has found.
     pub(super) fn restore(&self, entries: &[VerifyEntry]) {
-        *self.lock() = restored_state(entries, self.clock.now());
+        *self.lock() = restored_state(entries, self.context.clock.now());
     }
 
     async fn note(&self, entries: impl IntoIterator<Item = VerifyEntry>) -> Result<()> {
@@ -176,7 +165,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     /// Phase 0: the revisions of the rollups, before the ledger is read.
     async fn revisions(&self, unit: &WorkUnit, segment: u32) -> Result<StepOutcome> {
-        let (page, outcome) = self.page(unit, &self.state_table, segment, false).await?;
+        let (page, outcome) = self.page(unit, &self.context.state_table, segment, false).await?;
         let mut state = self.lock();
         for item in &page.items {
             let (partition, sort) = match self.judge.state.classify(item) {
@@ -208,8 +197,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             return Ok(StepOutcome::default());
         }
         let [first, second] = &self.ledger_pauses;
-        if is_second { second } else { first }.wait(&self.clock).await;
-        let (page, outcome) = self.page(unit, &self.state_table, segment, true).await?;
+        if is_second { second } else { first }.wait(&self.context.clock).await;
+        let (page, outcome) = self.page(unit, &self.context.state_table, segment, true).await?;
         let mut targets = RollupTargets::of(self.model());
         let mut state = self.lock();
         let VerifyState { sums, suspect_sums, .. } = &mut *state;
@@ -228,7 +217,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     /// Phases 2 and 7: the rollups after the ledger was read. The first time, those that differ are suspected.
     async fn rollups(&self, is_second: bool) -> Result<StepOutcome> {
-        self.clock.sleep(SETTLE).await;
+        self.context.clock.sleep(SETTLE).await;
         let sums = {
             let mut state = self.lock();
             std::mem::take(if is_second { &mut state.suspect_sums } else { &mut state.sums })
@@ -245,7 +234,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             for (place, item) in places.iter().zip(items) {
                 let Some(sum) = sums.rollups.get(place) else { continue };
                 let sum = (sum, sums.unreadable_entries);
-                let verdict = judge(self.model(), place, sum, item.as_ref(), self.clock.now());
+                let verdict = judge(self.model(), place, sum, item.as_ref(), self.context.clock.now());
                 if !is_second {
                     count("rollups");
                 }
@@ -272,7 +261,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     /// Phase 3: the items of a source table, which are the items of the job.
     async fn items(&self, unit: &WorkUnit, table: usize, segment: u32) -> Result<StepOutcome> {
-        let name = self.table_names.get(table).cloned().unwrap_or_default();
+        let name = self.context.table_names.get(table).cloned().unwrap_or_default();
         let (page, mut outcome) = self.page(unit, &name, segment, false).await?;
         outcome.items = outcome.spent;
         outcome.totals.insert("items_read".to_owned(), outcome.items);
@@ -324,7 +313,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     /// Phase 4: entries that count something although their items do not exist, or are not the tenant's any more.
     async fn entries(&self, unit: &WorkUnit, segment: u32) -> Result<StepOutcome> {
-        let (page, mut outcome) = self.page(unit, &self.state_table, segment, false).await?;
+        let (page, mut outcome) = self.page(unit, &self.context.state_table, segment, false).await?;
         let mut targets = RollupTargets::of(self.model());
         let mut sources: Vec<SourceKey<'static>> = Vec::new();
         for item in &page.items {
@@ -338,7 +327,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             let is_judged = self.arguments.judges_entry(self.model(), &source, counting);
             let counted = counted_by(self.model(), entry)?;
             if counted != EntryCount::Nothing && is_judged {
-                if counted == EntryCount::ByModel && source.candidates(self.model()).is_empty() {
+                if counted == EntryCount::ByModel && !source.candidates(self.model()).any(Entity::is_used) {
                     *outcome.totals.entry(FOREIGN_ENTRIES.to_owned()).or_default() += 1;
                 }
                 sources.push(source);
@@ -350,7 +339,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
     }
 
     async fn judge_keys(&self, sources: &[SourceKey<'_>]) -> Result<JobTotals> {
-        let first = judge_first(&self.judge, sources, self.clock.now()).await?;
+        let first = judge_first(&self.judge, sources, self.context.clock.now()).await?;
         for suspects in first.suspects.chunks(ENTRY_ITEMS) {
             self.note([VerifyEntry::Items(suspects.iter().map(StoredSuspect::from).collect())]).await?;
         }
@@ -378,7 +367,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
                 break;
             }
             let judged =
-                judge_suspects(&self.judge, &self.clock, suspects, &self.tolerance, &mut results).await?;
+                judge_suspects(&self.judge, &self.context.clock, suspects, &self.tolerance, &mut results)
+                    .await?;
             items_confirmed += judged.1;
             suspects = judged.0;
         }

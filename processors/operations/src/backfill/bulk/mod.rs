@@ -17,7 +17,7 @@ use afterwrite_bulk::request::PlanRequest;
 use serde::{Deserialize, Serialize};
 
 pub use self::import::TableImporter;
-pub use self::plan::{BulkDeployment, plan_bulk};
+pub use self::plan::plan_bulk;
 pub use self::task::{BulkTask, StepInvoker, bulk_units};
 
 /// The phases of a bulk backfill.

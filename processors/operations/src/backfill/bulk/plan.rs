@@ -7,29 +7,14 @@ use afterwrite_bulk::{BulkWorker, RunRequests};
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
-use afterwrite_model::table::Model;
 use afterwrite_preview::tables::OverlayTables;
 use afterwrite_services::Bucket;
 
+use crate::DeploymentContext;
 use crate::jobs::JobPlan;
 
 /// The items of a table that are counted for the estimate.
 const SAMPLED_ITEMS: u64 = 10_000;
-
-/// The deployment that is estimated.
-#[derive(Debug)]
-pub struct BulkDeployment<T, C> {
-    /// The model.
-    pub model: Arc<Model>,
-    /// The deployed names of its tables.
-    pub table_names: Vec<Arc<str>>,
-    /// The deployed state table.
-    pub state_table: Arc<str>,
-    /// DynamoDB.
-    pub tables: T,
-    /// The source of time.
-    pub clock: C,
-}
 
 /// Plans a bulk backfill without writing anything. Returns the number of steps, too.
 ///
@@ -37,7 +22,7 @@ pub struct BulkDeployment<T, C> {
 /// As [`BulkWorker::handle`].
 pub async fn plan_bulk<B, T, C>(
     bucket: B,
-    deployment: BulkDeployment<T, C>,
+    deployment: DeploymentContext<T, C>,
     request: &PlanRequest,
 ) -> Result<(JobPlan, PlanReport)>
 where
@@ -45,7 +30,7 @@ where
     T: Tables + TableScan,
     C: Clock + Clone,
 {
-    let BulkDeployment { model, table_names, state_table, tables, clock } = deployment;
+    let DeploymentContext { model, table_names, state_table, tables, clock } = deployment;
     let overlay = Arc::new(OverlayTables::new(tables));
     let worker = BulkWorker::new(bucket, model, table_names, state_table, Arc::clone(&overlay), clock);
     let (requests, report) = worker.requests(request).await?;

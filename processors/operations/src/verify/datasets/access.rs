@@ -6,13 +6,14 @@ use std::time::Duration;
 use afterwrite_datasets::compact::CompactionOptions;
 use afterwrite_datasets::compact::reading::DatasetReader;
 use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_ledger::StateItems;
 use afterwrite_ledger::tables::{TableScan, Tables};
-use afterwrite_ledger::{RememberedLookups, StateItems};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::Model;
 use afterwrite_services::Bucket;
 
+use crate::DeploymentContext;
 use crate::jobs::WaitBoard;
 
 /// Judges rows of datasets.
@@ -28,19 +29,12 @@ pub struct DatasetJudge<B, T, C> {
     pub(super) until: Option<Timestamp>,
 }
 
-impl<B: Bucket + Clone, T: Tables + TableScan + Clone, C: Clock> DatasetJudge<B, T, C> {
-    /// A judge of this model's datasets in a bucket. `tolerance` is the longest time that a change is on its way to the log.
+impl<B: Bucket + Clone, T: Tables + TableScan + Clone, C: Clock + Clone> DatasetJudge<B, T, C> {
+    /// A judge of a deployment's datasets in a bucket. `tolerance` is the longest time that a change is on its way to the log.
     #[must_use]
-    pub fn new(
-        model: Arc<Model>,
-        (table_names, state_table): (Vec<Arc<str>>, Arc<str>),
-        bucket: B,
-        tables: T,
-        clock: C,
-        tolerance: Duration,
-    ) -> Self {
-        let remembered = RememberedLookups::new(Arc::clone(&model), Arc::clone(&state_table), tables.clone());
-        let state = StateItems::new(Arc::clone(&model), table_names.clone(), state_table);
+    pub fn new(context: DeploymentContext<T, C>, bucket: B, tolerance: Duration) -> Self {
+        let (state, remembered) = (context.state_items(), context.remembered());
+        let DeploymentContext { model, table_names, tables, clock, .. } = context;
         Self {
             reader: DatasetReader::new(Arc::clone(&model), bucket.clone(), CompactionOptions::default()),
             exporter: ArchiveExporter::new(model, table_names, bucket, Some(remembered), clock),
