@@ -165,7 +165,7 @@ fn differences(one: &Item, other: Option<&Item>, report: &mut impl FnMut(StateDi
         }
         return;
     };
-    let names: BTreeSet<_> = one.keys().chain(other.keys()).filter(|name| is_compared(one, name)).collect();
+    let names: BTreeSet<_> = one.keys().chain(other.keys()).filter(|name| has_value_of(one, name)).collect();
     for name in names {
         let (first, second) = (one.get(name), other.get(name));
         let is_equal = match &**name {
@@ -201,14 +201,14 @@ fn counts(item: &Item) -> bool {
     match text(item, "EntityType") {
         "LEDGER" => !counted_parts(item).is_empty(),
         "ROLLUP" => item.iter().any(|(name, value)| {
-            is_compared(item, name) && *name != "PK" && *name != "SK" && !is_zero(Some(value))
+            has_value_of(item, name) && *name != "PK" && *name != "SK" && !is_zero(Some(value))
         }),
         _ => true,
     }
 }
 
 /// Whether an attribute of an item is compared.
-fn is_compared(item: &Item, name: &str) -> bool {
+fn has_value_of(item: &Item, name: &str) -> bool {
     let has_measures = text(item, "EntityType") == "ROLLUP";
     !IGNORED.contains(&name) && (has_measures || !IGNORED_WITHOUT_MEASURES.contains(&name))
 }
@@ -241,8 +241,8 @@ mod tests {
                 ("position".into(), AttributeValue::N(position.into())),
             ])
         };
-        assert!(is_compared(&item("ROLLUP", 15), "position") && counts(&item("ROLLUP", 15)));
-        assert!(!is_compared(&item("LEDGER", 15), "position") && !is_compared(&item("ROLLUP", 15), "rev"));
+        assert!(has_value_of(&item("ROLLUP", 15), "position") && counts(&item("ROLLUP", 15)));
+        assert!(!has_value_of(&item("LEDGER", 15), "position") && !has_value_of(&item("ROLLUP", 15), "rev"));
         assert!(!counts(&item("ROLLUP", 0)));
     }
 }
