@@ -6,6 +6,7 @@ mod moved;
 mod programs;
 mod rotation;
 mod tenants;
+mod three_way;
 mod unjudged;
 mod waits;
 mod world;

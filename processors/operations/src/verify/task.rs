@@ -303,9 +303,10 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             let rollups = self.judge.tables.read(&keys).await?.items;
             let mut state = self.lock();
             for (place, rollup) in places.iter().zip(rollups) {
-                let finding = state.three_way.judge(check, place, rollup.as_ref());
-                count_comparison(&mut totals, finding.as_ref());
-                state.findings.extend(finding);
+                for finding in state.three_way.judge(check, place, rollup.as_ref()) {
+                    count_comparison(&mut totals, finding.as_ref());
+                    state.findings.extend(finding);
+                }
             }
         }
         Ok(totals)

@@ -34,8 +34,8 @@ pub(crate) struct ThreeWayCounts {
     /// The revisions of the rollups before items are read; those that do not exist are missing.
     pub(crate) revisions: BTreeMap<RollupPlace, String>,
     recounts: BTreeMap<RollupPlace, Decimal>,
-    /// The application's counters: the item's key and the value.
-    counters: BTreeMap<RollupPlace, (VerifyFinding, Decimal)>,
+    /// The application's counters: the item's key and the value. Several items can show the count of one rollup.
+    counters: BTreeMap<RollupPlace, Vec<(VerifyFinding, Decimal)>>,
 }
 
 impl ThreeWayCheck {
@@ -92,7 +92,7 @@ impl ThreeWayCounts {
         let shown = item.item.get(check.attribute.as_str()).and_then(AttributeValue::as_number);
         if let Some((shown, place)) = shown.zip(place_of(rollup, model, item)) {
             let finding = VerifyFinding::of_source(FindingPlace::ThreeWay, model, item.source);
-            self.counters.insert(place, (finding, shown.clone()));
+            self.counters.entry(place).or_default().push((finding, shown.clone()));
         }
     }
 
@@ -101,14 +101,24 @@ impl ThreeWayCounts {
         self.counters.keys().cloned().collect()
     }
 
-    /// Compares the three counts of a rollup that was read after the items; `None` if they are equal.
+    /// Compares each counter of a rollup, which was read after the items, with the rollup and the recount; `None` where all are equal.
     pub(crate) fn judge(
         &self,
         check: &ThreeWayCheck,
         place: &RollupPlace,
         rollup: Option<&Item>,
+    ) -> Vec<Option<VerifyFinding>> {
+        let counters = self.counters.get(place).into_iter().flatten();
+        counters.map(|counter| self.judge_counter(check, place, rollup, counter)).collect()
+    }
+
+    fn judge_counter(
+        &self,
+        check: &ThreeWayCheck,
+        place: &RollupPlace,
+        rollup: Option<&Item>,
+        (finding, shown): &(VerifyFinding, Decimal),
     ) -> Option<VerifyFinding> {
-        let (finding, shown) = self.counters.get(place)?;
         let number = |name: &str| rollup.and_then(|item| item.get(name)).and_then(AttributeValue::as_number);
         let counted = number(&check.measure).cloned().unwrap_or(Decimal::ZERO);
         let settled = number(&["settled_", &check.measure].concat()).cloned().unwrap_or(Decimal::ZERO);
