@@ -1,5 +1,7 @@
 //! One tenant: the items in which a variable has a value.
 
+use std::sync::Arc;
+
 use afterwrite_ledger::tables::Tables;
 use afterwrite_ledger::{RememberedLookups, StoredEntry};
 use afterwrite_model::Result;
@@ -51,7 +53,22 @@ impl<'p> TenantItems<'p> {
         keys
     }
 
-    /// The items of the tenant: by these outputs, those that have its value. An output that is not known may have it.
+    /// The items of the tenant by these outputs, which align with [`Self::lookups`]. `unknown` says whether an output that is not known may
+    /// have the tenant's value.
+    pub(crate) fn inside_by(
+        self,
+        tenant: &TenantFilter,
+        (keys, found): (&[LookupKey<'static>], &[Option<Arc<LookupOutputs>>]),
+        unknown: bool,
+    ) -> Vec<IdentifiedItem<'p>> {
+        self.inside(|key, output| {
+            let place = keys.binary_search(key).ok();
+            let outputs = place.and_then(|place| found.get(place)?.as_ref());
+            outputs.map_or(unknown, |outputs| tenant.has_output(outputs, output))
+        })
+    }
+
+    /// The items of the tenant: an output of a lookup decides by `may_have_value`.
     pub(crate) fn inside(
         self,
         may_have_value: impl Fn(&LookupKey<'static>, usize) -> bool,
@@ -78,11 +95,7 @@ pub(crate) async fn items_of_tenant<'p, T: Tables>(
         Some(remembered) if !keys.is_empty() => remembered.read(&keys).await?,
         Some(_) | None => Vec::new(),
     };
-    Ok(items.inside(|key, output| {
-        let place = keys.binary_search(key).ok();
-        let outputs = place.and_then(|place| found.get(place)?.as_ref());
-        outputs.is_none_or(|outputs| tenant.has_output(outputs, output))
-    }))
+    Ok(items.inside_by(tenant, (&keys, &found), true))
 }
 
 impl TenantFilter {

@@ -1,4 +1,4 @@
-//! The values that an item gives a variable of rollups' keys: of the rollups that it counts into, and of those that it shows.
+//! The values that an item gives a variable of rollups' keys: of the rollups that it counts into, and of the rollups that it shows.
 
 use super::{ImageScope, LookupKey};
 use crate::table::{

@@ -2,8 +2,10 @@
 //!
 //! Every item that exists and matches an entity has been counted before this phase. An entry without an item remains where the record of a
 //! deletion was lost, or where a changed model was never applied to it. An entry without an entity remains where the entity left the model,
-//! its key changed, or nothing counts the entity any more: such an item contributes nothing to the aggregates of the model, and with `--drop` nothing to others.
+//! its key changed, or nothing counts the entity any more: such an item contributes nothing to the aggregates of the model, and with
+//! `--drop` nothing to others.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
@@ -18,7 +20,7 @@ use afterwrite_model::{ErrorKind, Result};
 
 use super::task::{BackfillTask, add, count};
 use crate::cursor::{decode_cursor, encode_cursor};
-use crate::items::IdentifiedItem;
+use crate::items::{IdentifiedItem, owned_key};
 use crate::jobs::{StepOutcome, WorkUnit};
 use crate::projector::has_aggregate;
 
@@ -67,9 +69,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         Ok(outcome)
     }
 
-    /// Reconciles the entries whose items do not exist, those that contribute although no entity has such an item, those that contribute to
-    /// dropped aggregates, and those that contribute to the tenant although the item is another one's now. An entry is `None` if it cannot
-    /// be read; the ledger reports it.
+    /// Reconciles entries whose items do not exist, entries that contribute although no counted entity has such an item, entries that
+    /// contribute to dropped aggregates, and entries that contribute to the tenant although the item is another tenant's now. An entry is
+    /// `None` if it cannot be read; the ledger reports it.
     async fn reconcile_orphans(
         &self,
         entries: &[(SourceKey<'static>, Option<StoredEntry>)],
@@ -89,10 +91,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
                 self.has_dropped(entry) || (!candidates.any(Entity::is_used) && self.has_known(entry))
             };
             let must_reconcile = item.is_none() && !candidates.is_empty();
-            let is_orphaned = must_reconcile || entry.as_ref().is_some_and(is_wrong);
+            let is_orphaned =
+                must_reconcile || entry.as_ref().is_some_and(is_wrong) || moved.contains(*source);
             is_orphaned.then_some(IdentifiedItem { source, candidates, item: &empty })
         });
-        let orphaned: Vec<IdentifiedItem<'_>> = orphaned.chain(moved).collect();
+        let orphaned: Vec<IdentifiedItem<'_>> = orphaned.collect();
         add(&mut outcome.totals, "orphans", count(orphaned.len()));
         for table in 0..self.context.model.tables.len() {
             let of_table: Vec<_> =
@@ -102,22 +105,24 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         Ok(())
     }
 
-    /// The items that are not the tenant's, although their entries contribute to it.
+    /// The existing items that are not the tenant's, although their entries contribute to the tenant's rollups.
     async fn moved<'p>(
         &'p self,
         items: impl Iterator<Item = (&'p SourceKey<'static>, &'p Option<Item>)>,
-    ) -> Result<Vec<IdentifiedItem<'p>>> {
+    ) -> Result<BTreeSet<SourceKey<'static>>> {
         if self.arguments.only.is_none() {
-            return Ok(Vec::new());
+            return Ok(BTreeSet::new());
         }
         let existing = items.filter_map(|(source, item)| {
             let (candidates, item) = (source.candidates(&self.context.model), item.as_ref()?);
             (!candidates.is_empty()).then_some(IdentifiedItem { source, candidates, item })
         });
-        let mut existing: Vec<IdentifiedItem<'p>> = existing.collect();
-        let inside = self.of_tenant(existing.clone()).await?;
-        existing.retain(|item| !inside.iter().any(|inside| inside.source == item.source));
-        Ok(existing)
+        let existing: Vec<IdentifiedItem<'p>> = existing.collect();
+        let keys = |items: &[IdentifiedItem<'p>]| -> BTreeSet<SourceKey<'static>> {
+            items.iter().map(|item| owned_key(item.source)).collect()
+        };
+        let all = keys(&existing);
+        Ok(&all - &keys(&self.of_tenant(existing).await?))
     }
 
     /// Counts an entry whose key does not show its item: it cannot be reconciled.

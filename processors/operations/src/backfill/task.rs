@@ -165,11 +165,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let items = tenant.items(&self.context.model, items);
         let keys = items.lookups();
         let found = self.ledger.look_up(&keys, self.deadline()).await?;
-        Ok(items.inside(|key, output| {
-            let place = keys.binary_search(key).ok();
-            let outputs = place.and_then(|place| found.get(place)?.as_ref());
-            outputs.is_some_and(|outputs| tenant.has_output(outputs, output))
-        }))
+        Ok(items.inside_by(tenant, (&keys, &found), false))
     }
 
     /// The items that the ledger lacks, or has counted otherwise.
