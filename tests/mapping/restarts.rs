@@ -115,7 +115,70 @@ async fn a_mapping_at_latest_reads_shards_that_are_newer_than_itself_in_full() {
     stream.write("child", "2");
     let mut second = MappingRun::new(&stream, json!({ "StartingPosition": "LATEST" }));
     second.checkpoints = MemoryCheckpoints::new(first.checkpoints.stored());
-    assert_eq!(second.drain().await.batches(), ["2"]);
+    // The start of the mapping lies in the first shard, where nothing says.
+    assert_eq!(second.drain().await.batches(), ["1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapping_at_latest_that_delivered_nothing_loses_no_record_when_it_starts_again() {
+    let stream = SimulatedStream::of(&["1"]);
+    let latest = json!({ "StartingPosition": "LATEST" });
+    let first = MappingRun::new(&stream, latest.clone());
+    first.drain().await;
+    stream.write("s", "2");
+    let mut second = MappingRun::new(&stream, latest);
+    second.checkpoints = MemoryCheckpoints::new(first.checkpoints.stored());
+    assert_eq!(second.drain().await.batches(), ["1 2"], "the start lies between them; nothing says where");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_was_begun_and_whose_first_record_is_trimmed_is_a_gap() {
+    let stream = SimulatedStream::new();
+    stream.open("s", None);
+    let stored = after_draining(&stream).await;
+    assert_eq!(stored.shards["s"], ShardCheckpoint::Oldest);
+    check_trimmed_start(&stream, &stored, "s").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_of_a_delivered_shard_whose_first_record_is_trimmed_is_a_gap() {
+    let stream = SimulatedStream::of(&["1"]);
+    stream.close("s");
+    let stored = after_draining(&stream).await;
+    stream.open("child", Some("s"));
+    check_trimmed_start(&stream, &stored, "child").await;
+}
+
+/// Two records a day apart are written to the shard. A later run names the gap, or counts it and delivers the second record.
+async fn check_trimmed_start(stream: &SimulatedStream, stored: &StoredCheckpoints, shard: &str) {
+    stream.write(shard, "8");
+    tokio::time::advance(DAY + Duration::from_secs(1)).await;
+    stream.write(shard, "9");
+    let run = resumed(stream, stored, GapPolicy::Stop).drain().await;
+    let gap = StreamGap::Trimmed { shard: shard.to_owned(), after: None };
+    assert_eq!((run.end.unwrap(), run.deliveries.len()), (MappingEnd::Gap(gap), 0));
+    let run = resumed(stream, stored, GapPolicy::GoOn).drain().await;
+    assert_eq!((run.batches(), run.counts.gaps), (vec!["9".to_owned()], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_was_removed_before_it_was_begun_is_a_gap() {
+    let stream = SimulatedStream::of(&["1"]);
+    stream.close("s");
+    let stored = after_draining(&stream).await;
+    stream.open("removed", Some("s"));
+    stream.write("removed", "2");
+    stream.close("removed");
+    tokio::time::advance(DAY + Duration::from_secs(60)).await;
+    stream.open("kept", Some("removed"));
+    stream.write("kept", "3");
+    let run = resumed(&stream, &stored, GapPolicy::Stop).drain().await;
+    let gap = StreamGap::Trimmed { shard: "removed".to_owned(), after: None };
+    assert_eq!(run.end.unwrap(), MappingEnd::Gap(gap));
+    let run = resumed(&stream, &stored, GapPolicy::GoOn).drain().await;
+    assert_eq!((run.batches(), run.counts.gaps), (vec!["3".to_owned()], 1));
+    let fresh = MappingRun::new(&stream, json!({})).drain().await;
+    assert_eq!((fresh.batches(), fresh.counts.gaps), (vec!["3".to_owned()], 0), "it preceded the mapping");
 }
 
 #[tokio::test(start_paused = true)]

@@ -108,7 +108,7 @@ impl SimulatedStream {
     }
 
     pub(crate) fn open(&self, id: &str, parent: Option<&str>) {
-        let shard = StreamShard { id: id.to_owned(), parent: parent.map(str::to_owned) };
+        let shard = StreamShard { id: id.to_owned(), parent: parent.map(str::to_owned), first: None };
         self.shards.lock().unwrap().push(SimulatedShard {
             shard,
             records: Vec::new(),
@@ -142,6 +142,7 @@ impl SimulatedStream {
             change["SequenceNumber"] = number.into();
             change["ApproximateCreationDateTime"] = (now.epoch_ms() / 1000).into();
             let json = json!({ "eventName": "INSERT", "dynamodb": change }).to_string();
+            shard.shard.first.get_or_insert_with(|| number.to_owned());
             shard.records.push((now, StreamRecord { sequence_number: number.to_owned(), json }));
         });
     }
@@ -199,6 +200,8 @@ impl StreamSource for SimulatedStream {
         let index = match position {
             ShardPosition::TrimHorizon => simulated.horizon(now),
             ShardPosition::Latest => simulated.records.len(),
+            ShardPosition::First(_) if simulated.horizon(now) > 0 => return Err(StreamReadError::Trimmed),
+            ShardPosition::First(_) => 0,
             ShardPosition::After(number) => {
                 let records = simulated.records.iter();
                 let index = records.take_while(|(_, record)| record.sequence_number != *number).count();

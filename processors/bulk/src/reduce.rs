@@ -3,7 +3,7 @@
 //! **Memory** is bounded: if the partition's parts exceed [`PASS_BYTES`] in compressed form, they are read several times, and each time
 //! the rollups of one part of the keys are merged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use afterwrite_ledger::{OperationItem, RollupMerger};
@@ -38,6 +38,7 @@ pub(crate) async fn reduce(
     let merger = RollupMerger::new(Arc::clone(model));
     let mut totals = BulkTotals::new();
     let mut add = |name: &str, number: u64| *totals.entry(name.to_owned()).or_default() += number;
+    let mut keys = BTreeSet::new();
     for pass in 0..passes {
         let mut merged: BTreeMap<(String, String), Item> = BTreeMap::new();
         for part in &parts {
@@ -66,9 +67,15 @@ pub(crate) async fn reduce(
             add("import_items", written.items());
             add("import_bytes", written.bytes());
             add("import_files", 1);
-            bucket.put(&layout.rollups(request.partition, pass), written.finish()?).await?;
+            let key = layout.rollups(request.partition, pass);
+            bucket.put(&key, written.finish()?).await?;
+            keys.insert(key);
         }
     }
+    // Rollups of an earlier attempt, with other parts.
+    let all = bucket.list(&layout.all_rollups(request.partition)).await?.into_iter().map(|object| object.key);
+    let stale: Vec<String> = all.filter(|key| !keys.contains(key)).collect();
+    bucket.delete(&stale).await?;
     Ok(totals)
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use afterwrite_model::Result;
+use afterwrite_ledger::tables::TableScan as _;
 use afterwrite_model::harmless::harmless;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::replay::LookupCopy;
 use afterwrite_operations::state_table::{StateDiff, StateDiffTotals, StateDifference};
 use clap::{Args, Subcommand};
@@ -107,12 +108,22 @@ impl PromoteArguments {
 }
 
 /// Compares two tables and prints each difference.
+///
+/// # Errors
+/// `Configuration` if both names are one table's: it equals itself, which says nothing about the other table.
 async fn compare(
     deployment: &Deployment,
     first: Arc<str>,
     second: Arc<str>,
     as_json: bool,
 ) -> Result<StateDiffTotals> {
+    let (described, other) =
+        (deployment.tables.describe(&first).await?, deployment.tables.describe(&second).await?);
+    if first == second || (described.id.is_some() && described.id == other.id) {
+        return Err(Error::new(ErrorKind::Configuration, "a state table cannot be compared with itself")
+            .with("table", &*first)
+            .hint("Name two tables. `state promote NEW` compares NEW with the table of AFTERWRITE_STATE_TABLE or --state-table, which must still be the old one"));
+    }
     let diff = StateDiff::new(Arc::clone(&deployment.tables), first, second);
     let mut printed = Ok(());
     let totals = diff.compare(|difference| {

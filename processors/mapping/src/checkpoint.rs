@@ -37,7 +37,8 @@ pub struct StoredCheckpoints {
 pub enum ShardCheckpoint {
     /// Started at its oldest record; nothing has been delivered.
     Oldest,
-    /// Started at its newest record; nothing has been delivered since.
+    /// Started at its newest record; nothing has been delivered since. A later run reads the shard from its first record: it cannot know
+    /// which records were written after the start, and an older record that is counted again changes nothing.
     Latest,
     /// Up to the record with this sequence number.
     After(String),

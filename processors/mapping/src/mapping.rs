@@ -16,7 +16,7 @@ use crate::control::{MappingControl, RunMode};
 use crate::faults::FaultPlan;
 use crate::handler::EventHandler;
 use crate::on_failure::FailureDestination;
-use crate::progress::MappingProgress;
+use crate::progress::{MappingProgress, length};
 use crate::retry::retrying;
 use crate::settings::{MappingPace, MappingSettings, StartingPosition};
 use crate::shard::{ShardEnd, ShardTask};
@@ -127,7 +127,11 @@ impl std::fmt::Display for StreamGap {
 enum ShardState {
     Running,
     Paused,
-    Finished,
+    Finished {
+        /// Whether the shard is known to have had no record. Its records may have been trimmed before this mapping began, and with them
+        /// the first ones of its children.
+        is_empty: bool,
+    },
 }
 
 /// The shards of a mapping.
@@ -138,7 +142,8 @@ struct ShardLineage {
     stored: BTreeMap<String, ShardCheckpoint>,
     /// Shards that an earlier run has started and not delivered to their end.
     begun: BTreeSet<String>,
-    /// Shards that were listed before the first start; with `LATEST`, they begin at their newest records.
+    /// Shards that were listed when a mapping without checkpoints began. Nothing that precedes them belongs to the mapping. Empty if an
+    /// earlier run left checkpoints.
     first_listing: Option<BTreeSet<String>>,
 }
 
@@ -177,7 +182,9 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
             }
             let shards =
                 if mode == RunMode::Stopping { Vec::new() } else { self.list_shards(&context).await? };
-            if let Some(gap) = self.find_trimmed(&mut lineage, &shards).filter(|_| mode < RunMode::Stopping) {
+            if mode < RunMode::Stopping
+                && let Some(gap) = self.find_trimmed(&mut lineage, &shards)
+            {
                 return Ok(MappingEnd::Gap(gap));
             }
             self.start_shards(context, &shards, &mut lineage, &mut running).await?;
@@ -233,7 +240,8 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
             };
         }
         let finished = shards.iter().filter(|(_, checkpoint)| **checkpoint == ShardCheckpoint::Finished);
-        let started = finished.map(|(shard, _)| (shard.clone(), ShardState::Finished)).collect();
+        let finished = finished.map(|(shard, _)| (shard.clone(), ShardState::Finished { is_empty: false }));
+        let started = finished.collect();
         let is_begun = |checkpoint: &ShardCheckpoint| *checkpoint != ShardCheckpoint::Finished;
         let begun = shards.iter().filter(|(_, checkpoint)| is_begun(checkpoint));
         let begun = begun.map(|(shard, _)| shard.clone()).collect();
@@ -256,28 +264,20 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
 
     /// A shard that is not listed any more, although it was not delivered to its end.
     fn find_trimmed(&self, lineage: &mut ShardLineage, shards: &[StreamShard]) -> Option<StreamGap> {
-        let listed: BTreeSet<&str> = shards.iter().map(|shard| shard.id.as_str()).collect();
-        let is_lost = |shard: &String, checkpoint: &ShardCheckpoint| {
-            *checkpoint != ShardCheckpoint::Finished
-                && !listed.contains(shard.as_str())
-                && !lineage.started.contains_key(shard)
-        };
-        let stored = lineage.stored.iter();
-        let lost: Vec<(String, ShardCheckpoint)> = stored
-            .filter(|(shard, checkpoint)| is_lost(shard, checkpoint))
-            .map(|(shard, checkpoint)| (shard.clone(), checkpoint.clone()))
-            .collect();
-        let gaps = u64::try_from(lost.len()).unwrap_or(u64::MAX);
-        let (shard, checkpoint) = lost.first()?.clone();
+        let lost = lineage.lost(shards);
+        let shard = lost.first()?.clone();
         if self.options.gaps == GapPolicy::Stop {
-            let after = match checkpoint {
-                ShardCheckpoint::After(number) => Some(number),
-                ShardCheckpoint::Oldest | ShardCheckpoint::Latest | ShardCheckpoint::Finished => None,
+            let after = match lineage.stored.get(&shard) {
+                Some(ShardCheckpoint::After(number)) => Some(number.clone()),
+                Some(ShardCheckpoint::Oldest | ShardCheckpoint::Latest | ShardCheckpoint::Finished)
+                | None => None,
             };
             return Some(StreamGap::Trimmed { shard, after });
         }
-        self.options.progress.count(|counts| counts.gaps += gaps);
-        lineage.started.extend(lost.into_iter().map(|(shard, _)| (shard, ShardState::Finished)));
+        self.options.progress.count(|counts| counts.gaps += length(&lost));
+        lineage
+            .started
+            .extend(lost.into_iter().map(|shard| (shard, ShardState::Finished { is_empty: false })));
         None
     }
 
@@ -298,15 +298,15 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
         for shard in
             shards.iter().filter(|shard| lineage.is_ready(shard, shards)).cloned().collect::<Vec<_>>()
         {
-            let is_begun = lineage.begun.contains(&shard.id);
+            let is_owed = lineage.is_owed(&shard);
             if !lineage.stored.contains_key(&shard.id) {
                 let started = ShardCheckpoint::Oldest;
                 self.options.checkpoints.save(self.source.arn(), &shard.id, &started).await?;
                 lineage.stored.insert(shard.id.clone(), started);
             }
-            let position = lineage.position(&shard.id);
+            let position = lineage.position(&shard);
             lineage.started.insert(shard.id.clone(), ShardState::Running);
-            running.push(Box::pin(self.run_shard(context, shard.id, (position, is_begun))));
+            running.push(Box::pin(self.run_shard(context, shard, (position, is_owed))));
         }
         Ok(())
     }
@@ -314,14 +314,14 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
     /// A mapping without checkpoints starts: with `LATEST`, shards that others
     /// continue are left out, and the last ones begin at their newest records.
     async fn note_first_listing(&self, shards: &[StreamShard], lineage: &mut ShardLineage) -> Result<()> {
-        lineage.first_listing = Some(BTreeSet::new());
+        lineage.first_listing = Some(shards.iter().map(|shard| shard.id.clone()).collect());
         if self.settings.starting_position == StartingPosition::TrimHorizon {
             return Ok(());
         }
         for shard in shards {
             let is_continued = shards.iter().any(|other| other.parent.as_ref() == Some(&shard.id));
             let checkpoint = if is_continued {
-                lineage.started.insert(shard.id.clone(), ShardState::Finished);
+                lineage.started.insert(shard.id.clone(), ShardState::Finished { is_empty: false });
                 ShardCheckpoint::Finished
             } else {
                 ShardCheckpoint::Latest
@@ -335,8 +335,8 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
     async fn run_shard(
         &self,
         context: MappingContext<'_, Function, C>,
-        shard: String,
-        (position, is_begun): (ShardPosition, bool),
+        shard: StreamShard,
+        (position, is_owed): (ShardPosition, bool),
     ) -> (String, Result<ShardEnd>) {
         let task = ShardTask {
             context,
@@ -344,41 +344,66 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
             checkpoints: self.options.checkpoints,
             shard: &shard,
             position,
-            is_begun,
+            is_owed,
             stops_at_gaps: self.options.gaps == GapPolicy::Stop,
         };
         let end = task.run().await;
-        (shard, end)
+        (shard.id, end)
     }
 }
 
 impl ShardLineage {
     fn is_ready(&self, shard: &StreamShard, shards: &[StreamShard]) -> bool {
         let is_behind = |parent: &String| match self.started.get(parent) {
-            Some(ShardState::Finished) => true,
+            Some(ShardState::Finished { .. }) => true,
             Some(ShardState::Running | ShardState::Paused) => false,
             None => !shards.iter().any(|other| other.id == *parent),
         };
         !self.started.contains_key(&shard.id) && shard.parent.as_ref().is_none_or(is_behind)
     }
 
-    fn position(&self, shard: &str) -> ShardPosition {
-        match self.stored.get(shard) {
+    /// The shards that are not listed any more, although they were not delivered to their ends: shards with a checkpoint, and the parents
+    /// of listed shards that this mapping has never seen.
+    fn lost(&self, shards: &[StreamShard]) -> Vec<String> {
+        let listed: BTreeSet<&str> = shards.iter().map(|shard| shard.id.as_str()).collect();
+        let is_gone = |shard: &String| !listed.contains(shard.as_str()) && !self.started.contains_key(shard);
+        let begun = self.stored.iter().filter(|(_, checkpoint)| **checkpoint != ShardCheckpoint::Finished);
+        let begun = begun.map(|(shard, _)| shard);
+        let is_new = |shard: &&StreamShard| {
+            !self.stored.contains_key(&shard.id)
+                && self.first_listing.as_ref().is_some_and(|first| !first.contains(&shard.id))
+        };
+        let parents = shards.iter().filter(is_new).filter_map(|shard| shard.parent.as_ref());
+        let lost: BTreeSet<&String> = begun.chain(parents).filter(|shard| is_gone(shard)).collect();
+        lost.into_iter().cloned().collect()
+    }
+
+    /// Whether all records of a shard, or all after its checkpoint, belong to this mapping: an earlier run has begun the shard, or the
+    /// mapping has delivered its parent.
+    fn is_owed(&self, shard: &StreamShard) -> bool {
+        let parent = shard.parent.as_ref().and_then(|parent| self.started.get(parent));
+        self.begun.contains(&shard.id) || matches!(parent, Some(ShardState::Finished { is_empty: false }))
+    }
+
+    /// Where a shard is read from.
+    fn position(&self, shard: &StreamShard) -> ShardPosition {
+        match self.stored.get(&shard.id) {
             Some(ShardCheckpoint::After(number)) => ShardPosition::After(number.clone()),
-            Some(ShardCheckpoint::Latest) => ShardPosition::Latest,
-            Some(ShardCheckpoint::Oldest | ShardCheckpoint::Finished) | None => ShardPosition::TrimHorizon,
+            Some(ShardCheckpoint::Latest) if !self.begun.contains(&shard.id) => ShardPosition::Latest,
+            _ if self.is_owed(shard) => shard.beginning(),
+            _ => ShardPosition::TrimHorizon,
         }
     }
 
     /// Notes how a shard ended; returns the gap at which it did.
     fn end_shard(&mut self, shard: String, end: ShardEnd) -> Option<StreamGap> {
         let state = match end {
-            ShardEnd::Finished => ShardState::Finished,
+            ShardEnd::Finished { is_empty } => ShardState::Finished { is_empty },
             ShardEnd::Paused => ShardState::Paused,
             ShardEnd::Gap(position) => {
                 let after = match position {
                     ShardPosition::After(number) => Some(number),
-                    ShardPosition::TrimHorizon | ShardPosition::Latest => None,
+                    ShardPosition::TrimHorizon | ShardPosition::First(_) | ShardPosition::Latest => None,
                 };
                 return Some(StreamGap::Trimmed { shard, after });
             }

@@ -25,13 +25,16 @@ use crate::handler::EventHandler;
 use crate::lane::{NumberedRecord, ShardLane, is_overfull};
 use crate::progress::length;
 use crate::shard_reader::{ReadMoment, ReadOutcome, ShardReader, read};
-use crate::stream::{RecordPage, ShardPosition, StreamSource};
+use crate::stream::{RecordPage, ShardPosition, StreamShard, StreamSource};
 
 /// How the delivery of a shard ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ShardEnd {
     /// The shard is closed, and all of it is delivered.
-    Finished,
+    Finished {
+        /// Whether no record was read.
+        is_empty: bool,
+    },
     /// The mapping was drained or stopped.
     Paused,
     /// Records after this position were trimmed before they were read.
@@ -43,10 +46,10 @@ pub(crate) struct ShardTask<'a, Source, Function, C> {
     pub(crate) context: MappingContext<'a, Function, C>,
     pub(crate) source: &'a Source,
     pub(crate) checkpoints: &'a dyn CheckpointStore,
-    pub(crate) shard: &'a str,
+    pub(crate) shard: &'a StreamShard,
     pub(crate) position: ShardPosition,
-    /// Whether an earlier run has started the shard and not delivered it to its end. Only then are records missing if it cannot be read.
-    pub(crate) is_begun: bool,
+    /// Whether all records after the position belong to the mapping. Only then are records missing if they cannot be read.
+    pub(crate) is_owed: bool,
     /// Whether the shard ends at a gap; otherwise it goes on with the oldest record that is kept, as Lambda does.
     pub(crate) stops_at_gaps: bool,
 }
@@ -92,11 +95,11 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> ShardTask<'a, S
     /// Delivers the shard until it ends.
     pub(crate) async fn run(self) -> Result<ShardEnd> {
         let lanes = 0..self.context.settings.parallelization_factor.max(1);
-        let (position, is_begun) = (self.position.clone(), self.is_begun);
-        let reader = ShardReader { iterator: None, position, is_begun, is_at_end: false };
+        let (position, is_owed) = (self.position.clone(), self.is_owed);
+        let reader = ShardReader { iterator: None, position, is_owed, is_at_end: false };
         let running = RunningShard {
             lanes: lanes
-                .map(|lane| ShardLane::new(LaneDelivery::new(self.context, self.shard, lane)))
+                .map(|lane| ShardLane::new(LaneDelivery::new(self.context, &self.shard.id, lane)))
                 .collect(),
             reader: Some(reader),
             reading: ReadingState::Open,
@@ -268,14 +271,15 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
 
     async fn save(&self, checkpoint: &ShardCheckpoint) -> Result<()> {
         let ShardTask { context, checkpoints, shard, .. } = &self.task;
-        checkpoints.save(context.stream_arn, shard, checkpoint).await
+        checkpoints.save(context.stream_arn, &shard.id, checkpoint).await
     }
 
     async fn end(mut self) -> Result<ShardEnd> {
         let is_delivered = self.lanes.iter().all(|lane| lane.first_undelivered().is_none());
         if self.reading == ReadingState::Finished && is_delivered {
             self.save(&ShardCheckpoint::Finished).await?;
-            return Ok(ShardEnd::Finished);
+            let is_empty = self.next_number == 0 && !self.task.is_owed;
+            return Ok(ShardEnd::Finished { is_empty });
         }
         self.save_checkpoint().await?;
         Ok(ShardEnd::Paused)

@@ -2,8 +2,8 @@
 //!
 //! | the shard | records that are not kept |
 //! |---|---|
-//! | was begun by an earlier run, or read in part | a gap: the mapping ends, or goes on with the oldest record that is kept |
-//! | was never begun | not this mapping's: it goes on with the oldest record that is kept |
+//! | was begun by an earlier run, read in part, or continues a delivered shard | a gap: the mapping ends, or goes on with the oldest record that is kept |
+//! | precedes the mapping | not this mapping's records: it goes on with the oldest record that is kept |
 //! | has nothing that is kept | the shard is finished. DynamoDB may list a shard that it has removed |
 
 use afterwrite_model::clock::Clock;
@@ -12,14 +12,15 @@ use afterwrite_model::{Error, Result};
 use crate::context::MappingContext;
 use crate::control::RunMode;
 use crate::retry::retrying;
-use crate::stream::{RecordPage, ShardPosition, StreamReadError, StreamSource};
+use crate::stream::{RecordPage, ShardPosition, StreamReadError, StreamShard, StreamSource};
 
 /// The reader's place in a shard.
 pub(crate) struct ShardReader {
     pub(crate) iterator: Option<String>,
     pub(crate) position: ShardPosition,
-    /// Whether records at the position are owed: an earlier run began the shard, or this one has read a part of it.
-    pub(crate) is_begun: bool,
+    /// Whether all records after the position belong to the mapping: an earlier run began the shard, this one has read a part of it, or the
+    /// mapping has delivered the shard's parent.
+    pub(crate) is_owed: bool,
     /// Whether the last read found the end.
     pub(crate) is_at_end: bool,
 }
@@ -48,7 +49,7 @@ pub(crate) enum ReadMoment {
 pub(crate) async fn read<'a, Source: StreamSource, Function, C: Clock>(
     context: MappingContext<'a, Function, C>,
     source: &'a Source,
-    shard: &'a str,
+    shard: &'a StreamShard,
     mut reader: ShardReader,
     stops_at_gaps: bool,
     is_quiet: bool,
@@ -65,7 +66,7 @@ pub(crate) async fn read<'a, Source: StreamSource, Function, C: Clock>(
     if let Ok(Ok(page)) = &page
         && let Some(last) = page.records.last()
     {
-        (reader.position, reader.is_begun) = (ShardPosition::After(last.sequence_number.clone()), true);
+        (reader.position, reader.is_owed) = (ShardPosition::After(last.sequence_number.clone()), true);
     }
     let outcome = page.map(|page| match page {
         Ok(page) => ReadOutcome::Page(page, moment),
@@ -78,7 +79,7 @@ pub(crate) async fn read<'a, Source: StreamSource, Function, C: Clock>(
 async fn page_or_gap<Source: StreamSource, Function, C: Clock>(
     context: &MappingContext<'_, Function, C>,
     source: &Source,
-    shard: &str,
+    shard: &StreamShard,
     reader: &mut ShardReader,
     stops_at_gaps: bool,
 ) -> Result<Result<RecordPage, ShardPosition>> {
@@ -91,13 +92,13 @@ async fn page_or_gap<Source: StreamSource, Function, C: Clock>(
             context.clock.sleep(context.pace.poll_interval).await;
             continue;
         }
-        if reader.is_begun {
+        if reader.is_owed {
             if stops_at_gaps {
                 return Ok(Err(reader.position.clone()));
             }
             context.progress.count(|counts| counts.gaps += 1);
         }
-        (reader.position, reader.is_begun) = (ShardPosition::TrimHorizon, false);
+        (reader.position, reader.is_owed) = (ShardPosition::TrimHorizon, false);
         if losses >= MAX_LOSSES {
             break;
         }
@@ -124,17 +125,25 @@ enum RecordLoss {
 async fn read_page<Source: StreamSource, Function, C: Clock>(
     context: &MappingContext<'_, Function, C>,
     source: &Source,
-    shard: &str,
+    shard: &StreamShard,
     reader: &mut ShardReader,
 ) -> Result<ShardRead> {
     loop {
         let iterator = match reader.iterator.take() {
             Some(iterator) => iterator,
-            None => match retrying(context, || attempt(source.iterator(shard, &reader.position))).await? {
-                Attempt::Done(iterator) => iterator,
-                Attempt::Expired => continue,
-                Attempt::Lost(loss) => return Ok(ShardRead::Lost(loss)),
-            },
+            None => {
+                match retrying(context, || attempt(source.iterator(&shard.id, &reader.position))).await? {
+                    Attempt::Done(iterator) => {
+                        if reader.position == ShardPosition::Latest {
+                            // What is written from now on belongs to the mapping. Another iterator at the newest record would skip it.
+                            (reader.position, reader.is_owed) = (shard.beginning(), true);
+                        }
+                        iterator
+                    }
+                    Attempt::Expired => continue,
+                    Attempt::Lost(loss) => return Ok(ShardRead::Lost(loss)),
+                }
+            }
         };
         match retrying(context, || attempt(source.read(&iterator))).await? {
             Attempt::Done(page) => return Ok(ShardRead::Page(page)),

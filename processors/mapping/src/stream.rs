@@ -53,6 +53,15 @@ pub struct StreamShard {
     pub id: String,
     /// The shard that it continues, whose records come first.
     pub parent: Option<String>,
+    /// The sequence number at which the shard begins, if the stream names it.
+    pub first: Option<String>,
+}
+
+impl StreamShard {
+    /// The position of the shard's first record, at which a read fails if the record has been trimmed, if the stream names it.
+    pub(crate) fn beginning(&self) -> ShardPosition {
+        self.first.clone().map_or(ShardPosition::TrimHorizon, ShardPosition::First)
+    }
 }
 
 /// A position in a shard.
@@ -60,6 +69,8 @@ pub struct StreamShard {
 pub enum ShardPosition {
     /// Before the oldest record that is kept.
     TrimHorizon,
+    /// At this sequence number, at which the shard begins. Unlike `TrimHorizon`, it fails if records of the shard have been trimmed.
+    First(String),
     /// After the newest record.
     Latest,
     /// After the record with this sequence number.

@@ -85,7 +85,7 @@ impl TableStream {
             // A shard with a child is closed: its newest record is past.
             self.ended.extend(shards.iter().filter_map(|shard| shard.parent.clone()));
         }
-        for StreamShard { id, parent } in &shards {
+        for StreamShard { id, parent, .. } in &shards {
             let parent_is_read = parent.as_ref().is_none_or(|parent| {
                 self.ended.contains(parent) || !shards.iter().any(|shard| shard.id == *parent)
             });

@@ -53,7 +53,7 @@ impl StreamSource for ListedStream {
     async fn describe(&self, _after: Option<&str>) -> Result<ShardPage> {
         let shard = |(index, (id, _)): (usize, &(&'static str, ShardState))| {
             let parent = index.checked_sub(1).map(|parent| self.shards[parent].0.to_owned());
-            StreamShard { id: (*id).to_owned(), parent }
+            StreamShard { id: (*id).to_owned(), parent, first: None }
         };
         Ok(ShardPage { shards: self.shards.iter().enumerate().map(shard).collect(), next: None })
     }

@@ -4,6 +4,7 @@ mod extremes;
 mod ledger;
 mod moved;
 mod programs;
+mod repeated;
 mod rotation;
 mod tenants;
 mod three_way;

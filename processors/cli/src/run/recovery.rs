@@ -10,7 +10,8 @@
 //! Records that are counted already are skipped; records that are older than tombstones live are reconciled.
 //!
 //! **When the archive is not enough.** If the stream was created again, the table had none for a while, and changes of that time are in no
-//! archive. If the archive has no object of the last 23 hours, it may end before the stream begins. Both end the consumer.
+//! archive. If the archive's writer was off for a day, changes are missing in the archive, too: between the last checkpoint and now, no object
+//! arrived for 23 hours. Both end the consumer.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -34,7 +35,7 @@ use crate::replay_target::ReplayProjection;
 
 /// The longest time that a stream keeps a record, and a margin.
 const STREAM_RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
-/// The archive must have an object that arrived within this time: the stream has everything that is newer.
+/// The archive must have an object of every such span of time: its writer was never off for as long as the stream keeps records.
 const ARCHIVE_OVERLAP: Duration = Duration::from_secs(23 * 60 * 60);
 
 /// The recovery of a consumer that misses changes.
@@ -120,7 +121,7 @@ impl ArchiveRecovery {
         let input = RecordInput::Prefix { bucket: self.bucket.clone(), prefix: "archive/".to_owned() };
         let range = TimeRange { from: Some(from), to: None };
         let objects = Box::pin(objects_of(std::slice::from_ref(&input), &range)).await?;
-        check_overlap(&objects)?;
+        check_overlap(&objects, from.plus(STREAM_RETENTION))?;
         let source = InputSource { objects, range };
         let job = ReplayJob::of_inputs(std::slice::from_ref(&input), &range, self.only.clone());
         let plan = job.plan(&source);
@@ -140,21 +141,58 @@ impl ArchiveRecovery {
     }
 }
 
-/// Refuses an archive that may end before the stream begins.
-fn check_overlap(objects: &[InputObject<S3Bucket>]) -> Result<()> {
+/// Refuses an archive whose writer may have been off for so long since the checkpoint that it missed records itself.
+fn check_overlap(objects: &[InputObject<S3Bucket>], checkpoint_at: Timestamp) -> Result<()> {
     let arrived = objects.iter().filter_map(|object| match object {
         InputObject::Object { modified, .. } => Some(*modified),
         InputObject::StandardInput | InputObject::File(_) => None,
     });
-    match arrived.max() {
-        Some(newest) if newest >= SystemClock.now().minus(ARCHIVE_OVERLAP) => Ok(()),
-        Some(newest) => Err(not_enough("the archive may end before the stream begins")
-            .with("newest object", newest.to_string())),
-        None => Err(not_enough("the archive has no object of that time")),
+    match longest_pause(arrived.collect(), checkpoint_at, SystemClock.now()) {
+        (_, pause) if pause < ARCHIVE_OVERLAP => Ok(()),
+        (since, _) => {
+            Err(not_enough("its writer may have been off for a day, so that it lacks changes itself")
+                .with("no object after", since.to_string()))
+        }
     }
+}
+
+/// The longest time without an arrival from the last arrival before `begin` to `end`, and when it began.
+fn longest_pause(mut arrived: Vec<Timestamp>, begin: Timestamp, end: Timestamp) -> (Timestamp, Duration) {
+    arrived.sort_unstable();
+    let before = arrived.iter().copied().filter(|at| *at <= begin).max().unwrap_or(begin);
+    let after = arrived.into_iter().filter(|at| *at > begin).chain([end]);
+    let mut longest = (before, Duration::ZERO);
+    let mut last = before;
+    for at in after {
+        let pause = at.since(last);
+        if pause > longest.1 {
+            longest = (last, pause);
+        }
+        last = at;
+    }
+    longest
 }
 
 fn not_enough(reason: &str) -> Error {
     Error::new(ErrorKind::State, format!("the archive does not close the gap: {reason}"))
         .hint("Use --on-expired backfill, which reconciles every item with its table")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c3_the_longest_pause_of_an_archive_includes_the_outage_at_the_checkpoint() {
+        let hour = |hour: i64| Timestamp::from_epoch_seconds(1_770_400_000 + hour * 3_600);
+        let pause = |arrived: &[i64], begin: i64, end: i64| {
+            let arrived = arrived.iter().copied().map(hour).collect();
+            let (since, pause) = longest_pause(arrived, hour(begin), hour(end));
+            (since, pause.as_secs() / 3_600)
+        };
+        assert_eq!(pause(&[30, -2, 5, 28], 0, 31), (hour(5), 23));
+        assert_eq!(pause(&[-10, 26], 0, 26), (hour(-10), 36), "the writer was off before the checkpoint");
+        assert_eq!(pause(&[1, 2], 0, 40), (hour(2), 38), "it is off now");
+        assert_eq!(pause(&[], 0, 25), (hour(0), 25));
+    }
 }

@@ -130,12 +130,15 @@ impl StreamSource for EmbeddedStream {
     }
 
     async fn describe(&self, _after: Option<&str>) -> Result<ShardPage> {
-        Ok(ShardPage { shards: vec![StreamShard { id: self.shard(), parent: None }], next: None })
+        Ok(ShardPage {
+            shards: vec![StreamShard { id: self.shard(), parent: None, first: None }],
+            next: None,
+        })
     }
 
     async fn iterator(&self, _shard: &str, position: &ShardPosition) -> Result<String, StreamReadError> {
         let after = match position {
-            ShardPosition::TrimHorizon => self.window().first - 1,
+            ShardPosition::TrimHorizon | ShardPosition::First(_) => self.window().first - 1,
             ShardPosition::Latest => self.newest().await?,
             ShardPosition::After(number) => stored_number(number)
                 .ok_or_else(|| failed(std::io::Error::other("a sequence number that was never given")))?,

@@ -2,8 +2,9 @@
 
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodbstreams::Client;
+use aws_sdk_dynamodbstreams::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodbstreams::operation::get_records::GetRecordsError;
-use aws_sdk_dynamodbstreams::operation::get_shard_iterator::GetShardIteratorError;
+use aws_sdk_dynamodbstreams::operation::get_shard_iterator::{GetShardIteratorError, GetShardIteratorOutput};
 use aws_sdk_dynamodbstreams::types::{Shard, ShardIteratorType};
 
 use super::record::lambda_record;
@@ -35,6 +36,17 @@ impl DeployedStream {
         })?;
         Ok(Self { client: streams, arn: arn.to_owned() })
     }
+
+    async fn shard_iterator(
+        &self,
+        shard: &str,
+        kind: ShardIteratorType,
+        number: Option<String>,
+    ) -> Result<GetShardIteratorOutput, SdkError<GetShardIteratorError>> {
+        let request = self.client.get_shard_iterator().stream_arn(&self.arn).shard_id(shard);
+        let request = request.shard_iterator_type(kind).set_sequence_number(number);
+        Box::pin(request.send()).await
+    }
 }
 
 impl StreamSource for DeployedStream {
@@ -59,12 +71,18 @@ impl StreamSource for DeployedStream {
     async fn iterator(&self, shard: &str, position: &ShardPosition) -> Result<String, StreamReadError> {
         let (kind, number) = match position {
             ShardPosition::TrimHorizon => (ShardIteratorType::TrimHorizon, None),
+            ShardPosition::First(number) => (ShardIteratorType::AtSequenceNumber, Some(number.clone())),
             ShardPosition::Latest => (ShardIteratorType::Latest, None),
             ShardPosition::After(number) => (ShardIteratorType::AfterSequenceNumber, Some(number.clone())),
         };
-        let request = self.client.get_shard_iterator().stream_arn(&self.arn).shard_id(shard);
-        let request = request.shard_iterator_type(kind).set_sequence_number(number);
-        match Box::pin(request.send()).await {
+        let mut got = self.shard_iterator(shard, kind, number).await;
+        if matches!(position, ShardPosition::First(_))
+            && got.as_ref().err().and_then(ProvideErrorMetadata::code) == Some("ValidationException")
+        {
+            // The number at which a shard begins need not be a record's.
+            got = self.shard_iterator(shard, ShardIteratorType::TrimHorizon, None).await;
+        }
+        match got {
             Ok(got) => got.shard_iterator.ok_or_else(|| {
                 let message = "GetShardIterator: the response has no iterator";
                 Error::new(ErrorKind::Unavailable, message).with("shard", shard).into()
@@ -101,5 +119,10 @@ impl StreamSource for DeployedStream {
 }
 
 fn stream_shard(shard: &Shard) -> Option<StreamShard> {
-    Some(StreamShard { id: shard.shard_id()?.to_owned(), parent: shard.parent_shard_id().map(str::to_owned) })
+    let range = shard.sequence_number_range();
+    Some(StreamShard {
+        id: shard.shard_id()?.to_owned(),
+        parent: shard.parent_shard_id().map(str::to_owned),
+        first: range.and_then(|range| range.starting_sequence_number()).map(str::to_owned),
+    })
 }

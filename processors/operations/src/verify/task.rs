@@ -1,6 +1,5 @@
 //! The steps of a verification.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
-use afterwrite_model::record::{AttributeValue, Timestamp};
+use afterwrite_model::record::{AttributeValue, Image, Timestamp};
 use afterwrite_model::table::{Entity, Model};
 
 use super::coverage::DatasetCoverage;
@@ -31,6 +30,7 @@ use crate::DeploymentContext;
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
 use crate::jobs::{JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit};
+use crate::projector::RememberedOutputs;
 
 /// The items of a page.
 const PAGE_ITEMS: u32 = 500;
@@ -215,48 +215,65 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         Ok(outcome)
     }
 
-    /// Phases 2 and 7: the rollups after the ledger was read. The first time, those that differ are suspected.
-    async fn rollups(&self, is_second: bool) -> Result<StepOutcome> {
+    /// Phase 2: the rollups after the ledger was read. Rollups that differ or change are suspected.
+    async fn rollups(&self) -> Result<StepOutcome> {
+        let judged = self.judge_rollups(|state| &mut state.sums).await?;
+        let suspects: Vec<RollupPlace> = judged.differing.into_iter().map(|(place, _)| place).collect();
+        let parts = suspects.chunks(ENTRY_ITEMS).map(|places| VerifyEntry::Rollups(places.to_vec()));
+        self.note([VerifyEntry::FirstRollups].into_iter().chain(parts)).await?;
+        let rollups = judged.confirmed + judged.expired + u64::try_from(suspects.len()).unwrap_or(u64::MAX);
+        let totals = [
+            ("rollups", rollups),
+            ("rollups_confirmed", judged.confirmed),
+            ("rollups_expired", judged.expired),
+        ];
+        let mut state = self.lock();
+        (state.sums, state.suspect_rollups) = (LedgerSums::default(), suspects.into_iter().collect());
+        Ok(counted(totals))
+    }
+
+    /// Phase 7: the suspected rollups after the ledger was read again; and the three-way comparison.
+    async fn suspected_rollups(&self) -> Result<StepOutcome> {
+        let (findings, compared) = self.compare_three_ways().await?;
+        let judged = self.judge_rollups(|state| &mut state.suspect_sums).await?;
+        let mut outcome =
+            counted([("rollups_rechecked", judged.confirmed), ("rollups_expired", judged.expired)]);
+        outcome.totals.extend(compared);
+        let mut state = self.lock();
+        state.suspect_sums = LedgerSums::default();
+        state.findings.extend(findings);
+        state.findings.extend(judged.differing.into_iter().map(|(_, finding)| finding));
+        Ok(outcome)
+    }
+
+    /// Compares sums of the ledger with the rollups as they are now. The sums stay in the state if a request fails: the step is repeated.
+    async fn judge_rollups(&self, sums_of: fn(&mut VerifyState) -> &mut LedgerSums) -> Result<JudgedRollups> {
         self.context.clock.sleep(SETTLE).await;
-        let sums = {
-            let mut state = self.lock();
-            std::mem::take(if is_second { &mut state.suspect_sums } else { &mut state.sums })
-        };
-        let places: Vec<RollupPlace> = sums.rollups.keys().cloned().collect();
-        let mut suspects = BTreeSet::new();
-        let mut totals = JobTotals::new();
-        let mut count = |name: &str| *totals.entry(name.to_owned()).or_default() += 1;
+        let sums = std::mem::take(sums_of(&mut self.lock()));
+        let judged = self.compare_sums(&sums).await;
+        *sums_of(&mut self.lock()) = sums;
+        judged
+    }
+
+    async fn compare_sums(&self, sums: &LedgerSums) -> Result<JudgedRollups> {
+        let mut judged = JudgedRollups::default();
+        let places: Vec<_> = sums.rollups.iter().collect();
         for places in places.chunks(READ_ROLLUPS) {
             let keys: Vec<_> =
-                places.iter().map(|(partition, sort)| self.judge.state.key(partition, sort)).collect();
+                places.iter().map(|((partition, sort), _)| self.judge.state.key(partition, sort)).collect();
             let items = self.judge.tables.read(&keys).await?.items;
-            let mut state = self.lock();
-            for (place, item) in places.iter().zip(items) {
-                let Some(sum) = sums.rollups.get(place) else { continue };
-                let sum = (sum, sums.unreadable_entries);
-                let verdict = judge(self.model(), place, sum, item.as_ref(), self.context.clock.now());
-                if !is_second {
-                    count("rollups");
-                }
-                match verdict {
-                    SumVerdict::Confirmed if is_second => count("rollups_rechecked"),
-                    SumVerdict::Confirmed => count("rollups_confirmed"),
-                    SumVerdict::Expired => count("rollups_expired"),
-                    // One that changed is given a second chance as well.
-                    SumVerdict::Differs(_) | SumVerdict::Changed(_) if !is_second => {
-                        suspects.insert(place.clone());
+            for ((place, sum), item) in places.iter().zip(items) {
+                let sum = (*sum, sums.unreadable_entries);
+                match judge(self.model(), place, sum, item.as_ref(), self.context.clock.now()) {
+                    SumVerdict::Confirmed => judged.confirmed += 1,
+                    SumVerdict::Expired => judged.expired += 1,
+                    SumVerdict::Differs(finding) | SumVerdict::Changed(finding) => {
+                        judged.differing.push(((*place).clone(), finding));
                     }
-                    SumVerdict::Differs(finding) | SumVerdict::Changed(finding) => state.find(finding),
                 }
             }
         }
-        if !is_second {
-            let all: Vec<RollupPlace> = suspects.iter().cloned().collect();
-            self.lock().suspect_rollups = suspects;
-            let parts = all.chunks(ENTRY_ITEMS).map(|places| VerifyEntry::Rollups(places.to_vec()));
-            self.note([VerifyEntry::FirstRollups].into_iter().chain(parts)).await?;
-        }
-        Ok(StepOutcome { totals, ..StepOutcome::default() })
+        Ok(judged)
     }
 
     /// Phase 3: the items of a source table, which are the items of the job.
@@ -266,50 +283,54 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         outcome.items = outcome.spent;
         outcome.totals.insert("items_read".to_owned(), outcome.items);
         let sources = source_keys(self.model(), table, &page.items);
-        let mut wanted = identified(self.model(), &page.items, &sources);
-        self.recount(&wanted).await?;
-        wanted.retain(|item| self.arguments.judges_source(item.source));
-        let wanted = self.arguments.of_tenant(&self.judge, wanted).await?;
-        let keys: Vec<SourceKey<'_>> = wanted.iter().map(|item| item.source.clone()).collect();
+        let wanted = identified(self.model(), &page.items, &sources);
+        let mut images: Vec<_> = Vec::new();
+        if self.is_three_way() {
+            images.extend(wanted.iter().map(|item| (item, item.image(self.model()))));
+        }
+        let outputs = self.judge.projector.remembered(&images).await?;
+        let mut judged = wanted.clone();
+        judged.retain(|item| self.arguments.judges_source(item.source));
+        let judged = self.arguments.of_tenant(&self.judge, judged).await?;
+        let keys: Vec<SourceKey<'_>> = judged.iter().map(|item| item.source.clone()).collect();
         outcome.totals.extend(self.judge_keys(&keys).await?);
+        // Last: a step that is repeated after an error must not count an item twice.
+        self.recount(&images, &outputs);
         Ok(outcome)
     }
 
     /// Adds items to the three-way comparison.
-    async fn recount(&self, items: &[IdentifiedItem<'_>]) -> Result<()> {
-        let Some(check) = &self.arguments.three_way else { return Ok(()) };
-        let images: Vec<_> = items.iter().map(|item| (item, item.image(self.model()))).collect();
-        let outputs = self.judge.projector.remembered(&images).await?;
+    fn recount(&self, items: &[(&IdentifiedItem<'_>, Image<'static>)], outputs: &RememberedOutputs) {
+        let Some(check) = &self.arguments.three_way else { return };
         let mut targets = RollupTargets::of(self.model());
         let mut state = self.lock();
-        for (item, image) in &images {
+        for (item, image) in items {
             // An item that cannot be counted is a finding of its own.
-            let projection = self.judge.projector.project(item, image, None, &outputs, &mut targets);
+            let projection = self.judge.projector.project(item, image, None, outputs, &mut targets);
             let contributions = projection.map(|projection| projection.contributions).unwrap_or_default();
             state.three_way.add(check, self.model(), item, &contributions, &targets);
         }
-        Ok(())
     }
 
     /// Compares the application's counters with rollups and recounts.
-    async fn compare_three_ways(&self) -> Result<JobTotals> {
-        let mut totals = JobTotals::new();
-        let Some(check) = &self.arguments.three_way else { return Ok(totals) };
+    async fn compare_three_ways(&self) -> Result<(Vec<VerifyFinding>, JobTotals)> {
+        let (mut findings, mut totals) = (Vec::new(), JobTotals::new());
+        let Some(check) = &self.arguments.three_way else { return Ok((findings, totals)) };
         let mut places = self.lock().three_way.places();
         places.retain(|place| self.arguments.judges_rollup(self.model(), place));
         for places in places.chunks(READ_ROLLUPS) {
             let keys: Vec<_> =
                 places.iter().map(|(partition, sort)| self.judge.state.key(partition, sort)).collect();
             let rollups = self.judge.tables.read(&keys).await?.items;
-            let mut state = self.lock();
+            let state = self.lock();
             for (place, rollup) in places.iter().zip(rollups) {
                 for finding in state.three_way.judge(check, place, rollup.as_ref()) {
                     count_comparison(&mut totals, finding.as_ref());
-                    state.findings.extend(finding);
+                    findings.extend(finding);
                 }
             }
         }
-        Ok(totals)
+        Ok((findings, totals))
     }
 
     /// Phase 4: entries that count something although their items do not exist, or are not the tenant's any more.
@@ -390,22 +411,31 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
     }
 }
 
+/// A comparison of rollups with sums of the ledger.
+#[derive(Debug, Default)]
+struct JudgedRollups {
+    confirmed: u64,
+    expired: u64,
+    /// Rollups that differ, or changed while the ledger was read.
+    differing: Vec<(RollupPlace, VerifyFinding)>,
+}
+
+fn counted<const N: usize>(totals: [(&str, u64); N]) -> StepOutcome {
+    let totals = totals.into_iter().map(|(name, number)| (name.to_owned(), number)).collect();
+    StepOutcome { totals, ..StepOutcome::default() }
+}
+
 impl<T: Tables + TableScan + Clone, C: Clock> JobTask for VerifyTask<T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
         match self.parts.find(unit).copied() {
             Some(VerifyPart::Revisions { segment }) => self.revisions(unit, segment).await,
             Some(VerifyPart::Ledger { segment }) => self.ledger(unit, segment, false).await,
-            Some(VerifyPart::Rollups) => self.rollups(false).await,
+            Some(VerifyPart::Rollups) => self.rollups().await,
             Some(VerifyPart::Items { table, segment }) => Box::pin(self.items(unit, table, segment)).await,
             Some(VerifyPart::Entries { segment }) => Box::pin(self.entries(unit, segment)).await,
             Some(VerifyPart::Recheck) => Box::pin(self.recheck()).await,
             Some(VerifyPart::SuspectedLedger { segment }) => self.ledger(unit, segment, true).await,
-            Some(VerifyPart::SuspectedRollups) => {
-                let compared = self.compare_three_ways().await?;
-                let mut outcome = self.rollups(true).await?;
-                outcome.totals.extend(compared);
-                Ok(outcome)
-            }
+            Some(VerifyPart::SuspectedRollups) => self.suspected_rollups().await,
             None => Err(unknown_unit(unit)),
         }
     }
