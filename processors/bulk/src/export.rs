@@ -1,5 +1,6 @@
 //! Full table exports: the manifest, and data files that are checked and read line by line.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 
@@ -98,6 +99,12 @@ impl ExportManifest {
             .map(serde_json::from_slice)
             .collect::<Result<_, _>>()
             .map_err(|error| unreadable(FILES).caused_by(error))?;
+        let mut keys = BTreeSet::new();
+        if let Some(twice) = files.iter().find(|file| !keys.insert(&file.data_file_s3_key)) {
+            return Err(Error::new(ErrorKind::Configuration, "the export lists a data file twice")
+                .with("file", twice.data_file_s3_key.as_str())
+                .hint("Copy the export again: its list of files was changed"));
+        }
         let items: u64 = files.iter().map(|file| file.item_count).sum();
         if let Some(all) = summary.item_count.filter(|all| *all != items) {
             return Err(Error::new(ErrorKind::Configuration, "the manifests of the export have different numbers of items")
