@@ -148,7 +148,7 @@ fn differences(rollup: &Rollup, other: &Rollup) -> Vec<String> {
         differences.push("they differ in `expires`".to_owned());
     }
     if rollup.is_computed() || other.is_computed() {
-        differences.push("one of them has `max`, `min` or `avg`".to_owned());
+        differences.push("one of them has `max`, `min`, `avg` or `percentile`".to_owned());
     }
     differences
 }
