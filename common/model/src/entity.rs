@@ -122,7 +122,7 @@ impl<'r> SourceKey<'r> {
 #[derive(Clone, Debug)]
 pub struct ItemCandidates<'m, 'k> {
     model: &'m Model,
-    /// The one that is preferred; mostly the only one, so that nothing is allocated.
+    /// The preferred entity. Most items have only this one, so that nothing is allocated.
     first: Option<ItemIdentity<'m, 'k>>,
     /// The others, in the order of preference. All identities but the last have a condition.
     others: Vec<ItemIdentity<'m, 'k>>,

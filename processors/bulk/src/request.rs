@@ -46,7 +46,7 @@ pub struct MapRequest {
     pub run: String,
     /// Which items of the file are counted.
     pub pass: MapPass,
-    /// The number of the file among those of all exports.
+    /// The number of the file among the files of all exports.
     pub index: u32,
     /// The file.
     pub file: ExportedFile,

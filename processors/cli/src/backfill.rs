@@ -1,4 +1,4 @@
-//! `afterwrite backfill`: counts what the tables already have and fills datasets with it, while they are written to.
+//! `afterwrite backfill`: counts the items that the tables already have and fills datasets with them, while the application writes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,41 +40,41 @@ pub struct BackfillCommand {
     #[command(flatten)]
     options: JobOptions,
     /// The segments of each table that are read in parallel.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(help_heading = "Items", long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     segments: u32,
     /// Fill only one tenant: a variable of keys, an attribute or an output of a lookup, and its value.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = tenant)]
+    #[arg(help_heading = "Items", long, value_name = "NAME=VALUE", value_parser = tenant)]
     only: Option<TenantFilter>,
     /// Reconcile items that the ledger has already, too. Also refreshes every mirror.
-    #[arg(long)]
+    #[arg(help_heading = "Items", long)]
     all: bool,
-    /// Replace remembered lookups by what the looked-up items show now. Implies --all.
-    #[arg(long)]
+    /// Look up again, and replace remembered lookups by the results. Implies --all.
+    #[arg(help_heading = "Items", long)]
     reattribute: bool,
-    /// Do nothing but refresh the copies of rollups on the application's items, after a switch to another state table.
-    #[arg(long, conflicts_with_all = ["reattribute", "drop", "datasets_only"])]
+    /// Only refresh the mirrors on the application's items, after a switch to another state table.
+    #[arg(help_heading = "Items", long, conflicts_with_all = ["reattribute", "drop", "datasets_only"])]
     mirrors: bool,
     /// Subtract contributions to aggregates that the model no longer has.
-    #[arg(long)]
+    #[arg(help_heading = "Items", long)]
     drop: bool,
     /// Read the items of one table from a full export, a folder or s3://bucket/prefix; its last part is the export's id. With --bulk,
     /// once for each table of the model.
-    #[arg(long, value_name = "PLACE", requires = "mapping_since")]
+    #[arg(help_heading = "Table export", long, value_name = "PLACE", requires = "mapping_since")]
     export: Vec<String>,
     /// The table of the export, as the model names it; default: the table that the export's manifest names.
-    #[arg(long, value_name = "TABLE", requires = "export")]
+    #[arg(help_heading = "Table export", long, value_name = "TABLE", requires = "export")]
     export_table: Option<String>,
-    /// Since when the functions have read the stream of that table without a gap: RFC 3339, or a day.
-    #[arg(long, value_name = "TIME", requires = "export", value_parser = time)]
+    /// The time from which the functions have read the stream of that table without a gap: RFC 3339, or a day.
+    #[arg(help_heading = "Table export", long, value_name = "TIME", requires = "export", value_parser = time)]
     mapping_since: Option<Timestamp>,
     /// The bucket of the datasets; default: AFTERWRITE_BUCKET. Without a bucket, datasets are not filled.
-    #[arg(long, value_name = "NAME", conflicts_with = "without_datasets")]
+    #[arg(help_heading = "Datasets", long, value_name = "NAME", conflicts_with = "without_datasets")]
     bucket: Option<String>,
     /// Fill the datasets, and count nothing.
-    #[arg(long, conflicts_with_all = ["without_datasets", "all", "reattribute", "drop", "export"])]
+    #[arg(help_heading = "Datasets", long, conflicts_with_all = ["without_datasets", "all", "reattribute", "drop", "export"])]
     datasets_only: bool,
     /// Do not fill datasets.
-    #[arg(long)]
+    #[arg(help_heading = "Datasets", long)]
     without_datasets: bool,
     #[command(flatten)]
     bulk: BulkOptions,

@@ -18,6 +18,7 @@ use crate::replay_target::{ReplayProjection, target_settings};
 
 /// Names the deployment; without these options the variables of the functions count.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Deployment")]
 pub struct DeploymentArguments {
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
     #[arg(long)]
@@ -88,7 +89,7 @@ impl Deployment {
         Ok(basis.with_settings(target_settings(&EnvironmentSettings::from_env(), &only)))
     }
 
-    /// Creates a job that runs on this deployment, and what it is acquired with.
+    /// Creates a job that runs on this deployment; returns it with the basis that acquires it.
     ///
     /// # Errors
     /// A table that cannot be reached.

@@ -15,6 +15,7 @@ use crate::print::{align_right, json, new_table, print};
 
 /// The options that all jobs share.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Job")]
 pub struct JobOptions {
     /// Start without a question. Without a terminal, nothing is started unless this is set.
     #[arg(long)]
@@ -126,7 +127,7 @@ impl JobObserver for ProgressLine {
     }
 }
 
-/// The result of work that is no job. On a terminal, one line shows what it waits for.
+/// Runs work that is not a job. On a terminal, one line shows what it is waiting for.
 pub async fn showing_waits<F: Future>(waiting: impl Fn() -> Option<JobWait>, work: F) -> F::Output {
     let is_terminal = std::io::stderr().is_terminal();
     let mut work = pin!(work);

@@ -10,8 +10,9 @@ use crate::arguments::unknown;
 
 /// Which streams are read, and from where.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Stream")]
 pub(crate) struct StreamArguments {
-    /// Only the stream of this table, as the model names it; default: those of all tables.
+    /// Only the stream of this table, as the model names it; default: the streams of all tables.
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// Start at the oldest record, up to 24 hours ago; default: only new records.

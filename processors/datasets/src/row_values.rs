@@ -1,4 +1,4 @@
-//! The values of rows as text, and digests of them: what a comparison of a dataset with its items reads.
+//! The values of rows as text, and digests of them, with which a dataset is compared with its items.
 //!
 //! Two rows with the same text in a column have the same value there, and the reverse. Null has no text. A digest is of one process: it
 //! is not stored.

@@ -44,7 +44,7 @@ pub(crate) const SNAPSHOT_LAG_MINUTES: i64 = 15;
 /// The same as a duration: a snapshot wins over rows of the stream that are older than its reading by this much.
 pub const SNAPSHOT_LAG: Duration = Duration::from_secs(SNAPSHOT_LAG_MINUTES.unsigned_abs() * 60);
 
-/// The schema of a dataset's files: the model's columns in the model's order, then those that every row has.
+/// The schema of a dataset's files: the model's columns in the model's order, then the columns that every row has.
 #[must_use]
 pub fn arrow_schema(dataset: &Dataset) -> SchemaRef {
     let columns =

@@ -35,7 +35,7 @@ pub(crate) struct DemoEnvironment {
     pub(crate) writer: ScriptWriter,
     pub(crate) counting: CountingFunction,
     pub(crate) archiving: ArchivingFunction,
-    /// The streams of the source tables, those of `mirroring` aside.
+    /// The streams of the source tables, without the tables in `mirroring`.
     streams: Vec<EmbeddedStream>,
     /// The streams of tables with mirrors of other tables' rollups: counting writes to these tables, so their streams end last.
     mirroring: Vec<EmbeddedStream>,

@@ -28,7 +28,7 @@ impl SecretAttributes {
         &self.all
     }
 
-    /// Removes from an item of a table what is secret in any entity that it can be of. An item of no entity may hold the secrets of any entity.
+    /// Removes the secrets of every entity that an item of a table can match. An item that matches no entity may hold the secrets of any entity.
     pub fn cut_item(&self, model: &Model, table: usize, item: &mut Item) {
         if self.all.is_empty() {
             return;

@@ -231,7 +231,7 @@ impl Decimal {
     /// The nearest float.
     #[must_use]
     pub fn to_f64(&self) -> f64 {
-        // DynamoDB's magnitudes are within those of an `f64`, so parsing cannot fail; the parser rounds to the nearest.
+        // DynamoDB's magnitudes fit an `f64`, so parsing cannot fail; the parser rounds to the nearest.
         self.to_string().parse().unwrap_or(f64::NAN)
     }
 

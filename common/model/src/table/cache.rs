@@ -1,4 +1,4 @@
-//! Cache rules, the cache keys and paths that hold a copy of an item: `[[caches]]`; and what is archived.
+//! Cache rules: the cache keys and paths that hold a copy of an item (`[[caches]]`); and the scope of the archive.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -76,11 +76,11 @@ const PATH_FORMAT: &str = ":path";
 /// stops the instant the cache has replied; the trait `Cache` (`afterwrite-services`) documents which races each closes and what readers must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheRemedy {
-    /// The key is removed. A reader that read the item before the change may still store what it read afterwards.
+    /// The key is removed. A reader that read the item before the change may still store the old value afterwards.
     Delete,
     /// The key holds a tombstone for this long; readers that store only if the key is absent cannot store meanwhile.
     Tombstone(Duration),
-    /// The key's generation grows, and what is stored under an earlier one is never read again.
+    /// The key's generation grows, and values under an earlier generation are never read again.
     Generation,
 }
 
@@ -117,10 +117,10 @@ named_values! {
     /// Which change records are archived.
     #[derive(Default)]
     pub enum ArchiveScope {
-        /// Every one, those of items that match no entity too.
+        /// Every record, also of items that match no entity.
         #[default]
         All = "all",
-        /// Those of items that match an entity.
+        /// Records of items that match an entity.
         Matched = "matched",
     }
 }

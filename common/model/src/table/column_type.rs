@@ -257,7 +257,7 @@ fn is_member_name(name: &str) -> bool {
         && name.chars().any(|character| character != '_')
 }
 
-/// Athena takes lower-case names of letters, digits and `_`; those that begin with `_` are our own.
+/// Athena takes lower-case names of letters, digits and `_`. Names that begin with `_` are Afterwrite's own columns.
 pub(super) fn is_column_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.chars().all(|character| matches!(character, 'a'..='z' | '0'..='9' | '_'))

@@ -296,7 +296,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         }
     }
 
-    /// The indexes through which lookups find such items do not depend on what is mirrored onto them.
+    /// The indexes through which lookups find such items do not depend on mirrored attributes.
     fn check_indexes(&mut self, mirrored: &MirroredPath) {
         let ModelCompiler { model, places, .. } = &*self.compiler;
         let lookups = model.lookups.iter().zip(&places.lookups);
@@ -439,7 +439,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
     }
 }
 
-/// Registers what a mirror shows of its rollup.
+/// Registers the measures that a mirror shows.
 fn register_shown(rollup: &mut Rollup, mirror: usize, attributes: &[MirroredAttribute]) {
     rollup.mirrors.push(mirror);
     for MirroredAttribute { measure, .. } in attributes {

@@ -44,7 +44,7 @@ pub struct Rollup {
     pub extremes: Vec<Arc<str>>,
     /// The mirrors of it: indexes into [`super::Model::mirrors`].
     pub mirrors: Vec<usize>,
-    /// The measures that, when they change, change what a mirror shows: those shown, and what these are computed from.
+    /// The measures whose change changes a mirror: the mirrored measures, and the measures that these are computed from.
     pub shown: Vec<Arc<str>>,
     /// The other rollups that may be the same item, holding other measures: indexes into [`super::Model::rollups`].
     pub overlaps: Vec<usize>,
@@ -137,7 +137,7 @@ impl Rollup {
         self.computed.iter().any(|computed| *computed.name == *measure) || self.has_extreme(measure)
     }
 
-    /// Whether a change of this measure changes what a mirror shows.
+    /// Whether a change of this measure changes a mirror.
     #[must_use]
     pub fn shows(&self, measure: &str) -> bool {
         self.shown.iter().any(|shown| **shown == *measure)
@@ -189,7 +189,7 @@ impl Rollup {
         is_parsed.then_some(bindings)
     }
 
-    /// The partition key of its items; those of a sharded rollup have their shard's number appended.
+    /// The partition key of its items. The items of a sharded rollup append their shard's number.
     pub(super) fn stored_partition(&self) -> Template {
         let mut partition = self.partition.clone();
         if self.shards > 1 {

@@ -36,7 +36,7 @@ pub(crate) struct DemoArguments {
     /// for shop, ecommerce and social, 500 for github, 2000 for the others].
     #[arg(long, value_name = "NUMBER", value_parser = run_size)]
     attempts: Option<u64>,
-    /// The folder for the datasets, as Parquet; those of an earlier demo are replaced [default: afterwrite-demo in the
+    /// The folder for the datasets, as Parquet; the files of an earlier demo are replaced [default: afterwrite-demo in the
     /// folder for temporary files].
     #[arg(long, value_name = "DIR")]
     datasets: Option<PathBuf>,

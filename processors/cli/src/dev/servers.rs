@@ -131,13 +131,13 @@ impl DevServers {
         S3Bucket::retrying(self.s3.client(), Arc::from(BUCKET))
     }
 
-    /// Writes what the delivery stream has buffered.
+    /// Writes the buffered records of the delivery stream.
     pub(super) async fn flush(&self) -> Result<()> {
         self.firehose.flush().await
     }
 }
 
-/// Creates the source tables, or adds what they lack. Returns the attribute that expires the items of each.
+/// Creates the source tables, or the missing indexes of existing tables. Returns the attribute that expires the items of each.
 async fn ensure_source_tables(
     dynamodb: &EmbeddedDynamoDb,
     config: &FunctionConfig,

@@ -46,7 +46,7 @@ struct OwnedFolder {
 }
 
 impl WorkFolder {
-    /// A new folder; removes those of processes that were killed.
+    /// A new folder; removes the folders of processes that were killed.
     pub(super) fn create() -> Result<Self> {
         remove_abandoned_folders(&std::env::temp_dir());
         loop {

@@ -1,4 +1,4 @@
-//! Uploading the files of an object: many at once, and only those that are missing.
+//! Uploading the files of an object: many at once, and only missing files.
 //!
 //! A file that exists from an earlier attempt is used as it is. Its size and its statistics are read from it, because its content may
 //! differ from the one encoded now: a lookup may have been remembered in between. A file that is so old that a vacuum might remove it

@@ -41,7 +41,7 @@ pub struct CostTrial<'t> {
     pub model: Arc<Model>,
     /// Change records as Lambda delivers them, in the order of time.
     pub records: &'t [String],
-    /// The rates of entities; the others do not change.
+    /// The rates of entities; entities without a rate do not change.
     pub rates: &'t [EntityRate],
     /// How records are delivered.
     pub delivery: DeliverySettings,
@@ -68,7 +68,7 @@ pub struct TrialTotals {
     pub state_items: u64,
     /// Bytes that the source tables grew by through the records.
     pub source_bytes: u64,
-    /// Items that the records inserted, less those that they removed.
+    /// Items that the records inserted, less items that they removed.
     pub source_items: u64,
     /// Bytes of the archived lines.
     pub line_bytes: u64,

@@ -51,7 +51,7 @@ impl KeyCondition {
     }
 }
 
-/// The texts of a key attribute: those that meet any of the conditions.
+/// The texts of a key attribute that meet any of the conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum KeyTexts {
     /// Every text, or an attribute that the table does not have.

@@ -1,4 +1,4 @@
-//! The conditions of a template: what the parameters decide.
+//! The conditions of a template: decisions that follow from its parameters.
 
 use serde_json::{Map, Value, json};
 

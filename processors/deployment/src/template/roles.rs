@@ -38,7 +38,7 @@ fn schedule_statements(schedules: &[FunctionSchedule]) -> Vec<Value> {
     ]
 }
 
-/// The role of a function: what it does, its logs, its traces, its network, and what decrypts for it.
+/// The role of a function, with permissions for its work, logs, traces and network, and for the keys that encrypt its data.
 fn function_role(shape: &DeployedShape<'_>, function: &TemplateFunction) -> Value {
     let name = function.name;
     let logs = substituted(format!(

@@ -104,7 +104,7 @@ fn check_transaction_sizes(compiler: &mut ModelCompiler<'_, '_>) {
             OnExpiry::Keep => Some(1 + targets),
             OnExpiry::Subtract => None,
         });
-        // The ledger's entry; the targets of the old state and of the new; an expiry's marker, and what it settles.
+        // The ledger's entry; the targets of the old state and of the new state; an expiry's marker, and the targets that it settles.
         let actions = 1 + 2 * targets + settled.max().unwrap_or(0);
         if actions > MAX_ACTIONS {
             let message = format!(
@@ -141,7 +141,7 @@ fn check_mirrored_paths(compiler: &mut ModelCompiler<'_, '_>) {
     }
 }
 
-/// An item's contributions must not depend on what is written onto it.
+/// An item's contributions must not depend on the attributes that mirrors write onto it.
 fn check_reads_of_mirrored(compiler: &mut ModelCompiler<'_, '_>) {
     for mirrored in &compiler.mirrored {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };

@@ -1,4 +1,4 @@
-//! Reads single settings out of the TOML, each with its place, and reports those that are missing, unknown or of a wrong type.
+//! Reads single settings out of the TOML, each with its place, and reports settings that are missing, unknown or of a wrong type.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -263,7 +263,7 @@ impl<'d> SettingsTable<'d> {
         self.get(name).map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
     }
 
-    /// Whether a setting is a list that holds nothing. One that holds what it must not was reported as that.
+    /// Whether a setting is an empty list. A list with a wrong element has been reported for this element.
     pub(crate) fn is_empty_list(&self, name: &str) -> bool {
         self.get(name).and_then(|value| value.get_ref().as_array()).is_some_and(|array| array.is_empty())
     }

@@ -181,7 +181,7 @@ impl Pattern {
     /// which `read` is not called for.
     ///
     /// # Errors
-    /// Those of `read`, unless outputs of lookups decide whether the value is read at all: then the result is not known.
+    /// The errors of `read`, unless the outputs of lookups decide whether the value is read: then the result is not known.
     pub fn matches_before_lookups<'v, E>(
         &self,
         read: &mut impl FnMut(&Term) -> Result<Option<Operand<'v>>, E>,
@@ -248,8 +248,8 @@ impl PatternCondition {
         }
     }
 
-    /// The result of conditions of which one that is `decisive` decides: `false` of those that must all hold, `true` of
-    /// those of which one must hold.
+    /// The result of a group of conditions. One `decisive` result decides the group: `false` if all conditions must hold, `true`
+    /// if one must hold.
     fn evaluate_group<'v, E>(
         conditions: &[Self],
         decisive: bool,
