@@ -124,7 +124,7 @@ pub struct ItemCandidates<'m, 'k> {
     model: &'m Model,
     /// The preferred entity. Most items have only this one, so that nothing is allocated.
     first: Option<ItemIdentity<'m, 'k>>,
-    /// The others, in the order of preference. All identities but the last have a condition.
+    /// The other entities, in the order of preference. All but the last have a condition.
     others: Vec<ItemIdentity<'m, 'k>>,
 }
 

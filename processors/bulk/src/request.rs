@@ -68,9 +68,9 @@ pub struct MapRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MapPass {
-    /// Items that others look up.
+    /// Items that other items look up.
     Lookups,
-    /// All others.
+    /// All other items.
     Items,
 }
 

@@ -318,7 +318,7 @@ fn has_selection(report: &JobReport) -> bool {
     !is_nothing
 }
 
-/// The absolute path of a local folder: a job may be resumed in another one.
+/// The absolute path of a local folder: a job may be resumed in another folder.
 fn absolute_place(location: &str) -> Result<String> {
     if ExportFolder::bucket_and_prefix(location).is_some() {
         return Ok(location.to_owned());

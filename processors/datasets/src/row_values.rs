@@ -213,7 +213,7 @@ fn map_text(values: &ArrayRef, row: usize) -> String {
     format!("{{{}}}", texts.join(","))
 }
 
-/// A text within another one: no two lists of values look alike.
+/// Quotes a text within another text, so that no two lists of values look alike.
 fn quoted(text: Option<String>) -> String {
     text.map_or_else(|| "null".to_owned(), |text| format!("{text:?}"))
 }

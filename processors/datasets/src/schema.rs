@@ -7,7 +7,7 @@
 //! | `_operation` | string | `INSERT`, `MODIFY`, `REMOVE`, `EXPIRE` or `SNAPSHOT` |
 //! | `_changed_at` | timestamp | time of the change, or of the reading of a snapshot; null if unknown |
 //! | `_rescued` | string | JSON: values that do not fit their columns, by column, in DynamoDB's JSON; null if all values fit |
-//! | `_generation` | int64 | generation of the model that made the row: of two rows of one change, the one with the greater generation counts |
+//! | `_generation` | int64 | generation of the model that made the row: of two rows of one change, the row with the greater generation counts |
 
 use std::sync::Arc;
 use std::time::Duration;

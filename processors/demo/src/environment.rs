@@ -84,7 +84,7 @@ impl DemoEnvironment {
         Ok(expired)
     }
 
-    /// Redelivers a random subset of all records, each alone and long after newer ones.
+    /// Redelivers a random subset of all records, each alone and long after newer records.
     pub(crate) async fn redeliver_some(&self, seed: u64, progress: &MappingProgress) -> Result<()> {
         let all = self.all_streams();
         let samples: Vec<_> = all.map(|stream| StreamSample::new(stream, SAMPLED_PER_MILLE, seed)).collect();

@@ -7,7 +7,7 @@ use crate::entity::{ItemCandidates, SourceKey};
 use crate::record::{AttributePath, ChangeRecord, Item, SecretPaths};
 use crate::table::{Entity, Model};
 
-/// The secret attributes of a model, as they are removed from whatever leaves the table or is shown.
+/// The secret attributes of a model, which are removed from all data that leaves the table or is shown.
 #[derive(Clone, Debug)]
 pub struct SecretAttributes {
     /// Those of all entities, each once.

@@ -309,7 +309,7 @@ impl EntityContext<'_, '_, '_> {
         Some(path)
     }
 
-    /// A value that is a path, and is not declared as one, names a path that nobody requests.
+    /// A value that is a path but is not declared with `:path` makes a path that nobody requests.
     fn warn_of_slashes(&mut self, path: &PathTemplate, names: &[&str], text: Located<&str>) {
         let is_value = |piece: &&BoundPiece| literal(piece).is_none();
         let values = path.template.pieces.iter().enumerate().filter(|(_, piece)| is_value(piece));
@@ -319,7 +319,7 @@ impl EntityContext<'_, '_, '_> {
                 BoundPiece::Value(_, format) => *format == ValueFormat::Plain,
                 BoundPiece::Literal(_) => false,
             };
-            // All of the path, but for a wildcard.
+            // The whole path, without a wildcard.
             let is_whole = place == 1
                 && path.template.pieces.first().and_then(literal).is_some_and(|begin| begin == "/")
                 && path

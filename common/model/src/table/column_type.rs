@@ -36,7 +36,7 @@ pub enum ColumnType {
     List(Box<ColumnType>),
     /// An `M` whose values are of one type.
     Map(Box<ColumnType>),
-    /// An `M` of known members; others are left out.
+    /// An `M` of known members; unknown members are left out.
     Struct(Vec<(Arc<str>, ColumnType)>),
     /// Any value, as JSON text.
     Json,

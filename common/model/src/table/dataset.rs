@@ -117,7 +117,7 @@ named_values! {
         /// Every row.
         #[default]
         All = "all",
-        /// Of each item the newest, and others where they are cheaper to keep than to find.
+        /// The newest row of each item, and older rows that cost less to keep than to find.
         Newest = "newest",
     }
 }
@@ -382,7 +382,7 @@ impl EntityContext<'_, '_, '_> {
     }
 }
 
-/// The columns that identify the item: `_key_<variable>` for every variable of its key, whatever else shows the variable. So the
+/// The columns that identify the item: `_key_<variable>` for every variable of its key, also if another column shows the variable. So the
 /// identity of rows does not depend on which columns a model has.
 fn key_columns(variables: &[Arc<str>], columns: &mut Vec<Column>) -> Vec<usize> {
     let mut key = Vec::new();

@@ -45,7 +45,7 @@ pub struct Entity {
     pub attributes: Vec<(AttributePath, DeclaredType)>,
     /// The values derived from its attributes; [`Term::Derived`] indexes them.
     pub derivations: Vec<Derivation>,
-    /// How names are read as times: variables of the key, derived values, attributes. All others are detected.
+    /// How names (variables of the key, derived values, attributes) are read as times. The form of all other values decides.
     pub times: Vec<(Arc<str>, TimeReading)>,
     /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,

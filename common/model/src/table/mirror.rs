@@ -33,7 +33,7 @@ pub struct Mirror {
     pub attributes: Vec<MirroredAttribute>,
     /// The variables of the item's key that are another variable of the rollup's key.
     pub bindings: Vec<KeyBinding>,
-    /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name, or of the one it is bound to.
+    /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name, or of the variable that it is bound to.
     pub item_variables: Vec<usize>,
     /// For each of [`Rollup::variables`] of `from`: where it comes from in `onto`'s scope ([`Term::LookupOutput`] then means
     /// the one lookup below), and its format.

@@ -236,7 +236,7 @@ pub struct Model {
     pub datasets: Vec<Dataset>,
     /// The saved queries.
     pub queries: Vec<SavedQuery>,
-    /// The names of all attributes that anything but datasets reads; all others are skipped while decoding.
+    /// The names of all attributes that a part other than datasets reads; all other attributes are skipped while decoding.
     pub attributes: AttributeInterner,
     /// The same, and the names that datasets read; a name of both has one id. Of old images the attributes that days of rows come from are
     /// read at once.

@@ -38,7 +38,7 @@ pub struct Rollup {
     pub shards: u32,
     /// When its items expire, if they do.
     pub lifetime: Option<RollupLifetime>,
-    /// Measures computed from others; each needs the rollup to be read before it is written.
+    /// Measures that are computed from other measures. The rollup must be read before such a measure is written.
     pub computed: Vec<ComputedMeasure>,
     /// The measures that are `max` or `min`; these too need the rollup to be read.
     pub extremes: Vec<Arc<str>>,
@@ -71,7 +71,7 @@ pub struct ComputedMeasure {
     pub rule: ComputedRule,
 }
 
-/// How a measure is computed from others.
+/// How a measure is computed from other measures.
 #[derive(Debug)]
 pub enum ComputedRule {
     /// The average of a sum over a count: rounded half to even at 6 decimal places, absent at a count of 0.
@@ -131,7 +131,7 @@ impl Rollup {
         self.extremes.iter().any(|extreme| **extreme == *measure)
     }
 
-    /// Whether a measure is not a sum of contributions: an extreme, or computed from others.
+    /// Whether a measure is not a sum of contributions: an extreme, or computed from other measures.
     #[must_use]
     pub fn has_computed(&self, measure: &str) -> bool {
         self.computed.iter().any(|computed| *computed.name == *measure) || self.has_extreme(measure)

@@ -101,7 +101,7 @@ pub(super) fn split_format(variable: &str) -> Result<(&str, ValueFormat), NotATe
     }
 }
 
-/// A name, with or without a format, in the one way in which it is compared: in quotes only where it needs them.
+/// A name, with or without a format, in its canonical form: in quotes only where it needs them.
 pub(super) fn canonical_name(written: &str) -> Result<Cow<'_, str>, InvalidPath> {
     if !written.contains('\'') {
         return Ok(Cow::Borrowed(written));

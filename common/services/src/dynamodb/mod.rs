@@ -31,7 +31,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 pub use self::server_clock::ServerClock;
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
 
-/// The number of concurrent requests; further ones wait.
+/// The number of concurrent requests; further requests wait.
 pub const MAX_CONCURRENT_REQUESTS: usize = 16;
 /// The time limit of a read or a single write. DynamoDB responds within milliseconds; a connection that died while the function was
 /// frozen never does.

@@ -104,7 +104,7 @@ impl DevServers {
         settings.embedded = Some(self.endpoints());
     }
 
-    /// The endpoints for functions in processes of their own: the address of the DynamoDB behind the servers is not told.
+    /// The endpoints for functions in processes of their own: they do not get the address of the DynamoDB behind the servers.
     pub(super) fn program_endpoints(&self) -> EmbeddedEndpoints {
         let front = self.conflicts.as_ref().map(ConflictProxy::endpoint);
         EmbeddedEndpoints { dynamodb: front.unwrap_or_else(|| self.streams.endpoint()), ..self.endpoints() }

@@ -104,7 +104,7 @@ impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
         exported_prefix(&self.day, self.source_key, self.fingerprint)
     }
 
-    /// Writes the file, or finds the one of an earlier attempt.
+    /// Writes the file, or finds the file of an earlier attempt.
     async fn upload(
         &self,
         body: Bytes,

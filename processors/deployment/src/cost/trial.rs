@@ -62,7 +62,7 @@ pub struct TrialTotals {
     pub write_units: u64,
     /// Read units.
     pub read_units: u64,
-    /// Bytes that the tables grew by through the functions' writes: of the state table, but for mirrors.
+    /// Bytes that the functions' writes added to the state table, and by mirrors to source tables.
     pub state_bytes: u64,
     /// Items that the functions created.
     pub state_items: u64,

@@ -134,7 +134,7 @@ pub struct TableFacts {
     pub stream_view: Option<String>,
     /// Its global secondary indexes.
     pub indexes: Vec<IndexFacts>,
-    /// The replicas of a global table, this region aside.
+    /// The replicas of a global table in other regions.
     pub replicas: usize,
     /// The TTL attribute, if TTL is enabled.
     pub ttl: Option<Looked<String>>,

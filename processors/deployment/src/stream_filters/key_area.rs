@@ -285,7 +285,7 @@ pub(super) fn joined(areas: Vec<KeyArea>) -> Vec<KeyArea> {
     result
 }
 
-/// At most `count` areas with all the partition keys, whatever the sort key, each beginning cut to `length` characters.
+/// At most `count` areas with all the partition keys and any sort key, each beginning cut to `length` characters.
 pub(super) fn partition_areas(areas: &[KeyArea], count: usize, length: usize) -> Vec<KeyArea> {
     let all = KeyTexts::shortened(areas.iter().map(|area| &area.partition), length);
     let conditions: Vec<KeyCondition> = all.conditions().cloned().collect();

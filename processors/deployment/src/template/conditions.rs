@@ -102,7 +102,7 @@ impl Condition {
         }
     }
 
-    /// The condition within another one.
+    /// The condition within another condition.
     fn used(self) -> Value {
         json!({ "Condition": self.name() })
     }

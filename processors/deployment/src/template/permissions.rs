@@ -208,7 +208,7 @@ fn compactor_statements() -> Vec<Value> {
     ]
 }
 
-/// It reads everything, and writes nothing but its reports, with which sample is next.
+/// It reads everything, and writes only its reports and the number of the next sample.
 fn verifier_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     let reading = [
         "dynamodb:BatchGetItem",

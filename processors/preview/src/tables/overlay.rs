@@ -20,7 +20,7 @@ const READ_UNIT_BYTES: usize = 4096;
 
 /// Reads the tables beneath and keeps every write in memory: a dry run.
 ///
-/// A write has the effect that DynamoDB would give it, but for the limits on sizes. Memory grows with the number of written items, so
+/// A write has the effect that it has in DynamoDB, without the limits on sizes. Memory grows with the number of written items, so
 /// a run that changes nothing takes none. An index shows what the tables beneath show: it lags, as an index may.
 #[derive(Debug)]
 pub struct OverlayTables<T> {
@@ -106,7 +106,7 @@ impl<T: Tables> OverlayTables<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the items with these keys to the written ones, as they are beneath.
+    /// Adds the items with these keys to the written items, as the tables beneath have them.
     async fn load(&self, keys: &[&ItemKey]) -> Result<(), Error> {
         let missing: Vec<ItemKey> = {
             let state = self.lock();

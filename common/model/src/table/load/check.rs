@@ -167,7 +167,7 @@ fn check_secrets(compiler: &mut ModelCompiler<'_, '_>) {
         let is_key = table.is_some_and(|table| table.key().any(|key| key.name == *secret.root()));
         let mut readers = reads(compiler, *index);
         readers.extend(cache_reads(compiler, entity));
-        // A map that holds the secret can be read but for the secret; a column takes the whole map.
+        // The other members of a map that holds the secret can be read; a column takes the whole map.
         readers.retain(|read| match secrecy(secret, &read.path) {
             AttributeSecrecy::Secret => true,
             AttributeSecrecy::Open | AttributeSecrecy::Within(_) => false,

@@ -61,7 +61,7 @@ pub(super) fn check_readings(compiler: &mut ModelCompiler<'_, '_>) {
     }
 }
 
-/// The variables of any length in a template that another one follows.
+/// The variables of any length in a template that are followed by another variable.
 fn neighbouring_values<'r>(template: &'r Template, rollup: &'r Rollup) -> Vec<NeighbouringValues<'r>> {
     let open: Vec<(usize, usize)> = open_variables(template).collect();
     let pairs = open.iter().zip(open.iter().skip(1));

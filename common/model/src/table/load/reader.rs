@@ -161,7 +161,7 @@ pub(crate) fn wrong_type(what: &str, wanted: &str, value: RawValue<'_>, problems
     problems.mark_incomplete();
 }
 
-/// The message about a key that is not known; `meant` is how the one is written that was probably meant.
+/// The message about an unknown key; `meant` is the spelling of the key that was probably meant.
 pub(crate) fn unknown_key(owner: &str, name: &str, meant: Option<&str>, known: &[&str]) -> String {
     let all = listed(known);
     match meant {

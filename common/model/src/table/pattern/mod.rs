@@ -6,7 +6,7 @@
 //! text.
 //!
 //! A condition is first evaluated before lookups, when a field that is an output of a lookup is unknown. The result is often
-//! known nevertheless: `status = ["DONE"]` excludes a draft, whatever its lookups would find.
+//! known nevertheless: `status = ["DONE"]` excludes a draft without knowing its lookups.
 
 mod compared;
 mod contradiction;

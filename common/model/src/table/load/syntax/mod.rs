@@ -87,7 +87,7 @@ fn report_duplicate_key(scan: &SyntaxScan<'_>, place: Range<usize>, problems: &m
     }
 }
 
-/// An error that explains others.
+/// An error that explains other errors.
 struct SyntaxCause {
     code: ProblemCode,
     place: Range<usize>,
