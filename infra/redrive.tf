@@ -83,7 +83,7 @@ locals {
 resource "aws_iam_policy" "redrive" {
   name        = "${var.name}-redrive"
   path        = var.role_path
-  description = "Processes what the functions could not process"
+  description = "Processes records that the functions could not process"
   policy      = jsonencode(local.redrive_policy)
   tags        = var.tags
 }

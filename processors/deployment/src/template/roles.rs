@@ -78,7 +78,7 @@ fn redrive_policy(shape: &DeployedShape<'_>) -> Value {
     let mut statements = permissions::redrive_statements(shape);
     statements.extend(encryption::statements(shape, &statements, KeyUser::Operator));
     let properties = json!({
-        "Description": "Processes what the functions could not process",
+        "Description": "Processes records that the functions could not process",
         "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
     });
     resource("AWS::IAM::ManagedPolicy", properties, None)
