@@ -100,7 +100,7 @@ impl<'r> SourceKey<'r> {
             let Some(variables) = bindings.iter().copied().collect::<Option<_>>() else { continue };
             candidates.push(ItemIdentity { entity, variables });
             if entity.when.is_none() {
-                // It takes all that is left.
+                // An entity without a condition takes every item that the candidates before it leave.
                 break;
             }
         }

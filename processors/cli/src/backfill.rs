@@ -35,10 +35,6 @@ use crate::reconciled_lives::report_lives;
     after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted, --only selected no item, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
-    #[command(flatten)]
-    deployment: DeploymentArguments,
-    #[command(flatten)]
-    options: JobOptions,
     /// The segments of each table that are read in parallel.
     #[arg(help_heading = "Items", long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     segments: u32,
@@ -78,6 +74,10 @@ pub struct BackfillCommand {
     without_datasets: bool,
     #[command(flatten)]
     bulk: BulkOptions,
+    #[command(flatten)]
+    deployment: DeploymentArguments,
+    #[command(flatten)]
+    options: JobOptions,
 }
 
 impl BackfillCommand {

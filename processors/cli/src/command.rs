@@ -281,6 +281,11 @@ mod tests {
                 *sizes.entry(option.get_help_heading()).or_default() += 1;
             }
             assert!(sizes.values().all(|size| *size <= 8), "{}: {sizes:?}", command.get_name());
+            // The headings of shared options end with these options.
+            let mut own = command
+                .get_arguments()
+                .filter(|option| ["report", "dry_run"].contains(&option.get_id().as_str()));
+            assert!(own.all(|option| option.get_help_heading().is_none()), "{}", command.get_name());
             open.extend(command.get_subcommands().cloned());
         }
     }

@@ -38,11 +38,11 @@ const ENTRY_FINDINGS: usize = 500;
 pub struct RepairCommand {
     /// The findings: the file that `afterwrite verify --report` wrote.
     file: PathBuf,
-    #[command(flatten)]
-    deployment: DeploymentArguments,
     /// Show what would be written, and write nothing.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    deployment: DeploymentArguments,
     /// Write without a question. Without a terminal, nothing is written unless this is set.
     #[arg(help_heading = "Job", long)]
     yes: bool,

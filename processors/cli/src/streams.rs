@@ -10,16 +10,15 @@ use crate::arguments::unknown;
 
 /// Which streams are read, and from where.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Stream")]
 pub(crate) struct StreamArguments {
     /// Only the stream of this table, as the model names it; default: the streams of all tables.
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = "Stream", long, value_name = "NAME")]
     table: Option<String>,
     /// Start at the oldest record, up to 24 hours ago; default: only new records.
-    #[arg(long)]
+    #[arg(help_heading = "Stream", long)]
     from_start: bool,
     /// The URL of a DynamoDB server, such as the embedded one; default: the environment's.
-    #[arg(long, value_name = "URL")]
+    #[arg(help_heading = "Stream", long, value_name = "URL")]
     endpoint_url: Option<String>,
 }
 

@@ -32,8 +32,6 @@ use crate::job_output::showing_waits;
     after_help = "Examples:\n  afterwrite verify\n  afterwrite verify --sample 0.01 --report drift.jsonl --json\n  afterwrite verify --only admin_id=42\n  afterwrite verify --bucket my-bucket\n  afterwrite verify --recheck drift.jsonl\n  afterwrite verify --sample 0.01 --seed 1234567\n\nRun it on a schedule with --sample and an alarm on exit code 1. The application may go on writing: a difference that a change in flight may explain is never reported as drift. With a bucket, the rows of datasets are compared with the items; that needs the heartbeat. A verification is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 no drift, 1 drift was found or the job was paused, 2 wrong usage or configuration, or the ledger is of a newer model, 3 the command could not finish, or nothing could be judged of a part, which is named with the cause."
 )]
 pub struct VerifyCommand {
-    #[command(flatten)]
-    deployment: DeploymentArguments,
     /// The share of items and rollups to judge, above 0 and at most 1; each run judges others. The tables are read completely, but only this share of the items is read again.
     #[arg(help_heading = "Scope", long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     sample: f64,
@@ -61,6 +59,8 @@ pub struct VerifyCommand {
     /// Do not compare datasets with items.
     #[arg(help_heading = "Datasets", long)]
     without_datasets: bool,
+    #[command(flatten)]
+    deployment: DeploymentArguments,
     /// The segments of each table that are read in parallel.
     #[arg(help_heading = "Job", long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     segments: u32,
