@@ -101,7 +101,7 @@ locals {
           }
         }
       }
-      # The results of all steps exceed what a state may return.
+      # The results of all steps exceed the maximum size of a state's result.
       ResultWriter = {
         Resource   = "arn:${local.partition}:states:::s3:putObject"
         Parameters = { Bucket = local.bucket_name, "Prefix.$" = "States.Format('{}/results', $.run)" }

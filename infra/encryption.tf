@@ -1,4 +1,4 @@
-# Permissions for keys: of the deployment's own (`kms_key_arn`), and of existing tables. They follow from what a role may do.
+# Permissions for the deployment's own key (`kms_key_arn`) and for the keys of existing tables. They follow from the other permissions of a role.
 
 locals {
   # The actions for which a service uses the key of an encrypted table (and its stream), object, queue, delivery stream or secret with the

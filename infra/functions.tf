@@ -106,7 +106,7 @@ data "aws_lambda_function" "canary" {
   }
 }
 
-# The schedules invoke asynchronously. A later run does what a failed one did not.
+# The schedules invoke asynchronously. A later run does the work of a failed run.
 resource "aws_lambda_function_event_invoke_config" "scheduled" {
   for_each = local.schedules
 

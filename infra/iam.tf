@@ -1,6 +1,6 @@
 # One role for each function: exact actions on exact resources. `dynamodb:LeadingKeys` narrows access to the items that the model
 # names; a model whose keys begin with a variable cannot be narrowed (its pattern is `*`). Resources are named by their names, not by
-# attributes of what is created: so a plan shows the policies, and refuses one that is too long.
+# attributes of what is created: so a plan shows the policies, and refuses a policy that is too long.
 
 locals {
   # The beginnings of the partition keys of ledger entries, remembered lookups and rollups.

@@ -29,7 +29,7 @@ locals {
     } if try(lookup.index, null) != null
   ]
 
-  # The tables of which lookups read items by their primary keys.
+  # The tables whose items lookups read by their primary keys.
   tables_read_by_key = distinct([
     for lookup in values(local.model.lookups) : local.model.entities[lookup.of].table if try(lookup.index, null) == null
   ])

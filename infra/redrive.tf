@@ -1,7 +1,7 @@
 # Redrive: attach this policy to the roles that `redrive_principal_arns` names.
 
 locals {
-  # `afterwrite redrive` processes records with the caller's permissions: those of the functions, and those of a job in the state table.
+  # `afterwrite redrive` processes records with the caller's permissions: the functions' permissions, and permissions for a job in the state table.
   redriven_partitions = concat(["AFTERWRITE#JOB#*"], local.counted_partitions)
   redrive_statements = concat(
     [
@@ -83,7 +83,7 @@ locals {
 resource "aws_iam_policy" "redrive" {
   name        = "${var.name}-redrive"
   path        = var.role_path
-  description = "Processes what the functions could not process"
+  description = "Processes records that the functions could not process"
   policy      = jsonencode(local.redrive_policy)
   tags        = var.tags
 }

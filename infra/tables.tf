@@ -26,7 +26,7 @@ locals {
     [for table in values(data.aws_dynamodb_table.source) : length(table.replica) > 0],
   ))
 
-  # The indexes of the tables that are created: those that the model names, and those of the application.
+  # The indexes of the tables that are created: indexes that the model names, and indexes of the application.
   created_indexes = {
     for table in keys(local.created_tables) : table => merge(
       {

@@ -45,7 +45,7 @@ variable "package_s3" {
 }
 
 variable "architecture" {
-  description = "The instruction set of the functions: `arm64` or `x86_64`. The zips must be built for it. Default: that of the zips, as `infra/build` notes it in `model.json`; without a note, `arm64`."
+  description = "The instruction set of the functions: `arm64` or `x86_64`. The zips must be built for it. Default: the zips' own, as `infra/build` notes it in `model.json`; without a note, `arm64`."
   type        = string
   default     = null
 
@@ -72,7 +72,7 @@ variable "tables" {
     - `stream_arn`: of a table of the same configuration: its stream. The name follows from it. The table is then not checked.
     - `replicas`: the other regions, if it is a global table. A table that exists is read for its replicas.
     - `ttl_attribute`: of a table that is created: the TTL attribute.
-    - `global_secondary_indexes`: of a table that is created: indexes in addition to those that the model names. `hash_key_type` and
+    - `global_secondary_indexes`: of a table that is created: indexes in addition to the indexes that the model names. `hash_key_type` and
       `range_key_type` are `S`, `N` or `B`. Default: the type that the attribute has in another key of the table, or `S`.
   EOT
   type = map(object({

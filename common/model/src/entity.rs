@@ -100,7 +100,7 @@ impl<'r> SourceKey<'r> {
             let Some(variables) = bindings.iter().copied().collect::<Option<_>>() else { continue };
             candidates.push(ItemIdentity { entity, variables });
             if entity.when.is_none() {
-                // It takes all that is left.
+                // An entity without a condition takes every item that the candidates before it leave.
                 break;
             }
         }
@@ -122,9 +122,9 @@ impl<'r> SourceKey<'r> {
 #[derive(Clone, Debug)]
 pub struct ItemCandidates<'m, 'k> {
     model: &'m Model,
-    /// The one that is preferred; mostly the only one, so that nothing is allocated.
+    /// The preferred entity. Most items have only this one, so that nothing is allocated.
     first: Option<ItemIdentity<'m, 'k>>,
-    /// The others, in the order of preference. All identities but the last have a condition.
+    /// The other entities, in the order of preference. All but the last have a condition.
     others: Vec<ItemIdentity<'m, 'k>>,
 }
 

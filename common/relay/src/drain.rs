@@ -54,7 +54,7 @@ pub struct DrainOutcome {
     pub requests: u64,
 }
 
-/// Invalidates the paths of messages. It keeps no state. Only one may run at a time for a distribution: others would only find it busy.
+/// Invalidates the paths of messages. It keeps no state. Only one may run at a time for a distribution: a second one would find the distribution busy.
 #[derive(Debug)]
 pub struct PathInvalidator<D, C> {
     distribution: D,

@@ -1,4 +1,4 @@
-//! Removes what a batch of changes has made stale: first from the cache, then from CloudFront.
+//! Invalidates the cache keys and then the CloudFront paths that a batch of changes has made stale.
 //!
 //! ```text
 //! changes ─▶ projection::StaleCaches ─▶ keys ──▶ Cache                retried until gone, or until the deadline
@@ -72,7 +72,7 @@ pub struct InvalidationChange<'c> {
 pub struct InvalidationOutcome {
     /// The first error of each record that failed, by the record's index.
     pub failures: BTreeMap<usize, Error>,
-    /// The records whose cache keys are gone, by index: all but those whose keys failed. Their paths may have failed.
+    /// The records whose cache keys are gone, by index: all records without a failed key. Their paths may have failed.
     pub keys_gone: BTreeSet<usize>,
     /// Paths that CloudFront refuses and would refuse again. They fail no record: they stay stale.
     pub refused: Vec<RefusedPath>,

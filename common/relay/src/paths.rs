@@ -102,7 +102,7 @@ fn depth(path: &str) -> usize {
     path.matches('/').count()
 }
 
-/// Replaces the deepest wildcards by their parent's, those of the parent with the most first, until the limit is met.
+/// Replaces wildcards by the wildcard of their folder until the limit is met: the deepest first, and of these the folder with the most.
 fn coalesce_wildcards(paths: &mut RecordsByPath) {
     loop {
         let wildcards: Vec<&String> = paths.keys().filter(|path| path.ends_with('*')).collect();
@@ -149,7 +149,7 @@ fn drop_covered_paths(paths: &mut RecordsByPath) {
     }
 }
 
-/// Removes a path and adds its records to the one that replaces it.
+/// Removes a path and adds its records to the path that replaces it.
 fn move_records(paths: &mut RecordsByPath, from: &str, to: &str) {
     let records = paths.remove(from).unwrap_or_default();
     paths.entry(to.to_owned()).or_default().extend(records);

@@ -19,7 +19,7 @@ pub const GENERATION_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 ///
 /// # The stale-set race
 ///
-/// A reader that misses reads the item and stores what it read. If the item changes after the read, and the change is invalidated
+/// A reader that misses reads the item and stores the result. If the item changes after the read, and the change is invalidated
 /// before the reader stores, the cache holds the old value until its time to live ends. The remedies
 /// ([`CacheRemedy`](afterwrite_model::table::CacheRemedy)) differ in which readers can cause this:
 ///
@@ -46,7 +46,7 @@ pub const GENERATION_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// item, so *g* existed before the change was invalidated. If it still existed then, the invalidation incremented it. If not, it had expired or
 /// had been evicted or deleted, and the next reader creates a fresh number. Either way no reader gets *g* after the invalidation.
 ///
-/// So an invalidation creates no generation: where there is none, nobody can read what was stored under an earlier one. A generation that is
+/// So an invalidation creates no generation: without a generation, no reader finds a value that was stored under an earlier one. A generation that is
 /// not used any more expires by itself.
 ///
 /// # Guarantees
@@ -56,7 +56,7 @@ pub const GENERATION_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// - **Tombstones.** One command replaces the cached value and forbids storing, so there is no moment in between. A key with a
 ///   tombstone must hold a string: readers of another type get a type error, and must treat it as a miss. A tombstone expires by itself.
 /// - **Generations.** The script is one atomic step. It renews the life of the generation ([`GENERATION_LIFE`]). A value of another type,
-///   or one that is not a number, is deleted: the next reader creates a fresh number. It never fails the invalidation.
+///   or a text that is not a number, is deleted: the next reader creates a fresh number. Such a value never fails the invalidation.
 /// - **Channel.** After the invalidation, the invalidated keys are published on [`INVALIDATION_CHANNEL`] as JSON arrays of strings,
 ///   for caches inside processes. Redis delivers a message at most once: such a cache also needs a time to live.
 /// - **Repetition.** Invalidating a key again costs a cache miss and has no other effect.

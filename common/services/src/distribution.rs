@@ -7,7 +7,7 @@ use afterwrite_model::Error;
 
 /// A CloudFront distribution that caches responses under paths.
 pub trait Distribution: Send + Sync {
-    /// Starts to invalidate these paths: at most 3,000, of which at most 15 end in a wildcard. A request with the same `reference` and
+    /// Starts to invalidate these paths: at most 3,000, and at most 15 with a wildcard at the end. A request with the same `reference` and
     /// the same paths as an earlier one starts nothing and is free.
     ///
     /// # Errors

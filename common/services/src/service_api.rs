@@ -1,4 +1,4 @@
-//! Requests to AWS services of which one to three operations are used.
+//! Requests to AWS services for which no SDK is linked: one to three operations of each are used.
 //!
 //! The SDK's crate of such a service takes up to two minutes to compile. A request here is built from the SDK's own lower layers:
 //! credentials, signature (version 4), retries, clock correction, time limits and transport are the SDK's; only the bodies are ours.
@@ -126,7 +126,7 @@ impl ServiceApi {
         Box::pin(operation.invoke(request)).await
     }
 
-    /// The endpoint of the service: the configured one, for this service or for all, or else that of the region.
+    /// The endpoint of the service: the configured endpoint, for this service or for all services, or else the region's.
     async fn endpoint(&self) -> Result<ServiceEndpoint, BoxError> {
         let Self { service, sdk, .. } = self;
         let region = sdk.region().ok_or("no region is set")?;

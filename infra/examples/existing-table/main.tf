@@ -15,7 +15,7 @@ variable "package_dir" {
 }
 
 variable "architecture" {
-  description = "The instruction set of the functions: arm64 or x86_64. Default: that of the zips."
+  description = "The instruction set of the functions: arm64 or x86_64. Default: the zips' own."
   type        = string
   default     = null
 }

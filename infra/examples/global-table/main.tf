@@ -1,5 +1,5 @@
 # A global table. Its streams allow one reader, so one function hosts everything. One region has the deployment: the changes of all
-# regions arrive in its stream. Any region may make the deletions of TTL, and those of another region arrive without the mark of an
+# regions arrive in its stream. Any region may make the deletions of TTL, and deletions of another region arrive without the mark of an
 # expiry: name the TTL attribute in the model (`ttl` of an entity), so that they are recognised.
 #
 #   infra/build --model exambuddy --out dist
@@ -16,7 +16,7 @@ variable "package_dir" {
 }
 
 variable "architecture" {
-  description = "The instruction set of the functions: arm64 or x86_64. Default: that of the zips."
+  description = "The instruction set of the functions: arm64 or x86_64. Default: the zips' own."
   type        = string
   default     = null
 }

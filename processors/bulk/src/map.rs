@@ -288,8 +288,8 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
         Ok(())
     }
 
-    /// Moves lookups to the files of their partitions: those of the pass in which the looked-up items are counted. All other
-    /// remembered lookups are copied from the deployed state table when the archive is replayed.
+    /// Moves lookups to the files of their partitions, in the pass that counts the looked-up items. All other remembered lookups are
+    /// copied from the deployed state table when the archive is replayed.
     fn keep_lookups(&mut self) -> Result<()> {
         let lookups = self.tables.take_lookups();
         match self.request.pass {

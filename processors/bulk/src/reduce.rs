@@ -97,7 +97,7 @@ fn is_rollup(item: &Item) -> bool {
     item.get("EntityType").and_then(AttributeValue::as_text) == Some("ROLLUP")
 }
 
-/// The item that tells from which exports the table was built.
+/// The item with the times of the exports that the table was built from.
 fn origin(request: &ReduceRequest) -> Item {
     let mut item = OperationItem::Import.empty_item();
     let key = OperationItem::Import.key(&Arc::from(""), "");

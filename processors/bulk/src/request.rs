@@ -46,7 +46,7 @@ pub struct MapRequest {
     pub run: String,
     /// Which items of the file are counted.
     pub pass: MapPass,
-    /// The number of the file among those of all exports.
+    /// The number of the file among the files of all exports.
     pub index: u32,
     /// The file.
     pub file: ExportedFile,
@@ -68,9 +68,9 @@ pub struct MapRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MapPass {
-    /// Items that others look up.
+    /// Items that other items look up.
     Lookups,
-    /// All others.
+    /// All other items.
     Items,
 }
 

@@ -1,4 +1,4 @@
-//! `afterwrite backfill`: counts what the tables already have and fills datasets with it, while they are written to.
+//! `afterwrite backfill`: counts the items that the tables already have and fills datasets with them, while the application writes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,49 +35,49 @@ use crate::reconciled_lives::report_lives;
     after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted, --only selected no item, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
+    /// The segments of each table that are read in parallel.
+    #[arg(help_heading = "Items", long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    segments: u32,
+    /// Fill only one tenant: a variable of keys, an attribute or an output of a lookup, and its value.
+    #[arg(help_heading = "Items", long, value_name = "NAME=VALUE", value_parser = tenant)]
+    only: Option<TenantFilter>,
+    /// Reconcile items that the ledger has already, too. Also refreshes every mirror.
+    #[arg(help_heading = "Items", long)]
+    all: bool,
+    /// Look up again, and replace remembered lookups by the results. Implies --all.
+    #[arg(help_heading = "Items", long)]
+    reattribute: bool,
+    /// Only refresh the mirrors on the application's items, after a switch to another state table.
+    #[arg(help_heading = "Items", long, conflicts_with_all = ["reattribute", "drop", "datasets_only"])]
+    mirrors: bool,
+    /// Subtract contributions to aggregates that the model no longer has.
+    #[arg(help_heading = "Items", long)]
+    drop: bool,
+    /// Read the items of one table from a full export, a folder or s3://bucket/prefix; its last part is the export's id. With --bulk,
+    /// once for each table of the model.
+    #[arg(help_heading = "Table export", long, value_name = "PLACE", requires = "mapping_since")]
+    export: Vec<String>,
+    /// The table of the export, as the model names it; default: the table that the export's manifest names.
+    #[arg(help_heading = "Table export", long, value_name = "TABLE", requires = "export")]
+    export_table: Option<String>,
+    /// The time from which the functions have read the stream of that table without a gap: RFC 3339, or a day.
+    #[arg(help_heading = "Table export", long, value_name = "TIME", requires = "export", value_parser = time)]
+    mapping_since: Option<Timestamp>,
+    /// The bucket of the datasets; default: AFTERWRITE_BUCKET. Without a bucket, datasets are not filled.
+    #[arg(help_heading = "Datasets", long, value_name = "NAME", conflicts_with = "without_datasets")]
+    bucket: Option<String>,
+    /// Fill the datasets, and count nothing.
+    #[arg(help_heading = "Datasets", long, conflicts_with_all = ["without_datasets", "all", "reattribute", "drop", "export"])]
+    datasets_only: bool,
+    /// Do not fill datasets.
+    #[arg(help_heading = "Datasets", long)]
+    without_datasets: bool,
+    #[command(flatten)]
+    bulk: BulkOptions,
     #[command(flatten)]
     deployment: DeploymentArguments,
     #[command(flatten)]
     options: JobOptions,
-    /// The segments of each table that are read in parallel.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    segments: u32,
-    /// Fill only one tenant: a variable of keys, an attribute or an output of a lookup, and its value.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = tenant)]
-    only: Option<TenantFilter>,
-    /// Reconcile items that the ledger has already, too. Also refreshes every mirror.
-    #[arg(long)]
-    all: bool,
-    /// Replace remembered lookups by what the looked-up items show now. Implies --all.
-    #[arg(long)]
-    reattribute: bool,
-    /// Do nothing but refresh the copies of rollups on the application's items, after a switch to another state table.
-    #[arg(long, conflicts_with_all = ["reattribute", "drop", "datasets_only"])]
-    mirrors: bool,
-    /// Subtract contributions to aggregates that the model no longer has.
-    #[arg(long)]
-    drop: bool,
-    /// Read the items of one table from a full export, a folder or s3://bucket/prefix; its last part is the export's id. With --bulk,
-    /// once for each table of the model.
-    #[arg(long, value_name = "PLACE", requires = "mapping_since")]
-    export: Vec<String>,
-    /// The table of the export, as the model names it; default: the table that the export's manifest names.
-    #[arg(long, value_name = "TABLE", requires = "export")]
-    export_table: Option<String>,
-    /// Since when the functions have read the stream of that table without a gap: RFC 3339, or a day.
-    #[arg(long, value_name = "TIME", requires = "export", value_parser = time)]
-    mapping_since: Option<Timestamp>,
-    /// The bucket of the datasets; default: AFTERWRITE_BUCKET. Without a bucket, datasets are not filled.
-    #[arg(long, value_name = "NAME", conflicts_with = "without_datasets")]
-    bucket: Option<String>,
-    /// Fill the datasets, and count nothing.
-    #[arg(long, conflicts_with_all = ["without_datasets", "all", "reattribute", "drop", "export"])]
-    datasets_only: bool,
-    /// Do not fill datasets.
-    #[arg(long)]
-    without_datasets: bool,
-    #[command(flatten)]
-    bulk: BulkOptions,
 }
 
 impl BackfillCommand {
@@ -318,7 +318,7 @@ fn has_selection(report: &JobReport) -> bool {
     !is_nothing
 }
 
-/// The absolute path of a local folder: a job may be resumed in another one.
+/// The absolute path of a local folder: a job may be resumed in another folder.
 fn absolute_place(location: &str) -> Result<String> {
     if ExportFolder::bucket_and_prefix(location).is_some() {
         return Ok(location.to_owned());

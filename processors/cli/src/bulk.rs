@@ -29,24 +29,25 @@ const PLAN_TIME: Duration = Duration::from_secs(120);
 /// The options of a bulk backfill.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BulkOptions {
-    /// Count exports of all tables into a new state table, without transactions: for tables too large for them.
+    /// Count exports of all tables into a new state table, without transactions. For tables that are too large for transactions.
     #[arg(
+        help_heading = "Bulk",
         long,
         requires_all = ["export", "into"],
         conflicts_with_all = ["only", "all", "mirrors", "reattribute", "drop", "datasets_only", "export_table", "segments"]
     )]
     pub(crate) bulk: bool,
     /// The new state table of --bulk; the import creates it.
-    #[arg(long, value_name = "TABLE", requires = "bulk")]
+    #[arg(help_heading = "Bulk", long, value_name = "TABLE", requires = "bulk")]
     into: Option<String>,
     /// The folder for the objects of --bulk in the bucket of the exports; default: bulk/ and the id of the first export.
-    #[arg(long, value_name = "FOLDER", requires = "bulk")]
+    #[arg(help_heading = "Bulk", long, value_name = "FOLDER", requires = "bulk")]
     run_folder: Option<String>,
-    /// The parts that --bulk merges the rollups in.
-    #[arg(long, value_name = "N", requires = "bulk", default_value_t = default_partitions(), value_parser = clap::value_parser!(u32).range(1..=256))]
+    /// The number of parts in which --bulk merges the rollups.
+    #[arg(help_heading = "Bulk", long, value_name = "N", requires = "bulk", default_value_t = default_partitions(), value_parser = clap::value_parser!(u32).range(1..=256))]
     partitions: u32,
-    /// The most lookups a second that each worker of --bulk requests.
-    #[arg(long, value_name = "N", requires = "bulk", default_value_t = default_lookup_rate(), value_parser = clap::value_parser!(u32).range(1..))]
+    /// The maximum of lookups a second of each worker of --bulk.
+    #[arg(help_heading = "Bulk", long, value_name = "N", requires = "bulk", default_value_t = default_lookup_rate(), value_parser = clap::value_parser!(u32).range(1..))]
     lookup_rate: u32,
 }
 

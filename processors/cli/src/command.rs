@@ -42,7 +42,8 @@ const COULD_NOT_FINISH: u8 = 3;
     name = "afterwrite",
     version,
     propagate_version = true,
-    after_help = "Example:\n  afterwrite demo\n\nExit codes: 0 success, 1 a problem was found, 2 wrong usage or configuration, 3 the command could not finish."
+    help_template = help_template(),
+    after_help = "Examples:\n  afterwrite demo\n  afterwrite model init --table Orders --out orders.toml\n  afterwrite verify --help\n\nExit codes: 0 success, 1 a problem was found, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -51,67 +52,112 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a sample application on this machine, process its streams, and check every number.
+    /// Run a sample application on this machine, and check every number.
     Demo(DemoArguments),
-    /// Pass one Lambda event through the functions, and show what it changes.
+    /// Run DynamoDB, S3, the queues and all functions until Ctrl-C.
+    ///
+    /// The delivery stream and CloudFront are stand-ins on this machine, too.
+    Dev(DevArguments),
+    /// Pass one Lambda event through the functions, and show its effects.
     Invoke(InvokeArguments),
-    /// Show the changes of the tables' streams as they flow, with everything that follows from each.
-    Tail(TailArguments),
-    /// Write change records of streams, archives and events as JSON lines, without secrets.
-    Record(RecordArguments),
-    /// Deliver recorded changes again, to counters, caches, archive or datasets.
-    Replay(ReplayArguments),
-    /// Process records that Lambda gave up and items that are parked again.
-    Redrive(RedriveArguments),
+    /// Propose, check, show, explain, compare and test table models.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite model check my-model.toml\n  afterwrite model show\n  afterwrite model explain my-model.toml --item item.json"
+    )]
+    Model(ModelCommand),
+    /// Estimate a deployment's monthly cost, by part, before it exists.
+    Cost(CostArguments),
+    /// Write the deployment for another tool than Terraform (AWS SAM).
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml"
+    )]
+    Template(TemplateCommand),
+    /// Check a deployment; report every problem with its fix.
+    ///
+    /// Checks tables, readers of the streams, mappings, queues and freshness.
+    Doctor(DoctorArguments),
+    /// Process the streams of deployed tables here instead of in Lambda.
+    Run(RunArguments),
+    /// Count the items that the tables already have.
+    ///
+    /// After a change of the model, reconciles the items with it. The application may write to the tables meanwhile.
+    Backfill(BackfillCommand),
+    /// Compare counters, rollups, mirrors and the ledger with the items.
+    ///
+    /// The application may write to the tables meanwhile.
+    Verify(VerifyCommand),
+    /// Repair the findings of `verify`, and log each write.
+    Repair(RepairCommand),
+    /// List, show, pause, resume, stop and throttle jobs.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite jobs list\n  afterwrite jobs set backfill-20260206T101500-042 rate=100"
+    )]
+    Jobs(JobsCommand),
     /// Compare state tables, and switch to a rebuilt one.
     #[command(
         subcommand,
         after_help = "Examples:\n  afterwrite state diff my-state new-state\n  afterwrite state promote new-state"
     )]
     State(StateCommand),
-    /// Write the item whose age every stage reports, so that a dead path is noticed.
+    /// Write the heartbeat item, by whose age each stage shows its delay.
     Heartbeat(HeartbeatArguments),
-    /// Run everything on this machine until Ctrl-C: DynamoDB, S3, the delivery stream, the queues, and all functions.
-    Dev(DevArguments),
-    /// Consume the streams of deployed tables in this process, instead of Lambda.
-    Run(RunArguments),
-    /// Query the datasets with SQL in place, with the same tables, views and saved queries as in Athena. Needs no AWS account for a folder.
+    /// Show the changes in the streams as they flow, and their effects.
+    Tail(TailArguments),
+    /// Write change records as JSON lines, without secrets.
+    ///
+    /// Reads streams, archives and Lambda events.
+    Record(RecordArguments),
+    /// Deliver recorded changes again, to the targets of your choice.
+    ///
+    /// The targets are counters, caches, the archive and datasets.
+    Replay(ReplayArguments),
+    /// Process parked items, and records that Lambda has given up, again.
+    Redrive(RedriveArguments),
+    /// Query the datasets with SQL.
+    ///
+    /// Has the tables, views and saved queries that Athena has. Needs no AWS account for a local folder.
     Query(QueryArguments),
-    /// Export objects of the archive that the function `exporter` has missed, or all of them again after a change of the model.
-    Export(ExportArguments),
-    /// Pack the logs of the datasets and derive their current rows, as the function `compactor` does on its schedule.
-    Compact(CompactArguments),
     /// Show the freshness of the datasets.
     #[command(subcommand, after_help = "Examples:\n  afterwrite datasets freshness --bucket my-bucket")]
     Datasets(DatasetsCommand),
-    /// Count the items that the tables already have, or what a changed model counts of them, while they are written to.
-    Backfill(BackfillCommand),
-    /// Compare counters, rollups, mirrors and the ledger with the items, while they are written to.
-    Verify(VerifyCommand),
-    /// Repair what `verify` found, under conditions, with a log.
-    Repair(RepairCommand),
-    /// List, show, pause, resume, stop and throttle jobs on deployed tables.
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  afterwrite jobs list\n  afterwrite jobs set backfill-20260206T101500-042 rate=100"
-    )]
-    Jobs(JobsCommand),
-    /// Estimate what a deployment costs a month, by part, before it exists.
-    Cost(CostArguments),
-    /// Check a deployment: tables, readers, mappings, queues and freshness, with what to change.
-    Doctor(DoctorArguments),
-    /// Write the deployment as a template of another tool than Terraform.
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml"
-    )]
-    Template(TemplateCommand),
-    /// Propose, check, show, explain and compare table models.
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  afterwrite model check my-model.toml\n  afterwrite model show\n  afterwrite model explain my-model.toml --item item.json"
-    )]
-    Model(ModelCommand),
+    /// Export archive objects that the datasets lack.
+    ///
+    /// After a change of the model, exports all objects again. Does the work of the function `exporter`.
+    Export(ExportArguments),
+    /// Pack the logs of the datasets, and derive their current rows.
+    ///
+    /// Does the work of the function `compactor`.
+    Compact(CompactArguments),
+}
+
+/// The headings of the list of commands, each with its first command.
+const COMMAND_HEADINGS: [(&str, &str); 6] = [
+    ("demo", "Try it on this machine"),
+    ("model", "Model"),
+    ("cost", "Deploy"),
+    ("backfill", "Operate"),
+    ("tail", "Change records"),
+    ("query", "Datasets"),
+];
+
+/// The help of the program: its commands under their headings.
+fn help_template() -> String {
+    let commands = Command::augment_subcommands(clap::Command::new("commands"));
+    let mut list = String::new();
+    for command in commands.get_subcommands() {
+        let name = command.get_name();
+        if let Some((_, heading)) = COMMAND_HEADINGS.iter().find(|(first, _)| *first == name) {
+            list += &format!("\n{heading}:\n");
+        }
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        list += &format!("  {name:<9}  {about}\n");
+    }
+    format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{list}\nOptions:\n{{options}}{{after-help}}"
+    )
 }
 
 impl Cli {
@@ -207,6 +253,39 @@ mod tests {
             for example in help.lines().filter(|line| line.starts_with("  ")) {
                 assert!(example.chars().count() <= 80, "{example}");
             }
+            open.extend(command.get_subcommands().cloned());
+        }
+    }
+
+    #[test]
+    fn the_help_lists_every_command_under_a_heading_on_one_line() {
+        let help = Cli::command().render_help().to_string();
+        let mut lines = help.lines();
+        for command in Cli::command().get_subcommands() {
+            let name = format!("  {} ", command.get_name());
+            let line =
+                lines.find(|line| line.starts_with(&name)).expect("a line in the order of the commands");
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        for (first, heading) in COMMAND_HEADINGS {
+            assert!(help.contains(&format!("\n\n{heading}:\n  {first} ")), "{help}");
+        }
+    }
+
+    #[test]
+    fn long_lists_of_options_are_divided_by_headings() {
+        let mut open = vec![Cli::command()];
+        while let Some(command) = open.pop() {
+            let mut sizes = std::collections::BTreeMap::<_, usize>::new();
+            for option in command.get_arguments() {
+                *sizes.entry(option.get_help_heading()).or_default() += 1;
+            }
+            assert!(sizes.values().all(|size| *size <= 8), "{}: {sizes:?}", command.get_name());
+            // The headings of shared options end with these options.
+            let mut own = command
+                .get_arguments()
+                .filter(|option| ["report", "dry_run"].contains(&option.get_id().as_str()));
+            assert!(own.all(|option| option.get_help_heading().is_none()), "{}", command.get_name());
             open.extend(command.get_subcommands().cloned());
         }
     }

@@ -17,7 +17,7 @@ use crate::print::{align_right, json, new_table, print};
 /// The arguments of `afterwrite compact`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite compact --bucket my-bucket\n  afterwrite compact --dataset attempts --dt 2026-02-06 --json\n\nSuperseded files stay for the retention, because running queries may have listed them; the first compaction of a day removes those that are older.\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite compact --bucket my-bucket\n  afterwrite compact --dataset attempts --dt 2026-02-06 --json\n\nSuperseded files stay for the retention, because running queries may have listed them; the first compaction of a day removes older files.\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct CompactArguments {
     /// Compact only this dataset; default: all datasets of the model.

@@ -1,4 +1,4 @@
-//! `afterwrite cost`: what a deployment of a model costs a month, before it exists.
+//! `afterwrite cost`: the monthly cost of a deployment of a model, before it exists.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,43 +37,43 @@ pub struct CostArguments {
     /// A built-in model's name or the path of a TOML file.
     model: String,
     /// The changes of an entity's items: ENTITY=NUMBER/s, /min, /h or /d. Can be repeated; entities without a rate do not change. The name `unmatched` is for items that match no entity.
-    #[arg(long, value_name = "ENTITY=RATE", required = true, value_parser = entity_rate)]
+    #[arg(help_heading = "Load", long, value_name = "ENTITY=RATE", required = true, value_parser = entity_rate)]
     rate: Vec<EntityRate>,
-    /// Change records to learn sizes and keys from: files, folders, s3://BUCKET/PREFIX, or -. Default: those of the demo, for a built-in model.
-    #[arg(long, value_name = "INPUT")]
+    /// Change records to learn sizes and keys from: files, folders, s3://BUCKET/PREFIX, or -. Default: the demo's records, for a built-in model.
+    #[arg(help_heading = "Load", long, value_name = "INPUT")]
     sample: Vec<RecordInput>,
-    /// An index of a source table in addition to those of lookups: its key attributes. Can be repeated.
-    #[arg(long, value_name = "TABLE=PK[,SK]", value_parser = index)]
+    /// The key attributes of an index of a source table. The indexes of lookups are known. Can be repeated.
+    #[arg(help_heading = "Source tables", long, value_name = "TABLE=PK[,SK]", value_parser = index)]
     index: Vec<(String, TableIndex)>,
     /// The most records of a batch.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    #[arg(help_heading = "Deployment", long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     batch_size: u16,
     /// The seconds for which Lambda collects a batch.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u16).range(0..=300))]
+    #[arg(help_heading = "Deployment", long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u16).range(0..=300))]
     window: u16,
     /// The shards of each stream: four for a new on-demand table, one more for each 1,000 writes a second beyond.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(help_heading = "Source tables", long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     shards: u64,
     /// The month for which storage is priced; nothing is deleted before.
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=1200))]
+    #[arg(help_heading = "Load", long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=1200))]
     month: u16,
     /// Queries of the datasets a day.
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(help_heading = "Load", long, value_name = "N", default_value_t = 100)]
     queries: u32,
     /// There is no archive, and so no datasets.
-    #[arg(long)]
+    #[arg(help_heading = "Deployment", long)]
     without_archive: bool,
     /// Stale paths are invalidated in CloudFront.
-    #[arg(long)]
+    #[arg(help_heading = "Deployment", long)]
     cloudfront: bool,
     /// Stale keys are removed from a Redis, whose address is a secret. The Redis itself is not priced.
-    #[arg(long)]
+    #[arg(help_heading = "Deployment", long)]
     cache: bool,
     /// One function hosts everything, as for a global table.
-    #[arg(long)]
+    #[arg(help_heading = "Deployment", long)]
     single_reader: bool,
     /// The metrics and alarms of the deployment.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = "Deployment", long, value_enum, default_value_t)]
     observability: ObservabilityArgument,
     /// Print the estimate as one JSON object.
     #[arg(long)]
@@ -215,7 +215,7 @@ impl CostArguments {
         Ok(records)
     }
 
-    /// The indexes that are named, those of lookups, and those of the demo's tables.
+    /// The indexes of --index, of lookups, and of the demo's tables.
     fn indexes(&self, model: &Model, workload: Option<&Workload>) -> BTreeMap<String, Vec<TableIndex>> {
         let mut indexes: BTreeMap<String, Vec<TableIndex>> = BTreeMap::new();
         let mut add = |table: String, index: TableIndex| {

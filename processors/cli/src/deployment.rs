@@ -20,14 +20,14 @@ use crate::replay_target::{ReplayProjection, target_settings};
 #[derive(Clone, Debug, Default, Args)]
 pub struct DeploymentArguments {
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
-    #[arg(long)]
+    #[arg(help_heading = "Deployment", long)]
     pub model: Option<String>,
     /// The table of rollups and ledger; default: AFTERWRITE_STATE_TABLE.
-    #[arg(long, value_name = "TABLE")]
+    #[arg(help_heading = "Deployment", long, value_name = "TABLE")]
     pub state_table: Option<String>,
     /// Renames of source tables, `name in the model=deployed name`; of several names of a table, the first is written and the records of all
     /// are read. Default: AFTERWRITE_TABLES.
-    #[arg(long, value_name = "RENAMES")]
+    #[arg(help_heading = "Deployment", long, value_name = "RENAMES")]
     pub tables: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl Deployment {
         Ok(basis.with_settings(target_settings(&EnvironmentSettings::from_env(), &only)))
     }
 
-    /// Creates a job that runs on this deployment, and what it is acquired with.
+    /// Creates a job that runs on this deployment; returns it with the basis that acquires it.
     ///
     /// # Errors
     /// A table that cannot be reached.

@@ -17,19 +17,19 @@ use crate::print::{align_right, json, new_table, print};
 #[derive(Clone, Debug, Args)]
 pub struct JobOptions {
     /// Start without a question. Without a terminal, nothing is started unless this is set.
-    #[arg(long)]
+    #[arg(help_heading = "Job", long)]
     pub yes: bool,
     /// Accept that the state table has no point-in-time recovery.
-    #[arg(long)]
+    #[arg(help_heading = "Job", long)]
     pub without_recovery: bool,
     /// The most items a second; `afterwrite jobs set` changes it while the job runs.
-    #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = "Job", long, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: Option<u64>,
     /// The most parts of the work at once.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(help_heading = "Job", long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: u16,
     /// Print JSON: the plan if nothing is started, else the report.
-    #[arg(long)]
+    #[arg(help_heading = "Job", long)]
     pub json: bool,
 }
 
@@ -126,7 +126,7 @@ impl JobObserver for ProgressLine {
     }
 }
 
-/// The result of work that is no job. On a terminal, one line shows what it waits for.
+/// Runs work that is not a job. On a terminal, one line shows what it is waiting for.
 pub async fn showing_waits<F: Future>(waiting: impl Fn() -> Option<JobWait>, work: F) -> F::Output {
     let is_terminal = std::io::stderr().is_terminal();
     let mut work = pin!(work);

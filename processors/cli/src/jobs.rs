@@ -30,9 +30,9 @@ pub enum JobsCommand {
         after_help = "Examples:\n  afterwrite jobs pause backfill-20260206T101500-042\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
     )]
     Pause(JobArguments),
-    /// Resume a job in this process: one that is paused, has failed, or whose process was killed.
+    /// Resume a job that is paused, has failed, or whose process was killed, in this process.
     #[command(
-        after_help = "Examples:\n  afterwrite jobs resume backfill-20260206T101500-042\n\nAfter a kill, a job can be resumed when its lease has ended, about a minute later. A job is resumed only on what it was planned for: the same model, tables, state table and arguments, and inputs with the same content. A replay of standard input cannot be resumed.\n\nExit codes: 0 the job is done, 1 it found a problem or was paused, 2 wrong usage or configuration, 3 the command could not finish."
+        after_help = "Examples:\n  afterwrite jobs resume backfill-20260206T101500-042\n\nAfter a kill, a job can be resumed when its lease has ended, about a minute later. A job is resumed only on the basis that it was planned for: the same model, tables, state table and arguments, and inputs with the same content. A replay of standard input cannot be resumed.\n\nExit codes: 0 the job is done, 1 it found a problem or was paused, 2 wrong usage or configuration, 3 the command could not finish."
     )]
     Resume(ResumeArguments),
     /// Stop a job for good. Its finished work stays.
@@ -126,7 +126,7 @@ impl JobArguments {
 }
 
 impl ResumeArguments {
-    /// Continues the job in this process, on what it was planned for.
+    /// Continues the job in this process, on the basis that it was planned for.
     async fn resume(&self) -> Result<bool> {
         let job = self.job.deployment.jobs().await?.load(&self.job.id).await?;
         job.check_can_run()?;

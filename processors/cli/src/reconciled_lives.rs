@@ -12,7 +12,7 @@ use crate::print::tell;
 /// The total of the expiries that were not applied: see [`afterwrite_ledger::CommitTotals`].
 const OLD_EXPIRIES: &str = "expiries_too_old";
 
-/// Reports the items that vanished without a record, those that a restore brought back, and those that the ledger follows in a later stream;
+/// Reports items that vanished without a record, items that a restore brought back, and items that the ledger follows in a later stream;
 /// returns whether all totals are right, and stay so. Items of tables without TTL cannot have expired.
 ///
 /// # Errors
@@ -38,7 +38,7 @@ pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) ->
     Ok(are_right)
 }
 
-/// Reports the expiries that are too old to be settled; returns whether there is none.
+/// Reports the expiries that are too old to be settled; returns whether none is too old.
 pub(crate) fn report_old_expiries(totals: &JobTotals) -> bool {
     let number = totals.get(OLD_EXPIRIES).copied().unwrap_or(0);
     if number > 0 {

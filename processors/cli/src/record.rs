@@ -26,7 +26,7 @@ pub struct RecordArguments {
     #[command(flatten)]
     stream: StreamArguments,
     /// Record the streams of the model's tables, until Ctrl-C or the limit.
-    #[arg(long = "stream", conflicts_with = "inputs")]
+    #[arg(help_heading = "Stream", long = "stream", conflicts_with = "inputs")]
     is_stream: bool,
     /// Stop after this many records.
     #[arg(long, value_name = "N")]

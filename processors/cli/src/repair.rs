@@ -38,16 +38,16 @@ const ENTRY_FINDINGS: usize = 500;
 pub struct RepairCommand {
     /// The findings: the file that `afterwrite verify --report` wrote.
     file: PathBuf,
-    #[command(flatten)]
-    deployment: DeploymentArguments,
     /// Show what would be written, and write nothing.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    deployment: DeploymentArguments,
     /// Write without a question. Without a terminal, nothing is written unless this is set.
-    #[arg(long)]
+    #[arg(help_heading = "Job", long)]
     yes: bool,
     /// Accept that the state table has no point-in-time recovery.
-    #[arg(long)]
+    #[arg(help_heading = "Job", long)]
     without_recovery: bool,
     /// The longest time that a record is in flight, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TOLERANCE.as_secs())]
@@ -56,7 +56,7 @@ pub struct RepairCommand {
     #[arg(long, value_name = "NAME")]
     bucket: Option<String>,
     /// The most parts of the work at once.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(help_heading = "Job", long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
     /// Print the log as JSON.
     #[arg(long)]
@@ -181,7 +181,7 @@ async fn run_job<T: Tables + TableScan + Clone>(
     if done.status != JobStatus::Done {
         return print_report(&JobReport::of(&done), as_json);
     }
-    // An earlier process may have printed a part of the log; the totals are those of all.
+    // An earlier process may have printed a part of the log; the totals include that part.
     let is_left = |name: &str| done.totals.get(name).is_some_and(|number| *number > 0);
     let is_repaired = print_log(&task.log(), as_json)? && !is_left("changed") && !is_left("failed");
     Ok(Box::pin(report_lives(deployment, &done.totals)).await? && is_repaired)

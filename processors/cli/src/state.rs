@@ -16,7 +16,7 @@ use crate::print::{json_line, new_table, print};
 /// The commands of `afterwrite state`.
 #[derive(Debug, Subcommand)]
 pub enum StateCommand {
-    /// Compare two state tables: rollups, what is counted of each item, and remembered lookups.
+    /// Compare two state tables: rollups, contributions of each item, and remembered lookups.
     #[command(
         after_help = "Examples:\n  afterwrite state diff my-state new-state\n  afterwrite state diff my-state new-state --json\n\nRevisions, positions and times are not compared, nor the markers of expiries. While functions count into one of the tables, recent changes differ.\n\nExit codes: 0 equal, 1 the tables differ, 2 wrong usage or configuration, 3 the command could not finish."
     )]

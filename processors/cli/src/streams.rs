@@ -11,14 +11,14 @@ use crate::arguments::unknown;
 /// Which streams are read, and from where.
 #[derive(Debug, Args)]
 pub(crate) struct StreamArguments {
-    /// Only the stream of this table, as the model names it; default: those of all tables.
-    #[arg(long, value_name = "NAME")]
+    /// Only the stream of this table, as the model names it; default: the streams of all tables.
+    #[arg(help_heading = "Stream", long, value_name = "NAME")]
     table: Option<String>,
     /// Start at the oldest record, up to 24 hours ago; default: only new records.
-    #[arg(long)]
+    #[arg(help_heading = "Stream", long)]
     from_start: bool,
     /// The URL of a DynamoDB server, such as the embedded one; default: the environment's.
-    #[arg(long, value_name = "URL")]
+    #[arg(help_heading = "Stream", long, value_name = "URL")]
     endpoint_url: Option<String>,
 }
 

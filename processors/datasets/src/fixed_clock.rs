@@ -5,7 +5,7 @@ use std::time::Duration;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Timestamp;
 
-/// A clock that always tells this time; a wait lets other tasks go first.
+/// A clock that always has this time; a wait lets other tasks run first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FixedClock(pub(crate) Timestamp);
 

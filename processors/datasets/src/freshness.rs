@@ -16,7 +16,7 @@ use crate::paths::{current_root, day_of_application, derived_application, log_ro
 pub struct DatasetFreshness {
     /// The dataset.
     pub dataset: String,
-    /// The newest version of the log; `None` if there is none.
+    /// The newest version of the log; `None` for a dataset without a log.
     pub log_version: Option<u64>,
     /// The version of the log up to which the current rows have every change; `None` if a day was never derived.
     pub current_log_version: Option<u64>,
@@ -41,7 +41,7 @@ pub async fn dataset_freshness<B: Bucket>(bucket: B, model: &Model) -> Result<Ve
 }
 
 async fn freshness_of<B: Bucket>(bucket: &Arc<B>, dataset: &Dataset) -> Result<DatasetFreshness> {
-    // The current table before its log: what is derived in between only makes it fresher.
+    // The current table is read before its log: a compaction in between only makes the table fresher than reported.
     let current = DeltaTable::new(Arc::clone(bucket), current_root(dataset)).snapshot().await?;
     let log_table = DeltaTable::new(Arc::clone(bucket), log_root(dataset));
     let log = log_table.snapshot().await?;

@@ -7,7 +7,7 @@
 //! | `exported/<fingerprint>/…` | an empty mark: `archive/…` has been exported with the model of this fingerprint |
 //! | `heartbeat/exported` | when the newest exported heartbeat was written, in milliseconds |
 //! | `datasets/<name>_log/dt=<day>/<hash of the archive key>-<fingerprint>.parquet` | a file of the exporter, or of a backfill's chunk; if lines were rejected, the hash is also of these |
-//! | `datasets/<name>_log/dt=<day>/packed-<run>-<number>.parquet` | a file of the compactor: rows of several others |
+//! | `datasets/<name>_log/dt=<day>/packed-<run>-<number>.parquet` | a file of the compactor: the rows of several files |
 //! | `datasets/<name>/dt=<day>/current-<run>-<number>.parquet` | a file of the compactor: the current rows |
 //! | `datasets/…/_delta_log/…` | the log of a table, see [`crate::delta`] |
 
@@ -106,7 +106,7 @@ pub(crate) fn day_of_application(app_id: &str) -> Option<&str> {
     app_id.strip_prefix(DAY_APPLICATION)
 }
 
-/// In the current table: the application whose version is the one of the log that a day was derived from.
+/// In the current table: the application whose version is the version of the log that a day was derived from.
 pub(crate) fn derived_application(day: &str) -> String {
     format!("log/{DAY_APPLICATION}{day}")
 }

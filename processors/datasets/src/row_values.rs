@@ -1,4 +1,4 @@
-//! The values of rows as text, and digests of them: what a comparison of a dataset with its items reads.
+//! The values of rows as text, and digests of them, with which a dataset is compared with its items.
 //!
 //! Two rows with the same text in a column have the same value there, and the reverse. Null has no text. A digest is of one process: it
 //! is not stored.
@@ -213,7 +213,7 @@ fn map_text(values: &ArrayRef, row: usize) -> String {
     format!("{{{}}}", texts.join(","))
 }
 
-/// A text within another one: no two lists of values look alike.
+/// Quotes a text within another text, so that no two lists of values look alike.
 fn quoted(text: Option<String>) -> String {
     text.map_or_else(|| "null".to_owned(), |text| format!("{text:?}"))
 }

@@ -7,7 +7,7 @@
 //! | `_operation` | string | `INSERT`, `MODIFY`, `REMOVE`, `EXPIRE` or `SNAPSHOT` |
 //! | `_changed_at` | timestamp | time of the change, or of the reading of a snapshot; null if unknown |
 //! | `_rescued` | string | JSON: values that do not fit their columns, by column, in DynamoDB's JSON; null if all values fit |
-//! | `_generation` | int64 | generation of the model that made the row: of two rows of one change, the one with the greater generation counts |
+//! | `_generation` | int64 | generation of the model that made the row: of two rows of one change, the row with the greater generation counts |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(crate) const SNAPSHOT_LAG_MINUTES: i64 = 15;
 /// The same as a duration: a snapshot wins over rows of the stream that are older than its reading by this much.
 pub const SNAPSHOT_LAG: Duration = Duration::from_secs(SNAPSHOT_LAG_MINUTES.unsigned_abs() * 60);
 
-/// The schema of a dataset's files: the model's columns in the model's order, then those that every row has.
+/// The schema of a dataset's files: the model's columns in the model's order, then the columns that every row has.
 #[must_use]
 pub fn arrow_schema(dataset: &Dataset) -> SchemaRef {
     let columns =

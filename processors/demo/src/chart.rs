@@ -47,7 +47,7 @@ impl Chart {
     }
 }
 
-/// The cells of a row: its subject and these measures, with a text for absent ones.
+/// The cells of a row: its subject and these measures, with a text for absent measures.
 #[must_use]
 pub fn cells(subject: &str, measures: &MeasureValues, names: &[&str], absent: &str) -> Vec<String> {
     let shown = |name: &&str| measures.get(*name).map_or_else(|| absent.to_owned(), ItemValue::to_string);

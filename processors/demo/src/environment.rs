@@ -35,7 +35,7 @@ pub(crate) struct DemoEnvironment {
     pub(crate) writer: ScriptWriter,
     pub(crate) counting: CountingFunction,
     pub(crate) archiving: ArchivingFunction,
-    /// The streams of the source tables, those of `mirroring` aside.
+    /// The streams of the source tables, without the tables in `mirroring`.
     streams: Vec<EmbeddedStream>,
     /// The streams of tables with mirrors of other tables' rollups: counting writes to these tables, so their streams end last.
     mirroring: Vec<EmbeddedStream>,
@@ -84,7 +84,7 @@ impl DemoEnvironment {
         Ok(expired)
     }
 
-    /// Redelivers a random subset of all records, each alone and long after newer ones.
+    /// Redelivers a random subset of all records, each alone and long after newer records.
     pub(crate) async fn redeliver_some(&self, seed: u64, progress: &MappingProgress) -> Result<()> {
         let all = self.all_streams();
         let samples: Vec<_> = all.map(|stream| StreamSample::new(stream, SAMPLED_PER_MILLE, seed)).collect();

@@ -73,7 +73,7 @@ pub fn item(attributes: Value) -> SdkItem {
     with(SdkItem::new(), attributes)
 }
 
-/// An item with more attributes, those of a JSON object.
+/// An item with the additional attributes of a JSON object.
 #[must_use]
 pub fn with(mut item: SdkItem, attributes: Value) -> SdkItem {
     if let Value::Object(attributes) = attributes {

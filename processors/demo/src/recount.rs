@@ -1,7 +1,7 @@
 //! A second opinion on everything that is derived: the building blocks of a workload's own recount.
 //!
 //! A recount knows what its workload derives, and shares nothing with the engine: no code, no model file. It reads the items
-//! that exist in the end and those that time to live deleted; and, for values that never go back, every state in which any
+//! that exist in the end and the items that time to live deleted; and, for values that never go back, every state in which any
 //! item was ever written.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -71,7 +71,7 @@ impl ScriptLane {
         self.put_together(table, vec![item]);
     }
 
-    /// Puts all of these items or none.
+    /// Puts all of these items, or no item.
     pub fn put_together(&mut self, table: &'static str, items: Vec<SdkItem>) {
         self.steps.push(ScriptStep::Put { table, items });
     }

@@ -51,7 +51,7 @@ impl RecountVerdict {
     }
 }
 
-/// Compares a recount with the stored rollups, and the mirrored attributes with those that the recount noted.
+/// Compares a recount with the stored rollups and with the mirrored attributes.
 #[must_use]
 pub fn compare(recount: &Recount, rollups: &RollupSet) -> RecountVerdict {
     let mirrored = recount.mirrored.len();

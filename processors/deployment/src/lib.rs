@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`stream_filters`] | which records of a stream invoke a function |
 //! | [`template`] | a deployment as a template of another tool than Terraform |
-//! | [`cost`] | what a deployment costs a month |
+//! | [`cost`] | the monthly cost of a deployment |
 //! | [`doctor`] | a deployment judged, with what to change |
 
 pub mod cost;

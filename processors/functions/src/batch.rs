@@ -93,7 +93,7 @@ pub(crate) fn record_error(error: Error) -> Result<Error> {
     if error.kind() == ErrorKind::Stream { Err(error) } else { Ok(error) }
 }
 
-/// The response for a batch of which these records failed.
+/// The response for a batch in which these records failed.
 pub(crate) fn batch_response(batch: &RecordBatch<'_>, failures: &[RecordFailure]) -> BatchResponse {
     BatchResponse::lowest(failures.iter().map(|failure| checkpoint(batch, failure.index)))
 }

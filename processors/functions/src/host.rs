@@ -160,7 +160,7 @@ fn log_failures(failures: &[FailedRecord], message: &str) {
     log_errors(failures, message, |failed| (failed.sequence_number.as_deref(), &failed.error));
 }
 
-/// Logs the first errors of a kind and the number of the others: a batch has up to 10,000 records, and a line for each would cost more
+/// Logs the first errors of a kind and the number of the remaining ones: a batch has up to 10,000 records, and a line for each would cost more
 /// than the batch.
 fn log_errors<'f, F>(failed: &'f [F], message: &str, parts: impl Fn(&'f F) -> (Option<&'f str>, &'f Error)) {
     const MAX_LINES: usize = 20;

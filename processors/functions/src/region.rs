@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use afterwrite_model::record::{BadRecord, ChangeRecord, RecordBatch};
 use afterwrite_model::{Error, ErrorKind, Result};
 
-/// The region of the streams that a process reads: the function's own, or that of the first record.
+/// The region of the streams that a process reads: the function's own region, or else the region of the first record.
 ///
 /// The ledger compares the positions of an item's records by the labels of their streams, and a label does not name the region. So the
-/// records of one region must not be counted after those of another, for example by a redrive to the wrong function.
+/// records of one region must not be counted after records of another, for example by a redrive to the wrong function.
 #[derive(Debug, Default)]
 pub struct StreamRegion(OnceLock<Box<str>>);
 

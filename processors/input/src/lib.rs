@@ -10,7 +10,7 @@
 //! |---|---|
 //! | JSON lines of change records: the archive, the output of `afterwrite record` | each line |
 //! | a Lambda event, on one line or several | its `Records` |
-//! | the object that Lambda writes to an on-failure destination in S3 | those of the event in `payload` |
+//! | the object that Lambda writes to an on-failure destination in S3 | the records of the event in `payload` |
 //! | a line of a recording, `{"shard": …, "record": …}` | `record` |
 //!
 //! Items ([`item_json`]) are read in these forms: lines of a table export, `{"Item": …}`; the output of `aws dynamodb scan`, `{"Items": […]}`; items in

@@ -87,7 +87,7 @@ impl<B: Bucket> InputObject<B> {
         Ok(files.into_iter().map(Self::File).collect())
     }
 
-    /// The objects of a bucket whose keys start with a prefix, in the order of their keys, without those of the archive that cannot have
+    /// The objects of a bucket whose keys start with a prefix, in the order of their keys, without archive objects that cannot have
     /// records of the range.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ const FAILED_BATCH_DAYS: u64 = 90;
 /// How much later than its change a line can arrive in the archive: a stream keeps a record for a day, then a failed batch is kept, and a
 /// delivery stream keeps a line for another day.
 const LATEST_ARRIVAL: Duration = Duration::from_secs((FAILED_BATCH_DAYS + 2) * 24 * 60 * 60);
-/// An object holds the lines that arrived in its hour, and those that were buffered before.
+/// An object holds the lines that arrived in its hour, and lines that were buffered before.
 const BUFFERED: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// A range of the times at which changes were made.

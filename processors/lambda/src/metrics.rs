@@ -20,7 +20,7 @@ const SERVICE: &str = "service";
 const FUNCTION: &str = "Function";
 const MODEL: &str = "Model";
 
-/// The metrics of each function that report lost data. With `AFTERWRITE_METRICS=essential`, the others are numbers in the log alone.
+/// The metrics of each function that report lost data. With `AFTERWRITE_METRICS=essential`, all other metrics are numbers in the log only.
 pub const ESSENTIAL_METRICS: [&str; 4] = ["DriftedTargets", "ExpiriesTooOld", "Parked", "RejectedLines"];
 /// The stages whose freshness reports that a stream is not read.
 pub const ESSENTIAL_STAGES: [HeartbeatStage; 2] = [HeartbeatStage::Counted, HeartbeatStage::Archived];

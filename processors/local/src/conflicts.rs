@@ -30,7 +30,7 @@ struct ProxyState {
 
 impl ConflictProxy {
     /// Starts a proxy in front of `upstream` (`http://host:port`) that cancels this share of transactions, 0–1, before they take
-    /// effect. The same seed cancels the same ones of a sequence of requests.
+    /// effect. The same seed cancels the same requests of a sequence.
     ///
     /// # Errors
     /// `Configuration` if there is no free port.

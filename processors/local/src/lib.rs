@@ -8,7 +8,7 @@
 //! AWS SDK client ──ImportTable──▶ imports ──objects of s3──▶ dynamodb
 //! ```
 //!
-//! The handler is the one that runs in Lambda; the crate `afterwrite-mapping` delivers to it.
+//! The handler is the code that runs in Lambda; the crate `afterwrite-mapping` delivers to it.
 
 pub mod cloudfront;
 pub mod conflicts;

@@ -1,7 +1,7 @@
 //! The signatures of requests to the embedded services, as AWS checks them ([Signature Version 4]).
 //!
 //! The embedded S3 always checks them. The other servers do so once [`SignatureCheck::require`] was called, so that all servers of
-//! `afterwrite dev` take the same credentials and no others. Neither the age nor the region of a signature is checked.
+//! `afterwrite dev` take only the same credentials. Neither the age nor the region of a signature is checked.
 //!
 //! [Signature Version 4]: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 

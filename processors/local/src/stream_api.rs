@@ -112,7 +112,7 @@ impl StreamFront {
         if response.status().is_success() { replace_body(response, correct).await } else { response }
     }
 
-    /// Refuses to enable a stream that is enabled, as DynamoDB does: the database would begin another one.
+    /// Refuses to enable a stream that is enabled, as DynamoDB does: the database would begin another stream.
     async fn update_table(&self, request: ReceivedRequest) -> Result<ProxyResponse> {
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let table = member(&body, "TableName");

@@ -26,7 +26,7 @@ pub trait CheckpointStore: Send + Sync {
 /// The stored checkpoints of a mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredCheckpoints {
-    /// The ARN of the stream that they belong to; `None` if there are none.
+    /// The ARN of the stream that they belong to; `None` without checkpoints.
     pub stream_arn: Option<String>,
     /// The checkpoint of each shard that was started.
     pub shards: BTreeMap<String, ShardCheckpoint>,

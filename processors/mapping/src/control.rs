@@ -24,7 +24,7 @@ impl Default for MappingControl {
 }
 
 impl MappingControl {
-    /// A control under which a mapping delivers what is in the stream and ends.
+    /// A control under which a mapping delivers the records that are in the stream, and ends.
     #[must_use]
     pub fn draining() -> Self {
         Self(watch::Sender::new(RunMode::Draining))

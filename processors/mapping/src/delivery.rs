@@ -237,7 +237,7 @@ impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
         InvocationOutcome { verdict, reason: reason.to_owned(), is_function_error: false }
     }
 
-    /// Gives up a part: it goes to the on-failure destination, if there is one.
+    /// Gives up a part: it goes to the on-failure destination, if the mapping has one.
     async fn discard(
         &self,
         part: BatchPart<'_>,

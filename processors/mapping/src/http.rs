@@ -89,7 +89,7 @@ impl HttpServer {
     }
 }
 
-/// Accepts connections until the sender of `stopped` is dropped, then waits for the open ones.
+/// Accepts connections until the sender of `stopped` is dropped, then waits for the open connections.
 async fn accept<S, B>(listener: TcpListener, service: S, mut stopped: watch::Receiver<()>)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,

@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use crate::stream::{RecordPage, ShardPage, ShardPosition, StreamReadError, StreamRecord, StreamSource};
 
-/// Some of the records of another stream; always the same ones for one seed.
+/// Some of the records of another stream; always the same records for one seed.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamSample<'a, Source> {
     source: &'a Source,

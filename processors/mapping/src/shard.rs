@@ -239,7 +239,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
         self.advance_checkpoint();
     }
 
-    /// Moves the checkpoint to the last record before the first one that is not delivered.
+    /// Moves the checkpoint to the last record before the first record that is not delivered.
     fn advance_checkpoint(&mut self) {
         let first = self.lanes.iter().filter_map(ShardLane::first_undelivered).min();
         while let Some((_, sequence_number)) =

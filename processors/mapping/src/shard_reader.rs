@@ -1,4 +1,4 @@
-//! Reads the pages of one shard, and decides what it means that records are not kept any more.
+//! Reads the pages of one shard, and decides what happens if the stream no longer keeps records that are due.
 //!
 //! | the shard | records that are not kept |
 //! |---|---|
@@ -75,7 +75,7 @@ pub(crate) async fn read<'a, Source: StreamSource, Function, C: Clock>(
     (outcome, reader)
 }
 
-/// Reads one page; `Err` with the position if it stops at a gap there. A shard of which nothing is kept ends.
+/// Reads one page; `Err` with the position if it stops at a gap there. A shard without kept records ends.
 async fn page_or_gap<Source: StreamSource, Function, C: Clock>(
     context: &MappingContext<'_, Function, C>,
     source: &Source,

@@ -1,4 +1,4 @@
-//! One Lambda event through the stream functions, and what it changed.
+//! Passes one Lambda event through the stream functions, and shows its effects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::recording::RecordCutter;
 use crate::tables::{ItemDifference, WatchedTables};
 use crate::trace::{RecordTrace, RecordTracer, TraceLookups};
 
-/// The time that an invocation may take: that of the deployed function.
+/// The time that an invocation may take: the timeout of the deployed function.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The functions that read a stream.

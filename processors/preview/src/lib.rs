@@ -6,7 +6,7 @@
 //! | [`trace`] | everything that follows from one record, computed and not written |
 //! | [`recording`] | records as JSON lines without secrets |
 //! | [`fixture`] | items or records with the rollups that must follow from them |
-//! | [`invocation`] | one Lambda event through the functions, and what it changed |
+//! | [`invocation`] | passes one Lambda event through the functions, and shows its effects |
 
 pub mod fixture;
 pub mod invocation;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::WriteCondition;
 use crate::record::{AttributePath, AttributeValue, Item};
 
-/// Whether the condition compares by order with a value of a type without one, which DynamoDB refuses whatever is stored.
+/// Whether the condition compares by order with a value of a type that has no order. DynamoDB refuses such a condition.
 #[must_use]
 pub fn has_unordered_operand(condition: &WriteCondition) -> bool {
     match condition {

@@ -129,7 +129,7 @@ fn write_elements(list: &str, secrets: &SecretPaths<'_>, levels: u8, line: &mut 
     Ok(())
 }
 
-/// Copies an object, but for the members that `write` has written; it returns `true` for those.
+/// Copies an object. `write` returns `true` for a member that it has written itself; this member is not copied.
 fn write_object(
     json: &str,
     expected: &'static str,

@@ -164,7 +164,7 @@ struct AggregateProjector<'p, K> {
 }
 
 impl<K: KnownLookups> AggregateProjector<'_, K> {
-    /// Adds what the aggregate counts of the image; the scope has no outputs of lookups. After an error, nothing is added.
+    /// Adds the contributions of the image to the aggregate. The scope has no outputs of lookups. After an error, nothing is added.
     fn project(
         &self,
         without_outputs: &ImageScope<'_, '_>,

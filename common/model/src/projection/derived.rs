@@ -76,7 +76,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             Some(Operand::Value(AttributeValue::S(text))) => Cow::Borrowed(&**text),
             _ => return Ok(self.number(term)?.map(|number| Operand::Number(number.into_owned()))),
         };
-        // The cause says why it is not one, and not what it is.
+        // The cause states why the text is not a number, and never the text itself.
         let number = text.parse::<Decimal>().map_err(|cause| {
             self.term_error(term, "is a text that is not a number, such as -1234.5").caused_by(cause)
         })?;

@@ -1,7 +1,7 @@
 //! Aggregates that count each element of a list, set or map: `for_each`.
 //!
 //! The elements of one item make one contribution to each rollup. Contributions are in the order of the rollups' keys, and sums are exact
-//! until the last element is added, so that they do not depend on the order of a set, or on that of equal elements of a list.
+//! until the last element is added, so that they do not depend on the order of a set, or on the order of equal elements of a list.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -60,7 +60,7 @@ pub struct StaleCaches {
 }
 
 impl StaleCaches {
-    /// Adds what the change of the record with this index makes stale. The old image of an INSERT and the new image of a REMOVE are `None`.
+    /// Adds the keys and paths that the change of the record with this index makes stale. The old image of an INSERT and the new image of a REMOVE are `None`.
     /// If an image lacks a value of a key, the key is skipped: nothing of that item is cached under it. An item that moves to another entity
     /// makes stale what either of them caches.
     ///
@@ -113,7 +113,7 @@ impl StaleCaches {
     }
 }
 
-/// Adds what the rules of one entity make stale by a change between these states of an item of it.
+/// Adds the keys and paths that the rules of one entity make stale when its item changes between these two states.
 fn add_stale(
     model: &Model,
     identity: &ItemIdentity<'_, '_>,

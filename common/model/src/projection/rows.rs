@@ -3,9 +3,11 @@
 //! ```text
 //! INSERT, MODIFY     a row of the new image, in the partition of its day
 //! REMOVE, EXPIRE     a row of the old image, in the partition of its day
-//! a changed day      another row: the old image as REMOVE, at the same position, in the partition that the item leaves
-//! a changed condition  a row as REMOVE of the old image if the item no longer meets the dataset's condition; nothing while it does not
-//! a changed entity   a row as REMOVE of the old image in the datasets that the item leaves, a row of the new image in those that it enters
+//!
+//! leaves a day       one more row: REMOVE of the old image, at the same position, in the partition of the old day
+//! leaves the dataset a REMOVE row of the old image instead: the item no longer meets the dataset's condition
+//! is outside         no row, as long as the item does not meet the condition
+//! changes its entity a REMOVE row of the old image in each dataset that the item leaves, a row of the new image in each that it enters
 //! ```
 //!
 //! So all rows from an item's insertion to its removal are in one partition, and the newest row can be determined there.
@@ -66,7 +68,7 @@ impl<'s, 'a: 's> DatasetRow<'s, 'a> {
         value_of(&self.scope, from)
     }
 
-    /// The text that a column's source reads as a number and that is not one. It has no [`Self::value`], and fits no column.
+    /// The text that should be a number (`derive.… = { number = … }`) and is not one. It has no [`Self::value`], and fits no column.
     #[must_use]
     pub fn unreadable_number(&self, from: &Term) -> Option<Operand<'s>> {
         let derivation = self.scope.entity.derivations.get(from.derivation()?)?;

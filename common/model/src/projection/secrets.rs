@@ -7,7 +7,7 @@ use crate::entity::{ItemCandidates, SourceKey};
 use crate::record::{AttributePath, ChangeRecord, Item, SecretPaths};
 use crate::table::{Entity, Model};
 
-/// The secret attributes of a model, as they are removed from whatever leaves the table or is shown.
+/// The secret attributes of a model, which are removed from all data that leaves the table or is shown.
 #[derive(Clone, Debug)]
 pub struct SecretAttributes {
     /// Those of all entities, each once.
@@ -28,7 +28,7 @@ impl SecretAttributes {
         &self.all
     }
 
-    /// Removes from an item of a table what is secret in any entity that it can be of. An item of no entity may hold the secrets of any entity.
+    /// Removes the secrets of every entity that an item of a table can match. An item that matches no entity may hold the secrets of any entity.
     pub fn cut_item(&self, model: &Model, table: usize, item: &mut Item) {
         if self.all.is_empty() {
             return;

@@ -37,9 +37,9 @@ pub struct ChangeRecord<'a> {
     pub keys: PrimaryKey<'a>,
     /// When the change was made, with a precision of at least a second. Some emulators and archived records omit it.
     pub created_at: Option<Timestamp>,
-    /// The item after the change. An absent image is not the same as an empty one. A `REMOVE` has none, whatever its JSON has.
+    /// The item after the change. An absent image differs from an empty image. A `REMOVE` has no new image, even if its JSON has one.
     pub new: Option<Image<'a>>,
-    /// The item before the change. An `INSERT` has none, whatever its JSON has.
+    /// The item before the change. An `INSERT` has no old image, even if its JSON has one.
     pub old: OldImage<'a>,
     /// Whether its JSON has an image that such a change does not have: a `NewImage` of a `REMOVE`, or an `OldImage` of an `INSERT`. The image
     /// is ignored, but the JSON may contain secrets.

@@ -14,7 +14,7 @@ const MAX_DIGITS: i64 = 38;
 const MAX_MAGNITUDE: i64 = 125;
 const MIN_MAGNITUDE: i64 = -130;
 
-/// A decimal number of up to 38 significant digits, exact, as DynamoDB stores it. Only [`Decimal::plus_unlimited`] makes longer ones.
+/// A decimal number of up to 38 significant digits, exact, as DynamoDB stores it. Only [`Decimal::plus_unlimited`] makes longer numbers.
 ///
 /// Nearly every number is a small integer and is stored as an `i64`; all others as a [`BigDecimal`]. Equal numbers have equal forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,7 +231,7 @@ impl Decimal {
     /// The nearest float.
     #[must_use]
     pub fn to_f64(&self) -> f64 {
-        // DynamoDB's magnitudes are within those of an `f64`, so parsing cannot fail; the parser rounds to the nearest.
+        // DynamoDB's magnitudes fit an `f64`, so parsing cannot fail; the parser rounds to the nearest.
         self.to_string().parse().unwrap_or(f64::NAN)
     }
 

@@ -83,7 +83,7 @@ pub(super) struct KnownAttribute {
 }
 
 impl DecodeContext<'_> {
-    /// Decodes an image: the known attributes; all others are skipped.
+    /// Decodes the known attributes of an image; all other attributes are skipped.
     pub(super) fn image<'a>(
         &self,
         reader: &mut JsonReader<'a>,

@@ -1,4 +1,4 @@
-//! The attributes that are decoded: those that a table model names.
+//! The attributes that a table model names. Only these are decoded.
 
 use std::sync::Arc;
 

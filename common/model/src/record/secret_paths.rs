@@ -27,7 +27,7 @@ impl<'p> SecretPaths<'p> {
         Self(paths.into_iter().map(AttributePath::names).collect())
     }
 
-    /// Whether there are none.
+    /// Whether there are no secrets.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,6 +1,6 @@
 //! Time zones of the IANA database.
 //!
-//! The database is part of the program, and that of the operating system is never read: a model gives the same keys on every
+//! The database is part of the program, and the operating system's database is never read: a model gives the same keys on every
 //! machine. Clocks are set forward and back: a local time then occurs never or twice.
 //!
 //! ```text

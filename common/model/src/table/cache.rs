@@ -1,4 +1,4 @@
-//! Cache rules, the cache keys and paths that hold a copy of an item: `[[caches]]`; and what is archived.
+//! Cache rules: the cache keys and paths that hold a copy of an item (`[[caches]]`); and the scope of the archive.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -76,11 +76,11 @@ const PATH_FORMAT: &str = ":path";
 /// stops the instant the cache has replied; the trait `Cache` (`afterwrite-services`) documents which races each closes and what readers must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheRemedy {
-    /// The key is removed. A reader that read the item before the change may still store what it read afterwards.
+    /// The key is removed. A reader that read the item before the change may still store the old value afterwards.
     Delete,
     /// The key holds a tombstone for this long; readers that store only if the key is absent cannot store meanwhile.
     Tombstone(Duration),
-    /// The key's generation grows, and what is stored under an earlier one is never read again.
+    /// The key's generation grows, and values under an earlier generation are never read again.
     Generation,
 }
 
@@ -117,10 +117,10 @@ named_values! {
     /// Which change records are archived.
     #[derive(Default)]
     pub enum ArchiveScope {
-        /// Every one, those of items that match no entity too.
+        /// Every record, also of items that match no entity.
         #[default]
         All = "all",
-        /// Those of items that match an entity.
+        /// Records of items that match an entity.
         Matched = "matched",
     }
 }
@@ -309,7 +309,7 @@ impl EntityContext<'_, '_, '_> {
         Some(path)
     }
 
-    /// A value that is a path, and is not declared as one, names a path that nobody requests.
+    /// A value that is a path but is not declared with `:path` makes a path that nobody requests.
     fn warn_of_slashes(&mut self, path: &PathTemplate, names: &[&str], text: Located<&str>) {
         let is_value = |piece: &&BoundPiece| literal(piece).is_none();
         let values = path.template.pieces.iter().enumerate().filter(|(_, piece)| is_value(piece));
@@ -319,7 +319,7 @@ impl EntityContext<'_, '_, '_> {
                 BoundPiece::Value(_, format) => *format == ValueFormat::Plain,
                 BoundPiece::Literal(_) => false,
             };
-            // All of the path, but for a wildcard.
+            // The whole path, without a wildcard.
             let is_whole = place == 1
                 && path.template.pieces.first().and_then(literal).is_some_and(|begin| begin == "/")
                 && path

@@ -36,7 +36,7 @@ pub enum ColumnType {
     List(Box<ColumnType>),
     /// An `M` whose values are of one type.
     Map(Box<ColumnType>),
-    /// An `M` of known members; others are left out.
+    /// An `M` of known members; unknown members are left out.
     Struct(Vec<(Arc<str>, ColumnType)>),
     /// Any value, as JSON text.
     Json,
@@ -257,7 +257,7 @@ fn is_member_name(name: &str) -> bool {
         && name.chars().any(|character| character != '_')
 }
 
-/// Athena takes lower-case names of letters, digits and `_`; those that begin with `_` are our own.
+/// Athena takes lower-case names of letters, digits and `_`. Names that begin with `_` are Afterwrite's own columns.
 pub(super) fn is_column_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.chars().all(|character| matches!(character, 'a'..='z' | '0'..='9' | '_'))

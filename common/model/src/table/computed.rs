@@ -1,4 +1,4 @@
-//! Measures that a rollup computes from others of their aggregate, and what every rollup knows of the measures that count into it.
+//! Measures that a rollup computes from other measures of their aggregate, and each rollup's knowledge of the measures that count into it.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ fn check_parts(
     }
 }
 
-/// How a rollup computes a measure from others of its aggregate; `None` if items contribute to it.
+/// How a rollup computes a measure from other measures of its aggregate; `None` if items contribute to it.
 fn computed_rule(measure: &Measure, measures: &[CompiledMeasure<'_>]) -> Option<ComputedRule> {
     match &measure.kind {
         MeasureKind::Average { sum, count } => {

@@ -42,7 +42,7 @@ pub struct Dataset {
     pub partition: (Term, ValueFormat),
     /// The same, as the model file has it.
     pub partition_source: Arc<str>,
-    /// Lookups whose outputs are columns; only what is remembered of them is read. [`Term::LookupOutput`] indexes them.
+    /// Lookups whose outputs are columns. Only remembered outputs are read. [`Term::LookupOutput`] indexes them.
     pub lookups: Vec<LookupUse>,
     /// The columns next to `_position`, `_operation`, `_changed_at`, `_rescued` and `_generation`, in the order of the model file.
     pub columns: Vec<Column>,
@@ -114,10 +114,10 @@ named_values! {
     /// Which rows of an item compaction keeps.
     #[derive(Default)]
     pub enum RowHistory {
-        /// Every one.
+        /// Every row.
         #[default]
         All = "all",
-        /// Of each item the newest, and others where they are cheaper to keep than to find.
+        /// The newest row of each item, and older rows that cost less to keep than to find.
         Newest = "newest",
     }
 }
@@ -150,7 +150,7 @@ pub struct SavedQuery {
     pub sql: Arc<str>,
 }
 
-/// The attributes that the days of all rows come from, and those that conditions of datasets read.
+/// The attributes that partitions of all datasets come from, and the attributes that conditions of datasets read.
 pub(super) fn attributes_of_partitions(model: &Model) -> impl Iterator<Item = AttributeId> {
     model.datasets.iter().flat_map(|dataset| {
         let entity = model.entities.get(dataset.of);
@@ -382,7 +382,7 @@ impl EntityContext<'_, '_, '_> {
     }
 }
 
-/// The columns that identify the item: `_key_<variable>` for every variable of its key, whatever else shows the variable. So the
+/// The columns that identify the item: `_key_<variable>` for every variable of its key, also if another column shows the variable. So the
 /// identity of rows does not depend on which columns a model has.
 fn key_columns(variables: &[Arc<str>], columns: &mut Vec<Column>) -> Vec<usize> {
     let mut key = Vec::new();

@@ -47,7 +47,7 @@ pub enum DerivationKind {
     },
     /// The elements of a list, set or map, the characters of a text, the bytes of a binary value; absent if it is.
     Size(Term),
-    /// A number, exact: a text is read as one; absent if it is. A text that is not a decimal number does not fit.
+    /// The exact number that a text has; absent if the text is absent. A text that is not a decimal number does not fit.
     Number(Term),
     /// One number minus another, exact; absent if either is.
     Minus {
@@ -318,7 +318,7 @@ impl EntityContext<'_, '_, '_> {
         Some(resolved)
     }
 
-    /// The number that `name` means; `result` is what it is a part of.
+    /// The number that `name` means; `result` is the derived value that needs it.
     fn computed_number(&mut self, name: Located<&str>, result: &str) -> Option<Term> {
         self.fitting(name, ValueType::is_numeric, &format!("{result} is of numbers")).map(|value| value.term)
     }

@@ -30,7 +30,7 @@ pub struct Entity {
     pub table: usize,
     /// The pattern of its primary keys.
     pub key: KeyPattern,
-    /// The condition on an item's attributes that tells its items from those of other entities with the same keys.
+    /// The condition that distinguishes its items from the items of other entities with the same keys.
     pub when: Option<Pattern>,
     /// The entities of its table that are preferred if a key matches both: indexes into [`Model::entities`]. If such an entity has a
     /// condition, it is preferred only for items that meet it.
@@ -45,7 +45,7 @@ pub struct Entity {
     pub attributes: Vec<(AttributePath, DeclaredType)>,
     /// The values derived from its attributes; [`Term::Derived`] indexes them.
     pub derivations: Vec<Derivation>,
-    /// How names are read as times: variables of the key, derived values, attributes. All others are detected.
+    /// How names (variables of the key, derived values, attributes) are read as times. The form of all other values decides.
     pub times: Vec<(Arc<str>, TimeReading)>,
     /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
@@ -112,7 +112,7 @@ impl Entity {
         terms.filter_map(Term::attribute)
     }
 
-    /// The attributes that a condition on its items reads, those that derived values are computed from included.
+    /// The attributes that a condition on its items reads, including the sources of derived values.
     pub(super) fn attributes_in(&self, when: Option<&Pattern>) -> Vec<InternedPath> {
         let mut attributes = Vec::new();
         if let Some(when) = when {
@@ -224,7 +224,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     scope.times = times::compile(compiler, settings, &times);
     let separator = table.and_then(|table| compiler.model.tables.get(table)?.separator);
     let templates = templates.map(|keys| keys.into_iter().map(|key| Template { separator, ..key }));
-    // A key that is wrong may have other variables than those that could be read.
+    // A wrong key may have more variables than could be read.
     scope.is_incomplete = templates.is_none();
     let mut templates = templates.into_iter().flatten();
     let variables = scope.variables.clone();
@@ -291,7 +291,7 @@ fn ttl_attribute(
     None
 }
 
-/// A key attribute that is a number has no literal text, except that of a number.
+/// The literal text in a key attribute of type `N` must be a number.
 fn check_number_keys(
     compiler: &mut ModelCompiler<'_, '_>,
     owner: &str,

@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Ledger entries carry it: a release that computes another one takes entries of the release before for another model's.
+    /// Ledger entries carry it. A release that computes another fingerprint for the same model would take its own earlier entries for another model's.
     #[test]
     fn it_is_the_same_in_every_release() {
         assert_eq!(fingerprint(LIBRARY), "c7df1c20da3e3bc6");

@@ -206,8 +206,8 @@ fn by_index(
     (source, LookedUpKey { inputs, templates, terms: None })
 }
 
-/// The primary key of the looked-up entity. A `key` has the same text between its variables, which may have other names: those of the
-/// items that use the lookup.
+/// The primary key of the looked-up entity. A `key` has the same text between its variables. The variables may have other names, which the
+/// items that use the lookup have.
 fn primary_key(
     compiler: &mut ModelCompiler<'_, '_>,
     settings: &SettingsTable<'_>,
@@ -339,7 +339,7 @@ fn add_offer(
     if entity.is_some() && terms.len() < inputs.len() {
         compiler.broken_lookups.push(lookup);
     }
-    // If an output is not defined, the types after it would be those of others.
+    // If an output is not defined, the types after it would belong to other outputs.
     compiler.output_types.push(if types.len() == gives.len() { types } else { Vec::new() });
     if let Some(entity) = entity.and_then(|entity| compiler.model.entities.get_mut(entity)) {
         entity.offers.push(LookupUse { lookup, inputs: terms, outputs });

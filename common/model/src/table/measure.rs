@@ -252,7 +252,7 @@ impl Measure {
         }
     }
 
-    /// The measure in words: the quantity that it counts, and of which items.
+    /// The measure in words: the quantity, and the items that count.
     pub(super) fn describe(&self, notation: &ModelNotation<'_>) -> MeasureDescription {
         let when = self.when.as_ref().map(|when| format!(" when {}", notation.condition(when)));
         let text = format!("{}{}", self.kind.describe(notation), when.unwrap_or_default());
@@ -266,7 +266,7 @@ impl Measure {
 pub struct MeasureDescription {
     /// Its aggregate function.
     pub function: MeasureFunction,
-    /// The quantity that it counts, and of which items.
+    /// The quantity, and the items that count.
     pub text: String,
 }
 

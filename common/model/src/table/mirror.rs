@@ -33,7 +33,7 @@ pub struct Mirror {
     pub attributes: Vec<MirroredAttribute>,
     /// The variables of the item's key that are another variable of the rollup's key.
     pub bindings: Vec<KeyBinding>,
-    /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name, or of the one it is bound to.
+    /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name, or of the variable that it is bound to.
     pub item_variables: Vec<usize>,
     /// For each of [`Rollup::variables`] of `from`: where it comes from in `onto`'s scope ([`Term::LookupOutput`] then means
     /// the one lookup below), and its format.
@@ -296,7 +296,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         }
     }
 
-    /// The indexes through which lookups find such items do not depend on what is mirrored onto them.
+    /// The indexes through which lookups find such items do not depend on mirrored attributes.
     fn check_indexes(&mut self, mirrored: &MirroredPath) {
         let ModelCompiler { model, places, .. } = &*self.compiler;
         let lookups = model.lookups.iter().zip(&places.lookups);
@@ -439,7 +439,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
     }
 }
 
-/// Registers what a mirror shows of its rollup.
+/// Registers the measures that a mirror shows.
 fn register_shown(rollup: &mut Rollup, mirror: usize, attributes: &[MirroredAttribute]) {
     rollup.mirrors.push(mirror);
     for MirroredAttribute { measure, .. } in attributes {

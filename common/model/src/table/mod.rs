@@ -84,7 +84,7 @@
 //!     from = "shelf"
 //!     attributes = { "stats.books" = "books" }    # and stats.books_rev, stats.books_of
 //!
-//!     [[caches]]                              # what is stale once a book has changed
+//!     [[caches]]                              # the keys that a change of a book makes stale
 //!     of = "book"                             # one or a list
 //!     keys = ["book:{book_id}", "isbn:{number}"]
 //!     paths = ["/shelves/{shelf_id}/*"]       # of CloudFront
@@ -120,7 +120,7 @@
 //! A **name** in a template, a measure or a condition means, in the scope of the aggregate's entity, the first of: a variable
 //! of the key, a derived value, an output of a lookup, a declared attribute. A name that has a dot or a colon itself is in single quotes. An attribute inside maps is written with dots and
 //! declared by that path or by its map (`M`); types are DynamoDB's, or `any`. In templates and in `max` and `min`, `:day` takes
-//! the UTC day of a time ([`TimeBucket`] has the others, `:day@Europe/Berlin` the day in a zone): RFC 3339 text, a date, an hour
+//! the UTC day of a time ([`TimeBucket`] lists all formats, `:day@Europe/Berlin` is the day in a zone): RFC 3339 text, a date, an hour
 //! (`2026-02-06T14`, `2026-02-06-14`), or a number since 1970. `times` of an entity states another form of a value.
 //!
 //! A **template** has literal text between any two variables. A variable stands for any text that is not empty, one with
@@ -236,7 +236,7 @@ pub struct Model {
     pub datasets: Vec<Dataset>,
     /// The saved queries.
     pub queries: Vec<SavedQuery>,
-    /// The names of all attributes that anything but datasets reads; all others are skipped while decoding.
+    /// The names of all attributes that a part other than datasets reads; all other attributes are skipped while decoding.
     pub attributes: AttributeInterner,
     /// The same, and the names that datasets read; a name of both has one id. Of old images the attributes that days of rows come from are
     /// read at once.

@@ -45,9 +45,9 @@ pub struct PercentileBins {
 pub struct PercentileBinDescription {
     /// The rollup's attribute that counts its values.
     pub attribute: String,
-    /// Its values are above this one; of the last bin also equal to it. The first bin has no lower bound.
+    /// Values of the bin are above this bound; values of the last bin may equal it. The first bin has no lower bound.
     pub above: Option<String>,
-    /// The largest value; the last bin has none.
+    /// The largest value of the bin; the last bin has no upper bound.
     pub up_to: Option<String>,
     /// The estimate of each of its values.
     pub estimate: String,

@@ -38,13 +38,13 @@ pub struct Rollup {
     pub shards: u32,
     /// When its items expire, if they do.
     pub lifetime: Option<RollupLifetime>,
-    /// Measures computed from others; each needs the rollup to be read before it is written.
+    /// Measures that are computed from other measures. The rollup must be read before such a measure is written.
     pub computed: Vec<ComputedMeasure>,
     /// The measures that are `max` or `min`; these too need the rollup to be read.
     pub extremes: Vec<Arc<str>>,
     /// The mirrors of it: indexes into [`super::Model::mirrors`].
     pub mirrors: Vec<usize>,
-    /// The measures that, when they change, change what a mirror shows: those shown, and what these are computed from.
+    /// The measures whose change changes a mirror: the mirrored measures, and the measures that these are computed from.
     pub shown: Vec<Arc<str>>,
     /// The other rollups that may be the same item, holding other measures: indexes into [`super::Model::rollups`].
     pub overlaps: Vec<usize>,
@@ -71,7 +71,7 @@ pub struct ComputedMeasure {
     pub rule: ComputedRule,
 }
 
-/// How a measure is computed from others.
+/// How a measure is computed from other measures.
 #[derive(Debug)]
 pub enum ComputedRule {
     /// The average of a sum over a count: rounded half to even at 6 decimal places, absent at a count of 0.
@@ -131,13 +131,13 @@ impl Rollup {
         self.extremes.iter().any(|extreme| **extreme == *measure)
     }
 
-    /// Whether a measure is not a sum of contributions: an extreme, or computed from others.
+    /// Whether a measure is not a sum of contributions: an extreme, or computed from other measures.
     #[must_use]
     pub fn has_computed(&self, measure: &str) -> bool {
         self.computed.iter().any(|computed| *computed.name == *measure) || self.has_extreme(measure)
     }
 
-    /// Whether a change of this measure changes what a mirror shows.
+    /// Whether a change of this measure changes a mirror.
     #[must_use]
     pub fn shows(&self, measure: &str) -> bool {
         self.shown.iter().any(|shown| **shown == *measure)
@@ -189,7 +189,7 @@ impl Rollup {
         is_parsed.then_some(bindings)
     }
 
-    /// The partition key of its items; those of a sharded rollup have their shard's number appended.
+    /// The partition key of its items. The items of a sharded rollup append their shard's number.
     pub(super) fn stored_partition(&self) -> Template {
         let mut partition = self.partition.clone();
         if self.shards > 1 {

@@ -101,7 +101,7 @@ pub(super) fn split_format(variable: &str) -> Result<(&str, ValueFormat), NotATe
     }
 }
 
-/// A name, with or without a format, in the one way in which it is compared: in quotes only where it needs them.
+/// A name, with or without a format, in its canonical form: in quotes only where it needs them.
 pub(super) fn canonical_name(written: &str) -> Result<Cow<'_, str>, InvalidPath> {
     if !written.contains('\'') {
         return Ok(Cow::Borrowed(written));
@@ -192,8 +192,8 @@ impl Template {
         key
     }
 
-    /// Finds the values of the variables in a key. `bindings` is aligned with the owner's list of variables; one that is
-    /// already bound (by the other attribute of the same primary key) must have the same value here. After `false`
+    /// Finds the values of the variables in a key. `bindings` is aligned with the owner's list of variables. A variable
+    /// that is already bound (by the other attribute of the same primary key) must have the same value here. After `false`
     /// the bindings mean nothing.
     pub fn parse<'t>(&self, text: &'t str, bindings: &mut [Option<&'t str>]) -> bool {
         let mut rest = text;

@@ -42,7 +42,7 @@ impl TimeBucket {
         }
     }
 
-    /// Whether each of these buckets lies in just one of the others, which its text determines.
+    /// Whether each of these buckets lies in exactly one bucket of the other format, which its text determines.
     #[must_use]
     pub fn lies_in(self, other: Self) -> bool {
         match other {

@@ -26,7 +26,7 @@ pub(super) fn compile(
             continue;
         }
         let owner = format!("{}: the time `{}`", entity.owner, name.value);
-        // Names of zones have a slash, but for a few.
+        // Nearly all names of zones have a slash.
         let (code, problem) = if written.value.contains('/') {
             (ProblemCode::UnknownTimeZone, unknown_zone(written.value))
         } else {

@@ -150,7 +150,7 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> ChangeArchiver<S, O, C> {
         outcome
     }
 
-    /// The result of a request, or an error if there is none by `deadline`.
+    /// The result of a request, or an error if it has not responded by `deadline`.
     async fn within<A>(
         &self,
         deadline: Timestamp,

@@ -49,7 +49,7 @@ pub struct EnvironmentSettings {
     pub tables: Option<String>,
     /// `AFTERWRITE_STATE_TABLE`: the table of rollups and ledger.
     pub state_table: Option<String>,
-    /// `AFTERWRITE_PROJECTIONS`: what the function hosts.
+    /// `AFTERWRITE_PROJECTIONS`: the projections that the function hosts.
     pub projections: Option<String>,
     /// `AFTERWRITE_FIREHOSE_STREAM`: the delivery stream of the archive.
     pub firehose_stream: Option<String>,

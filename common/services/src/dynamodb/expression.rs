@@ -143,7 +143,7 @@ impl<'w> ExpressionPlaceholders<'w> {
         }
     }
 
-    /// The parts joined, without the constant ones.
+    /// The parts joined, without constant parts.
     fn junction(&mut self, parts: &'w [WriteCondition], joint: &str, partition_key: &'w str) -> String {
         let parts = parts.iter().filter(|part| constant(part).is_none());
         let texts: Vec<String> = parts.map(|part| self.condition(part, partition_key)).collect();

@@ -31,12 +31,12 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 pub use self::server_clock::ServerClock;
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
 
-/// The number of concurrent requests; further ones wait.
+/// The number of concurrent requests; further requests wait.
 pub const MAX_CONCURRENT_REQUESTS: usize = 16;
 /// The time limit of a read or a single write. DynamoDB responds within milliseconds; a connection that died while the function was
 /// frozen never does.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// The time limit of a transaction: the outcome of one that is given up is unknown and must be read.
+/// The time limit of a transaction. The outcome of a transaction that exceeds it is unknown and must be read.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// DynamoDB, through the AWS SDK.

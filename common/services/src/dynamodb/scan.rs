@@ -74,7 +74,7 @@ pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummar
     })
 }
 
-/// The ARN. An emulator may name another region than that of its streams, by which change records name the table.
+/// The ARN. An emulator may name another region here than in the ARNs of its streams, which change records have.
 fn table_arn(table: &TableDescription) -> Option<String> {
     let of_stream = table.latest_stream_arn().and_then(|arn| arn.split_once("/stream/"));
     of_stream.map(|(arn, _)| arn).or(table.table_arn()).map(str::to_owned)

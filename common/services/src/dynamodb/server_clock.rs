@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 /// The earliest time that the server put on a response.
 ///
 /// A response without the header (a proxy may drop it) counts as sent when its request began, by the local clock. That is too early,
-/// which is the safe side for a caller that depends on what a read has seen.
+/// which is the safe side for a caller that depends on the result of a read.
 #[derive(Clone, Debug)]
 pub struct ServerClock {
     begun: Timestamp,

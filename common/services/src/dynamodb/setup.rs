@@ -24,7 +24,7 @@ pub fn missing_index(table: &str, index: &str) -> Error {
         .hint("Create the index, or correct its name in the table model's lookup")
 }
 
-/// The error for a table whose key schema differs from that of `key`.
+/// The error for a table whose key schema differs from `key`.
 #[must_use]
 pub fn key_schema_mismatch(key: &ItemKey) -> Error {
     let attributes = [Some(&key.partition), key.sort.as_ref()].into_iter().flatten();

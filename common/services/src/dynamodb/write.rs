@@ -72,7 +72,7 @@ pub(super) async fn write(client: &Client, write: &Write) -> Result<ConsumedUnit
     }
 }
 
-/// Carries out all writes or none.
+/// Carries out all writes, or no write.
 pub(super) async fn transact(client: &Client, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
     let tables = table_names(writes.iter().map(|write| &write.key));
     let request = TableRequest {

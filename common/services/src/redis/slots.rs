@@ -59,7 +59,7 @@ impl SlotMap {
     }
 }
 
-/// Parses one range: first slot, last slot, master, replicas. A master that does not know its own host has that of `responder`.
+/// Parses one range: first slot, last slot, master, replicas. A master that does not know its own host has the host of `responder`.
 fn parse_range(range: &Value, responder: &str) -> Option<(RangeInclusive<u16>, NodeAddress)> {
     let Value::Array(parts) = range else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = parts.as_slice() else {
@@ -77,7 +77,7 @@ fn parse_range(range: &Value, responder: &str) -> Option<(RangeInclusive<u16>, N
     Some((u16::try_from(*first).ok()?..=u16::try_from(*last).ok()?, address))
 }
 
-/// A key's slot: that of its hash tag, the text between the first `{` and the next `}`, unless it is empty; otherwise that of the key.
+/// A key's slot: the slot of its hash tag (the text between the first `{` and the next `}`) if this is not empty, otherwise of the whole key.
 fn slot(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key).as_bytes()) % SLOT_COUNT

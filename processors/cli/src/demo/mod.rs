@@ -33,10 +33,10 @@ pub(crate) struct DemoArguments {
     seed: u64,
     /// The size of the run: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop, ecommerce),
     /// skills that people add (glad), issues and pull requests (github), calls (metering) or visits of users (social) [default: 1000
-    /// for shop, ecommerce and social, 500 for github, 2000 for the others].
+    /// for shop, ecommerce and social, 500 for github, 2000 for all other models].
     #[arg(long, value_name = "NUMBER", value_parser = run_size)]
     attempts: Option<u64>,
-    /// The folder for the datasets, as Parquet; those of an earlier demo are replaced [default: afterwrite-demo in the
+    /// The folder for the datasets, as Parquet; the files of an earlier demo are replaced [default: afterwrite-demo in the
     /// folder for temporary files].
     #[arg(long, value_name = "DIR")]
     datasets: Option<PathBuf>,

@@ -142,7 +142,7 @@ impl BackgroundFunctions {
         }
     }
 
-    /// Reports what the state table shows: parked items, and entries of a newer model.
+    /// Reports parked items and entries of a newer model in the state table.
     async fn watch_state(&self) {
         let client = self.servers.dynamodb.client();
         if self.has_earlier_data {
@@ -172,7 +172,7 @@ fn report_error(outcome: Result<()>) {
     }
 }
 
-/// The messages that a partial response names. A response of another form fails none.
+/// The messages that a partial response names as failed. A response of another form names no message.
 fn failed_messages(response: &[u8], messages: Vec<QueueMessage>) -> Vec<QueueMessage> {
     let response: Value = serde_json::from_slice(response).unwrap_or_default();
     let failures = response.get("batchItemFailures").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -14,7 +14,7 @@ use super::sample_item::{SampleItem, sample_item};
 use super::servers::{BUCKET, DevServers, STATE_TABLE};
 use crate::print::new_table;
 
-/// Variables that would take precedence over, or contradict, the exported ones.
+/// Variables that would take precedence over the exported variables, or contradict them.
 const UNSET: [&str; 2] = ["AWS_PROFILE", "AWS_SESSION_TOKEN"];
 
 /// The first lines of `dev`.
@@ -115,7 +115,7 @@ impl<'b> DevBanner<'b> {
     }
 }
 
-/// An item with nothing but a key, for a model whose keys cannot be made up.
+/// An item with only a key, for a model whose keys cannot be made up.
 fn key_alone(table: Option<&Table>) -> SampleItem {
     let keys = table.into_iter().flat_map(Table::key);
     let attributes = keys.map(|key| (key.name.to_string(), json!({ key.key_type.name(): "1" })));

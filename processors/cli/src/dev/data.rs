@@ -16,7 +16,7 @@ pub(super) struct DataFolder<'f> {
 }
 
 impl<'f> DataFolder<'f> {
-    /// Creates the folder, or opens the one that an earlier run of this model created.
+    /// Creates the folder, or opens the folder that an earlier run of this model created.
     pub(super) fn open(folder: &'f Path, model: &str) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorKind::Configuration, "the folder of --data cannot be used")

@@ -57,7 +57,7 @@ pub(super) struct QueueFunctions {
 }
 
 impl FunctionSet {
-    /// Starts the functions; `programs` replace those of their names, and the others are added.
+    /// Starts the functions. A program replaces the function of its name, or is added as one more function.
     pub(super) async fn start(
         settings: &EnvironmentSettings,
         programs: &[(String, PathBuf)],

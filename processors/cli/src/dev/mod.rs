@@ -7,7 +7,7 @@
 //!                                        └─────▶ functions of --function                      timer ──▶ compactor
 //! ```
 //!
-//! The functions are those of Lambda, in this process; `--function` replaces one of them, or adds a consumer of the streams, by a program
+//! The functions of Lambda run in this process; `--function` replaces one of them, or adds a consumer of the streams, by a program
 //! that speaks the Lambda Runtime API.
 
 mod background;
@@ -60,20 +60,20 @@ pub(crate) struct DevArguments {
     port: u16,
     /// A program that speaks the Lambda Runtime API: it replaces the function of this name (aggregator, relay, exporter, compactor,
     /// invalidator), or consumes the streams as one more function. May be repeated.
-    #[arg(long, value_name = "NAME=PATH", value_parser = pair)]
+    #[arg(help_heading = "Functions", long, value_name = "NAME=PATH", value_parser = pair)]
     function: Vec<(String, String)>,
     /// The settings of a stream function's event source mapping: a JSON file as AWS's `CreateEventSourceMapping` takes it. May be
     /// repeated.
-    #[arg(long, value_name = "NAME=FILE", value_parser = pair)]
+    #[arg(help_heading = "Functions", long, value_name = "NAME=FILE", value_parser = pair)]
     mapping: Vec<(String, String)>,
     /// Faults to inject: shares of duplicated batches, crashed invocations and conflicting transactions, and the longest delay.
-    #[arg(long, value_name = "FAULTS", value_parser = faults, default_value = "")]
+    #[arg(help_heading = "Functions", long, value_name = "FAULTS", value_parser = faults, default_value = "")]
     inject: FaultPlan,
     /// The seconds between two compactions of the datasets.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(help_heading = "Functions", long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     compact_every: u64,
     /// Print the functions' metrics, too, in the format that CloudWatch reads from logs (EMF).
-    #[arg(long)]
+    #[arg(help_heading = "Functions", long)]
     metrics: bool,
     /// Print JSON: on the first line the endpoints, then each change.
     #[arg(long)]
@@ -134,7 +134,7 @@ impl DevArguments {
             if name.is_empty() || programs.iter().any(|(other, _)| other == name) {
                 return Err(Error::new(
                     ErrorKind::Configuration,
-                    "--function names a function twice, or none",
+                    "--function names a function twice, or has an empty name",
                 )
                 .with("name", name)
                 .hint("Give each function a name of its own"));

@@ -101,8 +101,8 @@ impl<'m> SampleDraft<'m> {
         Self { model, entity, values: variables.chain(attributes).collect() }
     }
 
-    /// The samples to improve: the likeliest values; then, for each measure, values near those that its conditions compare with. Values that
-    /// only together make a measure count are not found one by one.
+    /// The samples to improve: the likeliest values; then, for each measure, values near the values in its conditions. If a measure counts
+    /// only with several such values together, changes of one value at a time do not find them.
     fn starts(model: &'m Arc<Model>, entity: &'m Entity, now: Timestamp) -> Vec<Self> {
         let likeliest = Self::new(model, entity, now);
         let mut starts = vec![likeliest.clone()];

@@ -104,7 +104,7 @@ impl DevServers {
         settings.embedded = Some(self.endpoints());
     }
 
-    /// The endpoints for functions in processes of their own: the address of the DynamoDB behind the servers is not told.
+    /// The endpoints for functions in processes of their own: they do not get the address of the DynamoDB behind the servers.
     pub(super) fn program_endpoints(&self) -> EmbeddedEndpoints {
         let front = self.conflicts.as_ref().map(ConflictProxy::endpoint);
         EmbeddedEndpoints { dynamodb: front.unwrap_or_else(|| self.streams.endpoint()), ..self.endpoints() }
@@ -131,13 +131,13 @@ impl DevServers {
         S3Bucket::retrying(self.s3.client(), Arc::from(BUCKET))
     }
 
-    /// Writes what the delivery stream has buffered.
+    /// Writes the buffered records of the delivery stream.
     pub(super) async fn flush(&self) -> Result<()> {
         self.firehose.flush().await
     }
 }
 
-/// Creates the source tables, or adds what they lack. Returns the attribute that expires the items of each.
+/// Creates the source tables, or the missing indexes of existing tables. Returns the attribute that expires the items of each.
 async fn ensure_source_tables(
     dynamodb: &EmbeddedDynamoDb,
     config: &FunctionConfig,

@@ -215,8 +215,8 @@ impl StreamMapping<'_> {
     }
 }
 
-/// The settings of a function's mappings: those of its file, or for Afterwrite's functions, and what replaces them, those of a
-/// deployment. Any other function has AWS's defaults, but for a limit of retries.
+/// The settings of a function's mappings: its file (`--mapping`), or else the settings of a deployment for Afterwrite's functions and their
+/// replacements. Any other function has AWS's defaults with a limit of retries.
 fn settings_of(name: &str, files: &MappingFiles) -> MappingSettings {
     if let Some(settings) = files.get(name) {
         return settings.clone();

@@ -7,11 +7,11 @@ use afterwrite_demo::workloads;
 use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
 use afterwrite_model::table::{KeySchema, KeyType, Lookup, Model, SecondaryIndex, Table};
 
-/// The attribute that expires items of tables whose application is not known, and for which the model names none.
+/// The TTL attribute of tables whose application is not known and for which the model names no TTL attribute.
 const TTL_ATTRIBUTE: &str = "ttl";
 
-/// The source tables under their deployed names: those of a built-in model's application, or else what the model tells of its own;
-/// and the indexes that it declares.
+/// The source tables under their deployed names, with the indexes that the model declares. A built-in model has the tables of its
+/// application; the tables of another model follow from its keys and lookups.
 pub(super) fn source_tables(model: &Model, names: &[Arc<str>]) -> Vec<TableDefinition> {
     let designed = workloads::of(&model.name).map(|workload| workload.tables()).unwrap_or_default();
     let definition = |(index, table): (usize, &Table)| {
@@ -57,7 +57,7 @@ fn derived_table(model: &Model, index: usize, table: &Table) -> TableDefinition 
     }
 }
 
-/// The attribute that the model names as TTL attribute of a table, or else a usual one.
+/// The TTL attribute that the model names for a table, or else the usual name.
 fn ttl_attribute(model: &Model, table: usize) -> String {
     let mut entities = model.entities.iter().filter(|entity| entity.table == table);
     let named = entities.find_map(|entity| entity.ttl.as_ref());

@@ -87,7 +87,7 @@ impl DatasetInvocation<'_> {
         self.finish(report, bucket, before).await
     }
 
-    /// Compacts what the event names.
+    /// Compacts the dataset and the day that the event names.
     pub(super) async fn compact(&self, is_deployed: bool) -> Result<DatasetReport> {
         let target: CompactionTarget = serde_json::from_str(self.event).map_err(|error| {
             Error::new(ErrorKind::Configuration, "the event is of no function")

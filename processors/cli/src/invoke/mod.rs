@@ -1,4 +1,4 @@
-//! `afterwrite invoke`: one Lambda event through the functions, and what it changed.
+//! `afterwrite invoke`: passes one Lambda event through the functions, and shows its effects.
 
 mod datasets;
 mod output;

@@ -192,7 +192,7 @@ async fn check_data_files(objects: &[InputObject<S3Bucket>]) -> Result<()> {
     Ok(())
 }
 
-/// The first of these files, and the number of the others.
+/// The first of these files, and the number of the remaining ones.
 fn listed(files: &[String]) -> String {
     let (first, others) = files.split_at(files.len().min(MOST_LISTED_FILES));
     match others.len() {

@@ -1,5 +1,5 @@
 //! `afterwrite model`: works on a table model: checks it, shows it, explains it on one item and compares it with another. Only `init`
-//! can read a table; the others need no AWS.
+//! can read a table; the other commands need no AWS.
 //!
 //! ```text
 //! check     every problem of the file
@@ -42,22 +42,22 @@ use self::test::TestArguments;
 /// A command on a model.
 #[derive(Debug, Subcommand)]
 pub enum ModelCommand {
+    /// Propose a model of a table, from a sample of its items or from a file with items.
+    Init(InitArguments),
     /// Check a model; report every problem with its location and a fix.
     Check(CheckArguments),
     /// Show the parts of a model: entities, rollups, measures and the rest.
     Show(ShowArguments),
     /// Explain which entity an item matches, and everything that is derived from it.
     Explain(ExplainArguments),
-    /// Show what changes when a new model replaces an old one, and what reconciling costs.
-    Diff(DiffArguments),
     /// Run fixtures: items or change records, and the rollups, cache keys and paths that must follow from them.
     Test(TestArguments),
+    /// Show what changes when a new model replaces an old one, and what reconciling costs.
+    Diff(DiffArguments),
     /// Write the SQL that defines a model's datasets in Athena: tables, views and saved queries.
     Ddl(DdlArguments),
     /// Show the event filter patterns of the functions' mappings: records that have no effect do not invoke them.
     Filters(FilterArguments),
-    /// Propose a model of a table, from a sample of its items or from a file with items.
-    Init(InitArguments),
     /// Print the JSON Schema of model files, with which editors complete, describe and check keys.
     Schema(SchemaArguments),
 }
@@ -99,7 +99,7 @@ impl ModelArgument {
     }
 }
 
-/// The model of this name or file; without one, the model of the environment.
+/// The model of this name or file; without a name, the model of the environment.
 pub(crate) fn load(named: Option<&str>) -> Result<Model> {
     Model::load(&ModelArgument { model: named.map(str::to_owned) }.name())
 }

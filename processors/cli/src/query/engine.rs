@@ -65,7 +65,7 @@ impl Engine {
     /// The same, over any store with the layout of the bucket.
     ///
     /// # Errors
-    /// `Model` for a catalogue that the engine rejects; those of the store.
+    /// `Model` for a catalogue that the engine rejects; the store's errors.
     pub async fn over(model: &Model, store: Arc<dyn ObjectStore>) -> Result<Self> {
         let engine = Self { session: session(), names: names(model) };
         match Box::pin(engine.register(model, store)).await {

@@ -1,4 +1,4 @@
-//! Delta tables for DataFusion: the files that the newest version has, and no others.
+//! Delta tables for DataFusion: only the files of the newest version.
 
 use std::sync::Arc;
 

@@ -57,7 +57,7 @@ pub(super) async fn run(
     Ok(is_complete)
 }
 
-/// Whether nothing but the position of a ledger entry, or the revision of a copy on an application's item, differs.
+/// Whether only the position of a ledger entry, or the revision of a mirror, differs.
 fn is_advanced(item: &ItemDifference) -> bool {
     const OF_POSITION: [&str; 4] = ["position", "rev", "generation", "model"];
     let is_unimportant = |name: &str| match item.entity_type() {

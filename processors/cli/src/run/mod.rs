@@ -29,7 +29,7 @@ use crate::signals::stop_signal;
 /// The arguments of `afterwrite run`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite run --name blue\n  afterwrite run --name blue --on-expired stop --table ExamBuddyTable\n  afterwrite run --name blue --on-expired replay-archive\n  afterwrite run --name blue --mapping mapping.json --start latest\n\nThe settings are those of the functions: AFTERWRITE_MODEL, AFTERWRITE_STATE_TABLE, AFTERWRITE_PROJECTIONS and the others. A second process with the\nsame name waits until the first one has ended. SIGTERM and Ctrl-C finish the batch and write the checkpoint.\n\nExit codes: 0 stopped by a signal, 1 a limit of --mapping discarded records, 2 wrong usage or configuration, 3 could not finish: changes are missing from a stream, or it cannot be read."
+    after_help = "Examples:\n  afterwrite run --name blue\n  afterwrite run --name blue --on-expired stop --table ExamBuddyTable\n  afterwrite run --name blue --on-expired replay-archive\n  afterwrite run --name blue --mapping mapping.json --start latest\n\nThe settings are the functions' settings: AFTERWRITE_MODEL, AFTERWRITE_STATE_TABLE, AFTERWRITE_PROJECTIONS and the others. A second process with the\nsame name waits until the first one has ended. SIGTERM and Ctrl-C finish the batch and write the checkpoint.\n\nExit codes: 0 stopped by a signal, 1 a limit of --mapping discarded records, 2 wrong usage or configuration, 3 could not finish: changes are missing from a stream, or it cannot be read."
 )]
 pub(crate) struct RunArguments {
     /// The name of this consumer; its checkpoints are kept under it.

@@ -1,4 +1,4 @@
-//! `afterwrite verify`: compares what is derived with the items, as a job.
+//! `afterwrite verify`: compares derived data with the items, as a job.
 
 pub(crate) mod deployed;
 pub(crate) mod output;
@@ -32,43 +32,43 @@ use crate::job_output::showing_waits;
     after_help = "Examples:\n  afterwrite verify\n  afterwrite verify --sample 0.01 --report drift.jsonl --json\n  afterwrite verify --only admin_id=42\n  afterwrite verify --bucket my-bucket\n  afterwrite verify --recheck drift.jsonl\n  afterwrite verify --sample 0.01 --seed 1234567\n\nRun it on a schedule with --sample and an alarm on exit code 1. The application may go on writing: a difference that a change in flight may explain is never reported as drift. With a bucket, the rows of datasets are compared with the items; that needs the heartbeat. A verification is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 no drift, 1 drift was found or the job was paused, 2 wrong usage or configuration, or the ledger is of a newer model, 3 the command could not finish, or nothing could be judged of a part, which is named with the cause."
 )]
 pub struct VerifyCommand {
-    #[command(flatten)]
-    deployment: DeploymentArguments,
-    /// The share of items and rollups to judge, more than 0 and at most 1: other ones in each run. The tables are read completely, but only so many items are read again.
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
+    /// The share of items and rollups to judge, above 0 and at most 1; each run judges others. The tables are read completely, but only this share of the items is read again.
+    #[arg(help_heading = "Scope", long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     sample: f64,
     /// The sample to judge: the seed in the report of an earlier run. Default: random.
-    #[arg(long, value_name = "N", requires = "sample", conflicts_with = "recheck", value_parser = seed)]
+    #[arg(help_heading = "Scope", long, value_name = "N", requires = "sample", conflicts_with = "recheck", value_parser = seed)]
     seed: Option<u32>,
     /// Judge only one tenant: a variable of keys, an attribute or an output of a lookup, and its value.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = tenant)]
+    #[arg(help_heading = "Scope", long, value_name = "NAME=VALUE", value_parser = tenant)]
     only: Option<TenantFilter>,
     /// Compare a counter of the application with a measure and a recount of the items.
-    #[arg(long, value_name = "ATTRIBUTE=ROLLUP.MEASURE", value_parser = three_way)]
+    #[arg(help_heading = "Scope", long, value_name = "ATTRIBUTE=ROLLUP.MEASURE", value_parser = three_way)]
     three_way: Option<ThreeWayCheck>,
     /// The longest time that a record is in flight, in seconds: a difference of an item must be older than this.
-    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TOLERANCE.as_secs())]
+    #[arg(help_heading = "Scope", long, value_name = "SECONDS", default_value_t = DEFAULT_TOLERANCE.as_secs())]
     tolerance: u64,
-    /// Judge the findings of this file again, and nothing else. If it is the JSON of a run (--json, or a report of `verifier`), judge the same sample again.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sample", "only", "three_way"])]
+    /// Judge only the findings of this file, again. If it is the JSON of a run (--json, or a report of `verifier`), judge the same sample again.
+    #[arg(help_heading = "Scope", long, value_name = "FILE", conflicts_with_all = ["sample", "only", "three_way"])]
     recheck: Option<PathBuf>,
     /// Write the findings to this file, one a line, for --recheck and `afterwrite repair`.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// The bucket of the datasets; default: AFTERWRITE_BUCKET. Without a bucket, datasets are not compared.
-    #[arg(long, value_name = "NAME", conflicts_with = "without_datasets")]
+    #[arg(help_heading = "Datasets", long, value_name = "NAME", conflicts_with = "without_datasets")]
     bucket: Option<String>,
     /// Do not compare datasets with items.
-    #[arg(long)]
+    #[arg(help_heading = "Datasets", long)]
     without_datasets: bool,
+    #[command(flatten)]
+    deployment: DeploymentArguments,
     /// The segments of each table that are read in parallel.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(help_heading = "Job", long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     segments: u32,
     /// The most items that are read in a second.
-    #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = "Job", long, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
     /// The most parts of the work at once.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(help_heading = "Job", long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
     /// Print the summary and the findings as one JSON object.
     #[arg(long)]

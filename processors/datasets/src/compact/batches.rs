@@ -1,4 +1,4 @@
-//! Record batches: how many rows one holds, and making one of rows of others.
+//! Record batches: the number of rows in a batch, and batches of rows of other batches.
 
 use afterwrite_model::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;

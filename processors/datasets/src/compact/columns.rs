@@ -48,7 +48,7 @@ pub(super) fn reader_metadata(file: &File) -> Result<ArrowReaderMetadata, Parque
     )
 }
 
-/// A field whose INT96 timestamps are milliseconds. `leaves` has the physical types of its columns and of those that follow.
+/// A field whose INT96 timestamps are milliseconds. `leaves` has the physical types of its columns and of the columns that follow.
 #[expect(clippy::wildcard_enum_match_arm, reason = "all other types are of one column")]
 fn without_int96(field: &FieldRef, leaves: &mut impl Iterator<Item = PhysicalType>) -> FieldRef {
     let data_type = match field.data_type() {
@@ -161,7 +161,7 @@ fn read_entries(maps: &MapArray, fields: &Fields) -> Result<StructArray, ArrowEr
     StructArray::try_new(fields.clone(), columns.collect::<Result<_, _>>()?, None)
 }
 
-/// The members by name; those that the file lacks are null.
+/// The members by name; members that the file lacks are null.
 fn read_members(structs: &StructArray, members: &Fields) -> Result<StructArray, ArrowError> {
     let columns = members.iter().map(|member| match structs.column_by_name(member.name()) {
         Some(column) => read_as(column, member.data_type()),

@@ -176,7 +176,7 @@ impl<P: Copy> ItemCandidates<P> {
         if self.changes.last().is_some_and(|last| last.is_better_copy_of(&candidate)) {
             return;
         }
-        // A later row outdates those that count only if it counts.
+        // Only a later row that counts can outdate rows that count.
         let counts_longer = |earlier: &RowCandidate<P>| match (candidate.changed_at, earlier.changed_at) {
             (None, _) => false,
             (Some(_), None) => true,

@@ -110,7 +110,7 @@ impl InputFile {
         Ok(Self { path, bytes, file, metadata })
     }
 
-    /// Reads its rows, with the columns of this schema: those that the file lacks are null.
+    /// Reads its rows, with the columns of this schema. Columns that the file lacks are null.
     pub(super) fn batches(&self, schema: &SchemaRef) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
         let file = self.file.open()?;
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())

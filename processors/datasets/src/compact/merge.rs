@@ -89,7 +89,7 @@ impl<'o> RunMerger<'o> {
         Ok(None)
     }
 
-    /// Takes the least row; returns `false` if there is none.
+    /// Takes the least row; returns `false` if no row is left.
     fn take_row(&mut self) -> Result<bool> {
         let Some(mut head) = self.heads.peek_mut() else { return Ok(false) };
         let (key, run) = &mut head.0;

@@ -15,7 +15,7 @@
 //! `partition` runs these steps for one partition. Imports go one way: this module → `partition` → the steps → `batches`,
 //! `temporary`, `totals` and the crate's `delta` and `paths`.
 //!
-//! # Proof that the tables are right, whichever step is the last and whatever other writers do
+//! # Proof that the tables are right after any step and with any other writers
 //!
 //! Readers see the files of one version of a table, and no file is removed that a version within the retention has (see
 //! [`crate::delta`]). So it is enough that every version is right.
@@ -45,7 +45,7 @@
 //! the others: during a deployment the compactor may be the older one. Files of other writers of Delta tables are read by the protocol
 //! (`columns`).
 //!
-//! Of copies of a row, the one of the model's greatest generation stays.
+//! Of several copies of a row, the copy of the greatest generation stays.
 
 mod batches;
 mod columns;

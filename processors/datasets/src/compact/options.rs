@@ -13,8 +13,8 @@ pub struct CompactionOptions {
     pub target_file_bytes: u64,
     /// The maximum size of rows and sort keys in memory. Writing takes up to one row group (64 MiB) in addition.
     pub memory_bytes: u64,
-    /// How many partitions are worked on at once. Each takes disk for the files of its partition in the log and for those that it
-    /// writes; and as much as the rows take uncompressed if that is more than [`CompactionOptions::memory_bytes`].
+    /// How many partitions are worked on at once. Each takes disk for the log's files of its partition and for the files that it
+    /// writes, and, if the uncompressed rows exceed [`CompactionOptions::memory_bytes`], for these rows.
     pub parallel_partitions: usize,
     /// How long a superseded file stays: longer than any query runs that listed it before it was superseded.
     pub retention: Duration,

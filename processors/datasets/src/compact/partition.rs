@@ -176,7 +176,7 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         RowSorter::new(order, selection, memory_bytes, self.options.target_file_bytes)
     }
 
-    /// Replaces files of the log by packed ones, unless another compactor has replaced one of them.
+    /// Replaces files of the log by packed files, unless another compactor has replaced one of them.
     async fn commit_packed(
         &self,
         packed: &[Arc<DataFile>],

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::delta::DataFile;
 use crate::paths::run_of_path;
 
-/// A run is packed with the smaller ones if it is at most this many times as large as they are together.
+/// A run is packed with the smaller runs if it is at most this many times as large as they are together.
 const GROWTH: u64 = 4;
 
 /// The files that are worth packing; empty if none are.

@@ -64,7 +64,7 @@ impl<'o> RowSorter<'o> {
         }
     }
 
-    /// Adds rows. Among copies of a row, those that were added first come first.
+    /// Adds rows. Copies of a row stay in the order in which they were added.
     pub(super) fn push(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());

@@ -46,7 +46,7 @@ struct OwnedFolder {
 }
 
 impl WorkFolder {
-    /// A new folder; removes those of processes that were killed.
+    /// A new folder; removes the folders of processes that were killed.
     pub(super) fn create() -> Result<Self> {
         remove_abandoned_folders(&std::env::temp_dir());
         loop {
@@ -83,7 +83,7 @@ fn remove_abandoned_folders(parent: &Path) {
         if let Err(error) = std::fs::remove_dir_all(entry.path()) {
             tracing::debug!(%error, "a temporary folder was not removed");
         }
-        // The lock is held until the folder is gone: a process that has just made the folder waits for it, and then makes another one.
+        // The lock is held until the folder is gone: a process that has just made the folder waits for the lock, and then makes another folder.
         drop(lock);
     }
 }

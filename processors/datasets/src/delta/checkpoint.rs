@@ -139,7 +139,7 @@ fn decode(file: Bytes) -> Result<Vec<ActionLine>, EncodingError> {
     Ok(lines)
 }
 
-/// The snapshot of the newest checkpoint that can be found; `None` if there is none.
+/// The snapshot of the newest checkpoint that can be found; `None` without a checkpoint.
 ///
 /// `_last_checkpoint` names one. If it does not exist, cannot be read, or names one that was removed, the list of the log has the newest: so a table
 /// is never taken for a new one because a pointer is missing. The list also decides if no commit follows the named checkpoint. Then a writer may

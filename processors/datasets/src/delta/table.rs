@@ -77,7 +77,7 @@ impl<B: Bucket> DeltaTable<B> {
     /// Returns the version of the commit, or `None` if `decide` found nothing to change.
     ///
     /// # Errors
-    /// `Conflict` if other writers were faster until the deadline; those of [`Self::snapshot`] and of `decide`.
+    /// `Conflict` if other writers were faster until the deadline; the errors of [`Self::snapshot`] and of `decide`.
     pub async fn update(
         &self,
         clock: &impl Clock,

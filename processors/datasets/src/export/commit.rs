@@ -48,7 +48,7 @@ pub(super) async fn commit_objects<B: Bucket>(
     }
 }
 
-/// Adds files to the log of a dataset, except those that it knows. Returns the version, or `None` if it knows them all.
+/// Adds the files that the log of a dataset lacks. Returns the version, or `None` if the log has them all.
 pub(crate) async fn add_to_log<B: Bucket>(
     dataset: &Dataset,
     log: &DeltaTable<B>,

@@ -149,7 +149,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
 
     /// Exports objects, with one commit for each dataset that they change; one outcome for each key. Objects outside `archive/` are
     /// ignored. Commits that lose a race are tried again until the deadline. The last quarter of the time is left for them: an object that is
-    /// not uploaded before it fails, and the others are committed.
+    /// not uploaded before it fails, and all other objects are committed.
     ///
     /// # Errors
     /// Of an object: [`ErrorKind::Rejected`] if it cannot be read to its end, or is not of this model's archive; then nothing of it was

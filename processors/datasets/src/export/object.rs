@@ -111,7 +111,8 @@ struct DatasetExport {
 /// The outputs of lookups; `None` where a lookup is not remembered.
 pub(super) type KnownLookups = HashMap<LookupKey<'static>, Option<Arc<LookupOutputs>>>;
 
-/// Two hashes of a change's key and position: one that cannot be predicted, and a faster one.
+/// Two hashes of a change's key and position, 128 bits together. One has a random seed, so that nobody can provoke collisions; the other is
+/// faster.
 type ChangeFingerprint = [u64; 2];
 
 /// The partitions of an object, its rejected lines in JSON, and the counts.
@@ -221,7 +222,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
                 Err(error) => self.reject(self.line, text, &error)?,
             }
         }
-        // The text after the last line feed was counted as a line.
+        // The empty text after the last line feed was counted as a line.
         self.line -= usize::from(block.last() == Some(&b'\n'));
         Ok(changes)
     }
@@ -242,8 +243,8 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         Ok(DecodedLine { line: self.line, text, record, table })
     }
 
-    /// The item of a change; `None` if it matches no entity. A copy whose old image cannot be decoded is an error, so it does not
-    /// count as the first copy.
+    /// The item of a change; `None` if it matches no entity. A record whose old image cannot be decoded is an error, and is not remembered: a
+    /// later duplicate of it is not dropped.
     fn identify<'c, 'b>(
         &self,
         record: &'c ChangeRecord<'b>,

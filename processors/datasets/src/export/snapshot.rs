@@ -29,7 +29,7 @@ use afterwrite_model::hex;
 /// An item that was read.
 #[derive(Clone, Debug)]
 pub struct ReadItem<'p> {
-    /// The entities that its key allows. It has rows in the datasets of the one that it is of.
+    /// The entities that its key allows. It has rows in the datasets of the entity that it matches.
     pub candidates: ItemCandidates<'p, 'p>,
     /// The item.
     pub item: &'p Item,

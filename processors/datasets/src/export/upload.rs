@@ -1,4 +1,4 @@
-//! Uploading the files of an object: many at once, and only those that are missing.
+//! Uploading the files of an object: many at once, and only missing files.
 //!
 //! A file that exists from an earlier attempt is used as it is. Its size and its statistics are read from it, because its content may
 //! differ from the one encoded now: a lookup may have been remembered in between. A file that is so old that a vacuum might remove it
@@ -104,7 +104,7 @@ impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
         exported_prefix(&self.day, self.source_key, self.fingerprint)
     }
 
-    /// Writes the file, or finds the one of an earlier attempt.
+    /// Writes the file, or finds the file of an earlier attempt.
     async fn upload(
         &self,
         body: Bytes,

@@ -1,4 +1,4 @@
-//! Provisioned capacity of the state table, next to on-demand capacity: what it costs, and from which rate it is cheaper.
+//! Provisioned capacity of the state table, next to on-demand capacity: its cost, and the rate from which it is cheaper.
 
 use serde::Serialize;
 

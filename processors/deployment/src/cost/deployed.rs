@@ -69,7 +69,7 @@ pub struct DeployedModule {
 type AlarmGroup = (&'static str, u64, u64);
 
 impl DeployedModule {
-    /// A deployment of a model with these parts in addition to those that the model decides.
+    /// A deployment of a model, with these parts in addition to the parts that the model decides.
     #[must_use]
     pub fn new(
         model: &Model,
@@ -255,7 +255,7 @@ const EXPORTER_METRICS: u64 = 11;
 const COMPACTOR_METRICS: u64 = 15;
 const VERIFIER_METRICS: u64 = 3;
 
-/// Of the essential metrics: those of the aggregator, of the exporter and of the verifier. Each has an alarm.
+/// The essential metrics of the aggregator, the exporter and the verifier. Each has an alarm.
 const COUNTED_ESSENTIALS: u64 = 2;
 const EXPORTED_ESSENTIALS: u64 = 1;
 const VERIFIED_ESSENTIALS: u64 = 1;
@@ -287,7 +287,7 @@ mod tests {
         ]
     }
 
-    /// The part of a source from a marker to the next line that closes what it opens.
+    /// The part of a source from a marker to the next line that closes the marker's bracket.
     fn part_of<'s>(source: &'s str, from: &str, until: &str) -> &'s str {
         let (_, rest) = source.split_once(from).unwrap_or_else(|| panic!("no {from}"));
         rest.split_once(until).unwrap_or_else(|| panic!("{from} does not end")).0

@@ -158,7 +158,7 @@ fn distribution_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLi
     ]
 }
 
-/// The requests of a queue: those of its messages, and polls.
+/// The requests of a queue: for its messages, and polls.
 fn queue_requests(messages: f64) -> f64 {
     messages * f::QUEUE_REQUESTS_A_MESSAGE + f::QUEUE_POLLS_A_SECOND * f::MONTH_SECONDS
 }

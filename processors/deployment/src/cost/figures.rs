@@ -32,7 +32,7 @@ pub(super) const BUFFER_BYTES: f64 = 128.0 * 1024.0 * 1024.0;
 /// "Requests and commits", 1,000 changes an object: requests of exporter and compactor together for each object, PUT with LIST.
 pub(super) const OBJECT_READS: f64 = (22_801.0 + 128_013.0) / 1000.0;
 pub(super) const OBJECT_WRITES: f64 = (73_616.0 + 3_257.0 + 83_062.0 + 6_515.0) / 1000.0;
-/// "Datasets": 3,049 MB of lines are 368 MB in gzip; the files of the log take 56 bytes a row, those of current rows 53.
+/// "Datasets": 3,049 MB of lines are 368 MB in gzip; a row takes 56 bytes in files of the log, and 53 in files of current rows.
 pub(super) const GZIP_RATIO: f64 = 368.0 / 3049.0;
 pub(super) const LOG_ROW_BYTES: f64 = 124_000_000.0 / 2_200_000.0;
 pub(super) const CURRENT_ROW_BYTES: f64 = 106_000_000.0 / 2_000_000.0;
@@ -61,7 +61,7 @@ pub(super) const VERIFY_RUN_SECONDS: f64 = 300.0;
 /// A line of metrics for each batch of each function.
 pub(super) const LOG_BYTES_A_BATCH: f64 = 1_500.0;
 
-/// X-Ray's default rule: of each function, one invocation a second and 5 % of the others.
+/// X-Ray's default rule: one invocation a second of each function, and 5 % of the remaining invocations.
 pub(super) const TRACED_A_SECOND: f64 = 1.0;
 pub(super) const TRACED_SHARE: f64 = 0.05;
 

@@ -56,7 +56,7 @@ impl<'t> MonthTotals<'t> {
         approximate(number) * self.times
     }
 
-    /// The sum of all months up to the one that is priced.
+    /// The sum of all months up to the priced month.
     pub(super) fn stored(&self, number: u64) -> f64 {
         self.monthly(number) * self.settings.month
     }

@@ -1,6 +1,6 @@
-//! A sample at given rates: each entity has as many records in the trial's time as its rate says, in whatever order the sample has them.
+//! A sample at given rates: each entity has as many records in the trial's time as its rate states, in the order of the sample.
 //!
-//! The trial lasts until the first entity has no more records. Of the others, the first records are taken. An entity's records keep their
+//! The trial lasts until the first entity has no more records. Of the other entities, the first records are taken. An entity's records keep their
 //! order and the rhythm that they have in the sample.
 
 use std::collections::BTreeMap;

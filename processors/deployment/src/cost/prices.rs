@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 const FILE: &str = include_str!("prices.json");
 
-/// On-demand prices in dollars of one region, without free tiers but for invalidation paths and traces.
+/// On-demand prices in dollars of one region, without free tiers (except for invalidation paths and traces).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceList {

@@ -41,7 +41,7 @@ pub struct CostTrial<'t> {
     pub model: Arc<Model>,
     /// Change records as Lambda delivers them, in the order of time.
     pub records: &'t [String],
-    /// The rates of entities; the others do not change.
+    /// The rates of entities; entities without a rate do not change.
     pub rates: &'t [EntityRate],
     /// How records are delivered.
     pub delivery: DeliverySettings,
@@ -62,13 +62,13 @@ pub struct TrialTotals {
     pub write_units: u64,
     /// Read units.
     pub read_units: u64,
-    /// Bytes that the tables grew by through the functions' writes: of the state table, but for mirrors.
+    /// Bytes that the functions' writes added to the state table, and by mirrors to source tables.
     pub state_bytes: u64,
     /// Items that the functions created.
     pub state_items: u64,
     /// Bytes that the source tables grew by through the records.
     pub source_bytes: u64,
-    /// Items that the records inserted, less those that they removed.
+    /// Items that the records inserted, less items that they removed.
     pub source_items: u64,
     /// Bytes of the archived lines.
     pub line_bytes: u64,

@@ -62,8 +62,8 @@ pub struct DeploymentFacts {
     pub failures: BTreeMap<String, Looked<FailureFacts>>,
     /// The parked items of the state table. `Missing`: it has no index that lists them.
     pub parked: Looked<u64>,
-    /// The time since the deployment's tables and mappings were created or changed, if it is known: what a new deployment does not have
-    /// yet is not missing.
+    /// The time since the deployment's tables and mappings were created or changed, if it is known. A part that a new
+    /// deployment does not have yet is not missing.
     pub unchanged_for: Option<Duration>,
 }
 
@@ -134,7 +134,7 @@ pub struct TableFacts {
     pub stream_view: Option<String>,
     /// Its global secondary indexes.
     pub indexes: Vec<IndexFacts>,
-    /// The replicas of a global table, this region aside.
+    /// The replicas of a global table in other regions.
     pub replicas: usize,
     /// The TTL attribute, if TTL is enabled.
     pub ttl: Option<Looked<String>>,
@@ -209,7 +209,7 @@ pub struct BucketFacts {
 /// The layout of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveFacts {
-    /// The newest hour, such as `archive/dt=2026-02-06/hh=10/`; `None` if there is none.
+    /// The newest hour, such as `archive/dt=2026-02-06/hh=10/`; `None` for an empty archive.
     pub newest: Option<String>,
     /// Prefixes and objects that are not of the layout `archive/dt=<day>/hh=<hour>/`: some of them.
     pub foreign: Vec<String>,
@@ -254,7 +254,7 @@ pub struct DryCall {
     pub is_allowed: bool,
 }
 
-/// Ages of what is derived.
+/// Ages of the derived data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FreshnessFacts {
     /// The heartbeat of each source table that has one.

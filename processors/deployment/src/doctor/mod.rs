@@ -1,4 +1,4 @@
-//! The check of a deployment: what a look at it found, judged against the model, with the change that mends each fault.
+//! The check of a deployment: judges the facts that were read against the model, and names the change that mends each fault.
 //!
 //! ```text
 //! look (requests that only read) ─▶ DeploymentFacts ─▶ judge ─▶ findings: healthy, change, not checked

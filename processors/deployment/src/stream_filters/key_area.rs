@@ -51,7 +51,7 @@ impl KeyCondition {
     }
 }
 
-/// The texts of a key attribute: those that meet any of the conditions.
+/// The texts of a key attribute that meet any of the conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum KeyTexts {
     /// Every text, or an attribute that the table does not have.
@@ -285,7 +285,7 @@ pub(super) fn joined(areas: Vec<KeyArea>) -> Vec<KeyArea> {
     result
 }
 
-/// At most `count` areas with all the partition keys, whatever the sort key, each beginning cut to `length` characters.
+/// At most `count` areas with all the partition keys and any sort key, each beginning cut to `length` characters.
 pub(super) fn partition_areas(areas: &[KeyArea], count: usize, length: usize) -> Vec<KeyArea> {
     let all = KeyTexts::shortened(areas.iter().map(|area| &area.partition), length);
     let conditions: Vec<KeyCondition> = all.conditions().cloned().collect();

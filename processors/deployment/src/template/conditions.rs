@@ -1,4 +1,4 @@
-//! The conditions of a template: what the parameters decide.
+//! The conditions of a template: decisions that follow from its parameters.
 
 use serde_json::{Map, Value, json};
 
@@ -102,7 +102,7 @@ impl Condition {
         }
     }
 
-    /// The condition within another one.
+    /// The condition within another condition.
     fn used(self) -> Value {
         json!({ "Condition": self.name() })
     }

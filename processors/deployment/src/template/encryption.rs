@@ -1,4 +1,4 @@
-//! Permissions for keys: of the deployment's own, and of encrypted source tables. They follow from what a role may do.
+//! Permissions for the deployment's own key and for the keys of encrypted source tables. They follow from the other permissions of a role.
 
 use std::collections::BTreeSet;
 
@@ -100,13 +100,13 @@ fn through(mut statement: Value, services: BTreeSet<&str>) -> Value {
     statement
 }
 
-/// The services of those of these actions that use a key.
+/// The services whose actions use a key.
 fn services<'a>(actions: &'a BTreeSet<String>, uses: &[&str]) -> BTreeSet<&'a str> {
     let using = actions.iter().filter(|action| uses.contains(&action.as_str()));
     using.filter_map(|action| action.split_once(':')).map(|(service, _)| service).collect()
 }
 
-/// The actions of statements, also of those that depend on a condition.
+/// The actions of statements, also of conditional statements.
 fn actions(statements: &[Value]) -> BTreeSet<String> {
     let unconditional =
         statements.iter().map(|statement| statement.pointer("/Fn::If/1").unwrap_or(statement));

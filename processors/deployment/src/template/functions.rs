@@ -99,7 +99,7 @@ fn function_resource(shape: &DeployedShape<'_>, function: &TemplateFunction) -> 
         set("VpcConfig", when(Condition::HasNetwork, network));
     }
     if schedules::schedules(shape).iter().any(|schedule| schedule.function == name) {
-        // A schedule invokes asynchronously. A later run does what a failed one did not.
+        // A schedule invokes asynchronously. A later run does the work of a failed run.
         set("EventInvokeConfig", json!({ "MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 3600 }));
     }
     resource("AWS::Serverless::Function", properties, function.condition)
@@ -163,7 +163,7 @@ fn relay_variables() -> [(&'static str, Value); 5] {
     ]
 }
 
-/// The projections that a function hosts: with those of caches, and without.
+/// The projections that a function hosts: with a cache, and without a cache.
 pub(super) fn hosted(
     shape: &DeployedShape<'_>,
     function: &str,

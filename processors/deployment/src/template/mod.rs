@@ -107,7 +107,7 @@ fn parts(resources: Map<String, Value>) -> Vec<Map<String, Value>> {
     parts
 }
 
-/// Refuses tables whose names differ in nothing but signs that a logical id cannot have.
+/// Refuses tables whose names differ only in signs that a logical id cannot have.
 fn require_distinct(model: &Model) -> Result<()> {
     let mut known = BTreeMap::new();
     for table in &model.tables {

@@ -1,4 +1,4 @@
-//! The outputs of a template: as those of the Terraform module, whose names have capital letters here. A map is JSON.
+//! The outputs of a template: the outputs of the Terraform module, with names in capital letters. A map is JSON.
 
 use serde_json::{Map, Value, json};
 

@@ -9,7 +9,7 @@ use super::{DeployedShape, source_key_parameter, stream_parameter};
 const RETENTION_DAYS: [u32; 22] =
     [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653];
 
-/// The names, the streams and the processor of what is deployed.
+/// The parameters for names, streams and the processor of the deployment.
 fn add_deployed(shape: &DeployedShape<'_>, add: &mut impl FnMut(&str, Value)) {
     add(
         "Name",

@@ -208,7 +208,7 @@ fn compactor_statements() -> Vec<Value> {
     ]
 }
 
-/// It reads everything, and writes nothing but its reports, with which sample is next.
+/// It reads everything, and writes only its reports and the number of the next sample.
 fn verifier_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     let reading = [
         "dynamodb:BatchGetItem",
@@ -225,7 +225,7 @@ fn verifier_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     ]
 }
 
-/// `afterwrite redrive` processes records with the caller's permissions: those of the functions, and those of a job in the state table.
+/// `afterwrite redrive` processes records with the caller's permissions: the functions' permissions, and permissions for a job in the state table.
 pub(super) fn redrive_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     let mut statements = vec![
         allow("FailedRecords", &["s3:GetObject", "s3:DeleteObject"], in_failures("*")),

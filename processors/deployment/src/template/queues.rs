@@ -8,7 +8,7 @@ use super::intrinsics::{attribute, either, key_if_given, reference, resource, su
 use super::storage::BUCKET;
 use super::{DeployedShape, schedules};
 
-/// The name of what the schedules could not deliver.
+/// The name of the queue of invocations that the schedules could not deliver.
 const SCHEDULES: &str = "schedules";
 const FOUR_DAYS: u32 = 345_600;
 const TWO_WEEKS: u32 = 1_209_600;

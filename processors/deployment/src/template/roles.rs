@@ -38,7 +38,7 @@ fn schedule_statements(schedules: &[FunctionSchedule]) -> Vec<Value> {
     ]
 }
 
-/// The role of a function: what it does, its logs, its traces, its network, and what decrypts for it.
+/// The role of a function, with permissions for its work, logs, traces and network, and for the keys that encrypt its data.
 fn function_role(shape: &DeployedShape<'_>, function: &TemplateFunction) -> Value {
     let name = function.name;
     let logs = substituted(format!(
@@ -78,7 +78,7 @@ fn redrive_policy(shape: &DeployedShape<'_>) -> Value {
     let mut statements = permissions::redrive_statements(shape);
     statements.extend(encryption::statements(shape, &statements, KeyUser::Operator));
     let properties = json!({
-        "Description": "Processes what the functions could not process",
+        "Description": "Processes records that the functions could not process",
         "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
     });
     resource("AWS::IAM::ManagedPolicy", properties, None)

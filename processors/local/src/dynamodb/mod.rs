@@ -52,7 +52,7 @@ impl std::fmt::Debug for EmbeddedDynamoDb {
 }
 
 /// Listens on this port of 127.0.0.1. On any port, the address is a random one of 127.0.0.0/8 where the system has these addresses: dynoxide
-/// answers web pages and takes any signature, so only a program that is told the address finds it. Other programs use a [`StreamServer`](crate::stream_api::StreamServer).
+/// answers web pages and takes any signature, so only a program that gets the address finds it. Other programs use a [`StreamServer`](crate::stream_api::StreamServer).
 async fn listen(port: u16) -> std::io::Result<TcpListener> {
     if port == 0 {
         let [second, third, fourth, ..] = uuid::Uuid::new_v4().into_bytes();

@@ -60,7 +60,7 @@ impl DeliveryStreamOptions {
     }
 }
 
-/// A running delivery stream. [`EmbeddedFirehose::stop`] writes what is buffered; dropping it loses that, as a crash would.
+/// A running delivery stream. [`EmbeddedFirehose::stop`] writes the buffered records; dropping it loses them, as a crash would.
 #[derive(Debug)]
 pub struct EmbeddedFirehose {
     server: HttpServer,

@@ -64,7 +64,7 @@ impl FilterCriteria {
         Self::from_patterns(patterns.ok_or_else(malformed)?.iter().map(String::as_str))
     }
 
-    /// Reads patterns, each of which is JSON.
+    /// Reads patterns; each is JSON.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] for more than five patterns, or one that AWS refuses.

@@ -151,7 +151,7 @@ impl ApiState {
         response
     }
 
-    /// Ends an invocation. As Lambda does, it refuses one that is unknown or has ended.
+    /// Ends an invocation. As Lambda does, it refuses an invocation that is unknown or has ended.
     fn finish(&self, id: &str, end: InvocationEnd) -> Response<Full<Bytes>> {
         match lock(&self.running).take_if(|(running, _)| running == id) {
             Some((_, done)) => {

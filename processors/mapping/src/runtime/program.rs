@@ -9,6 +9,6 @@ pub struct FunctionProgram {
     pub name: String,
     /// The program.
     pub path: PathBuf,
-    /// Environment variables in addition to those of this process and of Lambda.
+    /// Environment variables in addition to the variables of this process and of Lambda.
     pub variables: Vec<(String, String)>,
 }

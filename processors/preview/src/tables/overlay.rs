@@ -20,7 +20,7 @@ const READ_UNIT_BYTES: usize = 4096;
 
 /// Reads the tables beneath and keeps every write in memory: a dry run.
 ///
-/// A write has the effect that DynamoDB would give it, but for the limits on sizes. Memory grows with the number of written items, so
+/// A write has the effect that it has in DynamoDB, without the limits on sizes. Memory grows with the number of written items, so
 /// a run that changes nothing takes none. An index shows what the tables beneath show: it lags, as an index may.
 #[derive(Debug)]
 pub struct OverlayTables<T> {
@@ -34,7 +34,7 @@ pub struct OverlayTables<T> {
 pub struct OverlayUnits {
     /// Read units.
     pub reads: u64,
-    /// Write units, with those of the indexes that the overlay knows.
+    /// Write units, including the units of the indexes that the overlay knows.
     pub writes: u64,
 }
 
@@ -106,7 +106,7 @@ impl<T: Tables> OverlayTables<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the items with these keys to the written ones, as they are beneath.
+    /// Adds the items with these keys to the written items, as the tables beneath have them.
     async fn load(&self, keys: &[&ItemKey]) -> Result<(), Error> {
         let missing: Vec<ItemKey> = {
             let state = self.lock();
@@ -143,7 +143,7 @@ impl OverlayState {
 }
 
 impl OverlayState {
-    /// Replaces the items of a page that were written, and removes those that were deleted.
+    /// Replaces the items of a page that were written, and removes the items that were deleted.
     fn replace_written(&self, table: &str, items: &mut Vec<Item>) {
         let Some(template) = self.written.values().find(|written| *written.key.table == *table) else {
             return;
@@ -242,7 +242,7 @@ impl<T: Tables> Tables for OverlayTables<T> {
         let effects = writes.iter().zip(effects.into_iter().flatten());
         let mut units = 0;
         for (write, after) in effects {
-            // A transaction consumes twice the units of the table, and those of the indexes once.
+            // A transaction consumes twice the units of the table, and once the units of the indexes.
             let (table_units, index_units) = state.carry_out(&write.key, after, self.indexes_of(&write.key));
             units += 2 * table_units + index_units;
         }

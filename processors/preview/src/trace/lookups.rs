@@ -26,7 +26,7 @@ pub(super) struct RecordLookups<'l> {
 }
 
 impl<T: Tables> TraceLookups<T> {
-    /// Reads what the state table remembers, if there is one.
+    /// Reads remembered lookups from the state table, if one is set.
     #[must_use]
     pub fn new(model: &Model, remembered: Option<RememberedLookups<T>>) -> Self {
         let placeholder = |name: &Arc<str>| AttributeValue::text(format!("<{name}>"));

@@ -26,7 +26,7 @@ pub struct RecordTracer<T> {
     /// The deployed name of each of the model's tables.
     names: Vec<Arc<str>>,
     lookups: TraceLookups<T>,
-    /// Removes the secrets from what is shown.
+    /// Removes the secrets from the shown items.
     cutter: RecordCutter,
     shows_items: bool,
 }
@@ -240,7 +240,7 @@ impl IdentifiedChange<'_> {
     }
 }
 
-/// The entity of the item; `a → b` if the change moves it from one to another. `None` if it is of none.
+/// The entity of the item; `a → b` if the change moves it to another entity. `None` if it matches no entity.
 fn entities_of(candidates: &ItemCandidates<'_, '_>, record: &ChangeRecord<'_>) -> Option<String> {
     if let Some(identity) = candidates.by_key() {
         return Some(identity.entity.name.to_string());

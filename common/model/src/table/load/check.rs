@@ -104,7 +104,7 @@ fn check_transaction_sizes(compiler: &mut ModelCompiler<'_, '_>) {
             OnExpiry::Keep => Some(1 + targets),
             OnExpiry::Subtract => None,
         });
-        // The ledger's entry; the targets of the old state and of the new; an expiry's marker, and what it settles.
+        // The ledger's entry; the targets of the old state and of the new state; an expiry's marker, and the targets that it settles.
         let actions = 1 + 2 * targets + settled.max().unwrap_or(0);
         if actions > MAX_ACTIONS {
             let message = format!(
@@ -141,7 +141,7 @@ fn check_mirrored_paths(compiler: &mut ModelCompiler<'_, '_>) {
     }
 }
 
-/// An item's contributions must not depend on what is written onto it.
+/// An item's contributions must not depend on the attributes that mirrors write onto it.
 fn check_reads_of_mirrored(compiler: &mut ModelCompiler<'_, '_>) {
     for mirrored in &compiler.mirrored {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
@@ -167,7 +167,7 @@ fn check_secrets(compiler: &mut ModelCompiler<'_, '_>) {
         let is_key = table.is_some_and(|table| table.key().any(|key| key.name == *secret.root()));
         let mut readers = reads(compiler, *index);
         readers.extend(cache_reads(compiler, entity));
-        // A map that holds the secret can be read but for the secret; a column takes the whole map.
+        // The other members of a map that holds the secret can be read; a column takes the whole map.
         readers.retain(|read| match secrecy(secret, &read.path) {
             AttributeSecrecy::Secret => true,
             AttributeSecrecy::Open | AttributeSecrecy::Within(_) => false,

@@ -72,7 +72,7 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         self.listed("aggregates", ("aggregate", "name"), &aggregate::KEYS, aggregate::compile);
         self.listed("mirrors", ("mirror onto", "onto"), &mirror::KEYS, mirror::compile);
         self.listed("caches", ("cache of", "of"), &cache::KEYS, cache::compile);
-        // Datasets read attributes that nothing else does; a function that makes no rows need not decode them.
+        // Datasets read attributes that no other part reads; a function that makes no rows need not decode them.
         let interner = self.compiler.model.attributes.clone();
         self.named("datasets", "dataset", &dataset::KEYS, dataset::compile);
         let model = &mut self.compiler.model;

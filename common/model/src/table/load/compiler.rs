@@ -168,7 +168,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         })
     }
 
-    /// Compiles a template and reports what is wrong with it.
+    /// Compiles a template and reports its problems.
     pub(crate) fn template(
         &mut self,
         owner: &str,
@@ -339,7 +339,7 @@ impl EntityContext<'_, '_, '_> {
         terms
     }
 
-    /// A template whose variables are values of the entity: those of these names, each with the place that an error about it names.
+    /// A template whose variables take the entity's values of these names. Each name has the place that an error about it shows.
     pub(crate) fn bind(
         &mut self,
         owner: &str,

@@ -1,7 +1,7 @@
 //! The order in which entities are tried for a key.
 //!
 //! If a key can match two entities of a table, the entity with the more literal key is preferred. If neither is more literal, conditions
-//! (`when`) must tell their items apart: both have one and they are provably disjoint, or one has one and the other takes what is left.
+//! (`when`) must tell their items apart: both have one and the conditions are provably disjoint, or one entity has a condition and the other takes the remaining items.
 //! Anything else is refused.
 
 use std::sync::Arc;
@@ -121,7 +121,7 @@ fn preferred(first: &Entity, second: &Entity) -> EntityPreference {
     }
 }
 
-/// The entities, each after those that it yields to, otherwise in the order of the model file. Entities in a circle are left out.
+/// The entities in the order of the model file, but each after the entities that it yields to. Entities in a circle are left out.
 fn match_order(relations: &[EntityRelations]) -> Vec<usize> {
     let mut order = Vec::with_capacity(relations.len());
     let mut is_placed = vec![false; relations.len()];

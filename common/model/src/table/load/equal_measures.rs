@@ -57,7 +57,7 @@ pub(super) fn report_equal_measures(compiler: &mut ModelCompiler<'_, '_>) {
     }
 }
 
-/// The values that several measures have: the first of them in the file's order, and the others.
+/// A value that several measures have: the first measure in the file's order, and the remaining ones.
 fn equal_measures(
     model: &Model,
 ) -> impl Iterator<Item = (MeasureValue, (NamedMeasure<'_>, Vec<NamedMeasure<'_>>))> {

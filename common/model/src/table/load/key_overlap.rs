@@ -35,7 +35,7 @@ pub(super) fn check_rollups(compiler: &mut ModelCompiler<'_, '_>) {
     }
 }
 
-/// For each rollup, the others that can be the same items, ascending.
+/// For each rollup, the indexes of the rollups that can be the same item, ascending.
 fn overlapping(rollups: &[Rollup]) -> Vec<Vec<usize>> {
     let keys: Vec<KeyPattern> = rollups.iter().map(stored_key).collect();
     let others = |index: usize, key: &KeyPattern| {
@@ -148,7 +148,7 @@ fn differences(rollup: &Rollup, other: &Rollup) -> Vec<String> {
         differences.push("they differ in `expires`".to_owned());
     }
     if rollup.is_computed() || other.is_computed() {
-        differences.push("one of them has `max`, `min` or `avg`".to_owned());
+        differences.push("one of them has `max`, `min`, `avg` or `percentile`".to_owned());
     }
     differences
 }

@@ -1,4 +1,4 @@
-//! Keys of rollups that two groups could have: two values next to each other, of which the first may contain the text between them.
+//! Keys of rollups that two groups could have: the first of two adjacent values may contain the text between the values.
 //!
 //! `PROVIDER#{provider}#{certificate}` is the key of `aws#sysops` and `x` as well as of `aws` and `sysops#x`. A value that is read from an
 //! entity's key before a literal text never contains that text, so it ends where it ends.
@@ -61,7 +61,7 @@ pub(super) fn check_readings(compiler: &mut ModelCompiler<'_, '_>) {
     }
 }
 
-/// The variables of any length in a template that another one follows.
+/// The variables of any length in a template that are followed by another variable.
 fn neighbouring_values<'r>(template: &'r Template, rollup: &'r Rollup) -> Vec<NeighbouringValues<'r>> {
     let open: Vec<(usize, usize)> = open_variables(template).collect();
     let pairs = open.iter().zip(open.iter().skip(1));
@@ -87,7 +87,7 @@ fn open_variables(template: &Template) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Whether an aggregate may count values into a rollup of which the first contains the text behind it.
+/// Whether an aggregate may count into a rollup a first value that contains the text behind it.
 fn may_merge(
     model: &Model,
     rollup: usize,

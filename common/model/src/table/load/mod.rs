@@ -5,14 +5,14 @@
 //! sections   which sections there are, and headers that name none
 //! reader     single settings of the TOML, each with its place
 //! scope      which value a name means
-//! compiler   what the parts are compiled with; each part's own file compiles it
+//! compiler   the tools that compile a part; each part's own file uses them
 //! compile    the sections in order
 //! check      the whole model: limits, feedback; and key_overlap, update_size
 //! warnings   what loads and is probably not meant; and equal_measures
 //! problem    collects the problems: code, source span, "did you mean" (suggestion)
 //! ```
 //!
-//! No step stops at the first problem; what was read wrongly is reported before what it means.
+//! No step stops at the first problem. Problems of reading are reported before problems of meaning.
 
 mod check;
 pub(super) mod code;

@@ -111,7 +111,7 @@ pub(crate) struct ReportedProblem {
 }
 
 impl ReportedProblem {
-    /// Adds another place and what is there.
+    /// Adds another place, and a note about it.
     pub(crate) fn related(
         &mut self,
         place: impl Into<ProblemPlace>,
@@ -206,7 +206,7 @@ impl<'s> ProblemCollector<'s> {
     }
 }
 
-/// Makes one problem of those that have one code and a cause in common: the first in the file, with the places of the others.
+/// Merges problems that have one code and a cause in common: the first in the file stays, with the places of all.
 fn fold_causes(mut reported: Vec<ReportedProblem>) -> Vec<ReportedProblem> {
     reported.sort_by_key(|problem| problem.place.start);
     let mut folded: Vec<ReportedProblem> = Vec::new();

@@ -1,4 +1,4 @@
-//! Reads single settings out of the TOML, each with its place, and reports those that are missing, unknown or of a wrong type.
+//! Reads single settings out of the TOML, each with its place, and reports settings that are missing, unknown or of a wrong type.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -161,7 +161,7 @@ pub(crate) fn wrong_type(what: &str, wanted: &str, value: RawValue<'_>, problems
     problems.mark_incomplete();
 }
 
-/// The message about a key that is not known; `meant` is how the one is written that was probably meant.
+/// The message about an unknown key; `meant` is the spelling of the key that was probably meant.
 pub(crate) fn unknown_key(owner: &str, name: &str, meant: Option<&str>, known: &[&str]) -> String {
     let all = listed(known);
     match meant {
@@ -263,7 +263,7 @@ impl<'d> SettingsTable<'d> {
         self.get(name).map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
     }
 
-    /// Whether a setting is a list that holds nothing. One that holds what it must not was reported as that.
+    /// Whether a setting is an empty list. A list with a wrong element has been reported for this element.
     pub(crate) fn is_empty_list(&self, name: &str) -> bool {
         self.get(name).and_then(|value| value.get_ref().as_array()).is_some_and(|array| array.is_empty())
     }

@@ -47,8 +47,8 @@ impl SectionHeader {
     }
 }
 
-/// The sections of a model. An unknown one is reported and read as the missing one that was probably meant. `None` if the one that
-/// was meant exists as well: the model lacks a part, and everything that refers to it would be reported.
+/// The sections of a model. An unknown section is reported and read as the missing section that was probably meant. `None` if that
+/// section exists as well: the model lacks a part, and every reference to the part would be reported.
 pub(super) fn read_sections<'d>(
     root: &'d DeTable<'d>,
     problems: &mut ProblemCollector<'_>,

@@ -53,7 +53,7 @@ fn has_settled_part(model: &Model, measure: &RollupMeasure) -> bool {
 /// The most bytes of an update expression that changes this many attributes.
 fn update_bytes(attributes: usize) -> usize {
     // Each change has a name and a value: `#12=:13,` or `#12 :13,`. The condition on `rev` precedes the update, so every
-    // number is at most one larger than that of the change.
+    // number is at most one larger than the number of the change.
     let change = |number: usize| "#=:,".len() + 2 * digits(number + 1);
     "SET  ADD  REMOVE ".len() + (0..attributes).map(change).sum::<usize>()
 }

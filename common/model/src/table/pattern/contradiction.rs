@@ -1,7 +1,7 @@
 //! Whether conditions that must all hold provably never hold of one item.
 //!
-//! Only what is certain counts: a list or set can meet two conditions with two elements, so of values that may be lists nothing is
-//! concluded but whether they are present.
+//! Only certain conclusions count. A list or set can meet two conditions with two elements, so the only conclusion about a value that may be a
+//! list is whether it is present.
 
 use super::{Comparison, Matcher, Operand, Pattern, PatternCondition, TextTest};
 use crate::record::{AttributeValue, Decimal};
@@ -33,7 +33,7 @@ pub(crate) fn contradiction<'p>(conditions: &[&'p Pattern]) -> Option<&'p Term> 
     })
 }
 
-/// Collects the conditions on fields that must all hold, and the choices of which one alternative must hold.
+/// Collects the conditions on fields, all of which must hold, and the choices (`$or`), each with one alternative that must hold.
 fn flatten<'p>(
     condition: &'p PatternCondition,
     fields: &mut Vec<FieldCondition<'p>>,

@@ -6,7 +6,7 @@
 //! text.
 //!
 //! A condition is first evaluated before lookups, when a field that is an output of a lookup is unknown. The result is often
-//! known nevertheless: `status = ["DONE"]` excludes a draft, whatever its lookups would find.
+//! known nevertheless: `status = ["DONE"]` excludes a draft without knowing its lookups.
 
 mod compared;
 mod contradiction;
@@ -181,7 +181,7 @@ impl Pattern {
     /// which `read` is not called for.
     ///
     /// # Errors
-    /// Those of `read`, unless outputs of lookups decide whether the value is read at all: then the result is not known.
+    /// The errors of `read`, unless the outputs of lookups decide whether the value is read: then the result is not known.
     pub fn matches_before_lookups<'v, E>(
         &self,
         read: &mut impl FnMut(&Term) -> Result<Option<Operand<'v>>, E>,
@@ -248,8 +248,8 @@ impl PatternCondition {
         }
     }
 
-    /// The result of conditions of which one that is `decisive` decides: `false` of those that must all hold, `true` of
-    /// those of which one must hold.
+    /// The result of a group of conditions. One `decisive` result decides the group: `false` if all conditions must hold, `true`
+    /// if one must hold.
     fn evaluate_group<'v, E>(
         conditions: &[Self],
         decisive: bool,

@@ -30,7 +30,7 @@ pub(crate) struct PatternCompiler<'c, 's> {
 }
 
 impl PatternCompiler<'_, '_> {
-    /// Compiles a `when` and reports what is wrong with it.
+    /// Compiles a `when` and reports its problems.
     pub(crate) fn compile(&mut self, when: RawValue<'_>) -> Option<Pattern> {
         let owner = format!("{}: `when`", self.owner);
         let table = reader::table(&owner, when, self.problems)?;

@@ -188,7 +188,7 @@ pub(super) fn cache(key: &str) -> Option<KeyForm> {
     })
 }
 
-/// A remedy by its name, but for the one that has a time.
+/// The remedies that are written as a name; a tombstone is written with its time.
 fn remedy() -> Value {
     let timed = RemedyName::Tombstone.name();
     let names: Vec<&str> = RemedyName::NAMES.iter().copied().filter(|name| *name != timed).collect();

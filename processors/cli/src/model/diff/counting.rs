@@ -1,4 +1,4 @@
-//! The differences in what is counted: entities, lookups, rollups, aggregates.
+//! The differences that change counts: entities, lookups, rollups, aggregates.
 //!
 //! The consequences come from the ledger. An entry holds what its item contributed, by aggregate. When the item is reconciled
 //! (or changes), contributions to aggregates that the model still has are replaced by the current ones; contributions to aggregates
@@ -46,7 +46,7 @@ fn removed(
     let has_such_keys =
         |other: &EntityDescription| (&other.table, &other.key) == (&entity.table, &entity.key);
     if models[1].entities.values().any(has_such_keys) {
-        let consequence = "Its items are of other entities with such keys from now on, or of none: what they contributed is subtracted once they change or are reconciled.";
+        let consequence = "From this generation on, its items match another entity, or no entity. Their contributions are subtracted once they change or are reconciled.";
         differences.add(part, "removed", consequence);
         return recount(name, models, differences);
     }

@@ -40,7 +40,7 @@ pub(super) fn computed_consequence(before: &AggregateDescription, now: &Aggregat
     )
 }
 
-/// Measures that an aggregate no longer counts: additive ones go down to 0, others keep their value.
+/// Measures that an aggregate no longer counts: additive measures go down to 0, other measures keep their value.
 pub(super) fn removed_measures(
     old: &AggregateDescription,
     new: &AggregateDescription,

@@ -241,7 +241,7 @@ enum PartChange<'d, T> {
     Changed(&'d T, &'d T),
 }
 
-/// The parts that differ, by name, in the order of the new model; removed ones last.
+/// The parts that differ, by name, in the order of the new model; removed parts last.
 fn changed_parts<'d, T: PartialEq>(
     old: &'d NamedList<T>,
     new: &'d NamedList<T>,

@@ -1,4 +1,4 @@
-//! The differences in what is read: mirrors, caches, the archive, datasets and saved queries.
+//! The differences that change readers' data: mirrors, caches, the archive, datasets and saved queries.
 
 use std::collections::BTreeSet;
 

@@ -97,7 +97,7 @@ pub(super) struct DatasetRow {
     /// The name of the value that the day is taken from.
     #[serde(skip)]
     pub(super) day_of: String,
-    /// The values of the row. Columns that the item has no value for, or none that fits, are null.
+    /// The values of the row. A column is null if the item has no value for it, or a value that does not fit.
     pub(super) columns: NamedList<Option<String>>,
     /// The content of `_rescued`: values that do not fit their columns, in DynamoDB's JSON, and `null` for a required value that is missing.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -15,7 +15,7 @@ struct ConditionScope<'c> {
 
 impl ItemExplainer<'_> {
     /// The aggregates, measures, datasets and cache rules that leave the item out. `image` has the attributes that are counted, `row_image`
-    /// those of rows.
+    /// the attributes of rows.
     pub(super) fn left_out(&self, image: &Image<'_>, row_image: &Image<'_>) -> Vec<LeftOut> {
         let entity = self.identity.entity;
         let mut all = Vec::new();

@@ -49,7 +49,7 @@ pub struct ExplainArguments {
 #[derive(Debug, Serialize)]
 struct Explanation {
     items: Vec<Consequences>,
-    /// The entities and their keys, if the item matches none of them.
+    /// The entities and their keys, if the item matches no entity.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     none_of: Vec<(String, String)>,
 }

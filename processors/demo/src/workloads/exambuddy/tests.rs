@@ -24,7 +24,7 @@ fn lines(name: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The attributes that a recount may read; of the others only the names.
+/// The attributes that a recount may read; of all other attributes, only the names.
 fn sdk_item(image: &Value) -> SdkItem {
     let attribute = |value: &Value| match value.as_object().and_then(|value| value.iter().next()).unwrap() {
         (kind, Value::String(text)) if kind == "S" => AttributeValue::S(text.clone()),

@@ -29,7 +29,7 @@ const NOT_ALLOWED: [&str; 7] = [
 
 /// Why a response has no part.
 const UNREADABLE: &str =
-    "the response is not one of this service: it may be that of an emulator that lacks it, or of a proxy";
+    "the response is not this service's: it may come from an emulator without the service, or from a proxy";
 /// The status of a refusal. Not every refusal has a code.
 const FORBIDDEN: u16 = 403;
 
@@ -94,7 +94,7 @@ pub(super) fn mapped<T, U>(looked: Looked<T>, map: impl FnOnce(T) -> U) -> Looke
     try_mapped(looked, |part| Ok(map(part)))
 }
 
-/// Replaces a found part by what can be read from it. A response that has another form is not that of the service.
+/// Replaces a found part by what can be read from it. A response of another form does not come from the service.
 pub(super) fn try_mapped<T, U>(looked: Looked<T>, map: impl FnOnce(T) -> Result<U>) -> Looked<U> {
     match looked {
         Looked::Found(part) => match map(part) {

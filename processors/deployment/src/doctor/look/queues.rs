@@ -1,4 +1,4 @@
-//! Looks at queues: the exporter's, and those of stale paths.
+//! Looks at queues: the exporter's queue, and the queue of stale paths.
 
 use std::collections::HashMap;
 

@@ -5,20 +5,20 @@ use std::ops::Range;
 use toml_parser::Span;
 use toml_parser::lexer::{Token, TokenKind};
 
-/// Opening brackets, each with the one that closes it.
+/// Opening brackets, each with its closing bracket.
 const PAIRS: [(TokenKind, TokenKind); 2] = [
     (TokenKind::LeftSquareBracket, TokenKind::RightSquareBracket),
     (TokenKind::LeftCurlyBracket, TokenKind::RightCurlyBracket),
 ];
 
-/// The brackets of values: `{` of inline tables and `[` of lists, not those of section headers.
+/// The brackets of values: `{` of inline tables and `[` of lists, not the brackets of section headers.
 #[derive(Default)]
 pub(super) struct BracketScan {
     /// Brackets in the order of the file, each with the end of what it encloses.
     closed: Vec<Range<usize>>,
-    /// Those that nothing closes.
+    /// Opening brackets that nothing closes.
     pub(super) unclosed: Vec<Range<usize>>,
-    /// Closing brackets of which nothing was opened.
+    /// Closing brackets that nothing opened.
     pub(super) unopened: Vec<Range<usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! Syntax errors: which of them explains the others.
+//! Syntax errors: finds the error that explains the rest.
 //!
 //! A parser that continues after an error reports what follows from it, too: behind a `{` without its `}`, every line of the
 //! file is in the wrong place. The grammar is therefore read once more, with two things that the first pass does not keep:
@@ -87,7 +87,7 @@ fn report_duplicate_key(scan: &SyntaxScan<'_>, place: Range<usize>, problems: &m
     }
 }
 
-/// An error that explains others.
+/// An error that explains other errors.
 struct SyntaxCause {
     code: ProblemCode,
     place: Range<usize>,
@@ -208,7 +208,7 @@ impl<'s> SyntaxScan<'s> {
     }
 }
 
-/// An error in words; those of the parser name what it could read next, which is seldom what is missing.
+/// An error in words. The parser's own words name the tokens that it could read next, and seldom the token that is missing.
 fn described(error: &ParseError, found: &str) -> String {
     match error.description() {
         UNQUOTED => format!("`{found}` is not a value; a string is written in quotes: `\"{found}\"`"),
