@@ -16,17 +16,16 @@ use afterwrite_model::table::{Model, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::batch::LedgerBatch;
-use super::core::marker::{MarkerState, StoredMarker};
-use super::core::rollup::{changes_rollup, computed_rollup};
 use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};
 use super::lookup::LookupStore;
 use super::mirror::MirrorRefresher;
+use super::policy::RefreshSchedule;
 use super::requests::Requests;
+use super::state::entry::LedgerEntry;
+use super::state::lookup::RememberedLookup;
+use super::state::marker::{ExpiryMarker, MarkerState, StoredMarker};
+use super::state::rollup::{changes_rollup, computed_rollup, rollup_key};
 use crate::tables::{ReadItem, Unprocessed, misaligned_read};
-
-/// After so many waits, or half of the time, an item holds the batch up: a partition is throttled, other writers are busy with the item,
-/// or a request hangs. Then the mirrors of the finished items are refreshed before the next wait.
-const MANY_WAITS: u32 = 4;
 
 /// Drives the items of one invocation.
 pub(crate) struct LedgerDriver<'l> {
@@ -48,8 +47,7 @@ impl LedgerDriver<'_> {
 
     /// Drives every item to its end.
     async fn count(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
-        let mut attempt = 0;
-        let mut refresh_below = self.requests.time_left() / 2;
+        let mut schedule = RefreshSchedule::new(self.requests.time_left());
         while !batch.is_finished() {
             let reason = match Box::pin(self.round(batch)).await {
                 Ok(reason) => reason,
@@ -59,14 +57,12 @@ impl LedgerDriver<'_> {
                     continue;
                 }
             };
-            attempt += u32::from(reason.is_some());
-            let has_waited = reason.is_some() && attempt % MANY_WAITS == 0;
-            if has_waited || self.requests.time_left() < refresh_below {
+            if schedule.is_due(reason.is_some(), self.requests.time_left()) {
                 Box::pin(self.mirrors().refresh(batch)).await?;
-                refresh_below = self.requests.time_left() / 2;
+                schedule.note_refresh(self.requests.time_left());
             }
             if let Some(reason) = reason
-                && !self.lookups.wait(&batch.lookups, attempt).await
+                && !self.lookups.wait(&batch.lookups, schedule.waits()).await
             {
                 self.give_up(batch, &reason);
             }
@@ -135,16 +131,16 @@ impl LedgerDriver<'_> {
             if !matches!(item.state, ItemState::Unread) {
                 continue;
             }
-            keys.push(self.core.keys.entry(&self.core.model, item.source)?);
+            keys.push(LedgerEntry::key(&self.core.keys, &self.core.model, item.source)?);
             let expiries: Vec<_> = item.expiry_positions().collect();
             for position in &expiries {
-                keys.push(self.core.keys.marker(&self.core.model, item.source, position)?);
+                keys.push(ExpiryMarker::key(&self.core.keys, &self.core.model, item.source, position)?);
             }
             owners.push((index, expiries));
         }
         let lookups = self.expected_lookups(batch);
         for lookup in &lookups {
-            keys.push(self.core.keys.lookup(&self.core.model, lookup)?);
+            keys.push(RememberedLookup::key(&self.core.keys, &self.core.model, lookup)?);
         }
         let stored = self.requests.read(&keys).await?.items;
         let mut stored = keys.into_iter().zip(stored);
@@ -307,7 +303,7 @@ impl LedgerDriver<'_> {
         // No item has an invalid key. The error is reported when the rollup is written.
         let (keyless, keyed): (Vec<_>, Vec<_>) = unread
             .into_iter()
-            .map(|id| (id, self.core.keys.rollup(targets.get(id))))
+            .map(|id| (id, rollup_key(&self.core.keys, targets.get(id))))
             .partition(|(_, key)| key.is_none());
         read_rollups.extend(keyless.into_iter().map(|(id, _)| (id, None)));
         let (ids, keys): (Vec<_>, Vec<_>) =

@@ -13,8 +13,9 @@ use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::batch::LedgerBatch;
 use super::core::ItemInput;
-use super::core::rollup::refuses;
+use super::core::plan::ItemPlan;
 use super::driver::LedgerDriver;
+use super::state::rollup::{refuses, refuses_revision, rollup_key};
 
 /// A rollup whose update DynamoDB refused as invalid.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl LedgerDriver<'_> {
         refused: Vec<RefusedRollup>,
     ) -> Result<bool> {
         let keys =
-            refused.iter().filter_map(|rollup| self.core.keys.rollup(batch.targets.get(rollup.target)));
+            refused.iter().filter_map(|rollup| rollup_key(&self.core.keys, batch.targets.get(rollup.target)));
         let keys: Vec<_> = keys.collect();
         if keys.len() != refused.len() {
             let message = "a rollup without a valid key was written; this is a defect of Afterwrite";
@@ -69,7 +70,14 @@ impl LedgerDriver<'_> {
 
 /// Whether a rollup, as it is stored, cannot take what an item adds to it.
 fn is_refused(batch: &LedgerBatch<'_>, index: usize, target: TargetId, stored: &Item) -> bool {
-    batch.item(index).planned().is_some_and(|plan| refuses(stored, plan, target))
+    batch.item(index).planned().is_some_and(|plan| refuses_plan(stored, plan, target))
+}
+
+fn refuses_plan(stored: &Item, plan: &ItemPlan<'_>, target: TargetId) -> bool {
+    let mut additions = plan.additions().filter(|addition| addition.targets.contains(&target));
+    plan.targets().any(|written| written == target)
+        && (refuses_revision(stored)
+            || additions.any(|addition| refuses(stored, addition.measures, addition.settled)))
 }
 
 /// The items of a transaction that write a rollup.

@@ -1,34 +1,28 @@
 //! Writes the plans of a round: entries without additions as single writes, all others in transactions.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
 use afterwrite_model::projection::TargetId;
-use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Position};
+use afterwrite_model::record::{Item, Position};
 use afterwrite_model::{Error, ErrorKind, Result};
 use futures::future::join3;
 use hashbrown::HashMap;
 
 use super::batch::LedgerBatch;
-use super::core::decide::TOMBSTONE_LIFETIME;
-use super::core::entry::LedgerEntry;
-use super::core::marker::{MarkerState, StoredMarker, parked_mark};
 use super::core::pack::{PackableItem, TransactionBatch, pack};
-use super::core::plan::{ExpiryMarker, ItemPlan};
-use super::core::rollup::{after_write, rollup_write};
-use super::core::unreadable::mark_action;
-use super::core::{ItemInput, LedgerItem, keys};
+use super::core::plan::ItemPlan;
+use super::core::{ItemInput, LedgerCore, LedgerItem};
 use super::driver::LedgerDriver;
 use super::isolation::{RefusedRollup, rejected_write, users};
+use super::policy::MOST_ROUND_REJECTIONS;
 use super::requests::send_all;
+use super::state::entry::{LedgerEntry, mark_action};
+use super::state::marker::{ExpiryMarker, MarkerState, StoredMarker};
+use super::state::rollup::{after_write, rollup_write};
 use super::waves::waves;
 use crate::tables::{TransactError, WriteError};
-
-/// A round ends after so many rejections. The next one marks the items that were found as parked, so that the marks are
-/// written long before the deadline, and continues with the newest halves.
-const MOST_ROUND_REJECTIONS: usize = 16;
 
 /// The purpose of one write of a transaction.
 #[derive(Clone, Debug)]
@@ -135,7 +129,7 @@ impl LedgerDriver<'_> {
     fn render_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<Vec<(usize, Write)>> {
         let is_single = |index: &usize| batch.item(*index).planned().is_some_and(ItemPlan::is_entry_only);
         let mut indexes: Vec<usize> = (0..batch.items.len()).filter(is_single).collect();
-        indexes.sort_by_key(|index| batch.item(*index).delays);
+        indexes.sort_by_key(|index| batch.item(*index).peers.delays);
         indexes.into_iter().map(|index| Ok((index, self.entry_write(batch, index)?))).collect()
     }
 
@@ -210,24 +204,15 @@ impl LedgerDriver<'_> {
                 (unreadable.unchanged(), mark_action(behind))
             }
             (None, None) => (WriteCondition::ItemAbsent, WriteAction::Put(planned.encode(targets))),
-            (None, Some(entry)) => (self.unchanged(entry), WriteAction::Put(planned.encode(targets))),
+            (None, Some(entry)) => {
+                (entry.unchanged(&self.core.keys), WriteAction::Put(planned.encode(targets)))
+            }
         };
         let key = match item.entry_key.take() {
             Some(key) => key,
-            None => self.core.keys.entry(&self.core.model, item.source)?,
+            None => LedgerEntry::key(&self.core.keys, &self.core.model, item.source)?,
         };
         Ok(Write { key, condition, action })
-    }
-
-    /// Holds while the stored entry is the one that was read. A tombstone may be deleted while a write is in flight; the
-    /// entry that follows begins at revision 1 again, but either does not expire or expires later.
-    fn unchanged(&self, entry: &LedgerEntry<'_>) -> WriteCondition {
-        let names = self.core.keys.names();
-        let same_revision = WriteCondition::Equals(AttributePath::from(&names.rev), revision(entry.rev));
-        let Some(expires_at) = entry.expires_at else { return same_revision };
-        let expires_at = Decimal::from(expires_at.epoch_seconds()).into();
-        let same_expiry = WriteCondition::Equals(AttributePath::from(&names.expires_at), expires_at);
-        WriteCondition::All(vec![same_revision, same_expiry])
     }
 
     /// The writes of a transaction. If one of its rollups cannot be written, the items that need it are returned.
@@ -270,29 +255,9 @@ impl LedgerDriver<'_> {
     }
 
     fn marker_write(&self, item: &LedgerItem<'_>, marker: &ExpiryMarker<'_>) -> Result<Write> {
-        let mut stored = keys::item_of_type("LEDGER");
-        let key = self.core.keys.marker(&self.core.model, item.source, &marker.position)?;
-        let condition = match marker.parked {
-            Some(reason) => {
-                let behind = parked_mark(&marker.position, reason);
-                stored.insert(Cow::Borrowed(keys::BEHIND), AttributeValue::text(behind));
-                match item.unreadable_marker(&marker.position) {
-                    Some(unreadable) => {
-                        WriteCondition::Equals(AttributePath::from(keys::BEHIND), unreadable.clone())
-                    }
-                    None => WriteCondition::ItemAbsent,
-                }
-            }
-            None => {
-                let expires_at = self.requests.clock.now().plus(TOMBSTONE_LIFETIME).epoch_seconds();
-                stored.insert(Cow::Borrowed(keys::EXPIRES_AT), Decimal::from(expires_at).into());
-                // A parked expiry can be settled later. `behind` is never NULL, so every present value differs.
-                let is_parked =
-                    WriteCondition::Differs(AttributePath::from(keys::BEHIND), AttributeValue::Null);
-                WriteCondition::Any(vec![WriteCondition::ItemAbsent, is_parked])
-            }
-        };
-        Ok(Write { key, condition, action: WriteAction::Put(stored) })
+        let LedgerCore { keys, model, .. } = self.core;
+        let key = ExpiryMarker::key(keys, model, item.source, &marker.position)?;
+        Ok(marker.write(key, item.unreadable_marker(&marker.position), self.requests.clock.now()))
     }
 
     /// Gives the items of a transaction its result, and adds the rollups that refused it. Returns whether the next round
@@ -441,13 +406,13 @@ struct UnwritableTransaction {
 /// and cancel none of them.
 fn packable_items<'b>(batch: &'b LedgerBatch<'_>) -> impl Iterator<Item = PackableItem<'b>> {
     let needing = || batch.items.iter().enumerate().filter_map(|(index, item)| packable_item(index, item));
-    let has_first_tries = needing().any(|packable| !batch.item(packable.item).is_retried);
-    needing().filter(move |packable| !(has_first_tries && batch.item(packable.item).is_retried))
+    let has_first_tries = needing().any(|packable| !batch.item(packable.item).peers.is_retry);
+    needing().filter(move |packable| !(has_first_tries && batch.item(packable.item).peers.is_retry))
 }
 
 fn packable_item<'b>(index: usize, item: &'b LedgerItem<'_>) -> Option<PackableItem<'b>> {
     let plan = item.planned().filter(|plan| !plan.is_entry_only())?;
-    Some(PackableItem { item: index, plan, group: item.group })
+    Some(PackableItem { item: index, plan, group: item.peers.group })
 }
 
 /// Whether the same write would be refused again.
@@ -460,7 +425,7 @@ fn is_rejection(refusal: &WriteRefusal) -> bool {
 
 /// How often the transactions of one of these items failed as a whole, or conflicted because of it.
 fn most_delays(batch: &LedgerBatch<'_>, transaction: &TransactionBatch) -> Option<u32> {
-    transaction.items.iter().map(|index| batch.item(*index).delays).max()
+    transaction.items.iter().map(|index| batch.item(*index).peers.delays).max()
 }
 
 /// A rollup that may differ from what was read is read again.
@@ -472,8 +437,4 @@ fn forget_rollup(batch: &mut LedgerBatch<'_>, purpose: &WritePurpose<'_>) {
 
 fn without_plan() -> Error {
     Error::new(ErrorKind::State, "a transaction has an item without a plan; this is a defect of Afterwrite")
-}
-
-fn revision(rev: u64) -> AttributeValue<'static> {
-    Decimal::from(i64::try_from(rev).unwrap_or(i64::MAX)).into()
 }

@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::core::pack::RollupUpdate;
+    use crate::state::rollup::RollupUpdate;
 
     /// Transactions by the numbers of the rollups that they write.
     fn transactions(outlines: &[BTreeSet<u16>]) -> Vec<TransactionBatch> {

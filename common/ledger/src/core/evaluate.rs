@@ -7,11 +7,12 @@ use afterwrite_model::table::OnExpiry;
 use smallvec::SmallVec;
 
 use super::decide::{RecordDecision, RecordIndexes};
-use super::entry::ParkedPosition;
 use super::item::LedgerItem;
 use super::lookups::LookupResults;
-use super::plan::{ExpiryMarker, ItemWork, NewState};
+use super::plan::{ItemWork, NewState};
 use super::{PoisonPolicy, StepContext};
+use crate::state::entry::ParkedPosition;
+use crate::state::marker::ExpiryMarker;
 use crate::tables::MAX_TRANSACTION_ACTIONS;
 
 /// The records that one transaction has room for, oldest first.

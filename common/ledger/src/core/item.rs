@@ -24,12 +24,12 @@ use afterwrite_model::{Error, ErrorKind};
 
 use super::StepContext;
 use super::decide::{RecordDecision, decide};
-use super::entry::{LedgerEntry, ParkedPosition};
 use super::lookups::LookupResults;
-use super::marker::StoredMarker;
 use super::plan::{ItemPlan, ItemPlanner};
 use super::records::{DeliveredRecords, SourceItem};
-use super::unreadable::UnreadableEntry;
+use crate::policy::TransactionPeers;
+use crate::state::entry::{LedgerEntry, ParkedPosition, UnreadableEntry};
+use crate::state::marker::StoredMarker;
 
 /// The step that an item of a batch waits for.
 #[derive(Debug)]
@@ -124,13 +124,8 @@ pub(crate) struct LedgerItem<'r> {
     exported: Option<ExportedImage>,
     /// The label of the table's stream, for an item without records.
     stream: &'r str,
-    /// The items that its transaction may have, because one of others was rejected for an unknown cause, or delayed because of them.
-    pub(crate) group: Option<u32>,
-    /// How often its transaction failed as a whole, or conflicted because of it.
-    pub(crate) delays: u32,
-    /// Whether its plan has a record that an earlier delivery has parked. DynamoDB may reject it again, so it shares
-    /// transactions with others of that kind only, and they follow all others.
-    pub(crate) is_retried: bool,
+    /// The items that may share its transactions.
+    pub(crate) peers: TransactionPeers,
     /// Whether a write whose response this batch has not seen counted something of the item: a write of an earlier
     /// delivery, of another consumer, or of this batch with a lost response. Its author may not have refreshed any
     /// mirror.
@@ -169,9 +164,7 @@ impl<'r> LedgerItem<'r> {
             table_image: None,
             exported: None,
             stream: "",
-            group: None,
-            delays: 0,
-            is_retried: false,
+            peers: TransactionPeers::default(),
             is_counted_elsewhere: false,
             changed_targets: Vec::new(),
             left_targets: Vec::new(),
@@ -285,7 +278,7 @@ impl<'r> LedgerItem<'r> {
         self.records.decode_old_images(&context.core.model.attributes, |index| {
             is_looked_up || decision.expiries.contains(&index)
         });
-        self.is_retried = self.retries_parked_record(&decision);
+        self.peers.is_retry = self.retries_parked_record(&decision);
         let must_reconcile = !decision.needing_item.is_empty() || self.healed_record(&decision).is_some();
         if must_reconcile && self.reconciliation == Reconciliation::Unneeded {
             self.reconciliation = Reconciliation::Needed;
@@ -410,7 +403,7 @@ impl<'r> LedgerItem<'r> {
         if records.is_empty() || !error.kind().is_poison() {
             return ItemState::Failed(error.restated());
         }
-        self.group = None;
+        self.peers.group = None;
         self.records.errors.extend(records.iter().map(|index| (*index, error.restated())));
         self.decide(context)
     }

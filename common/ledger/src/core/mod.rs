@@ -6,21 +6,16 @@
 
 mod connected;
 pub(crate) mod decide;
-pub(crate) mod entry;
 mod evaluate;
 mod images;
 pub(crate) mod item;
-pub(crate) mod keys;
 pub(crate) mod lookups;
-pub(crate) mod marker;
 mod merge;
 pub(crate) mod pack;
 mod parking;
 pub(crate) mod plan;
 mod reconciliation;
 pub(crate) mod records;
-pub(crate) mod rollup;
-pub(crate) mod unreadable;
 
 use std::sync::Arc;
 
@@ -34,8 +29,8 @@ pub use item::ExportedImage;
 pub(crate) use item::{ItemInput, ItemState, LedgerItem};
 pub use merge::RollupMerger;
 
-use self::keys::StateKeys;
-use super::tally::CommitTally;
+use crate::state::StateKeys;
+use crate::tally::CommitTally;
 
 /// The handling of records that cannot be counted, however often they are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,33 +7,17 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use afterwrite_model::projection::{Contribution, ExtremeValue, MeasureAmounts, RollupTargets, TargetId};
+use afterwrite_model::projection::{Contribution, MeasureAmounts, RollupTargets, TargetId};
 use afterwrite_model::record::{Decimal, Timestamp};
 use afterwrite_model::{Error, ErrorKind, Result};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::connected::{ConnectedPlan, connected_parts};
-use super::plan::{ItemPlan, PlannedAddition, amount_of, are_storable};
+use super::plan::{ItemPlan, PlannedAddition, amount_of};
+use crate::policy::TransactionPeers;
+use crate::state::rollup::RollupUpdate;
 use crate::tables::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};
-
-/// The additions of one transaction to one rollup.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct RollupUpdate {
-    /// The change of each measure. A change of zero is kept, so that `rev` grows.
-    pub(crate) measures: MeasureAmounts,
-    /// The settled part.
-    pub(crate) settled: MeasureAmounts,
-    /// The values that `max` and `min` must take into account.
-    pub(crate) extremes: Vec<ExtremeValue>,
-}
-
-impl RollupUpdate {
-    /// Whether a change exceeds what DynamoDB stores, so that the rollup must be read: see [`ItemPlan::exceeding`].
-    pub(crate) fn exceeds(&self) -> bool {
-        !are_storable(&self.measures) || !are_storable(&self.settled)
-    }
-}
 
 /// The items of one transaction, and what they add to rollups.
 #[derive(Debug, Default)]
@@ -78,9 +62,13 @@ struct PackCandidate<'p> {
 }
 
 impl PackCandidate<'_> {
-    /// Items without a group are first, then the newest group: isolating one cause ends before the next begins.
     fn order(&self) -> (Option<Reverse<u32>>, usize, i64, &[TargetId]) {
-        (self.packable.group.map(Reverse), self.connected.part, self.magnitude, &self.targets)
+        (
+            TransactionPeers::pack_order(self.packable.group),
+            self.connected.part,
+            self.magnitude,
+            &self.targets,
+        )
     }
 
     fn is_of_same_part(&self, other: &Self) -> bool {

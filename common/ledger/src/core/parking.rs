@@ -5,12 +5,12 @@ use afterwrite_model::table::OnExpiry;
 use afterwrite_model::{Error, ErrorKind};
 
 use super::decide::{RecordDecision, RecordIndexes};
-use super::entry::ParkedPosition;
 use super::item::{CountBasis, ItemState, LedgerItem, Reconciliation};
-use super::marker::{MarkerState, StoredMarker};
 use super::plan::ItemWork;
 use super::records::DefectiveRecord;
 use super::{PoisonPolicy, StepContext};
+use crate::state::entry::ParkedPosition;
+use crate::state::marker::{MarkerState, StoredMarker};
 
 impl LedgerItem<'_> {
     /// Whether the ledger has passed a record and does not mark it as missing. An expiry must also be settled.
@@ -92,7 +92,7 @@ impl LedgerItem<'_> {
     /// An item that offers outputs to lookups must be delivered until they are remembered.
     pub(super) fn are_parked_again(&self, records: &[usize]) -> bool {
         let are_marked = records.iter().all(|index| self.is_marked(*index));
-        self.is_retried && are_marked && self.group.is_some() && !self.is_looked_up()
+        self.peers.is_retry && are_marked && self.peers.group.is_some() && !self.is_looked_up()
     }
 
     /// Whether the ledger marks exactly this record as missing.
@@ -123,7 +123,7 @@ impl<'r> LedgerItem<'r> {
     /// Parks the records of an item whose entry cannot be read. Without records, or if records are not parked, the item
     /// fails.
     pub(super) fn decide_unreadable(&mut self, error: &Error, context: StepContext<'_>) -> ItemState<'r> {
-        self.is_retried = false;
+        self.peers.is_retry = false;
         let is_requested = match self.reconciliation {
             Reconciliation::Requested => true,
             Reconciliation::Unneeded

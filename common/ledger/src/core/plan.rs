@@ -15,8 +15,11 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use smallvec::SmallVec;
 
 use super::DroppedAggregates;
-use super::decide::{MARK_LIFETIME, RecordIndexes, TOMBSTONE_LIFETIME};
-use super::entry::{LedgerEntry, ParkedPosition};
+use super::decide::RecordIndexes;
+use crate::policy::{MARK_LIFETIME, TOMBSTONE_LIFETIME};
+use crate::state::entry::{LedgerEntry, ParkedPosition};
+use crate::state::marker::ExpiryMarker;
+use crate::state::rollup::are_storable;
 
 /// The most bytes of an entry that name rollups which its item left. An item of DynamoDB has at most 400 KB, also if these texts are escaped.
 const MOST_LEFT_BYTES: usize = 50_000;
@@ -62,15 +65,6 @@ pub(crate) struct ItemPlan<'r> {
     pub(crate) newest: Option<Timestamp>,
     /// The number of times that an aggregate leaves out a state of the item.
     pub(crate) skipped: u64,
-}
-
-/// The marker of a TTL expiry.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ExpiryMarker<'r> {
-    /// The position of the expiry.
-    pub(crate) position: Position<'r>,
-    /// The name of the error's kind, if the expiry cannot be settled and is parked.
-    pub(crate) parked: Option<&'static str>,
 }
 
 impl ItemPlan<'_> {
@@ -332,11 +326,6 @@ impl ItemPlanner<'_> {
         plan.deltas.retain(|delta| !delta.targets.is_empty());
         plan.extremes.retain(|extreme| is_live(extreme.target));
     }
-}
-
-/// Whether DynamoDB can store these numbers.
-pub(super) fn are_storable(amounts: &MeasureAmounts) -> bool {
-    amounts.iter().all(|(_, number)| number.is_storable())
 }
 
 /// The difference between two states of an item: the indexes of the contributions in `after` that have no counterpart

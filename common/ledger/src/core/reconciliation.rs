@@ -4,8 +4,9 @@ use afterwrite_model::Error;
 
 use super::StepContext;
 use super::decide::RecordDecision;
-use super::entry::{CLOCK_TOLERANCE, LedgerEntry};
 use super::item::{ItemState, LedgerItem, Reconciliation};
+use crate::policy::CLOCK_TOLERANCE;
+use crate::state::entry::LedgerEntry;
 
 impl<'r> LedgerItem<'r> {
     /// Continues with the item's records, because the item cannot be counted as its table has it. The records that needed
@@ -21,7 +22,7 @@ impl<'r> LedgerItem<'r> {
         for index in unreadable {
             self.records.errors.entry(index).or_insert_with(|| error.restated());
         }
-        self.group = None;
+        self.peers.group = None;
         self.reconciliation = Reconciliation::Impossible;
         self.decide(context)
     }

@@ -43,20 +43,18 @@ use afterwrite_model::table::{Mirror, MirroredAttribute, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result};
 use futures::future::join;
 
-use self::places::{PlacedCopies, rollup_revision};
+use self::places::PlacedCopies;
 use self::refreshes::{MirrorRefresh, MirrorRefreshes, RefreshedRollups};
 use super::batch::{LedgerBatch, MirrorProgress};
-use super::core::{ItemInput, LedgerCore, StepContext, keys};
+use super::core::{ItemInput, LedgerCore, StepContext};
 use super::lookup::LookupStore;
+use super::policy::REFRESHED_AT_ONCE;
 use super::requests::{Requests, send_all, time_ended};
+use super::state::rollup::{rollup_key, rollup_origin, rollup_revision};
 use crate::tables::misaligned_read;
 
 /// The most mirroring items that are read at once: DynamoDB returns up to 16 MB at a time.
 const ITEMS_AT_ONCE: usize = 100;
-
-/// The most items of a batch whose copies are refreshed at once. The first items of a larger batch are finished first: if the deadline
-/// comes before the last, the next delivery begins after them.
-const REFRESHED_AT_ONCE: usize = 1000;
 
 /// The values of a mirror's attributes; `None` for an absent attribute.
 type MirrorValues = Vec<Option<AttributeValue<'static>>>;
@@ -230,7 +228,7 @@ impl MirrorRefresher<'_> {
             else {
                 continue;
             };
-            let Some(rollup) = self.core.keys.rollup(target) else { continue };
+            let Some(rollup) = rollup_key(&self.core.keys, target) else { continue };
             keys.push(rollup.clone());
             let notes = self.notes_key(mirror, target)?;
             sources.push((mirror, target, rollup, refresh, notes.is_some()));
@@ -262,7 +260,7 @@ impl MirrorRefresher<'_> {
                     key: place,
                     mirror,
                     rollup: key.clone(),
-                    origin: keys::rollup_origin(target),
+                    origin: rollup_origin(target),
                     values: values.clone(),
                     revision: revision.clone(),
                     items: refresh.items.clone(),

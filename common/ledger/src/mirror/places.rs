@@ -4,18 +4,17 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use afterwrite_model::Result;
-use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
+use afterwrite_model::effect::{ItemKey, Write, WriteCondition};
 use afterwrite_model::entity::ItemIdentity;
 use afterwrite_model::projection::{ImageScope, KnownLookups as _, RollupTarget};
-use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Image, Item};
+use afterwrite_model::record::{AttributeValue, Image, Item};
 use afterwrite_model::table::Mirror;
 
+use super::super::core::LedgerItem;
 use super::super::core::lookups::LookupResults;
-use super::super::core::{LedgerItem, keys};
+use super::super::state::lookup::RememberedLookup;
+use super::super::state::rollup::rollup_revision;
 use super::{MirrorRefresher, MirrorValues};
-
-/// The prefix of the attributes of a remembered lookup that note another key of the looked-up item.
-const SEEN_AT: &str = "seen_at#";
 
 /// The copies of one rollup at one place.
 #[derive(Clone, Debug)]
@@ -41,11 +40,6 @@ impl PlacedCopies<'_> {
     pub(super) fn read_again(&self, values: MirrorValues, rollup: Option<&Item>) -> Self {
         Self { values, revision: rollup_revision(rollup), ..self.clone() }
     }
-}
-
-/// The `rev` of a rollup; 0 if it does not exist.
-pub(super) fn rollup_revision(rollup: Option<&Item>) -> AttributeValue<'static> {
-    rollup.and_then(|item| item.get(keys::REV)).cloned().unwrap_or(Decimal::ZERO.into())
 }
 
 impl MirrorRefresher<'_> {
@@ -84,12 +78,8 @@ impl MirrorRefresher<'_> {
         }
         let place = [Some(item.source.partition.as_ref()), item.source.sort.as_deref()];
         let place: Vec<&str> = place.into_iter().flatten().collect();
-        let name = format!("{SEEN_AT}{}", place.join("#"));
-        let place = place.into_iter().map(AttributeValue::text).collect();
-        let note = AttributeChange::Set(AttributePath::from(name.as_str()), AttributeValue::L(place));
-        let key = self.core.keys.lookup(&self.core.model, &lookup_key)?;
-        let action = WriteAction::Update(vec![note]);
-        Ok(Some(Write { key, condition: WriteCondition::ItemExists, action }))
+        let key = RememberedLookup::key(&self.core.keys, &self.core.model, &lookup_key)?;
+        Ok(Some(RememberedLookup::place_note(key, &place)))
     }
 
     /// The key of the remembered lookup that may note other keys of the item.
@@ -101,7 +91,7 @@ impl MirrorRefresher<'_> {
         let variables = values.iter().map(|value| &**value).collect();
         let (identity, image) = (ItemIdentity { entity, variables }, Image::default());
         match ImageScope::of(&self.core.model, &identity, &image).lookup_key(lookup) {
-            Ok(lookup_key) => self.core.keys.lookup(&self.core.model, &lookup_key).map(Some),
+            Ok(lookup_key) => RememberedLookup::key(&self.core.keys, &self.core.model, &lookup_key).map(Some),
             // The key's variables are not enough for the lookup: the item has never been noted.
             Err(_) => Ok(None),
         }
@@ -120,12 +110,8 @@ impl MirrorRefresher<'_> {
         let derived = derived
             .filter(|(partition, _)| !table.is_reserved(partition))
             .and_then(|(partition, sort)| self.core.item_key(entity.table, &partition, sort.as_deref()));
-        let noted = notes.into_iter().flatten().filter_map(|(name, value)| {
-            let AttributeValue::L(place) = value else { return None };
-            let mut texts = place.iter().filter_map(AttributeValue::as_text);
-            let is_note = name.starts_with(SEEN_AT);
-            self.core.item_key(entity.table, texts.next().filter(|_| is_note)?, texts.next())
-        });
+        let noted = notes.into_iter().flat_map(RememberedLookup::noted_places);
+        let noted = noted.filter_map(|(partition, sort)| self.core.item_key(entity.table, partition, sort));
         derived.into_iter().chain(noted).collect()
     }
 }

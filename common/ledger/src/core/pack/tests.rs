@@ -4,14 +4,15 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite_model::projection::{ExtremeRule, ItemContributions, TargetIds, TargetKey};
+use afterwrite_model::projection::{ExtremeRule, ExtremeValue, ItemContributions, TargetIds, TargetKey};
 use afterwrite_model::record::{Decimal, Position};
 use afterwrite_model::table::Model;
 
 use super::*;
 use crate::core::decide::RecordIndexes;
-use crate::core::entry::LedgerEntry;
-use crate::core::plan::{ExpiryMarker, RollupDelta};
+use crate::core::plan::RollupDelta;
+use crate::state::entry::LedgerEntry;
+use crate::state::marker::ExpiryMarker;
 
 /// The outline of an item's plan.
 #[derive(Clone, Debug)]
