@@ -57,19 +57,20 @@ impl<'r> LedgerBatch<'r> {
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        self.items.iter().all(LedgerItem::is_finished)
+        self.items.iter().all(|item| item.state.is_finished())
     }
 
     /// The items in progress, with their indexes.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = (usize, &LedgerItem<'r>)> {
-        self.items.iter().enumerate().filter(|(_, item)| !item.is_finished())
+        self.items.iter().enumerate().filter(|(_, item)| !item.state.is_finished())
     }
 
     /// The committed items whose mirrors are not refreshed yet, with their indexes.
     pub(crate) fn unrefreshed(&self) -> impl Iterator<Item = (usize, &LedgerItem<'r>)> {
         let items = self.items.iter().enumerate().zip(&self.mirrors);
-        let is_open =
-            |item: &LedgerItem<'r>, progress| item.is_committed() && progress != MirrorProgress::Refreshed;
+        let is_open = |item: &LedgerItem<'r>, progress| {
+            item.state.is_committed() && progress != MirrorProgress::Refreshed
+        };
         items.filter(move |((_, item), progress)| is_open(item, **progress)).map(|(item, _)| item)
     }
 

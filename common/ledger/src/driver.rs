@@ -131,10 +131,10 @@ impl LedgerDriver<'_> {
             if !matches!(item.state, ItemState::Unread) {
                 continue;
             }
-            keys.push(LedgerEntry::key(&self.core.keys, &self.core.model, item.source)?);
-            let expiries: Vec<_> = item.expiry_positions().collect();
+            keys.push(LedgerEntry::key(&self.core.keys, &self.core.model, item.facts.source)?);
+            let expiries: Vec<_> = item.facts.expiry_positions().collect();
             for position in &expiries {
-                keys.push(ExpiryMarker::key(&self.core.keys, &self.core.model, item.source, position)?);
+                keys.push(ExpiryMarker::key(&self.core.keys, &self.core.model, item.facts.source, position)?);
             }
             owners.push((index, expiries));
         }
@@ -164,7 +164,7 @@ impl LedgerDriver<'_> {
             });
             let markers = markers.collect();
             if let Some(item) = batch.items.get_mut(index) {
-                item.entry_key = Some(key);
+                item.facts.entry_key = Some(key);
             }
             batch.step(index, ItemInput::EntryRead { entry, markers }, context);
         }
@@ -197,7 +197,7 @@ impl LedgerDriver<'_> {
             if !matches!(item.state, ItemState::NeedsItem) {
                 continue;
             }
-            let source = item.source;
+            let source = item.facts.source;
             match self.core.item_key(source.table, &source.partition, source.sort.as_deref()) {
                 Some(key) => {
                     keys.push(key);
@@ -230,7 +230,7 @@ impl LedgerDriver<'_> {
         let LedgerBatch { items, lookups, .. } = batch;
         // If nothing was unknown when the entries were read, only images that were decoded since then can need more.
         let is_complete = lookups.are_found();
-        let open = items.iter().filter(|item| !(is_complete && item.has_new_images_only()));
+        let open = items.iter().filter(|item| !(is_complete && item.state.has_new_images_only(&item.facts)));
         for (key, offer) in open.flat_map(|item| self.lookups_of(item)) {
             self.lookups.require(key, offer, lookups);
         }
@@ -261,9 +261,9 @@ impl LedgerDriver<'_> {
             return;
         }
         let is_open = |(_, item): &(usize, &LedgerItem<'_>)| {
-            let images = item.offering_images();
+            let images = item.state.offering_images(&item.facts);
             let mut offered =
-                images.flat_map(|image| offered_outputs(&self.core.model, item.candidates, image));
+                images.flat_map(|image| offered_outputs(&self.core.model, item.facts.candidates, image));
             offered.any(|(key, _)| lookups.is_open(&key))
         };
         let items = items.iter().enumerate().filter(|(_, item)| !matches!(item.state, ItemState::Failed(_)));
@@ -279,17 +279,17 @@ impl LedgerDriver<'_> {
         item: &'i LedgerItem<'_>,
     ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
         let model = &self.core.model;
-        let images = item.offering_images();
-        let offered = images.flat_map(|image| offered_outputs(model, item.candidates, image));
+        let images = item.state.offering_images(&item.facts);
+        let offered = images.flat_map(|image| offered_outputs(model, item.facts.candidates, image));
         let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
         offered.chain(self.needed_lookups(item).map(|key| (key, None)))
     }
 
     /// The lookups that an item needs.
     fn needed_lookups<'i>(&'i self, item: &'i LedgerItem<'_>) -> impl Iterator<Item = LookupKey<'i>> {
-        let images = item.images_to_count().into_iter();
+        let images = item.state.images_to_count(&item.facts).into_iter();
         // An image without a lookup's inputs cannot be counted either: planning reports that as the record's error.
-        images.filter_map(|image| lookup_keys(&self.core.model, item.candidates, image).ok()).flatten()
+        images.filter_map(|image| lookup_keys(&self.core.model, item.facts.candidates, image).ok()).flatten()
     }
 
     /// Reads the rollups whose updates depend on what is stored, and drops from the plans what would change nothing. Returns why one
@@ -319,7 +319,7 @@ impl LedgerDriver<'_> {
                 }
             }
         }
-        for plan in items.iter_mut().filter_map(LedgerItem::planned_mut) {
+        for plan in items.iter_mut().filter_map(|item| item.state.planned_mut()) {
             plan.extremes.retain(|extreme| match read_rollups.get(&extreme.target) {
                 Some(stored) => changes_rollup(extreme, stored.as_ref()),
                 None => true,
@@ -327,7 +327,7 @@ impl LedgerDriver<'_> {
         }
         if !unread.is_empty() {
             let uses = |item: &LedgerItem<'_>| {
-                item.planned().is_some_and(|plan| plan.targets().any(|target| unread.contains(&target)))
+                item.state.planned().is_some_and(|plan| plan.targets().any(|target| unread.contains(&target)))
             };
             let throttled =
                 batch.unfinished().filter(|(_, item)| uses(item)).map(|(index, _)| index).collect();
@@ -342,7 +342,7 @@ fn unread_rollups(model: &Model, batch: &LedgerBatch<'_>) -> BTreeSet<TargetId> 
     let has_computed = model.rollups.iter().any(Rollup::is_computed);
     let is_computed = |target: &TargetId| computed_rollup(&batch.targets, *target).is_some();
     let mut unread = BTreeSet::new();
-    for plan in batch.items.iter().filter_map(LedgerItem::planned) {
+    for plan in batch.items.iter().filter_map(|item| item.state.planned()) {
         unread.extend(plan.exceeding());
         if has_computed {
             unread.extend(plan.targets().filter(is_computed));

@@ -70,7 +70,7 @@ impl LedgerDriver<'_> {
 
 /// Whether a rollup, as it is stored, cannot take what an item adds to it.
 fn is_refused(batch: &LedgerBatch<'_>, index: usize, target: TargetId, stored: &Item) -> bool {
-    batch.item(index).planned().is_some_and(|plan| refuses_plan(stored, plan, target))
+    batch.item(index).state.planned().is_some_and(|plan| refuses_plan(stored, plan, target))
 }
 
 fn refuses_plan(stored: &Item, plan: &ItemPlan<'_>, target: TargetId) -> bool {
@@ -83,7 +83,7 @@ fn refuses_plan(stored: &Item, plan: &ItemPlan<'_>, target: TargetId) -> bool {
 /// The items of a transaction that write a rollup.
 pub(crate) fn users(batch: &LedgerBatch<'_>, items: &[usize], target: TargetId) -> Vec<usize> {
     let uses_target = |index: &&usize| {
-        let plan = batch.item(**index).planned();
+        let plan = batch.item(**index).state.planned();
         plan.is_some_and(|plan| plan.targets().any(|used| used == target))
     };
     items.iter().filter(uses_target).copied().collect()

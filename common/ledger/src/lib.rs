@@ -246,9 +246,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         stream: &'r str,
         deadline: Timestamp,
     ) -> Result<CommitOutcome> {
-        let items = items
-            .into_iter()
-            .map(|(item, exported)| LedgerItem::reconciling(item, stream).with_export(exported));
+        let items = items.into_iter().map(|(item, exported)| LedgerItem::exported(item, stream, exported));
         Box::pin(self.run(items.collect(), deadline)).await
     }
 

@@ -11,6 +11,7 @@ use futures::future::join3;
 use hashbrown::HashMap;
 
 use super::batch::LedgerBatch;
+use super::core::facts::KnownEntry;
 use super::core::pack::{PackableItem, TransactionBatch, pack};
 use super::core::plan::ItemPlan;
 use super::core::{ItemInput, LedgerCore, LedgerItem};
@@ -97,7 +98,7 @@ impl LedgerDriver<'_> {
         let mut must_wait = false;
         let mut rendered = Vec::with_capacity(wave.len());
         for transaction in wave {
-            if transaction.items.iter().any(|index| batch.item(*index).planned().is_none()) {
+            if transaction.items.iter().any(|index| batch.item(*index).state.planned().is_none()) {
                 // An earlier wave showed that one of its items cannot be written. The next round packs the others.
                 continue;
             }
@@ -127,7 +128,8 @@ impl LedgerDriver<'_> {
     /// The entries whose plan changes no rollup, each with its item, those first that were delayed least: single conditional writes, at
     /// half the price of a transaction's.
     fn render_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<Vec<(usize, Write)>> {
-        let is_single = |index: &usize| batch.item(*index).planned().is_some_and(ItemPlan::is_entry_only);
+        let is_single =
+            |index: &usize| batch.item(*index).state.planned().is_some_and(ItemPlan::is_entry_only);
         let mut indexes: Vec<usize> = (0..batch.items.len()).filter(is_single).collect();
         indexes.sort_by_key(|index| batch.item(*index).peers.delays);
         indexes.into_iter().map(|index| Ok((index, self.entry_write(batch, index)?))).collect()
@@ -197,20 +199,20 @@ impl LedgerDriver<'_> {
     fn entry_write(&self, batch: &mut LedgerBatch<'_>, index: usize) -> Result<Write> {
         let LedgerBatch { items, targets, .. } = batch;
         let item = items.get_mut(index).ok_or_else(without_plan)?;
-        let planned = &item.planned().ok_or_else(without_plan)?.entry;
-        let (condition, action) = match (&item.unreadable, &item.entry) {
-            (Some(unreadable), _) => {
+        let planned = &item.state.planned().ok_or_else(without_plan)?.entry;
+        let (condition, action) = match &item.facts.entry {
+            KnownEntry::Unreadable(unreadable) => {
                 let behind = planned.behind.as_ref().ok_or_else(without_plan)?;
                 (unreadable.unchanged(), mark_action(behind))
             }
-            (None, None) => (WriteCondition::ItemAbsent, WriteAction::Put(planned.encode(targets))),
-            (None, Some(entry)) => {
+            KnownEntry::Absent => (WriteCondition::ItemAbsent, WriteAction::Put(planned.encode(targets))),
+            KnownEntry::Readable(entry) => {
                 (entry.unchanged(&self.core.keys), WriteAction::Put(planned.encode(targets)))
             }
         };
-        let key = match item.entry_key.take() {
+        let key = match item.facts.entry_key.take() {
             Some(key) => key,
-            None => LedgerEntry::key(&self.core.keys, &self.core.model, item.source)?,
+            None => LedgerEntry::key(&self.core.keys, &self.core.model, item.facts.source)?,
         };
         Ok(Write { key, condition, action })
     }
@@ -232,7 +234,7 @@ impl LedgerDriver<'_> {
             writes.push(self.entry_write(batch, *index).map_err(unwritable)?);
             purposes.push(WritePurpose::Entry(*index));
             let item = batch.item(*index);
-            for marker in item.planned().iter().flat_map(|plan| &plan.markers) {
+            for marker in item.state.planned().iter().flat_map(|plan| &plan.markers) {
                 writes.push(self.marker_write(item, marker).map_err(unwritable)?);
                 purposes.push(WritePurpose::Marker(*index, marker.position.clone()));
             }
@@ -256,8 +258,8 @@ impl LedgerDriver<'_> {
 
     fn marker_write(&self, item: &LedgerItem<'_>, marker: &ExpiryMarker<'_>) -> Result<Write> {
         let LedgerCore { keys, model, .. } = self.core;
-        let key = ExpiryMarker::key(keys, model, item.source, &marker.position)?;
-        Ok(marker.write(key, item.unreadable_marker(&marker.position), self.requests.clock.now()))
+        let key = ExpiryMarker::key(keys, model, item.facts.source, &marker.position)?;
+        Ok(marker.write(key, item.facts.unreadable_marker(&marker.position), self.requests.clock.now()))
     }
 
     /// Gives the items of a transaction its result, and adds the rollups that refused it. Returns whether the next round
@@ -364,7 +366,7 @@ impl LedgerDriver<'_> {
                 None if is_marker_gone => ItemInput::ResponseLost,
                 None => ItemInput::Refused { entry, markers },
             };
-            if batch.item(*index).planned().is_some() {
+            if batch.item(*index).state.planned().is_some() {
                 batch.step(*index, input, context);
             }
         }
@@ -411,7 +413,7 @@ fn packable_items<'b>(batch: &'b LedgerBatch<'_>) -> impl Iterator<Item = Packab
 }
 
 fn packable_item<'b>(index: usize, item: &'b LedgerItem<'_>) -> Option<PackableItem<'b>> {
-    let plan = item.planned().filter(|plan| !plan.is_entry_only())?;
+    let plan = item.state.planned().filter(|plan| !plan.is_entry_only())?;
     Some(PackableItem { item: index, plan, group: item.peers.group })
 }
 

@@ -172,7 +172,20 @@ pub(crate) struct ItemWork<'r> {
     pub(crate) newest: Option<Timestamp>,
 }
 
-impl ItemWork<'_> {
+impl<'r> ItemWork<'r> {
+    /// No work, for an item whose entry would begin at this position.
+    pub(crate) fn nothing(start: Position<'r>) -> Self {
+        Self {
+            state: None,
+            settlements: Vec::new(),
+            behind: None,
+            parked_expiries: Vec::new(),
+            start,
+            records: RecordIndexes::new(),
+            newest: None,
+        }
+    }
+
     /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         let parks = self.behind.is_some() || !self.parked_expiries.is_empty();

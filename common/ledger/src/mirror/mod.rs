@@ -154,7 +154,9 @@ impl MirrorRefresher<'_> {
         let is_mirrored = |target: &TargetId| batch.targets.rollups(*target).any(Rollup::is_mirrored);
         let has_mirrors = |index: &&usize| {
             let item = batch.item(**index);
-            item.has_mirrors() || self.feeds_mirrors(item) || item.left_targets.iter().any(is_mirrored)
+            item.facts.has_mirrors()
+                || self.feeds_mirrors(item)
+                || item.counted.left_targets.iter().any(is_mirrored)
         };
         indexes.iter().filter(has_mirrors).copied().collect()
     }

@@ -69,14 +69,15 @@ impl MirrorRefresher<'_> {
         else {
             return Ok(None);
         };
-        let is_there = *partition == *item.source.partition && sort.as_deref() == item.source.sort.as_deref();
+        let is_there = *partition == *item.facts.source.partition
+            && sort.as_deref() == item.facts.source.sort.as_deref();
         let Ok(lookup_key) = ImageScope::of(&self.core.model, identity, image).lookup_key(lookup) else {
             return Ok(None);
         };
         if is_there || lookups.outputs(&lookup_key).is_none() {
             return Ok(None);
         }
-        let place = [Some(item.source.partition.as_ref()), item.source.sort.as_deref()];
+        let place = [Some(item.facts.source.partition.as_ref()), item.facts.source.sort.as_deref()];
         let place: Vec<&str> = place.into_iter().flatten().collect();
         let key = RememberedLookup::key(&self.core.keys, &self.core.model, &lookup_key)?;
         Ok(Some(RememberedLookup::place_note(key, &place)))

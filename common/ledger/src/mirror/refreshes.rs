@@ -14,6 +14,7 @@ use afterwrite_model::{ErrorKind, Result};
 
 use super::super::batch::{LedgerBatch, MirrorProgress};
 use super::super::core::LedgerItem;
+use super::super::core::evaluate::ImageEvaluation;
 use super::super::core::lookups::LookupResults;
 use super::super::requests::send_all;
 use super::{MirrorRefresher, MirrorValues, UnsetCopies};
@@ -50,7 +51,7 @@ impl MirrorRefresher<'_> {
         let elsewhere: Vec<usize> = elsewhere.map(|(index, _)| index).collect();
         for index in elsewhere {
             if let Some(item) = batch.items.get_mut(index) {
-                item.records.decode_old_images(&self.core.model.attributes, |_| true);
+                item.facts.records.decode_old_images(&self.core.model.attributes, |_| true);
             }
         }
         let mut lookups = std::mem::take(&mut batch.lookups);
@@ -67,12 +68,13 @@ impl MirrorRefresher<'_> {
     ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
         let model = &self.core.model;
         // A mirroring item may depend on a lookup that it offers outputs for itself.
-        let shown = item.newest_image().into_iter().filter(|_| item.has_mirrors());
-        let offered = shown.flat_map(|image| offered_outputs(model, item.candidates, image));
+        let shown = item.facts.records.newest_image().into_iter().filter(|_| item.facts.has_mirrors());
+        let offered = shown.flat_map(|image| offered_outputs(model, item.facts.candidates, image));
         let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
-        let images = self.is_to_be_projected(item).then(|| item.images());
+        let images = self.is_to_be_projected(item).then(|| item.facts.records.known_images());
         let needed = images.into_iter().flatten();
-        let needed = needed.filter_map(|image| lookup_keys(model, item.candidates, image).ok()).flatten();
+        let needed =
+            needed.filter_map(|image| lookup_keys(model, item.facts.candidates, image).ok()).flatten();
         offered.chain(needed.map(|key| (key, None)))
     }
 
@@ -92,7 +94,8 @@ impl MirrorRefresher<'_> {
     }
 
     pub(super) fn feeds_mirrors(&self, item: &LedgerItem<'_>) -> bool {
-        let mut destinations = self.core.aggregates(item).flat_map(|aggregate| &aggregate.into);
+        let mut destinations =
+            self.core.aggregates(item.facts.candidates).flat_map(|aggregate| &aggregate.into);
         destinations.any(|destination| {
             let rollup = self.core.model.rollups.get(destination.rollup);
             rollup.is_some_and(Rollup::is_mirrored)
@@ -134,8 +137,8 @@ impl MirrorRefresher<'_> {
         let LedgerBatch { items, targets, lookups, .. } = batch;
         let mut notes = Vec::new();
         for (index, item) in ready.iter().filter_map(|index| Some((*index, items.get(*index)?))) {
-            let Some(image) = item.newest_image() else { continue };
-            let Some(identity) = item.candidates.in_state(image) else { continue };
+            let Some(image) = item.facts.records.newest_image() else { continue };
+            let Some(identity) = item.facts.candidates.in_state(image) else { continue };
             for mirror_index in &identity.entity.mirrors {
                 let Some(mirror) = self.core.model.mirrors.get(*mirror_index) else { continue };
                 let Some(target) = self.mirrored_target(mirror, identity, image, targets, lookups) else {
@@ -172,7 +175,7 @@ impl MirrorRefresher<'_> {
             match result.map_err(|error| self.requests.write_error(&write, error)) {
                 Ok(()) => {}
                 Err(error) if error.kind().is_poison() => {
-                    let source = batch.item(index).source;
+                    let source = batch.item(index).facts.source;
                     let key = [Some(&*source.partition), source.sort.as_deref()].into_iter().flatten();
                     let unwritable = self.unwritable(mirror, key, error);
                     batch.unwritable_mirrors.push(unwritable);
@@ -193,17 +196,18 @@ impl MirrorRefresher<'_> {
         targets: &mut RollupTargets,
         lookups: &LookupResults,
     ) -> Vec<(TargetId, bool)> {
-        let mut doubtful = item.left_targets.clone();
+        let mut doubtful = item.counted.left_targets.clone();
         if self.is_to_be_projected(item) {
-            for image in item.images() {
-                let Ok(projection) = item.project(image, lookups, self.context, targets) else { continue };
+            for image in item.facts.records.known_images() {
+                let mut evaluation = ImageEvaluation { core: self.core, lookups, targets };
+                let Ok(projection) = evaluation.project(&item.facts, image) else { continue };
                 doubtful.extend(projection.extremes.iter().map(|extreme| extreme.target));
                 doubtful.extend(targets.mirrored(&projection.contributions));
             }
-            doubtful.extend(targets.mirrored(item.current()));
-            doubtful.extend(item.entry.iter().flat_map(|entry| &entry.left));
+            doubtful.extend(targets.mirrored(item.facts.current()));
+            doubtful.extend(item.facts.readable_entry().iter().flat_map(|entry| &entry.left));
         }
-        let certain = item.changed_targets.iter().map(|target| (*target, true));
+        let certain = item.counted.changed_targets.iter().map(|target| (*target, true));
         certain.chain(doubtful.into_iter().map(|target| (target, false))).collect()
     }
 
