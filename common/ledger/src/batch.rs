@@ -3,15 +3,33 @@
 use std::collections::BTreeSet;
 
 use afterwrite_model::Error;
+use afterwrite_model::clock::Clock as _;
 use afterwrite_model::projection::{RollupTargets, TargetId};
 use afterwrite_model::record::Item;
 use hashbrown::HashMap;
 
 use super::core::lookups::LookupResults;
 use super::core::pack::TransactionBatch;
-use super::core::{ItemInput, LedgerItem, StepContext};
+use super::core::{ItemInput, LedgerCore, LedgerItem, StepContext};
+use super::lookup::LookupStore;
 use super::policy::SplitCause;
+use super::requests::Requests;
 use super::state::rollup::{ReadRollup, RollupUpdate, computed_rollup};
+
+/// What every stage of a batch uses besides the batch.
+#[derive(Clone, Copy)]
+pub(crate) struct BatchContext<'l> {
+    pub(crate) core: &'l LedgerCore,
+    pub(crate) requests: &'l Requests<'l>,
+    pub(crate) lookups: &'l LookupStore<'l>,
+}
+
+impl<'l> BatchContext<'l> {
+    /// The context of the items' steps at this moment.
+    pub(crate) fn step(&self) -> StepContext<'l> {
+        StepContext { core: self.core, now: self.requests.clock.now(), tally: self.requests.tally }
+    }
+}
 
 /// The items of a batch, and what was learned for all of them.
 #[derive(Debug)]

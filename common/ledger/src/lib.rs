@@ -7,7 +7,7 @@
 //!               ┌─────────────────── next round, with what was learned ◀──────────────────┐
 //!               ▼                                                                         │
 //! items ─▶ read entries ─▶ decide ─▶ look up ─▶ plan ─▶ pack ─▶ TransactWriteItems ─ refused ─▶ deadline reached:
-//! core::item   driver   core::decide  lookup  core::plan  core::pack  │ transactions            the record fails
+//! core::item    read    core::decide  lookup  core::plan  core::pack  │ write, outcome          the record fails
 //!                                                                     │ committed
 //!                                                                     ▼
 //!                                                              refresh mirrors   mirror
@@ -71,18 +71,19 @@ mod batch;
 mod core;
 mod driver;
 mod dyn_clock;
-mod isolation;
 mod lookup;
 mod mirror;
+mod outcome;
 mod policy;
+mod read;
 mod remembered;
 mod requests;
 pub mod state;
 mod stored;
 pub mod tables;
 mod tally;
-mod transactions;
 mod waves;
+mod write;
 
 use std::sync::Arc;
 
@@ -101,7 +102,7 @@ pub use self::state::lookup::RememberedLookup;
 pub use self::stored::{StateItem, StateItems, StoredEntry};
 pub use self::tally::{CommitTotals, ReconciledLives, SharedCounter};
 
-use self::batch::LedgerBatch;
+use self::batch::{BatchContext, LedgerBatch};
 use self::core::lookups::LookupResults;
 use self::core::{LedgerCore, LedgerItem};
 use self::driver::LedgerDriver;
@@ -317,14 +318,14 @@ fn run<'l, 'r: 'l>(
         let tally = CommitTally::default();
         let requests = Requests::new(tables, clock, deadline, &tally);
         let lookups = LookupStore { core, cache, requests: &requests };
-        let driver = LedgerDriver { core, requests: &requests, lookups: &lookups };
+        let context = BatchContext { core, requests: &requests, lookups: &lookups };
         let targets = RollupTargets::with_capacity(&core.model, items.len());
         let mut batch = LedgerBatch::new(items, targets);
-        Box::pin(driver.run(&mut batch)).await?;
+        Box::pin(LedgerDriver::new(context).run(&mut batch)).await?;
         let mut outcome =
             CommitOutcome { unwritable_mirrors: batch.unwritable_mirrors, ..CommitOutcome::default() };
         for item in batch.items {
-            let uncounted = item.finish(driver.context());
+            let uncounted = item.finish(context.step());
             outcome.failures.extend(uncounted.failures);
             outcome.parked.extend(uncounted.parked);
         }

@@ -1,20 +1,35 @@
 //! The places of a mirroring item: the key that follows from the rollup's key, and the other keys noted since.
+//!
+//! The keys of a mirroring entity can be those of another entity: a condition distinguishes them, or a more literal key. So the item is
+//! read before a copy is set, and the copy is set on condition that the attributes which decide the item's entity are as they were read.
+//! An item that moves to the mirroring entity later has a record of its own, which sets the copy.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use afterwrite_model::Result;
+use afterwrite_model::effect::condition::holds;
 use afterwrite_model::effect::{ItemKey, Write, WriteCondition};
-use afterwrite_model::entity::ItemIdentity;
+use afterwrite_model::entity::{ItemIdentity, SourceKey};
 use afterwrite_model::projection::{ImageScope, KnownLookups as _, RollupTarget};
-use afterwrite_model::record::{AttributeValue, Image, Item};
-use afterwrite_model::table::Mirror;
+use afterwrite_model::record::{AttributeValue, Decimal, Image, Item};
+use afterwrite_model::table::{Entity, Mirror, MirroredAttribute};
+use afterwrite_model::{Error, Result};
 
-use super::super::core::LedgerItem;
 use super::super::core::lookups::LookupResults;
+use super::super::core::{LedgerCore, LedgerItem};
 use super::super::state::lookup::RememberedLookup;
 use super::super::state::rollup::rollup_revision;
-use super::{MirrorRefresher, MirrorValues};
+
+/// The values of a mirror's attributes; `None` for an absent attribute.
+pub(super) type MirrorValues = Vec<Option<AttributeValue<'static>>>;
+
+/// Copies that could not be set.
+#[derive(Debug)]
+pub(super) struct UnsetCopies {
+    /// The items of the batch that require them.
+    pub(super) items: BTreeSet<usize>,
+    pub(super) error: Error,
+}
 
 /// The copies of one rollup at one place.
 #[derive(Clone, Debug)]
@@ -36,13 +51,28 @@ pub(super) struct PlacedCopies<'m> {
 }
 
 impl PlacedCopies<'_> {
+    /// Whether the item is still of the mirroring entity, as far as its conditions show.
+    pub(super) fn guards_hold(&self, item: &Item) -> bool {
+        self.guards.iter().all(|guard| holds(guard, Some(item)))
+    }
+
+    /// The conditions and the guards, all required.
+    pub(super) fn with_guards(&self, condition: Vec<WriteCondition>) -> WriteCondition {
+        WriteCondition::All(condition.into_iter().chain(self.guards.iter().cloned()).collect())
+    }
+
     /// The same copies with the values and the revision of the rollup as it is now.
     pub(super) fn read_again(&self, values: MirrorValues, rollup: Option<&Item>) -> Self {
         Self { values, revision: rollup_revision(rollup), ..self.clone() }
     }
 }
 
-impl MirrorRefresher<'_> {
+/// The places of mirroring items, and what is shown there.
+pub(super) struct MirrorPlaces<'l> {
+    pub(super) core: &'l LedgerCore,
+}
+
+impl MirrorPlaces<'_> {
     /// The values of the variables of the mirroring item's key, taken from the rollup's key.
     fn item_values<'t>(&self, mirror: &Mirror, target: &'t RollupTarget) -> Option<Vec<Cow<'t, str>>> {
         let rollup = self.core.model.rollups.get(mirror.from)?;
@@ -115,4 +145,43 @@ impl MirrorRefresher<'_> {
         let noted = noted.filter_map(|(partition, sort)| self.core.item_key(entity.table, partition, sort));
         derived.into_iter().chain(noted).collect()
     }
+
+    /// The values that the copies must have: 0 for a count or sum without contributions; a computed measure without
+    /// contributions is absent.
+    pub(super) fn mirror_values(&self, mirror: &Mirror, rollup: Option<&Item>) -> MirrorValues {
+        let declared = self.core.model.rollups.get(mirror.from);
+        let is_computed = |measure: &str| declared.is_some_and(|rollup| rollup.has_computed(measure));
+        let value = |shown: &MirroredAttribute| {
+            let stored = rollup.and_then(|item| item.get(shown.measure.as_ref())).cloned();
+            stored.or_else(|| (!is_computed(&shown.measure)).then_some(Decimal::ZERO.into()))
+        };
+        mirror.attributes.iter().map(value).collect()
+    }
+
+    /// Whether the key alone does not decide that an item shows a mirror.
+    pub(super) fn is_guarded(&self, mirror: &Mirror) -> bool {
+        self.mirroring_entity(mirror).is_some_and(needs_guard)
+    }
+
+    /// The same copies, on condition that the item stays of the mirroring entity; `None` if it is of another.
+    pub(super) fn guarded<'m>(&self, copies: PlacedCopies<'m>, item: &Item) -> Option<PlacedCopies<'m>> {
+        let entity = self.mirroring_entity(copies.mirror)?;
+        if !needs_guard(entity) {
+            return Some(copies);
+        }
+        let model = &self.core.model;
+        let source = SourceKey::of_item(model, entity.table, item)?;
+        let identity = source.identify(model, &Image::from_item(item, &model.attributes))?;
+        let guards = entity.decided_by.iter().map(|path| WriteCondition::unchanged(path, item)).collect();
+        std::ptr::eq(identity.entity, entity).then_some(PlacedCopies { guards, ..copies })
+    }
+
+    fn mirroring_entity(&self, mirror: &Mirror) -> Option<&Entity> {
+        self.core.model.entities.get(mirror.onto)
+    }
+}
+
+/// Whether an item with such a key can be of another entity.
+fn needs_guard(entity: &Entity) -> bool {
+    entity.when.is_some() || !entity.yields_to.is_empty()
 }
