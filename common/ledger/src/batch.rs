@@ -16,7 +16,7 @@ use super::policy::SplitCause;
 use super::requests::Requests;
 use super::state::rollup::{ReadRollup, RollupUpdate, computed_rollup};
 
-/// What every stage of a batch uses besides the batch.
+/// The surroundings of a batch that every stage uses.
 #[derive(Clone, Copy)]
 pub(crate) struct BatchContext<'l> {
     pub(crate) core: &'l LedgerCore,

@@ -70,7 +70,6 @@
 mod batch;
 mod core;
 mod driver;
-mod dyn_clock;
 mod lookup;
 mod mirror;
 mod outcome;
@@ -82,7 +81,6 @@ pub mod state;
 mod stored;
 pub mod tables;
 mod tally;
-mod waves;
 mod write;
 
 use std::sync::Arc;
@@ -107,10 +105,9 @@ use self::core::lookups::LookupResults;
 use self::core::{LedgerCore, LedgerItem};
 use self::driver::LedgerDriver;
 use self::lookup::{LookupCache, LookupStore};
-use self::requests::Requests;
+use self::requests::{DynClock, Requests};
 use self::state::StateKeys;
 use self::tally::CommitTally;
-use crate::dyn_clock::DynClock;
 use crate::tables::{DynTables, Tables};
 
 /// The ledger of a model's tables: commits changes to rollups, exactly once in effect.

@@ -135,14 +135,7 @@ impl OutcomeStage<'_> {
         match result {
             Ok(()) => {
                 self.context.requests.tally.transactions.add(1);
-                for (purpose, write) in purposes.into_iter().zip(writes) {
-                    if let WritePurpose::Rollup(id) = purpose
-                        && let Some(stored) = batch.read_rollups.remove(&id)
-                    {
-                        let stored = after_write(stored, &write.action);
-                        batch.read_rollups.extend(stored.map(|item| (id, Some(item))));
-                    }
-                }
+                note_written_rollups(batch, purposes.into_iter().zip(writes));
                 for index in items {
                     batch.step(index, ItemInput::Committed, context);
                 }
@@ -182,11 +175,37 @@ impl OutcomeStage<'_> {
         reasons: Vec<Option<WriteRefusal>>,
         refused: &mut Vec<RefusedRollup>,
     ) {
+        for purpose in
+            purposes.iter().zip(&reasons).filter_map(|(purpose, reason)| reason.as_ref().map(|_| purpose))
+        {
+            forget_rollup(batch, purpose);
+        }
+        let mut refusals = self.refusals(items, purposes.into_iter().zip(reasons), refused);
         let context = self.context.step();
+        for index in items {
+            let Some(refusal) = refusals.remove(index) else { continue };
+            let ItemRefusal { entry, markers, is_marker_gone, rejection } = refusal;
+            let input = match rejection {
+                Some(error) => ItemInput::Rejected(error),
+                None if is_marker_gone => ItemInput::ResponseLost,
+                None => ItemInput::Refused { entry, markers },
+            };
+            if batch.item(*index).state.planned().is_some() {
+                batch.step(*index, input, context);
+            }
+        }
+    }
+
+    /// The reasons of a cancelled transaction of these items, by item. Adds the rollups that refused it.
+    fn refusals<'r>(
+        &self,
+        items: &[usize],
+        reasons: impl Iterator<Item = (WritePurpose<'r>, Option<WriteRefusal>)>,
+        refused: &mut Vec<RefusedRollup>,
+    ) -> HashMap<usize, ItemRefusal<'r>> {
         let mut refusals: HashMap<usize, ItemRefusal<'r>> = HashMap::new();
-        for (purpose, refusal) in purposes.into_iter().zip(reasons) {
+        for (purpose, refusal) in reasons {
             let Some(refusal) = refusal else { continue };
-            forget_rollup(batch, &purpose);
             match (purpose, refusal) {
                 (WritePurpose::Marker(..) | WritePurpose::Rollup(_), WriteRefusal::Throttled) => {}
                 (WritePurpose::Entry(index), refusal) => match self.entry_refusal(refusal) {
@@ -217,18 +236,7 @@ impl OutcomeStage<'_> {
                 }
             }
         }
-        for index in items {
-            let Some(refusal) = refusals.remove(index) else { continue };
-            let ItemRefusal { entry, markers, is_marker_gone, rejection } = refusal;
-            let input = match rejection {
-                Some(error) => ItemInput::Rejected(error),
-                None if is_marker_gone => ItemInput::ResponseLost,
-                None => ItemInput::Refused { entry, markers },
-            };
-            if batch.item(*index).state.planned().is_some() {
-                batch.step(*index, input, context);
-            }
-        }
+        refusals
     }
 
     /// Rejects every item of the batch whose additions these rollups refuse as they are stored: a measure is not a number,
@@ -302,6 +310,21 @@ fn is_rejection(refusal: &WriteRefusal) -> bool {
     match refusal {
         WriteRefusal::Invalid(_) => true,
         WriteRefusal::Condition(_) | WriteRefusal::Conflict | WriteRefusal::Throttled => false,
+    }
+}
+
+/// The rollups that were read are known after their writes, too.
+fn note_written_rollups<'r>(
+    batch: &mut LedgerBatch<'_>,
+    writes: impl Iterator<Item = (WritePurpose<'r>, Write)>,
+) {
+    for (purpose, write) in writes {
+        if let WritePurpose::Rollup(id) = purpose
+            && let Some(stored) = batch.read_rollups.remove(&id)
+        {
+            let stored = after_write(stored, &write.action);
+            batch.read_rollups.extend(stored.map(|item| (id, Some(item))));
+        }
     }
 }
 

@@ -6,18 +6,22 @@
 
 use std::collections::BTreeSet;
 
+use afterwrite_model::effect::ItemKey;
 use afterwrite_model::projection::{LookupKey, TargetId, lookup_keys, offered_outputs};
-use afterwrite_model::record::{AttributeValue, Image};
+use afterwrite_model::record::{AttributeValue, Image, Position};
 use afterwrite_model::table::{Model, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::batch::{BatchContext, LedgerBatch};
-use super::core::{ItemInput, ItemState, LedgerItem};
+use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem};
 use super::state::entry::LedgerEntry;
 use super::state::lookup::RememberedLookup;
 use super::state::marker::{ExpiryMarker, MarkerState, StoredMarker};
 use super::state::rollup::{changes_rollup, computed_rollup, rollup_key};
 use crate::tables::{ReadItem, Unprocessed, misaligned_read};
+
+/// An unread item, by its index in the batch, and the positions of its expiries.
+type UnreadItem<'r> = (usize, Vec<Position<'r>>);
 
 /// Reads for the items of one batch.
 pub(crate) struct ReadStage<'l> {
@@ -28,28 +32,7 @@ impl ReadStage<'_> {
     /// Reads the entries of items, and the markers of their expiries. The same requests read the remembered lookups that the items
     /// need if their records turn out to be uncounted. Returns why an item is still unread, if one is.
     pub(crate) async fn read_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
-        let capacity = batch.items.len();
-        let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
-        for (index, item) in batch.unfinished() {
-            if !matches!(item.state, ItemState::Unread) {
-                continue;
-            }
-            keys.push(LedgerEntry::key(
-                &self.context.core.keys,
-                &self.context.core.model,
-                item.facts.source,
-            )?);
-            let expiries: Vec<_> = item.facts.expiry_positions().collect();
-            for position in &expiries {
-                keys.push(ExpiryMarker::key(
-                    &self.context.core.keys,
-                    &self.context.core.model,
-                    item.facts.source,
-                    position,
-                )?);
-            }
-            owners.push((index, expiries));
-        }
+        let (mut keys, owners) = self.entry_keys(batch)?;
         let lookups = self.expected_lookups(batch);
         for lookup in &lookups {
             keys.push(RememberedLookup::key(&self.context.core.keys, &self.context.core.model, lookup)?);
@@ -84,6 +67,26 @@ impl ReadStage<'_> {
             self.context.lookups.note_read(lookup, remembered, &mut batch.lookups);
         }
         Ok(unread)
+    }
+
+    /// The keys of the entries of unread items, each followed by those of the markers of its expiries; and these items, with the
+    /// positions of the expiries.
+    fn entry_keys<'r>(&self, batch: &LedgerBatch<'r>) -> Result<(Vec<ItemKey>, Vec<UnreadItem<'r>>)> {
+        let LedgerCore { keys: state_keys, model, .. } = self.context.core;
+        let capacity = batch.items.len();
+        let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+        for (index, item) in batch.unfinished() {
+            if !matches!(item.state, ItemState::Unread) {
+                continue;
+            }
+            keys.push(LedgerEntry::key(state_keys, model, item.facts.source)?);
+            let expiries: Vec<_> = item.facts.expiry_positions().collect();
+            for position in &expiries {
+                keys.push(ExpiryMarker::key(state_keys, model, item.facts.source, position)?);
+            }
+            owners.push((index, expiries));
+        }
+        Ok((keys, owners))
     }
 
     /// Notes what this process remembers of the lookups of unread items. Returns the others.

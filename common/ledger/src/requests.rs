@@ -3,18 +3,18 @@
 use std::future::Future;
 use std::time::Duration;
 
-use afterwrite_model::clock::{Clock as _, within};
+use afterwrite_model::clock::{Clock, within};
 use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
 use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::retry::RetryPolicy;
 use afterwrite_model::{Error, ErrorKind, Result};
+use futures::future::BoxFuture;
 use futures::stream::{StreamExt as _, iter};
 use tokio::sync::Semaphore;
 use tokio::task::unconstrained;
 
 use super::policy::{CONCURRENCY, RequestKind, begin_time};
 use super::tally::CommitTally;
-use crate::dyn_clock::DynClock;
 use crate::tables::{
     ConsumedUnits, DynTables, IndexPage, IndexQuery, MAX_READ_KEYS, PartialRead, ReadItem, THROTTLE_HINT,
     TransactError, Unprocessed, WriteError, misaligned_read,
@@ -200,6 +200,54 @@ pub(crate) fn write_error(write: &Write, error: WriteError) -> Error {
         }
     }
     .with("table", write.key.table.as_ref())
+}
+
+/// A [`Clock`] as an object: see [`DynTables`](crate::tables::DynTables).
+pub(crate) trait DynClock: Send + Sync {
+    /// See [`Clock::now`].
+    fn dyn_now(&self) -> Timestamp;
+    /// See [`Clock::sleep`].
+    fn dyn_sleep(&self, duration: Duration) -> BoxFuture<'_, ()>;
+    /// See [`Clock::until`].
+    fn dyn_until(&self, time: Timestamp) -> BoxFuture<'_, ()>;
+    /// See [`Clock::permille`].
+    fn dyn_permille(&self) -> u32;
+}
+
+impl<C: Clock> DynClock for C {
+    fn dyn_now(&self) -> Timestamp {
+        self.now()
+    }
+
+    fn dyn_sleep(&self, duration: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(self.sleep(duration))
+    }
+
+    fn dyn_until(&self, time: Timestamp) -> BoxFuture<'_, ()> {
+        Box::pin(self.until(time))
+    }
+
+    fn dyn_permille(&self) -> u32 {
+        self.permille()
+    }
+}
+
+impl Clock for dyn DynClock + '_ {
+    fn now(&self) -> Timestamp {
+        self.dyn_now()
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        self.dyn_sleep(duration)
+    }
+
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        self.dyn_until(time)
+    }
+
+    fn permille(&self) -> u32 {
+        self.dyn_permille()
+    }
 }
 
 #[cfg(test)]

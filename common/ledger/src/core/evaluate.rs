@@ -9,11 +9,63 @@ use smallvec::SmallVec;
 use super::decide::{RecordDecision, RecordIndexes};
 use super::facts::ItemFacts;
 use super::lookups::LookupResults;
-use super::plan::{ItemWork, NewState};
 use super::{LedgerCore, PoisonPolicy};
 use crate::state::entry::ParkedPosition;
 use crate::state::marker::ExpiryMarker;
 use crate::tables::MAX_TRANSACTION_ACTIONS;
+
+/// The state that an entry has after a plan.
+#[derive(Debug)]
+pub(crate) struct NewState<'r> {
+    /// The position of the state.
+    pub(crate) position: Position<'r>,
+    /// The contributions of the item; empty if it is deleted.
+    pub(crate) projection: ImageProjection,
+    /// Whether the item is deleted.
+    pub(crate) is_deleted: bool,
+    /// When the item was reconciled, if it was.
+    pub(crate) as_of: Option<Timestamp>,
+}
+
+/// The records of an item to count, settle and park.
+#[derive(Debug)]
+pub(crate) struct ItemWork<'r> {
+    /// The state to count.
+    pub(crate) state: Option<NewState<'r>>,
+    /// The expiries to settle: the position of each, and what the expired item contributed.
+    pub(crate) settlements: Vec<(Position<'r>, ImageProjection)>,
+    /// The newest record that cannot be counted.
+    pub(crate) behind: Option<ParkedPosition<'r>>,
+    /// The expiries that cannot be settled.
+    pub(crate) parked_expiries: Vec<ExpiryMarker<'r>>,
+    /// The position of an entry that counts nothing yet.
+    pub(crate) start: Position<'r>,
+    /// The indexes of the records that are counted or settled.
+    pub(crate) records: RecordIndexes,
+    /// The newest creation time of these records.
+    pub(crate) newest: Option<Timestamp>,
+}
+
+impl<'r> ItemWork<'r> {
+    /// No work, for an item whose entry would begin at this position.
+    pub(crate) fn nothing(start: Position<'r>) -> Self {
+        Self {
+            state: None,
+            settlements: Vec::new(),
+            behind: None,
+            parked_expiries: Vec::new(),
+            start,
+            records: RecordIndexes::new(),
+            newest: None,
+        }
+    }
+
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        let parks = self.behind.is_some() || !self.parked_expiries.is_empty();
+        self.state.is_none() && self.settlements.is_empty() && !parks
+    }
+}
 
 /// The records that one transaction has room for, oldest first.
 #[derive(Default)]

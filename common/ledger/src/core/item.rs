@@ -9,15 +9,14 @@ use super::evaluate::{ImageEvaluation, WorkEvaluation};
 use super::facts::{ItemFacts, KnownEntry};
 use super::lookups::LookupResults;
 use super::plan::{ItemPlan, ItemPlanner};
-use super::reconciliation::{ExportedImage, Reconciliation};
 use super::records::SourceItem;
-use super::states::{CountBasis, ItemInput, ItemState};
+use super::states::{CountBasis, ExportedImage, ItemInput, ItemState, Reconciliation};
 use super::{PoisonPolicy, StepContext};
 use crate::policy::TransactionPeers;
 use crate::state::entry::{LedgerEntry, ParkedPosition};
 use crate::state::marker::StoredMarker;
 
-/// What is counted of an item, and what that may have made stale.
+/// The counted changes of an item, and the rollups whose mirrors they may have made stale.
 #[derive(Debug, Default)]
 pub(crate) struct CountedChanges {
     /// The rollups whose mirrors must be refreshed because of what was committed.

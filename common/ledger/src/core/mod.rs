@@ -4,7 +4,6 @@
 //! A [`LedgerItem`] is the state of one source item in a batch. The driver gives it what was read and the results of its
 //! writes ([`ItemInput`]); its state names the next request ([`ItemState`]).
 
-mod connected;
 pub(crate) mod decide;
 pub(crate) mod evaluate;
 pub(crate) mod facts;
@@ -13,7 +12,6 @@ pub(crate) mod lookups;
 mod merge;
 pub(crate) mod pack;
 pub(crate) mod plan;
-mod reconciliation;
 pub(crate) mod records;
 mod states;
 
@@ -27,7 +25,7 @@ use afterwrite_model::table::{Aggregate, KeySchema, Model};
 
 pub(crate) use item::LedgerItem;
 pub use merge::RollupMerger;
-pub use reconciliation::ExportedImage;
+pub use states::ExportedImage;
 pub(crate) use states::{ItemInput, ItemState};
 
 use crate::state::StateKeys;

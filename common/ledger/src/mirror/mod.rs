@@ -36,8 +36,9 @@ mod write;
 
 use std::collections::BTreeSet;
 
-use afterwrite_model::projection::TargetId;
-use afterwrite_model::table::Rollup;
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::projection::{RollupTarget, TargetId};
+use afterwrite_model::table::{Mirror, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result};
 use futures::future::join;
 
@@ -45,7 +46,7 @@ use self::places::{MirrorPlaces, PlacedCopies, UnsetCopies};
 use self::refreshes::{MirrorRefresh, MirrorRefreshes, RefreshSearch, RefreshedRollups};
 use self::write::CopyWriter;
 use super::batch::{BatchContext, LedgerBatch, MirrorProgress};
-use super::core::ItemInput;
+use super::core::{ItemInput, LedgerCore};
 use super::policy::REFRESHED_AT_ONCE;
 use super::requests::{send_all, time_ended};
 use super::state::rollup::{rollup_key, rollup_origin, rollup_revision};
@@ -63,6 +64,16 @@ struct StaleCopies<'m> {
     doubtful: Vec<PlacedCopies<'m>>,
     /// Their rollups could not be read.
     unset: Vec<UnsetCopies>,
+}
+
+/// A rollup whose copies must be refreshed.
+struct CopiedRollup<'m, 'b> {
+    mirror: &'m Mirror,
+    target: &'b RollupTarget,
+    key: ItemKey,
+    refresh: &'b MirrorRefresh,
+    /// Whether the item may have been seen at other keys, which are noted.
+    has_notes: bool,
 }
 
 /// Refreshes the copies that a batch made stale.
@@ -216,29 +227,36 @@ impl MirrorRefresher<'_> {
         send_all(requests).await
     }
 
+    /// The rollups to copy, and the keys to read: for each, that of the rollup and that of the notes of further places, if there is one.
+    fn copied_rollups<'m, 'b>(
+        &'m self,
+        batch: &'b LedgerBatch<'_>,
+        refreshes: &'b MirrorRefreshes,
+    ) -> Result<(Vec<CopiedRollup<'m, 'b>>, Vec<ItemKey>)> {
+        let LedgerCore { model, keys: state_keys, .. } = self.context.core;
+        let (mut sources, mut keys) = (Vec::new(), Vec::new());
+        for ((mirror, target), refresh) in refreshes {
+            let target = batch.targets.get(*target);
+            let mirror = model.mirrors.get(*mirror).zip(rollup_key(state_keys, target));
+            let Some((mirror, key)) = mirror else { continue };
+            keys.push(key.clone());
+            let notes = self.places().notes_key(mirror, target)?;
+            sources.push(CopiedRollup { mirror, target, key, refresh, has_notes: notes.is_some() });
+            keys.extend(notes);
+        }
+        Ok((sources, keys))
+    }
+
     /// The values of the copies at every place where they are not known to be right.
     async fn place_copies(
         &self,
         batch: &LedgerBatch<'_>,
         refreshes: &MirrorRefreshes,
     ) -> Result<StaleCopies<'_>> {
-        let mut sources = Vec::new();
-        let mut keys = Vec::new();
-        for ((mirror, target), refresh) in refreshes {
-            let (Some(mirror), target) =
-                (self.context.core.model.mirrors.get(*mirror), batch.targets.get(*target))
-            else {
-                continue;
-            };
-            let Some(rollup) = rollup_key(&self.context.core.keys, target) else { continue };
-            keys.push(rollup.clone());
-            let notes = self.places().notes_key(mirror, target)?;
-            sources.push((mirror, target, rollup, refresh, notes.is_some()));
-            keys.extend(notes);
-        }
+        let (sources, keys) = self.copied_rollups(batch, refreshes)?;
         let mut stored = self.context.requests.read(&keys).await?.items.into_iter();
         let mut copies = StaleCopies::default();
-        for (mirror, target, key, refresh, has_notes) in sources {
+        for CopiedRollup { mirror, target, key, refresh, has_notes } in sources {
             let rollup = stored.next().ok_or_else(misaligned_read)?;
             let notes = if has_notes { stored.next().ok_or_else(misaligned_read)? } else { Ok(None) };
             let (rollup, notes) = match rollup.and_then(|rollup| Ok((rollup, notes?))) {

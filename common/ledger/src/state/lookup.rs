@@ -160,6 +160,7 @@ generation = 1
 tables.t.key = ["pk"]
 [entities.book]
 key = { pk = "BOOK#{book}" }
+attributes = { shelf = "S", room = "S" }
 [lookups.shelf]
 of = "book"
 key = { pk = "BOOK#{book}" }
