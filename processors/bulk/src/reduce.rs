@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use afterwrite_ledger::state::{ROLLUP_TYPE, is_of_type};
 use afterwrite_ledger::{OperationItem, RollupMerger};
 use afterwrite_model::record::{AttributeValue, Decimal, Item};
 use afterwrite_model::table::Model;
@@ -56,7 +57,7 @@ pub(crate) async fn reduce(
             written.push(&origin(request))?;
         }
         for mut item in merged.into_values() {
-            if is_rollup(&item) {
+            if is_of_type(&item, ROLLUP_TYPE) {
                 merger.finish(&mut item, request.latest_ms)?;
                 add("rollups", 1);
             }
@@ -76,7 +77,7 @@ pub(crate) async fn reduce(
 pub(crate) const DEFAULT_PASS_BYTES: u64 = PASS_BYTES;
 
 fn merge(merger: &RollupMerger, sum: &mut Item, part: Item) -> Result<()> {
-    if is_rollup(&part) {
+    if is_of_type(&part, ROLLUP_TYPE) {
         return merger.add(sum, part);
     }
     // A remembered lookup. Its outputs never change; it may have noted further keys of the looked-up item.
@@ -84,10 +85,6 @@ fn merge(merger: &RollupMerger, sum: &mut Item, part: Item) -> Result<()> {
         sum.entry(name).or_insert(value);
     }
     Ok(())
-}
-
-fn is_rollup(item: &Item) -> bool {
-    item.get("EntityType").and_then(AttributeValue::as_text) == Some("ROLLUP")
 }
 
 /// The item that tells from which exports the table was built.

@@ -43,20 +43,11 @@ impl RememberedLookup {
 
     /// Reads the stored item of a lookup.
     pub(crate) fn decode(model: &Model, key: &LookupKey<'_>, stored: Option<&Item>) -> Self {
-        let Some(item) = stored else { return Self::Nothing };
-        let by_name = match item.get(OUTPUTS) {
-            Some(AttributeValue::M(by_name)) => Some(by_name),
-            Some(_) | None => None,
-        };
-        let declared = model.lookups.get(key.lookup).map_or(&[][..], |lookup| &lookup.outputs);
-        let (mut outputs, mut lacking) = (Vec::with_capacity(declared.len()), Vec::new());
-        for name in declared {
-            match by_name.and_then(|by_name| by_name.get(name.as_ref())) {
-                Some(output) => outputs.push(output.clone()),
-                None => lacking.push(Arc::clone(name)),
-            }
+        match stored.map(|item| stored_outputs(model, key, item)) {
+            None => Self::Nothing,
+            Some(Ok(outputs)) => Self::Outputs(outputs),
+            Some(Err(lacking)) => Self::Lacking(lacking),
         }
-        if lacking.is_empty() { Self::Outputs(outputs.into()) } else { Self::Lacking(lacking) }
     }
 
     /// The outputs of a stored lookup.
@@ -64,11 +55,7 @@ impl RememberedLookup {
     /// # Errors
     /// [`ErrorKind::State`] if it lacks an output that the model declares.
     pub(crate) fn outputs(model: &Model, key: &LookupKey<'_>, item: &Item) -> Result<SharedOutputs> {
-        match Self::decode(model, key, Some(item)) {
-            Self::Outputs(outputs) => Ok(outputs),
-            Self::Lacking(lacking) => Err(lacking_outputs(model, key, &lacking)),
-            Self::Nothing => Err(lacking_outputs(model, key, &[])),
-        }
+        stored_outputs(model, key, item).map_err(|lacking| lacking_outputs(model, key, &lacking))
     }
 
     /// The write that remembers the outputs of a lookup, unless it is remembered already.
@@ -125,6 +112,26 @@ impl RememberedLookup {
             Some((texts.next()?, texts.next()))
         })
     }
+}
+
+/// The outputs of a stored lookup.
+///
+/// # Errors
+/// The outputs that the model declares and the stored lookup lacks.
+fn stored_outputs(model: &Model, key: &LookupKey<'_>, item: &Item) -> Result<SharedOutputs, Vec<Arc<str>>> {
+    let by_name = match item.get(OUTPUTS) {
+        Some(AttributeValue::M(by_name)) => Some(by_name),
+        Some(_) | None => None,
+    };
+    let declared = model.lookups.get(key.lookup).map_or(&[][..], |lookup| &lookup.outputs);
+    let (mut outputs, mut lacking) = (Vec::with_capacity(declared.len()), Vec::new());
+    for name in declared {
+        match by_name.and_then(|by_name| by_name.get(name.as_ref())) {
+            Some(output) => outputs.push(output.clone()),
+            None => lacking.push(Arc::clone(name)),
+        }
+    }
+    if lacking.is_empty() { Ok(outputs.into()) } else { Err(lacking) }
 }
 
 /// The outputs as they are stored.

@@ -21,7 +21,7 @@ pub(crate) mod rollup;
 
 pub use self::entry::{AS_OF, CONTRIBUTIONS, FINGERPRINT, GENERATION, POSITION};
 pub use self::lookup::OUTPUTS;
-pub use self::rollup::settled_name;
+pub use self::rollup::{SETTLED, settled_name};
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use super::{REV, ROLLUP_TYPE, StateKeys};
 
 /// The prefix of the attribute with the settled part of a measure.
-const SETTLED: &str = "settled_";
+pub const SETTLED: &str = "settled_";
 
 /// The additions of one transaction to one rollup.
 #[derive(Clone, Debug, Default, PartialEq)]
