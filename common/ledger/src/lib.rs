@@ -13,8 +13,9 @@
 //!                                                              refresh mirrors   mirror
 //! ```
 //!
-//! The `core` decides and is pure. Three types around it send requests: the driver of a batch, the store of lookups and
-//! the refresher of mirrors.
+//! The `core` decides and is pure. The stages around it send requests, and give each item what was read, written or
+//! refused. The driver only visits the stages; `policy` has the rules of time, order and sharing; `state` has the stored
+//! items.
 //!
 //! # Why every change is counted exactly once
 //!

@@ -3,10 +3,10 @@
 //!
 //! | item | file | `PK` | `SK` |
 //! |---|---|---|---|
-//! | ledger entry | [`entry`] | `LEDGER#<table>#<source PK>` | `<source SK>` or `-` |
-//! | expiry marker | [`marker`] | as the entry's | `<source SK>#EXPIRED#<position>` |
-//! | remembered lookup | [`lookup`] | `LOOKUP#<name>#<key>` | `-` |
-//! | rollup | [`rollup`] | declared by the model | declared by the model |
+//! | ledger entry | `entry.rs` | `LEDGER#<table>#<source PK>` | `<source SK>` or `-` |
+//! | expiry marker | `marker.rs` | as the entry's | `<source SK>#EXPIRED#<position>` |
+//! | remembered lookup | `lookup.rs` | `LOOKUP#<name>#<key>` | `-` |
+//! | rollup | `rollup.rs` | declared by the model | declared by the model |
 //! | job, journal, checkpoint, import ([`OperationItem`]) | the operation's | `AFTERWRITE#JOB#<id>`, `AFTERWRITE#JOURNAL#<id>`, `AFTERWRITE#CHECKPOINT#<id>`, `AFTERWRITE#IMPORT#` | `-` |
 //!
 //! A ledger, marker or lookup key that exceeds DynamoDB's limits is truncated and ends in a SHA-256 hash of the whole
