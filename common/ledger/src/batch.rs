@@ -3,14 +3,33 @@
 use std::collections::BTreeSet;
 
 use afterwrite_model::Error;
+use afterwrite_model::clock::Clock as _;
 use afterwrite_model::projection::{RollupTargets, TargetId};
 use afterwrite_model::record::Item;
 use hashbrown::HashMap;
 
 use super::core::lookups::LookupResults;
-use super::core::pack::{RollupUpdate, TransactionBatch};
-use super::core::rollup::{ReadRollup, computed_rollup};
-use super::core::{ItemInput, LedgerItem, StepContext};
+use super::core::pack::TransactionBatch;
+use super::core::{ItemInput, LedgerCore, LedgerItem, StepContext};
+use super::lookup::LookupStore;
+use super::policy::SplitCause;
+use super::requests::Requests;
+use super::state::rollup::{ReadRollup, RollupUpdate, computed_rollup};
+
+/// The surroundings of a batch that every stage uses.
+#[derive(Clone, Copy)]
+pub(crate) struct BatchContext<'l> {
+    pub(crate) core: &'l LedgerCore,
+    pub(crate) requests: &'l Requests<'l>,
+    pub(crate) lookups: &'l LookupStore<'l>,
+}
+
+impl<'l> BatchContext<'l> {
+    /// The context of the items' steps at this moment.
+    pub(crate) fn step(&self) -> StepContext<'l> {
+        StepContext { core: self.core, now: self.requests.clock.now(), tally: self.requests.tally }
+    }
+}
 
 /// The items of a batch, and what was learned for all of them.
 #[derive(Debug)]
@@ -56,19 +75,20 @@ impl<'r> LedgerBatch<'r> {
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        self.items.iter().all(LedgerItem::is_finished)
+        self.items.iter().all(|item| item.state.is_finished())
     }
 
     /// The items in progress, with their indexes.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = (usize, &LedgerItem<'r>)> {
-        self.items.iter().enumerate().filter(|(_, item)| !item.is_finished())
+        self.items.iter().enumerate().filter(|(_, item)| !item.state.is_finished())
     }
 
     /// The committed items whose mirrors are not refreshed yet, with their indexes.
     pub(crate) fn unrefreshed(&self) -> impl Iterator<Item = (usize, &LedgerItem<'r>)> {
         let items = self.items.iter().enumerate().zip(&self.mirrors);
-        let is_open =
-            |item: &LedgerItem<'r>, progress| item.is_committed() && progress != MirrorProgress::Refreshed;
+        let is_open = |item: &LedgerItem<'r>, progress| {
+            item.state.is_committed() && progress != MirrorProgress::Refreshed
+        };
         items.filter(move |((_, item), progress)| is_open(item, **progress)).map(|(item, _)| item)
     }
 
@@ -129,8 +149,7 @@ impl<'r> LedgerBatch<'r> {
         let mut repeated = Vec::new();
         for index in indexes {
             let Some(item) = self.items.get_mut(index) else { continue };
-            item.delays += 1;
-            if item.delays > 1 {
+            if item.peers.note_delay() {
                 repeated.push(index);
             }
         }
@@ -143,25 +162,24 @@ impl<'r> LedgerBatch<'r> {
         self.start_group(&first_tries);
     }
 
-    /// Notes that a transaction of these items failed as a whole. The second time, each eighth of them gets transactions of its own, so
-    /// that the others do not wait for the one that may be the cause. A failure can take long: eighths isolate it in a third of the
-    /// rounds that halves need.
+    /// Notes that a transaction of these items failed as a whole. The second time they are divided, so that the others do not wait for
+    /// the item that may be the cause.
     pub(crate) fn note_failure(&mut self, indexes: &[usize]) {
         if self.note_delays(indexes.iter().copied()).is_empty() {
             return;
         }
         let first_tries = self.first_tries(indexes);
-        self.divide(&first_tries, 8);
+        self.divide(&first_tries, SplitCause::Failure);
     }
 
     /// These items without those that have parked records which are delivered again: they share transactions with none of the others anyway.
     fn first_tries<'i>(&self, indexes: impl IntoIterator<Item = &'i usize>) -> Vec<usize> {
-        indexes.into_iter().copied().filter(|index| !self.item(*index).is_retried).collect()
+        indexes.into_iter().copied().filter(|index| !self.item(*index).peers.is_retry).collect()
     }
 
-    /// Gives each of so many parts of these items transactions of its own.
-    fn divide(&mut self, indexes: &[usize], parts: usize) {
-        for part in indexes.chunks(indexes.len().div_ceil(parts).max(1)) {
+    /// Gives each part of these items transactions of its own.
+    fn divide(&mut self, indexes: &[usize], cause: SplitCause) {
+        for part in cause.parts(indexes) {
             self.start_group(part);
         }
     }
@@ -170,19 +188,18 @@ impl<'r> LedgerBatch<'r> {
     fn start_group<'i>(&mut self, indexes: impl IntoIterator<Item = &'i usize>) {
         for index in indexes {
             if let Some(item) = self.items.get_mut(*index) {
-                item.group = Some(self.next_group);
+                item.peers.group = Some(self.next_group);
             }
         }
         self.next_group += 1;
     }
 
-    /// One of these items, which shared a transaction, cannot be written. Alone, it is rejected; otherwise each half of
-    /// them gets transactions of its own.
+    /// One of these items, which shared a transaction, cannot be written. Alone, it is rejected; otherwise they are divided.
     pub(crate) fn bisect(&mut self, indexes: &[usize], error: &Error, context: StepContext<'_>) {
         self.rejections += 1;
         if let [index] = indexes {
             return self.step(*index, ItemInput::Rejected(error.restated()), context);
         }
-        self.divide(indexes, 2);
+        self.divide(indexes, SplitCause::Rejection);
     }
 }

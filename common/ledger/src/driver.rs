@@ -1,41 +1,35 @@
-//! The driver of a batch: reads and writes what its items wait for, until they wait for nothing. Mirrors follow, and the outputs of
-//! lookups that could not be remembered with the items.
+//! The driver of a batch: visits the stages until its items wait for nothing. Mirrors follow, and the outputs of lookups that could not be
+//! remembered with the items.
 //!
-//! Every request is sent once a round. A request that was refused, throttled or lost is sent again in the next round, so that it holds
-//! up only the items that need it.
-//!
-//! It makes no decision about an item: it gives the item what was read or refused, and the item's next state names what
+//! It makes no decision about an item: a stage gives the item what was read or refused, and the item's next state names what
 //! it needs.
 
-use std::collections::BTreeSet;
-
-use afterwrite_model::clock::Clock;
-use afterwrite_model::projection::{LookupKey, TargetId, lookup_keys, offered_outputs};
-use afterwrite_model::record::{AttributeValue, Image};
-use afterwrite_model::table::{Model, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::batch::LedgerBatch;
-use super::core::marker::{MarkerState, StoredMarker};
-use super::core::rollup::{changes_rollup, computed_rollup};
-use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};
-use super::lookup::LookupStore;
+use super::batch::{BatchContext, LedgerBatch};
 use super::mirror::MirrorRefresher;
-use super::requests::Requests;
-use crate::tables::{ReadItem, Unprocessed, misaligned_read};
-
-/// After so many waits, or half of the time, an item holds the batch up: a partition is throttled, other writers are busy with the item,
-/// or a request hangs. Then the mirrors of the finished items are refreshed before the next wait.
-const MANY_WAITS: u32 = 4;
+use super::policy::RefreshSchedule;
+use super::read::ReadStage;
+use super::write::WriteStage;
 
 /// Drives the items of one invocation.
 pub(crate) struct LedgerDriver<'l> {
-    pub(crate) core: &'l LedgerCore,
-    pub(crate) requests: &'l Requests<'l>,
-    pub(crate) lookups: &'l LookupStore<'l>,
+    context: BatchContext<'l>,
+    reads: ReadStage<'l>,
+    writes: WriteStage<'l>,
+    mirrors: MirrorRefresher<'l>,
 }
 
-impl LedgerDriver<'_> {
+impl<'l> LedgerDriver<'l> {
+    pub(crate) fn new(context: BatchContext<'l>) -> Self {
+        Self {
+            context,
+            reads: ReadStage { context },
+            writes: WriteStage { context },
+            mirrors: MirrorRefresher { context },
+        }
+    }
+
     /// Drives every item to its end, then refreshes mirrors and remembers offered outputs, all before the deadline.
     ///
     /// # Errors
@@ -48,8 +42,7 @@ impl LedgerDriver<'_> {
 
     /// Drives every item to its end.
     async fn count(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
-        let mut attempt = 0;
-        let mut refresh_below = self.requests.time_left() / 2;
+        let mut schedule = RefreshSchedule::new(self.context.requests.time_left());
         while !batch.is_finished() {
             let reason = match Box::pin(self.round(batch)).await {
                 Ok(reason) => reason,
@@ -59,14 +52,12 @@ impl LedgerDriver<'_> {
                     continue;
                 }
             };
-            attempt += u32::from(reason.is_some());
-            let has_waited = reason.is_some() && attempt % MANY_WAITS == 0;
-            if has_waited || self.requests.time_left() < refresh_below {
-                Box::pin(self.mirrors().refresh(batch)).await?;
-                refresh_below = self.requests.time_left() / 2;
+            if schedule.is_due(reason.is_some(), self.context.requests.time_left()) {
+                Box::pin(self.mirrors.refresh(batch)).await?;
+                schedule.note_refresh(self.context.requests.time_left());
             }
             if let Some(reason) = reason
-                && !self.lookups.wait(&batch.lookups, attempt).await
+                && !self.context.lookups.wait(&batch.lookups, schedule.waits()).await
             {
                 self.give_up(batch, &reason);
             }
@@ -78,31 +69,18 @@ impl LedgerDriver<'_> {
     async fn follow_up(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
         let mut attempt = 0;
         loop {
-            let delayed = Box::pin(self.mirrors().refresh(batch)).await?;
+            let delayed = Box::pin(self.mirrors.refresh(batch)).await?;
             let is_done = delayed.is_none() && !batch.lookups.has_open();
             attempt += 1;
-            if is_done || !self.lookups.wait(&batch.lookups, attempt).await {
+            if is_done || !self.context.lookups.wait(&batch.lookups, attempt).await {
                 let message = "the deadline passed before the lookups of the item were resolved";
                 let error = delayed.unwrap_or_else(|| Error::new(ErrorKind::Conflict, message));
-                self.give_up_offers(batch, &error);
-                self.mirrors().give_up(batch, &error);
+                self.reads.give_up_offers(batch, &error);
+                self.mirrors.give_up(batch, &error);
                 return Ok(());
             }
-            self.lookups.resolve(&mut batch.lookups).await?;
+            self.context.lookups.resolve(&mut batch.lookups).await?;
         }
-    }
-
-    fn mirrors(&self) -> MirrorRefresher<'_> {
-        let Self { core, requests, lookups } = self;
-        MirrorRefresher { core, requests, lookups, context: self.context() }
-    }
-
-    /// Ends every item in progress, and those whose offered outputs are not remembered yet.
-    fn give_up(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
-        self.give_up_offers(batch, error);
-        batch.lookups.close();
-        self.plan(batch);
-        batch.give_up(error, self.context());
     }
 
     /// Visits each stage once. Returns why the next round must wait, if it must: a read or write was refused, or a lookup found
@@ -111,247 +89,21 @@ impl LedgerDriver<'_> {
     /// # Errors
     /// No other round can succeed.
     async fn round(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Error>> {
-        let unread = self.read_entries(batch).await?;
-        let unread = unread.or(self.read_items(batch).await?);
-        let is_open = self.resolve_lookups(batch).await?;
-        let unread = unread.or(self.read_rollups(batch).await?);
-        let is_refused = self.write(batch).await?;
+        let unread = self.reads.read_entries(batch).await?;
+        let unread = unread.or(self.reads.read_items(batch).await?);
+        let is_open = self.reads.resolve_lookups(batch).await?;
+        let unread = unread.or(self.reads.read_rollups(batch).await?);
+        let is_refused = self.writes.write(batch).await?;
         let message = "the deadline passed before the item could be committed";
         let refused = (is_open || is_refused).then(|| Error::new(ErrorKind::Conflict, message));
         Ok(unread.map(Error::from).or(refused))
     }
 
-    /// The context of the steps at this moment.
-    pub(crate) fn context(&self) -> StepContext<'_> {
-        StepContext { core: self.core, now: self.requests.clock.now(), tally: self.requests.tally }
+    /// Ends every item in progress, and those whose offered outputs are not remembered yet.
+    fn give_up(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
+        self.reads.give_up_offers(batch, error);
+        batch.lookups.close();
+        self.reads.plan(batch);
+        batch.give_up(error, self.context.step());
     }
-
-    /// Reads the entries of items, and the markers of their expiries. The same requests read the remembered lookups that the items
-    /// need if their records turn out to be uncounted. Returns why an item is still unread, if one is.
-    async fn read_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
-        let capacity = batch.items.len();
-        let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
-        for (index, item) in batch.unfinished() {
-            if !matches!(item.state, ItemState::Unread) {
-                continue;
-            }
-            keys.push(self.core.keys.entry(&self.core.model, item.source)?);
-            let expiries: Vec<_> = item.expiry_positions().collect();
-            for position in &expiries {
-                keys.push(self.core.keys.marker(&self.core.model, item.source, position)?);
-            }
-            owners.push((index, expiries));
-        }
-        let lookups = self.expected_lookups(batch);
-        for lookup in &lookups {
-            keys.push(self.core.keys.lookup(&self.core.model, lookup)?);
-        }
-        let stored = self.requests.read(&keys).await?.items;
-        let mut stored = keys.into_iter().zip(stored);
-        let context = self.context();
-        let mut unread = None;
-        for (index, expiries) in owners {
-            let Some((key, entry)) = stored.next() else { return Err(misaligned_read()) };
-            let markers: Vec<ReadItem> =
-                stored.by_ref().take(expiries.len()).map(|(_, marker)| marker).collect();
-            let markers: Result<Vec<_>, Unprocessed> = markers.into_iter().collect();
-            let (entry, markers) = match entry.and_then(|entry| Ok((entry, markers?))) {
-                Ok(read) => read,
-                Err(unprocessed) => {
-                    unread = Some(unprocessed);
-                    continue;
-                }
-            };
-            let markers = expiries.into_iter().zip(markers).filter_map(|(position, marker)| {
-                let state = MarkerState::of(&marker?, &position);
-                Some(StoredMarker { position, state })
-            });
-            let markers = markers.collect();
-            if let Some(item) = batch.items.get_mut(index) {
-                item.entry_key = Some(key);
-            }
-            batch.step(index, ItemInput::EntryRead { entry, markers }, context);
-        }
-        for (lookup, (_, remembered)) in lookups.into_iter().zip(stored) {
-            self.lookups.note_read(lookup, remembered, &mut batch.lookups);
-        }
-        Ok(unread)
-    }
-
-    /// Notes what this process remembers of the lookups of unread items. Returns the others.
-    fn expected_lookups(&self, batch: &mut LedgerBatch<'_>) -> BTreeSet<LookupKey<'static>> {
-        let mut unknown = BTreeSet::new();
-        if self.core.model.lookups.is_empty() {
-            return unknown;
-        }
-        let LedgerBatch { items, lookups, .. } = batch;
-        let unread = items.iter().filter(|item| matches!(item.state, ItemState::Unread));
-        for (key, _) in unread.flat_map(|item| self.lookups_of(item)) {
-            if !self.lookups.note_cached(&key, lookups) {
-                unknown.insert(key.into_owned());
-            }
-        }
-        unknown
-    }
-
-    /// Reads the items whose stored state is needed. Returns why one is still unread, if one is.
-    async fn read_items(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
-        let (mut keys, mut owners, mut keyless) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, item) in batch.unfinished() {
-            if !matches!(item.state, ItemState::NeedsItem) {
-                continue;
-            }
-            let source = item.source;
-            match self.core.item_key(source.table, &source.partition, source.sort.as_deref()) {
-                Some(key) => {
-                    keys.push(key);
-                    owners.push(index);
-                }
-                None => keyless.push(index),
-            }
-        }
-        let context = self.context();
-        for index in keyless {
-            let message = "the record's key does not match the key schema of its table";
-            batch.step(index, ItemInput::GivenUp(Error::new(ErrorKind::Record, message)), context);
-        }
-        let read = self.requests.read(&keys).await?;
-        let mut unread = None;
-        for (index, stored) in owners.into_iter().zip(read.items) {
-            match stored {
-                Ok(stored) => {
-                    let image = stored.map(|stored| Image::from_item(&stored, &self.core.model.attributes));
-                    batch.step(index, ItemInput::ItemRead { image, at: read.server_time }, context);
-                }
-                Err(unprocessed) => unread = Some(unprocessed),
-            }
-        }
-        Ok(unread)
-    }
-
-    /// Resolves the lookups that items wait for. Returns whether items still wait.
-    async fn resolve_lookups(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
-        let LedgerBatch { items, lookups, .. } = batch;
-        // If nothing was unknown when the entries were read, only images that were decoded since then can need more.
-        let is_complete = lookups.are_found();
-        let open = items.iter().filter(|item| !(is_complete && item.has_new_images_only()));
-        for (key, offer) in open.flat_map(|item| self.lookups_of(item)) {
-            self.lookups.require(key, offer, lookups);
-        }
-        self.lookups.resolve_needed(lookups).await?;
-        Ok(self.plan(batch))
-    }
-
-    /// Plans the items whose lookups are resolved. Returns whether others still wait.
-    fn plan(&self, batch: &mut LedgerBatch<'_>) -> bool {
-        let context = self.context();
-        let LedgerBatch { items, lookups, targets, .. } = batch;
-        let (has_needed, mut is_open) = (lookups.has_needed(), false);
-        for item in items.iter_mut().filter(|item| matches!(item.state, ItemState::AwaitingLookup(_))) {
-            if has_needed && self.needed_lookups(item).any(|key| lookups.is_open(&key)) {
-                is_open = true;
-            } else {
-                item.step(ItemInput::LookupsResolved(lookups), context, targets);
-            }
-        }
-        is_open
-    }
-
-    /// Ends the items whose offered outputs are not remembered yet, counted or not: the record, which may be the last to show the
-    /// outputs, would not be delivered again otherwise.
-    fn give_up_offers(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
-        let LedgerBatch { items, lookups, .. } = &*batch;
-        if !lookups.has_open() {
-            return;
-        }
-        let is_open = |(_, item): &(usize, &LedgerItem<'_>)| {
-            let images = item.offering_images();
-            let mut offered =
-                images.flat_map(|image| offered_outputs(&self.core.model, item.candidates, image));
-            offered.any(|(key, _)| lookups.is_open(&key))
-        };
-        let items = items.iter().enumerate().filter(|(_, item)| !matches!(item.state, ItemState::Failed(_)));
-        let indexes: Vec<usize> = items.filter(is_open).map(|(index, _)| index).collect();
-        for index in indexes {
-            batch.step(index, ItemInput::GivenUp(error.restated()), self.context());
-        }
-    }
-
-    /// The lookups that an item offers outputs for, each with these, and the lookups that it needs.
-    fn lookups_of<'i>(
-        &'i self,
-        item: &'i LedgerItem<'_>,
-    ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
-        let model = &self.core.model;
-        let images = item.offering_images();
-        let offered = images.flat_map(|image| offered_outputs(model, item.candidates, image));
-        let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
-        offered.chain(self.needed_lookups(item).map(|key| (key, None)))
-    }
-
-    /// The lookups that an item needs.
-    fn needed_lookups<'i>(&'i self, item: &'i LedgerItem<'_>) -> impl Iterator<Item = LookupKey<'i>> {
-        let images = item.images_to_count().into_iter();
-        // An image without a lookup's inputs cannot be counted either: planning reports that as the record's error.
-        images.filter_map(|image| lookup_keys(&self.core.model, item.candidates, image).ok()).flatten()
-    }
-
-    /// Reads the rollups whose updates depend on what is stored, and drops from the plans what would change nothing. Returns why one
-    /// is still unread, if one is.
-    async fn read_rollups(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
-        let unread = unread_rollups(&self.core.model, batch);
-        if unread.is_empty() && batch.read_rollups.is_empty() {
-            return Ok(None);
-        }
-        let LedgerBatch { items, targets, read_rollups, .. } = batch;
-        // No item has an invalid key. The error is reported when the rollup is written.
-        let (keyless, keyed): (Vec<_>, Vec<_>) = unread
-            .into_iter()
-            .map(|id| (id, self.core.keys.rollup(targets.get(id))))
-            .partition(|(_, key)| key.is_none());
-        read_rollups.extend(keyless.into_iter().map(|(id, _)| (id, None)));
-        let (ids, keys): (Vec<_>, Vec<_>) =
-            keyed.into_iter().filter_map(|(id, key)| Some((id, key?))).unzip();
-        // The transactions of a rollup that was not read wait for the next round.
-        let (mut unread, mut reason) = (BTreeSet::new(), None);
-        for (id, stored) in ids.into_iter().zip(self.requests.read(&keys).await?.items) {
-            match stored {
-                Ok(stored) => drop(read_rollups.insert(id, stored)),
-                Err(unprocessed) => {
-                    unread.insert(id);
-                    reason = Some(unprocessed);
-                }
-            }
-        }
-        for plan in items.iter_mut().filter_map(LedgerItem::planned_mut) {
-            plan.extremes.retain(|extreme| match read_rollups.get(&extreme.target) {
-                Some(stored) => changes_rollup(extreme, stored.as_ref()),
-                None => true,
-            });
-        }
-        if !unread.is_empty() {
-            let uses = |item: &LedgerItem<'_>| {
-                item.planned().is_some_and(|plan| plan.targets().any(|target| unread.contains(&target)))
-            };
-            let throttled =
-                batch.unfinished().filter(|(_, item)| uses(item)).map(|(index, _)| index).collect();
-            batch.separate(&throttled);
-        }
-        Ok(reason)
-    }
-}
-
-/// The rollups that must be read before the plans can be written: those with computed measures, and those with a change that cannot be added.
-fn unread_rollups(model: &Model, batch: &LedgerBatch<'_>) -> BTreeSet<TargetId> {
-    let has_computed = model.rollups.iter().any(Rollup::is_computed);
-    let is_computed = |target: &TargetId| computed_rollup(&batch.targets, *target).is_some();
-    let mut unread = BTreeSet::new();
-    for plan in batch.items.iter().filter_map(LedgerItem::planned) {
-        unread.extend(plan.exceeding());
-        if has_computed {
-            unread.extend(plan.targets().filter(is_computed));
-        }
-    }
-    unread.retain(|target| !batch.read_rollups.contains_key(target));
-    unread
 }

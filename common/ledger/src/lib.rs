@@ -7,14 +7,15 @@
 //!               ┌─────────────────── next round, with what was learned ◀──────────────────┐
 //!               ▼                                                                         │
 //! items ─▶ read entries ─▶ decide ─▶ look up ─▶ plan ─▶ pack ─▶ TransactWriteItems ─ refused ─▶ deadline reached:
-//! core::item   driver   core::decide  lookup  core::plan  core::pack  │ transactions            the record fails
+//! core::item    read    core::decide  lookup  core::plan  core::pack  │ write, outcome          the record fails
 //!                                                                     │ committed
 //!                                                                     ▼
 //!                                                              refresh mirrors   mirror
 //! ```
 //!
-//! The `core` decides and is pure. Three types around it send requests: the driver of a batch, the store of lookups and
-//! the refresher of mirrors.
+//! The `core` decides and is pure. The stages around it send requests, and give each item what was read, written or
+//! refused. The driver only visits the stages; `policy` has the rules of time, order and sharing; `state` has the stored
+//! items.
 //!
 //! # Why every change is counted exactly once
 //!
@@ -70,17 +71,18 @@
 mod batch;
 mod core;
 mod driver;
-mod dyn_clock;
-mod isolation;
 mod lookup;
 mod mirror;
+mod outcome;
+mod policy;
+mod read;
 mod remembered;
 mod requests;
+pub mod state;
 mod stored;
 pub mod tables;
 mod tally;
-mod transactions;
-mod waves;
+mod write;
 
 use std::sync::Arc;
 
@@ -91,22 +93,22 @@ use afterwrite_model::table::Model;
 use afterwrite_model::{Error, Result};
 use futures::future::LocalBoxFuture;
 
-pub use self::core::keys::OperationItem;
 pub use self::core::records::{ItemRecord, ItemRecords, SourceItem};
 pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy, RollupMerger, TombstoneHistory};
-pub use self::remembered::{RememberedLookup, RememberedLookups};
+pub use self::remembered::RememberedLookups;
+pub use self::state::OperationItem;
+pub use self::state::lookup::RememberedLookup;
 pub use self::stored::{StateItem, StateItems, StoredEntry};
 pub use self::tally::{CommitTotals, ReconciledLives, SharedCounter};
 
-use self::batch::LedgerBatch;
-use self::core::keys::StateKeys;
+use self::batch::{BatchContext, LedgerBatch};
 use self::core::lookups::LookupResults;
 use self::core::{LedgerCore, LedgerItem};
 use self::driver::LedgerDriver;
 use self::lookup::{LookupCache, LookupStore};
-use self::requests::Requests;
+use self::requests::{DynClock, Requests};
+use self::state::StateKeys;
 use self::tally::CommitTally;
-use crate::dyn_clock::DynClock;
 use crate::tables::{DynTables, Tables};
 
 /// The ledger of a model's tables: commits changes to rollups, exactly once in effect.
@@ -243,9 +245,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         stream: &'r str,
         deadline: Timestamp,
     ) -> Result<CommitOutcome> {
-        let items = items
-            .into_iter()
-            .map(|(item, exported)| LedgerItem::reconciling(item, stream).with_export(exported));
+        let items = items.into_iter().map(|(item, exported)| LedgerItem::exported(item, stream, exported));
         Box::pin(self.run(items.collect(), deadline)).await
     }
 
@@ -316,14 +316,14 @@ fn run<'l, 'r: 'l>(
         let tally = CommitTally::default();
         let requests = Requests::new(tables, clock, deadline, &tally);
         let lookups = LookupStore { core, cache, requests: &requests };
-        let driver = LedgerDriver { core, requests: &requests, lookups: &lookups };
+        let context = BatchContext { core, requests: &requests, lookups: &lookups };
         let targets = RollupTargets::with_capacity(&core.model, items.len());
         let mut batch = LedgerBatch::new(items, targets);
-        Box::pin(driver.run(&mut batch)).await?;
+        Box::pin(LedgerDriver::new(context).run(&mut batch)).await?;
         let mut outcome =
             CommitOutcome { unwritable_mirrors: batch.unwritable_mirrors, ..CommitOutcome::default() };
         for item in batch.items {
-            let uncounted = item.finish(driver.context());
+            let uncounted = item.finish(context.step());
             outcome.failures.extend(uncounted.failures);
             outcome.parked.extend(uncounted.parked);
         }

@@ -7,12 +7,10 @@
 //! `attribute_not_exists`; a writer that loses this race takes the winner's outputs. From then on every read returns
 //! these.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use afterwrite_model::clock::Clock;
-use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite_model::effect::{ItemKey, KeyAttribute, WriteRefusal};
 use afterwrite_model::projection::{LookupKey, looked_up_item, shown_outputs};
 use afterwrite_model::record::{AttributeValue, Item};
 use afterwrite_model::table::Template;
@@ -20,21 +18,16 @@ use afterwrite_model::{ErrorKind, Result};
 use hashbrown::HashMap;
 
 use super::core::LedgerCore;
-use super::core::keys;
-use super::core::lookups::{LookupKeyRef, LookupResults, OpenLookup, SharedOutputs};
-use super::remembered::{OUTPUTS, lacking_outputs, outputs_by_name, remembered_outputs};
+use super::core::lookups::{LookupKeyRef, LookupResults, OpenLookup};
+use super::policy::{first_lookup, query_pause};
 use super::requests::Requests;
+use super::state::lookup::{RememberedLookup, SharedOutputs};
 use crate::tables::{IndexQuery, ReadItem, WriteError, misaligned_read};
 
-/// The pause after the first index query; it grows by as much after each further one.
-const INDEX_PAUSE: Duration = Duration::from_millis(100);
 /// The items of one page of an index. Nearly always the first item has the outputs.
 const INDEX_PAGE_ITEMS: u16 = 25;
 /// The number of lookups that a process caches; then the cache is emptied.
 const MAX_CACHED: usize = 100_000;
-
-/// From so many lookups on, there may not be time for all.
-const MANY_LOOKUPS: usize = 16;
 
 type OutputsByKey = HashMap<LookupKey<'static>, SharedOutputs>;
 
@@ -190,18 +183,16 @@ impl LookupStore<'_> {
     /// Orders lookups: the least tried ones first, then those of the first records, so that a batch advances. If there may not be time for
     /// all, every second time a random one is the first, because the same ones may hang, or find nothing, at each delivery.
     fn order(&self, open: &mut [(LookupKey<'static>, OpenLookup)]) {
-        let permille = if open.len() > MANY_LOOKUPS { self.requests.clock.permille() as usize } else { 0 };
-        if permille % 2 == 1 {
-            open.rotate_left(open.len() * permille / 1000);
-        }
+        open.rotate_left(first_lookup(open.len(), || self.requests.clock.permille()));
         open.sort_by_key(|(_, lookup)| lookup.attempts);
     }
 
     /// The remembered items of those open lookups that may be remembered.
     async fn read_remembered(&self, open: &[(LookupKey<'static>, OpenLookup)]) -> Result<Vec<ReadItem>> {
         let unread = open.iter().filter(|(_, lookup)| !lookup.is_unremembered);
+        let LedgerCore { keys, model, .. } = self.core;
         let keys: Vec<_> =
-            unread.map(|(key, _)| self.core.keys.lookup(&self.core.model, key)).collect::<Result<_>>()?;
+            unread.map(|(key, _)| RememberedLookup::key(keys, model, key)).collect::<Result<_>>()?;
         Ok(self.requests.read(&keys).await?.items)
     }
 
@@ -230,9 +221,9 @@ impl LookupStore<'_> {
     /// Waits before another attempt at a refused write or an open lookup; returns `false` if there is no time. An index
     /// needs longer than a conflict.
     pub(crate) async fn wait(&self, results: &LookupResults, attempt: u32) -> bool {
-        match results.most_queries() {
-            Some(queries @ 1..) => self.requests.pause(INDEX_PAUSE * queries).await,
-            Some(0) | None => self.requests.wait(attempt).await,
+        match query_pause(results.most_queries()) {
+            Some(pause) => self.requests.pause(pause).await,
+            None => self.requests.wait(attempt).await,
         }
     }
 
@@ -317,13 +308,7 @@ impl LookupStore<'_> {
         key: &LookupKey<'static>,
         outputs: Vec<AttributeValue<'static>>,
     ) -> Result<SharedOutputs> {
-        let mut item = keys::item_of_type("LOOKUP");
-        item.insert(Cow::Borrowed(OUTPUTS), outputs_by_name(&self.core.model, key, &outputs));
-        let write = Write {
-            key: self.core.keys.lookup(&self.core.model, key)?,
-            condition: WriteCondition::ItemAbsent,
-            action: WriteAction::Put(item),
-        };
+        let write = RememberedLookup::write(&self.core.keys, &self.core.model, key, &outputs)?;
         match self.requests.write(&write).await {
             Ok(()) => Ok(outputs.into()),
             Err(WriteError::Refused(WriteRefusal::Condition(Some(winner)))) => {
@@ -334,7 +319,6 @@ impl LookupStore<'_> {
     }
 
     fn required_outputs(&self, key: &LookupKey<'_>, item: &Item) -> Result<SharedOutputs> {
-        remembered_outputs(&self.core.model, key, item)
-            .map_err(|lacking| lacking_outputs(&self.core.model, key, &lacking))
+        RememberedLookup::outputs(&self.core.model, key, item)
     }
 }

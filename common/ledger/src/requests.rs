@@ -3,32 +3,22 @@
 use std::future::Future;
 use std::time::Duration;
 
-use afterwrite_model::clock::{Clock as _, within};
+use afterwrite_model::clock::{Clock, within};
 use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
 use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::retry::RetryPolicy;
 use afterwrite_model::{Error, ErrorKind, Result};
+use futures::future::BoxFuture;
 use futures::stream::{StreamExt as _, iter};
 use tokio::sync::Semaphore;
 use tokio::task::unconstrained;
 
+use super::policy::{CONCURRENCY, RequestKind, begin_time};
 use super::tally::CommitTally;
-use crate::dyn_clock::DynClock;
 use crate::tables::{
     ConsumedUnits, DynTables, IndexPage, IndexQuery, MAX_READ_KEYS, PartialRead, ReadItem, THROTTLE_HINT,
     TransactError, Unprocessed, WriteError, misaligned_read,
 };
-
-/// The requests of an invocation that are sent at once.
-const CONCURRENCY: usize = 16;
-/// A write gets one part of this many of the time that is left until the deadline.
-const WRITE_PARTS: u32 = 4;
-/// The same for a read or a query. One that is cut off has no effect, and takes as long when it is sent again.
-const READ_PARTS: u32 = 2;
-/// The time that it gets at least: on a new connection it can take that long.
-const LEAST_REQUEST_TIME: Duration = Duration::from_millis(500);
-/// The longest time for which the lookups or the entries of a round are begun. Items that need none of them wait as long.
-const MOST_BEGIN_TIME: Duration = Duration::from_secs(2);
 
 /// Sends the requests of one invocation, and counts them.
 pub(crate) struct Requests<'l> {
@@ -64,7 +54,7 @@ impl<'l> Requests<'l> {
         keys: &[ItemKey],
         reads: impl Iterator<Item = impl Future<Output = Result<PartialRead>>>,
     ) -> Result<PartialRead> {
-        let results = send_all(reads.map(|read| self.bounded(READ_PARTS, read))).await;
+        let results = send_all(reads.map(|read| self.bounded(RequestKind::Read, read))).await;
         let (mut items, mut server_time) = (Vec::with_capacity(keys.len()), None);
         for (part, result) in parts(keys).zip(results) {
             match result.flatten() {
@@ -94,19 +84,19 @@ impl<'l> Requests<'l> {
 
     /// Queries an index once.
     pub(crate) async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage> {
-        self.bounded(READ_PARTS, self.tables.query_index(query)).await?
+        self.bounded(RequestKind::Read, self.tables.query_index(query)).await?
     }
 
     /// Sends a transaction once.
     pub(crate) async fn transact(&self, writes: &[Write]) -> Result<(), TransactError> {
-        let result = self.bounded(WRITE_PARTS, self.tables.transact(writes)).await;
+        let result = self.bounded(RequestKind::Write, self.tables.transact(writes)).await;
         self.count_units(result.map_err(TransactError::Failed)??);
         Ok(())
     }
 
     /// Sends a write once.
     pub(crate) async fn write(&self, write: &Write) -> Result<(), WriteError> {
-        let result = self.bounded(WRITE_PARTS, self.tables.write(write)).await;
+        let result = self.bounded(RequestKind::Write, self.tables.write(write)).await;
         self.count_units(result.map_err(WriteError::Failed)??);
         Ok(())
     }
@@ -122,22 +112,17 @@ impl<'l> Requests<'l> {
         write_error(write, error)
     }
 
-    /// The result of a request, unless its time ends first. One that hangs leaves time to send it again, and for those that wait for its
-    /// slot. A write that is cut off may still take effect.
-    async fn bounded<F: Future>(&self, parts: u32, request: F) -> Result<F::Output> {
+    /// The result of a request, unless its time ends first. A request that hangs leaves time for one retry and for the queued requests. A
+    /// write that is cut off may still take effect.
+    async fn bounded<F: Future>(&self, kind: RequestKind, request: F) -> Result<F::Output> {
         // Requests to tables in memory are done at once: Tokio's budget must not interrupt them while slots are free.
         let _slot = self.before_deadline(unconstrained(self.slots.acquire())).await?;
-        let limit = self.clock.now().plus(self.part_of_time(parts)).min(self.deadline);
+        let limit = self.clock.now().plus(kind.time(self.time_left())).min(self.deadline);
         within(self.clock, limit, request).await.ok_or_else(time_ended)
     }
 
     async fn before_deadline<F: Future>(&self, request: F) -> Result<F::Output> {
         within(self.clock, self.deadline, request).await.ok_or_else(time_ended)
-    }
-
-    /// One of so many parts of the time that is left.
-    fn part_of_time(&self, parts: u32) -> Duration {
-        (self.time_left() / parts).max(LEAST_REQUEST_TIME)
     }
 
     /// The time until the deadline.
@@ -150,8 +135,7 @@ impl<'l> Requests<'l> {
         &self,
         requests: impl IntoIterator<Item = F>,
     ) -> Vec<Option<F::Output>> {
-        let begin_time = self.part_of_time(WRITE_PARTS).min(MOST_BEGIN_TIME);
-        let limit = self.clock.now().plus(begin_time).min(self.deadline);
+        let limit = self.clock.now().plus(begin_time(self.time_left())).min(self.deadline);
         let requests = requests
             .into_iter()
             .map(|request| async move { if self.clock.now() < limit { Some(request.await) } else { None } });
@@ -216,6 +200,54 @@ pub(crate) fn write_error(write: &Write, error: WriteError) -> Error {
         }
     }
     .with("table", write.key.table.as_ref())
+}
+
+/// A [`Clock`] as an object: see [`DynTables`](crate::tables::DynTables).
+pub(crate) trait DynClock: Send + Sync {
+    /// See [`Clock::now`].
+    fn dyn_now(&self) -> Timestamp;
+    /// See [`Clock::sleep`].
+    fn dyn_sleep(&self, duration: Duration) -> BoxFuture<'_, ()>;
+    /// See [`Clock::until`].
+    fn dyn_until(&self, time: Timestamp) -> BoxFuture<'_, ()>;
+    /// See [`Clock::permille`].
+    fn dyn_permille(&self) -> u32;
+}
+
+impl<C: Clock> DynClock for C {
+    fn dyn_now(&self) -> Timestamp {
+        self.now()
+    }
+
+    fn dyn_sleep(&self, duration: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(self.sleep(duration))
+    }
+
+    fn dyn_until(&self, time: Timestamp) -> BoxFuture<'_, ()> {
+        Box::pin(self.until(time))
+    }
+
+    fn dyn_permille(&self) -> u32 {
+        self.permille()
+    }
+}
+
+impl Clock for dyn DynClock + '_ {
+    fn now(&self) -> Timestamp {
+        self.dyn_now()
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        self.dyn_sleep(duration)
+    }
+
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        self.dyn_until(time)
+    }
+
+    fn permille(&self) -> u32 {
+        self.dyn_permille()
+    }
 }
 
 #[cfg(test)]

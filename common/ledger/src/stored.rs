@@ -5,14 +5,15 @@ use std::sync::Arc;
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::{ItemContributions, RollupTarget, RollupTargets};
-use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::core::decide::TOMBSTONE_LIFETIME;
-use super::core::entry::{CLOCK_TOLERANCE, GENERATION, LedgerEntry};
-use super::core::keys::{self, StateKeys};
 use super::core::source_item_key;
+use super::policy::{CLOCK_TOLERANCE, TOMBSTONE_LIFETIME};
+use super::state::entry::LedgerEntry;
+use super::state::rollup::rollup_key;
+use super::state::{ROLLUP_TYPE, StateKeys, is_of_type};
 
 /// A ledger entry as it is stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,13 +67,13 @@ impl StateItems {
     #[must_use]
     pub fn classify<'i>(&self, item: &'i Item) -> StateItem<'i> {
         let text = |name: &str| item.get(name).and_then(AttributeValue::as_text);
-        match (text(keys::ENTITY_TYPE), text("PK"), text("SK")) {
-            // A marker has no position.
-            (Some("LEDGER"), Some(partition), Some(sort)) if item.contains_key("position") => {
-                StateItem::Entry(self.keys.source(&self.model, partition, sort), item)
-            }
-            (Some("ROLLUP"), Some(partition), Some(sort)) => StateItem::Rollup(partition, sort),
-            _ => StateItem::Other,
+        let (Some(partition), Some(sort)) = (text("PK"), text("SK")) else { return StateItem::Other };
+        if LedgerEntry::is_entry(item) {
+            StateItem::Entry(LedgerEntry::source(&self.model, partition, sort), item)
+        } else if is_of_type(item, ROLLUP_TYPE) {
+            StateItem::Rollup(partition, sort)
+        } else {
+            StateItem::Other
         }
     }
 
@@ -81,10 +82,8 @@ impl StateItems {
     /// # Errors
     /// [`Configuration`](ErrorKind::Configuration), with the generation of the entry.
     pub fn check_generation(&self, entry: &Item) -> Result<()> {
-        let generation = entry.get(GENERATION).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
-        let Some(newer) = generation.filter(|generation| {
-            u64::try_from(*generation).is_ok_and(|generation| generation > self.model.generation)
-        }) else {
+        let generation = LedgerEntry::stored_generation(entry);
+        let Some(newer) = generation.filter(|generation| *generation > self.model.generation) else {
             return Ok(());
         };
         Err(Error::new(ErrorKind::Configuration, "the ledger was written by a newer table model")
@@ -119,7 +118,7 @@ impl StateItems {
     /// # Errors
     /// [`State`](afterwrite_model::ErrorKind::State) if the model has no such table.
     pub fn entry_key(&self, source: &SourceKey<'_>) -> Result<ItemKey> {
-        self.keys.entry(&self.model, source)
+        LedgerEntry::key(&self.keys, &self.model, source)
     }
 
     /// The key of a source item in its table; `None` if the texts do not match the table's key schema.
@@ -132,7 +131,7 @@ impl StateItems {
     /// The key of a rollup; `None` if DynamoDB does not allow it.
     #[must_use]
     pub fn rollup_key(&self, target: &RollupTarget) -> Option<ItemKey> {
-        self.keys.rollup(target)
+        rollup_key(&self.keys, target)
     }
 
     /// The key of an item of the state table.

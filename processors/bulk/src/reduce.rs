@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use afterwrite_ledger::state::{ROLLUP_TYPE, is_of_type};
 use afterwrite_ledger::{OperationItem, RollupMerger};
 use afterwrite_model::record::{AttributeValue, Decimal, Item};
 use afterwrite_model::table::Model;
@@ -57,7 +58,7 @@ pub(crate) async fn reduce(
             written.push(&origin(request))?;
         }
         for mut item in merged.into_values() {
-            if is_rollup(&item) {
+            if is_of_type(&item, ROLLUP_TYPE) {
                 merger.finish(&mut item, request.latest_ms)?;
                 add("rollups", 1);
             }
@@ -83,7 +84,7 @@ pub(crate) async fn reduce(
 pub(crate) const DEFAULT_PASS_BYTES: u64 = PASS_BYTES;
 
 fn merge(merger: &RollupMerger, sum: &mut Item, part: Item) -> Result<()> {
-    if is_rollup(&part) {
+    if is_of_type(&part, ROLLUP_TYPE) {
         return merger.add(sum, part);
     }
     // A remembered lookup. Its outputs never change; it may have noted further keys of the looked-up item.
@@ -91,10 +92,6 @@ fn merge(merger: &RollupMerger, sum: &mut Item, part: Item) -> Result<()> {
         sum.entry(name).or_insert(value);
     }
     Ok(())
-}
-
-fn is_rollup(item: &Item) -> bool {
-    item.get("EntityType").and_then(AttributeValue::as_text) == Some("ROLLUP")
 }
 
 /// The item with the times of the exports that the table was built from.

@@ -1,18 +1,12 @@
 //! Decides which records of an item still have to be counted. Pure: a function of the ledger entry, the records and the
 //! time.
 
-use std::time::Duration;
-
 use afterwrite_model::record::{ChangeRecord, Timestamp};
 use smallvec::SmallVec;
 
-use super::entry::{CLOCK_TOLERANCE, LedgerEntry};
-use super::marker::StoredMarker;
-
-/// How long tombstones and expiry markers are kept.
-pub(crate) const TOMBSTONE_LIFETIME: Duration = Duration::from_secs(35 * 24 * 60 * 60);
-/// How long the tombstone of an item that is marked as parked is kept: an operator must have time to heal it.
-pub(crate) const MARK_LIFETIME: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+use crate::policy::{CLOCK_TOLERANCE, TOMBSTONE_LIFETIME};
+use crate::state::entry::LedgerEntry;
+use crate::state::marker::StoredMarker;
 
 /// Indexes of records; usually one.
 pub(crate) type RecordIndexes = SmallVec<[usize; 2]>;

@@ -1,18 +1,71 @@
 //! From an item's records to its work: which of them the next transaction counts, settles and parks.
 
-use afterwrite_model::Result;
 use afterwrite_model::projection::{ImageProjection, RollupTargets, TargetId, contributions};
 use afterwrite_model::record::{Image, Position, Timestamp};
 use afterwrite_model::table::OnExpiry;
+use afterwrite_model::{ErrorKind, Result};
 use smallvec::SmallVec;
 
 use super::decide::{RecordDecision, RecordIndexes};
-use super::entry::ParkedPosition;
-use super::item::LedgerItem;
+use super::facts::ItemFacts;
 use super::lookups::LookupResults;
-use super::plan::{ExpiryMarker, ItemWork, NewState};
-use super::{PoisonPolicy, StepContext};
+use super::{LedgerCore, PoisonPolicy};
+use crate::state::entry::ParkedPosition;
+use crate::state::marker::ExpiryMarker;
 use crate::tables::MAX_TRANSACTION_ACTIONS;
+
+/// The state that an entry has after a plan.
+#[derive(Debug)]
+pub(crate) struct NewState<'r> {
+    /// The position of the state.
+    pub(crate) position: Position<'r>,
+    /// The contributions of the item; empty if it is deleted.
+    pub(crate) projection: ImageProjection,
+    /// Whether the item is deleted.
+    pub(crate) is_deleted: bool,
+    /// When the item was reconciled, if it was.
+    pub(crate) as_of: Option<Timestamp>,
+}
+
+/// The records of an item to count, settle and park.
+#[derive(Debug)]
+pub(crate) struct ItemWork<'r> {
+    /// The state to count.
+    pub(crate) state: Option<NewState<'r>>,
+    /// The expiries to settle: the position of each, and what the expired item contributed.
+    pub(crate) settlements: Vec<(Position<'r>, ImageProjection)>,
+    /// The newest record that cannot be counted.
+    pub(crate) behind: Option<ParkedPosition<'r>>,
+    /// The expiries that cannot be settled.
+    pub(crate) parked_expiries: Vec<ExpiryMarker<'r>>,
+    /// The position of an entry that counts nothing yet.
+    pub(crate) start: Position<'r>,
+    /// The indexes of the records that are counted or settled.
+    pub(crate) records: RecordIndexes,
+    /// The newest creation time of these records.
+    pub(crate) newest: Option<Timestamp>,
+}
+
+impl<'r> ItemWork<'r> {
+    /// No work, for an item whose entry would begin at this position.
+    pub(crate) fn nothing(start: Position<'r>) -> Self {
+        Self {
+            state: None,
+            settlements: Vec::new(),
+            behind: None,
+            parked_expiries: Vec::new(),
+            start,
+            records: RecordIndexes::new(),
+            newest: None,
+        }
+    }
+
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        let parks = self.behind.is_some() || !self.parked_expiries.is_empty();
+        self.state.is_none() && self.settlements.is_empty() && !parks
+    }
+}
 
 /// The records that one transaction has room for, oldest first.
 #[derive(Default)]
@@ -49,85 +102,92 @@ impl ActionRoom {
     }
 }
 
-impl<'r> LedgerItem<'r> {
-    /// The work of the next transaction. Records that cannot be counted get an error.
-    pub(super) fn work_of_records(
-        &mut self,
-        decision: &RecordDecision,
-        lookups: &LookupResults,
-        context: StepContext<'_>,
-        targets: &mut RollupTargets,
-    ) -> ItemWork<'r> {
-        let prefix = self.prefix(decision, lookups, context, targets);
+/// Evaluates images: what an item in such a state contributes.
+pub(crate) struct ImageEvaluation<'e> {
+    pub(crate) core: &'e LedgerCore,
+    pub(crate) lookups: &'e LookupResults,
+    pub(crate) targets: &'e mut RollupTargets,
+}
+
+impl ImageEvaluation<'_> {
+    /// The contributions of an item, and its values for `max` and `min`, if it is as this image shows it.
+    pub(crate) fn project(&mut self, facts: &ItemFacts<'_>, image: &Image<'_>) -> Result<ImageProjection> {
+        contributions(&self.core.model, facts.candidates, image, self.lookups, facts.sharding(), self.targets)
+    }
+
+    /// The settlement of an expiry: the contributions of the item as it was, if its entity keeps them.
+    fn settlement(&mut self, facts: &ItemFacts<'_>, image: &Image<'_>) -> Result<ImageProjection> {
+        let entity = facts.candidates.in_state(image).map(|identity| identity.entity);
+        match entity.map(|entity| entity.on_expiry) {
+            Some(OnExpiry::Keep) => self.project(facts, image),
+            Some(OnExpiry::Subtract) | None => Ok(ImageProjection::default()),
+        }
+    }
+}
+
+/// Finds the work of an item's next transaction. Records that cannot be counted get an error.
+pub(super) struct WorkEvaluation<'e, 'r> {
+    pub(super) facts: &'e mut ItemFacts<'r>,
+    pub(super) images: ImageEvaluation<'e>,
+}
+
+impl<'r> WorkEvaluation<'_, 'r> {
+    /// The work of counting records.
+    pub(super) fn of_records(&mut self, decision: &RecordDecision) -> ItemWork<'r> {
+        let prefix = self.prefix(decision);
         let RecordPrefix { uncounted, settlements, settled, extremes } = prefix;
         let mut records = uncounted.clone();
         records.extend(settled.iter().filter(|index| !uncounted.contains(index)).copied());
-        let (mut state, counted) = self.newest_state(uncounted, lookups, context, targets);
+        let (mut state, counted) = self.newest_state(uncounted);
         if let Some(state) = &mut state {
             state.projection.extremes.extend(extremes.extremes);
         }
         records.retain(|index| counted.is_some_and(|counted| *index <= counted) || settled.contains(index));
-        let created = |index: &usize| self.records.changes.get(*index)?.created_at;
+        let created = |index: &usize| self.facts.records.changes.get(*index)?.created_at;
         let newest = records.iter().filter_map(created).max();
         let start = Position::start_of("");
-        let mut work = ItemWork {
-            state,
-            settlements,
-            behind: None,
-            parked_expiries: Vec::new(),
-            start,
-            records,
-            newest,
-        };
-        if context.core.poison == PoisonPolicy::Park {
+        let mut work = ItemWork { state, settlements, records, newest, ..ItemWork::nothing(start) };
+        if self.images.core.poison == PoisonPolicy::Park {
             self.park(&mut work);
         }
         work
     }
 
     /// The work of reconciling the item: its state as its table has it, unless neither the table nor the ledger has it.
-    pub(super) fn work_of_table(
-        &self,
-        image: Option<&Image<'static>>,
-        at: Timestamp,
-        lookups: &LookupResults,
-        context: StepContext<'_>,
-        targets: &mut RollupTargets,
-    ) -> Result<ItemWork<'r>> {
+    pub(super) fn of_table(&mut self, image: Option<&Image<'static>>, at: Timestamp) -> Result<ItemWork<'r>> {
         let projection = match image {
-            Some(image) => self.project(image, lookups, context, targets)?,
+            Some(image) => self.images.project(self.facts, image)?,
             None => ImageProjection::default(),
         };
-        let start = Position::start_of(self.stream_label().to_owned());
-        let entry = self.entry.as_ref().filter(|entry| entry.has_counted());
+        let start = Position::start_of(self.facts.stream_label().to_owned());
+        let entry = self.facts.readable_entry().filter(|entry| entry.has_counted());
         let position = entry.map_or_else(|| start.clone(), |entry| entry.position.clone());
         let state = NewState { position, projection, is_deleted: image.is_none(), as_of: Some(at) };
-        let is_known = image.is_some() || self.entry.is_some();
-        Ok(ItemWork {
-            state: is_known.then_some(state),
-            settlements: Vec::new(),
-            behind: None,
-            parked_expiries: Vec::new(),
-            start,
-            records: RecordIndexes::new(),
-            newest: None,
-        })
+        let is_known = image.is_some() || self.facts.readable_entry().is_some();
+        Ok(ItemWork { state: is_known.then_some(state), ..ItemWork::nothing(start) })
+    }
+
+    /// The mark of the newest record that an unreadable entry has not passed, unless it has the mark already.
+    pub(super) fn of_unreadable(&self) -> ItemWork<'r> {
+        let missing = self.facts.records.defective().filter(|record| {
+            let is_known = self.facts.is_counted(record) || self.facts.is_parked(record, PoisonPolicy::Park);
+            !is_known && record.error.kind().is_poison()
+        });
+        let newest = missing.filter_map(|record| record.position).max();
+        let reason = ErrorKind::Unreadable.name().into();
+        let behind =
+            newest.map(|position| ParkedPosition { position: position.clone().into_owned(), reason });
+        ItemWork { behind, ..ItemWork::nothing(Position::start_of("")) }
     }
 
     /// The oldest records, as many as one transaction has room for. The rest follows in the next.
-    fn prefix(
-        &mut self,
-        decision: &RecordDecision,
-        lookups: &LookupResults,
-        context: StepContext<'_>,
-        targets: &mut RollupTargets,
-    ) -> RecordPrefix<'r> {
+    fn prefix(&mut self, decision: &RecordDecision) -> RecordPrefix<'r> {
         // `max` and `min` see every image; all else depends on the newest alone.
-        let sees_every_image = decision.uncounted.len() > 1 && self.has_extremes(context);
+        let sees_every_image = decision.uncounted.len() > 1 && self.has_extremes();
         let mut prefix = RecordPrefix::default();
-        let mut room = self.action_room(context);
+        let mut room = self.action_room();
         for index in decision.open_records() {
-            if let Some(error) = self.records.errors.get(&index) {
+            if let Some(error) = self.facts.records.errors.get(&index) {
                 if sees_every_image && error.is_retryable() {
                     // The record is delivered again. If newer ones were counted, its image would be passed over.
                     break;
@@ -135,25 +195,25 @@ impl<'r> LedgerItem<'r> {
                 continue;
             }
             let is_uncounted = decision.uncounted.contains(&index);
-            let settlement = match self.records.old_image(index) {
+            let settlement = match self.facts.records.old_image(index) {
                 // An expiry that cannot be settled must not remove the item's contributions either.
                 Some(image) if decision.expiries.contains(&index) => {
-                    match self.settlement(image, lookups, context, targets) {
+                    match self.images.settlement(self.facts, image) {
                         Ok(projection) => Some(projection),
                         Err(error) => {
-                            self.records.errors.insert(index, error);
+                            self.facts.records.errors.insert(index, error);
                             continue;
                         }
                     }
                 }
                 Some(_) | None => None,
             };
-            let image = self.records.new_image(index).filter(|_| is_uncounted && sees_every_image);
-            let seen = match image.map(|image| self.project(image, lookups, context, targets)) {
+            let image = self.facts.records.new_image(index).filter(|_| is_uncounted && sees_every_image);
+            let seen = match image.map(|image| self.images.project(self.facts, image)) {
                 None => ImageProjection::default(),
                 Some(Ok(projection)) => projection,
                 Some(Err(error)) if error.is_retryable() => {
-                    self.records.errors.insert(index, error);
+                    self.facts.records.errors.insert(index, error);
                     break;
                 }
                 // If it is the newest, counting it fails as well, and that error is reported.
@@ -170,7 +230,7 @@ impl<'r> LedgerItem<'r> {
                 prefix.uncounted.push(index);
                 prefix.extremes.extremes.extend(seen.extremes);
             }
-            let position = self.records.changes.get(index).map(|record| record.position.clone());
+            let position = self.facts.records.changes.get(index).map(|record| record.position.clone());
             if let (Some(projection), Some(position)) = (settlement, position) {
                 prefix.settlements.push((position, projection));
                 prefix.settled.push(index);
@@ -181,30 +241,24 @@ impl<'r> LedgerItem<'r> {
 
     /// The actions that the item's entry, its old rollups and its new ones leave. The loader refuses a model in which
     /// they leave none for one expiry.
-    fn action_room(&self, context: StepContext<'_>) -> ActionRoom {
-        let rollups = context.core.most_rollups(self);
+    fn action_room(&self) -> ActionRoom {
+        let rollups = self.images.core.most_rollups(self.facts.candidates);
         let mut room = ActionRoom {
             left: MAX_TRANSACTION_ACTIONS - 1 - rollups.min(MAX_TRANSACTION_ACTIONS - 1),
             targets: SmallVec::new(),
         };
-        let current = self.current().by_aggregate.iter().flat_map(|contribution| &contribution.targets);
+        let current = self.facts.current().by_aggregate.iter().flat_map(|contribution| &contribution.targets);
         room.take(current.copied(), 0);
         room
     }
 
     /// The state of the newest of these records that can be counted, and the record's index.
-    fn newest_state(
-        &mut self,
-        mut uncounted: RecordIndexes,
-        lookups: &LookupResults,
-        context: StepContext<'_>,
-        targets: &mut RollupTargets,
-    ) -> (Option<NewState<'r>>, Option<usize>) {
+    fn newest_state(&mut self, mut uncounted: RecordIndexes) -> (Option<NewState<'r>>, Option<usize>) {
         while let Some(index) = uncounted.pop() {
-            let Some(record) = self.records.changes.get(index).copied() else { continue };
+            let Some(record) = self.facts.records.changes.get(index).copied() else { continue };
             let projection = match &record.new {
                 None => Ok(ImageProjection::default()),
-                Some(image) => self.project(image, lookups, context, targets),
+                Some(image) => self.images.project(self.facts, image),
             };
             match projection {
                 Ok(projection) => {
@@ -213,7 +267,7 @@ impl<'r> LedgerItem<'r> {
                     return (Some(state), Some(index));
                 }
                 Err(error) => {
-                    self.records.errors.insert(index, error);
+                    self.facts.records.errors.insert(index, error);
                 }
             }
         }
@@ -223,14 +277,15 @@ impl<'r> LedgerItem<'r> {
     /// Adds the marks of the records that cannot be counted, unless the ledger has them already.
     fn park(&self, work: &mut ItemWork<'r>) {
         let reached = work.state.as_ref().map(|state| &state.position);
-        for record in self.records.defective() {
+        for record in self.facts.records.defective() {
             let (Some(position), reason) = (record.position, record.error.kind().name()) else { continue };
-            let is_known = self.is_counted(&record) || self.is_parked(&record, PoisonPolicy::Park);
+            let is_known =
+                self.facts.is_counted(&record) || self.facts.is_parked(&record, PoisonPolicy::Park);
             if is_known || !record.error.kind().is_poison() {
                 continue;
             }
             let position = position.clone().into_owned();
-            if self.must_settle(&record) {
+            if self.facts.must_settle(&record) {
                 work.parked_expiries.push(ExpiryMarker { position, parked: Some(reason) });
             } else if reached.is_none_or(|reached| position > *reached)
                 && work.behind.as_ref().is_none_or(|behind| position > behind.position)
@@ -240,33 +295,9 @@ impl<'r> LedgerItem<'r> {
         }
     }
 
-    pub(crate) fn project(
-        &self,
-        image: &Image<'_>,
-        lookups: &LookupResults,
-        context: StepContext<'_>,
-        targets: &mut RollupTargets,
-    ) -> Result<ImageProjection> {
-        contributions(&context.core.model, self.candidates, image, lookups, self.sharding(), targets)
-    }
-
-    /// The settlement of an expiry: the contributions of the item as it was, if its entity keeps them.
-    fn settlement(
-        &self,
-        image: &Image<'_>,
-        lookups: &LookupResults,
-        context: StepContext<'_>,
-        targets: &mut RollupTargets,
-    ) -> Result<ImageProjection> {
-        let entity = self.candidates.in_state(image).map(|identity| identity.entity);
-        match entity.map(|entity| entity.on_expiry) {
-            Some(OnExpiry::Keep) => self.project(image, lookups, context, targets),
-            Some(OnExpiry::Subtract) | None => Ok(ImageProjection::default()),
-        }
-    }
-
-    fn has_extremes(&self, context: StepContext<'_>) -> bool {
-        let mut measures = context.core.aggregates(self).flat_map(|aggregate| &aggregate.measures);
+    fn has_extremes(&self) -> bool {
+        let mut measures =
+            self.images.core.aggregates(self.facts.candidates).flat_map(|aggregate| &aggregate.measures);
         measures.any(|measure| measure.kind.function().is_extreme())
     }
 }

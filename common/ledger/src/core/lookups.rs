@@ -1,16 +1,12 @@
 //! The lookups of a batch: what each needs, and what was found.
 
-use std::sync::Arc;
-
 use afterwrite_model::projection::{KnownLookups, LookupKey, LookupOutputs};
 use afterwrite_model::record::AttributeValue;
 use afterwrite_model::{Error, ErrorKind};
 use hashbrown::{Equivalent, HashMap};
 
-/// How often an index is queried, or the item is read, before the record fails. GSIs usually lag by less than a second.
-const MAX_INDEX_QUERIES: u32 = 3;
-
-pub(crate) type SharedOutputs = Arc<LookupOutputs>;
+use crate::policy::is_last_query;
+use crate::state::lookup::SharedOutputs;
 
 /// A borrowed [`LookupKey`], to search maps without a copy of the key.
 #[derive(Hash)]
@@ -237,7 +233,7 @@ impl LookupResults {
     pub(crate) fn miss(&mut self, key: LookupKey<'static>, open: OpenLookup) {
         let (attempts, queries) = (open.attempts + 1, open.queries + 1);
         let open = OpenLookup { is_unremembered: false, attempts, queries, delay: None, ..open };
-        let is_last = open.queries >= MAX_INDEX_QUERIES;
+        let is_last = is_last_query(open.queries);
         self.states.insert(key, if is_last { LookupState::NotFound } else { LookupState::Open(open) });
     }
 

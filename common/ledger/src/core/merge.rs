@@ -13,9 +13,8 @@ use afterwrite_model::record::{AttributeValue, Decimal, Item};
 use afterwrite_model::table::{MeasureKind, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::keys;
-use super::pack::RollupUpdate;
-use super::rollup::computed_change;
+use crate::state::rollup::{RollupUpdate, computed_change, rollup_revision};
+use crate::state::{ENTITY_TYPE, EXPIRES_AT, REV};
 
 /// How the values of an attribute in two parts become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,9 +104,8 @@ impl RollupMerger {
                     .map_err(|reason| Error::new(ErrorKind::Rejected, reason))?;
             }
         }
-        let rev = sum.get(keys::REV).cloned().unwrap_or(Decimal::ZERO.into());
-        let rev = added(keys::REV, &rev, &Decimal::from(first_revision).into())?;
-        sum.insert(Cow::Borrowed(keys::REV), rev);
+        let rev = added(REV, &rollup_revision(Some(sum)), &Decimal::from(first_revision).into())?;
+        sum.insert(Cow::Borrowed(REV), rev);
         Ok(())
     }
 
@@ -127,9 +125,9 @@ impl RollupMerger {
 
     fn merge_of(&self, rollups: &[usize], name: &str) -> Result<AttributeMerge> {
         match name {
-            keys::REV => return Ok(AttributeMerge::Sum),
+            REV => return Ok(AttributeMerge::Sum),
             // The parts of one rollup agree on these.
-            "PK" | "SK" | keys::ENTITY_TYPE | keys::EXPIRES_AT => return Ok(AttributeMerge::Computed),
+            "PK" | "SK" | ENTITY_TYPE | EXPIRES_AT => return Ok(AttributeMerge::Computed),
             _ => {}
         }
         let mut known = rollups.iter().filter_map(|index| self.attributes.get(*index)?.get(name));

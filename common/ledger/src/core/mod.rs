@@ -4,38 +4,32 @@
 //! A [`LedgerItem`] is the state of one source item in a batch. The driver gives it what was read and the results of its
 //! writes ([`ItemInput`]); its state names the next request ([`ItemState`]).
 
-mod connected;
 pub(crate) mod decide;
-pub(crate) mod entry;
-mod evaluate;
-mod images;
+pub(crate) mod evaluate;
+pub(crate) mod facts;
 pub(crate) mod item;
-pub(crate) mod keys;
 pub(crate) mod lookups;
-pub(crate) mod marker;
 mod merge;
 pub(crate) mod pack;
-mod parking;
 pub(crate) mod plan;
-mod reconciliation;
 pub(crate) mod records;
-pub(crate) mod rollup;
-pub(crate) mod unreadable;
+mod states;
 
 use std::sync::Arc;
 
 use afterwrite_model::effect::{ItemKey, KeyAttribute};
-use afterwrite_model::entity::key_value;
+use afterwrite_model::entity::{ItemCandidates, key_value};
 use afterwrite_model::projection::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 use afterwrite_model::record::{AttributeValue, Timestamp};
 use afterwrite_model::table::{Aggregate, KeySchema, Model};
 
-pub use item::ExportedImage;
-pub(crate) use item::{ItemInput, ItemState, LedgerItem};
+pub(crate) use item::LedgerItem;
 pub use merge::RollupMerger;
+pub use states::ExportedImage;
+pub(crate) use states::{ItemInput, ItemState};
 
-use self::keys::StateKeys;
-use super::tally::CommitTally;
+use crate::state::StateKeys;
+use crate::tally::CommitTally;
 
 /// The handling of records that cannot be counted, however often they are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,15 +95,18 @@ impl LedgerCore {
         }
     }
 
-    /// The aggregates that may count such an item.
-    pub(crate) fn aggregates<'i>(&'i self, item: &'i LedgerItem<'_>) -> impl Iterator<Item = &'i Aggregate> {
-        let indexes = item.candidates.iter().flat_map(|identity| &identity.entity.aggregates);
+    /// The aggregates that may count an item of one of these entities.
+    pub(crate) fn aggregates<'i>(
+        &'i self,
+        candidates: &'i ItemCandidates<'_, '_>,
+    ) -> impl Iterator<Item = &'i Aggregate> {
+        let indexes = candidates.iter().flat_map(|identity| &identity.entity.aggregates);
         indexes.filter_map(|index| self.model.aggregates.get(*index))
     }
 
     /// The most rollups that one state of such an item counts into.
-    pub(crate) fn most_rollups(&self, item: &LedgerItem<'_>) -> usize {
-        item.candidates.iter().map(|identity| identity.entity.most_rollups(&self.model)).max().unwrap_or(0)
+    pub(crate) fn most_rollups(&self, candidates: &ItemCandidates<'_, '_>) -> usize {
+        candidates.iter().map(|identity| identity.entity.most_rollups(&self.model)).max().unwrap_or(0)
     }
 
     /// The key of an item by the texts of a [`SourceKey`](afterwrite_model::entity::SourceKey); `None` if they do not match the

@@ -2,38 +2,21 @@
 //!
 //! A transaction contains whole items (entry, markers and all rollups) and writes each rollup once, regardless of how
 //! many items add to it. Items that rollups connect stay in one transaction if it has room for them, because transactions that
-//! share a rollup follow one another. Among these, items are sorted by their rollups, because neighbours then share the most.
+//! share a rollup follow one another: plans that share a rollup, directly or through other plans, are of one connected part. Among these, items are sorted by their rollups, because neighbours then share the most.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use afterwrite_model::projection::{Contribution, ExtremeValue, MeasureAmounts, RollupTargets, TargetId};
+use afterwrite_model::projection::{Contribution, MeasureAmounts, RollupTargets, TargetId};
 use afterwrite_model::record::{Decimal, Timestamp};
 use afterwrite_model::{Error, ErrorKind, Result};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::connected::{ConnectedPlan, connected_parts};
-use super::plan::{ItemPlan, PlannedAddition, amount_of, are_storable};
+use super::plan::{ItemPlan, PlannedAddition, amount_of};
+use crate::policy::TransactionPeers;
+use crate::state::rollup::RollupUpdate;
 use crate::tables::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};
-
-/// The additions of one transaction to one rollup.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct RollupUpdate {
-    /// The change of each measure. A change of zero is kept, so that `rev` grows.
-    pub(crate) measures: MeasureAmounts,
-    /// The settled part.
-    pub(crate) settled: MeasureAmounts,
-    /// The values that `max` and `min` must take into account.
-    pub(crate) extremes: Vec<ExtremeValue>,
-}
-
-impl RollupUpdate {
-    /// Whether a change exceeds what DynamoDB stores, so that the rollup must be read: see [`ItemPlan::exceeding`].
-    pub(crate) fn exceeds(&self) -> bool {
-        !are_storable(&self.measures) || !are_storable(&self.settled)
-    }
-}
 
 /// The items of one transaction, and what they add to rollups.
 #[derive(Debug, Default)]
@@ -78,9 +61,13 @@ struct PackCandidate<'p> {
 }
 
 impl PackCandidate<'_> {
-    /// Items without a group are first, then the newest group: isolating one cause ends before the next begins.
     fn order(&self) -> (Option<Reverse<u32>>, usize, i64, &[TargetId]) {
-        (self.packable.group.map(Reverse), self.connected.part, self.magnitude, &self.targets)
+        (
+            TransactionPeers::pack_order(self.packable.group),
+            self.connected.part,
+            self.magnitude,
+            &self.targets,
+        )
     }
 
     fn is_of_same_part(&self, other: &Self) -> bool {
@@ -324,6 +311,70 @@ fn plus(name: &str, sum: &Decimal, number: &Decimal) -> Result<Decimal> {
         let message = format!("the change of measure `{name}` exceeds 38 digits");
         Error::new(ErrorKind::Record, message).caused_by(cause)
     })
+}
+
+/// The place of a plan among the connected parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ConnectedPlan {
+    /// The number of its part: the index of the part's first plan.
+    part: usize,
+    /// How many of its rollups no earlier plan writes.
+    new_rollups: usize,
+}
+
+/// The place of each plan, by the rollups that it writes; `targets` has all rollups of the batch.
+fn connected_parts<'t>(
+    plans: impl Iterator<Item = &'t [TargetId]>,
+    targets: &RollupTargets,
+) -> Vec<ConnectedPlan> {
+    let mut parts = Parts(Vec::with_capacity(plans.size_hint().0));
+    let mut new_rollups = Vec::with_capacity(plans.size_hint().0);
+    // For each rollup, the first plan that writes it.
+    let mut writers: Vec<Option<usize>> = vec![None; targets.count()];
+    for (plan, written) in plans.enumerate() {
+        parts.0.push(plan);
+        let mut new = 0;
+        for target in written {
+            let Some(writer) = writers.get_mut(target.index()) else { continue };
+            new += usize::from(writer.is_none());
+            parts.join(*writer.get_or_insert(plan), plan);
+        }
+        new_rollups.push(new);
+    }
+    let plans = new_rollups.into_iter().enumerate();
+    plans.map(|(plan, new_rollups)| ConnectedPlan { part: parts.first(plan), new_rollups }).collect()
+}
+
+/// For each plan, an earlier plan of its part, or itself if it is the first.
+struct Parts(Vec<usize>);
+
+impl Parts {
+    /// The first plan of a plan's part. Shortens the way to it.
+    fn first(&mut self, plan: usize) -> usize {
+        let mut plan = plan;
+        loop {
+            let earlier = self.earlier(plan);
+            if earlier == plan {
+                return plan;
+            }
+            let first = self.earlier(earlier);
+            if let Some(known) = self.0.get_mut(plan) {
+                *known = first;
+            }
+            plan = first;
+        }
+    }
+
+    fn earlier(&self, plan: usize) -> usize {
+        self.0.get(plan).copied().unwrap_or(plan)
+    }
+
+    fn join(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.first(one), self.first(other));
+        if let Some(earlier) = self.0.get_mut(one.max(other)) {
+            *earlier = one.min(other);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -15,8 +15,12 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use smallvec::SmallVec;
 
 use super::DroppedAggregates;
-use super::decide::{MARK_LIFETIME, RecordIndexes, TOMBSTONE_LIFETIME};
-use super::entry::{LedgerEntry, ParkedPosition};
+use super::decide::RecordIndexes;
+use super::evaluate::{ItemWork, NewState};
+use crate::policy::{MARK_LIFETIME, TOMBSTONE_LIFETIME};
+use crate::state::entry::LedgerEntry;
+use crate::state::marker::ExpiryMarker;
+use crate::state::rollup::are_storable;
 
 /// The most bytes of an entry that name rollups which its item left. An item of DynamoDB has at most 400 KB, also if these texts are escaped.
 const MOST_LEFT_BYTES: usize = 50_000;
@@ -62,15 +66,6 @@ pub(crate) struct ItemPlan<'r> {
     pub(crate) newest: Option<Timestamp>,
     /// The number of times that an aggregate leaves out a state of the item.
     pub(crate) skipped: u64,
-}
-
-/// The marker of a TTL expiry.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ExpiryMarker<'r> {
-    /// The position of the expiry.
-    pub(crate) position: Position<'r>,
-    /// The name of the error's kind, if the expiry cannot be settled and is parked.
-    pub(crate) parked: Option<&'static str>,
 }
 
 impl ItemPlan<'_> {
@@ -143,46 +138,6 @@ impl ItemPlan<'_> {
     #[must_use]
     pub(crate) fn is_entry_only(&self) -> bool {
         self.markers.is_empty() && self.targets().next().is_none()
-    }
-}
-
-/// The state that an entry has after a plan.
-#[derive(Debug)]
-pub(crate) struct NewState<'r> {
-    /// The position of the state.
-    pub(crate) position: Position<'r>,
-    /// The contributions of the item; empty if it is deleted.
-    pub(crate) projection: ImageProjection,
-    /// Whether the item is deleted.
-    pub(crate) is_deleted: bool,
-    /// When the item was reconciled, if it was.
-    pub(crate) as_of: Option<Timestamp>,
-}
-
-/// The records of an item to count, settle and park.
-#[derive(Debug)]
-pub(crate) struct ItemWork<'r> {
-    /// The state to count.
-    pub(crate) state: Option<NewState<'r>>,
-    /// The expiries to settle: the position of each, and what the expired item contributed.
-    pub(crate) settlements: Vec<(Position<'r>, ImageProjection)>,
-    /// The newest record that cannot be counted.
-    pub(crate) behind: Option<ParkedPosition<'r>>,
-    /// The expiries that cannot be settled.
-    pub(crate) parked_expiries: Vec<ExpiryMarker<'r>>,
-    /// The position of an entry that counts nothing yet.
-    pub(crate) start: Position<'r>,
-    /// The indexes of the records that are counted or settled.
-    pub(crate) records: RecordIndexes,
-    /// The newest creation time of these records.
-    pub(crate) newest: Option<Timestamp>,
-}
-
-impl ItemWork<'_> {
-    /// Whether there is nothing to write.
-    pub(crate) fn is_empty(&self) -> bool {
-        let parks = self.behind.is_some() || !self.parked_expiries.is_empty();
-        self.state.is_none() && self.settlements.is_empty() && !parks
     }
 }
 
@@ -332,11 +287,6 @@ impl ItemPlanner<'_> {
         plan.deltas.retain(|delta| !delta.targets.is_empty());
         plan.extremes.retain(|extreme| is_live(extreme.target));
     }
-}
-
-/// Whether DynamoDB can store these numbers.
-pub(super) fn are_storable(amounts: &MeasureAmounts) -> bool {
-    amounts.iter().all(|(_, number)| number.is_storable())
 }
 
 /// The difference between two states of an item: the indexes of the contributions in `after` that have no counterpart

@@ -30,36 +30,30 @@
 //! key at which the item has been seen. An item that moved notes its new key *before* it reads the rollup, and a
 //! committer reads these notes *after* its commit, so whichever is second refreshes the copy at the new key.
 
-mod guard;
 mod places;
 mod refreshes;
 mod write;
 
 use std::collections::BTreeSet;
 
-use afterwrite_model::projection::TargetId;
-use afterwrite_model::record::{AttributeValue, Decimal, Item};
-use afterwrite_model::table::{Mirror, MirroredAttribute, Rollup};
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::projection::{RollupTarget, TargetId};
+use afterwrite_model::table::{Mirror, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result};
 use futures::future::join;
 
-use self::places::{PlacedCopies, rollup_revision};
-use self::refreshes::{MirrorRefresh, MirrorRefreshes, RefreshedRollups};
-use super::batch::{LedgerBatch, MirrorProgress};
-use super::core::{ItemInput, LedgerCore, StepContext, keys};
-use super::lookup::LookupStore;
-use super::requests::{Requests, send_all, time_ended};
+use self::places::{MirrorPlaces, PlacedCopies, UnsetCopies};
+use self::refreshes::{MirrorRefresh, MirrorRefreshes, RefreshSearch, RefreshedRollups};
+use self::write::CopyWriter;
+use super::batch::{BatchContext, LedgerBatch, MirrorProgress};
+use super::core::{ItemInput, LedgerCore};
+use super::policy::REFRESHED_AT_ONCE;
+use super::requests::{send_all, time_ended};
+use super::state::rollup::{rollup_key, rollup_origin, rollup_revision};
 use crate::tables::misaligned_read;
 
 /// The most mirroring items that are read at once: DynamoDB returns up to 16 MB at a time.
 const ITEMS_AT_ONCE: usize = 100;
-
-/// The most items of a batch whose copies are refreshed at once. The first items of a larger batch are finished first: if the deadline
-/// comes before the last, the next delivery begins after them.
-const REFRESHED_AT_ONCE: usize = 1000;
-
-/// The values of a mirror's attributes; `None` for an absent attribute.
-type MirrorValues = Vec<Option<AttributeValue<'static>>>;
 
 /// The copies that a batch may have made stale.
 #[derive(Debug, Default)]
@@ -72,38 +66,49 @@ struct StaleCopies<'m> {
     unset: Vec<UnsetCopies>,
 }
 
-/// Copies that could not be set.
-#[derive(Debug)]
-struct UnsetCopies {
-    /// The items of the batch that require them.
-    items: BTreeSet<usize>,
-    error: Error,
+/// A rollup whose copies must be refreshed.
+struct CopiedRollup<'m, 'b> {
+    mirror: &'m Mirror,
+    target: &'b RollupTarget,
+    key: ItemKey,
+    refresh: &'b MirrorRefresh,
+    /// Whether the item may have been seen at other keys, which are noted.
+    has_notes: bool,
 }
 
 /// Refreshes the copies that a batch made stale.
 pub(crate) struct MirrorRefresher<'l> {
-    pub(crate) core: &'l LedgerCore,
-    pub(crate) requests: &'l Requests<'l>,
-    pub(crate) lookups: &'l LookupStore<'l>,
-    pub(crate) context: StepContext<'l>,
+    pub(crate) context: BatchContext<'l>,
 }
 
 impl MirrorRefresher<'_> {
+    fn search(&self) -> RefreshSearch<'_> {
+        RefreshSearch { context: self.context }
+    }
+
+    fn places(&self) -> MirrorPlaces<'_> {
+        MirrorPlaces { core: self.context.core }
+    }
+
+    fn writer(&self) -> CopyWriter<'_> {
+        CopyWriter { core: self.context.core, requests: self.context.requests }
+    }
+
     /// Refreshes the copies that committed items may have made stale, each once. Items that wait for a lookup are left out. Returns the
     /// error of copies that another attempt can set.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] only.
     pub(crate) async fn refresh(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Error>> {
-        if self.core.model.mirrors.is_empty() {
+        if self.context.core.model.mirrors.is_empty() {
             return Ok(None);
         }
-        self.require_lookups(batch);
-        self.lookups.resolve_untried(&mut batch.lookups).await?;
+        self.search().require_lookups(batch);
+        self.context.lookups.resolve_untried(&mut batch.lookups).await?;
         let (mut delayed, mut done) = (None, RefreshedRollups::new());
-        let ready: Vec<usize> = self.ready_items(batch).into_iter().collect();
+        let ready: Vec<usize> = self.search().ready_items(batch).into_iter().collect();
         for together in ready.chunks(REFRESHED_AT_ONCE) {
-            if self.requests.is_over() {
+            if self.context.requests.is_over() {
                 return Ok(Some(time_ended()));
             }
             let together = together.iter().copied().collect();
@@ -147,7 +152,7 @@ impl MirrorRefresher<'_> {
 
     fn fail_items(&self, batch: &mut LedgerBatch<'_>, indexes: &BTreeSet<usize>, error: &Error) {
         for index in indexes {
-            batch.step(*index, ItemInput::GivenUp(error.restated()), self.context);
+            batch.step(*index, ItemInput::GivenUp(error.restated()), self.context.step());
         }
     }
 
@@ -156,7 +161,9 @@ impl MirrorRefresher<'_> {
         let is_mirrored = |target: &TargetId| batch.targets.rollups(*target).any(Rollup::is_mirrored);
         let has_mirrors = |index: &&usize| {
             let item = batch.item(**index);
-            item.has_mirrors() || self.feeds_mirrors(item) || item.left_targets.iter().any(is_mirrored)
+            item.facts.has_mirrors()
+                || self.search().feeds_mirrors(item)
+                || item.counted.left_targets.iter().any(is_mirrored)
         };
         indexes.iter().filter(has_mirrors).copied().collect()
     }
@@ -167,8 +174,8 @@ impl MirrorRefresher<'_> {
         ready: &BTreeSet<usize>,
         done: &mut RefreshedRollups,
     ) -> Result<Vec<UnsetCopies>> {
-        let mut refreshes = self.stale_refreshes(batch, ready, done);
-        let mut unset = self.shown_refreshes(batch, ready, &mut refreshes).await?;
+        let mut refreshes = self.search().stale_refreshes(batch, ready, done);
+        let mut unset = self.search().shown_refreshes(batch, ready, &mut refreshes).await?;
         unset.extend(self.write_copies(batch, &refreshes).await?);
         let failed: BTreeSet<usize> = unset.iter().flat_map(|unset| &unset.items).copied().collect();
         let is_done = |refresh: &MirrorRefresh| refresh.shown.is_none() && refresh.items.is_disjoint(&failed);
@@ -198,7 +205,7 @@ impl MirrorRefresher<'_> {
                 Err(error) if error.kind().is_poison() => {
                     let key = std::iter::once(&copies.key.partition).chain(&copies.key.sort);
                     let key = key.filter_map(|attribute| attribute.value.as_text());
-                    let unwritable = self.unwritable(copies.mirror, key, error);
+                    let unwritable = self.writer().unwritable(copies.mirror, key, error);
                     batch.unwritable_mirrors.push(unwritable);
                 }
                 Err(error) => unset.push(UnsetCopies { items: copies.items, error }),
@@ -210,11 +217,34 @@ impl MirrorRefresher<'_> {
     async fn set_all<'m>(&self, copies: Vec<PlacedCopies<'m>>) -> Vec<(PlacedCopies<'m>, Result<()>)> {
         let requests = copies.into_iter().map(|copies| async move {
             // Preparing the writes of thousands of copies takes a small function longer than sending its response may.
-            let result =
-                if self.requests.is_over() { Err(time_ended()) } else { self.set_copies(&copies).await };
+            let result = if self.context.requests.is_over() {
+                Err(time_ended())
+            } else {
+                self.writer().set_copies(&copies).await
+            };
             (copies, result)
         });
         send_all(requests).await
+    }
+
+    /// The rollups to copy, and the keys to read: for each, that of the rollup and that of the notes of further places, if there is one.
+    fn copied_rollups<'m, 'b>(
+        &'m self,
+        batch: &'b LedgerBatch<'_>,
+        refreshes: &'b MirrorRefreshes,
+    ) -> Result<(Vec<CopiedRollup<'m, 'b>>, Vec<ItemKey>)> {
+        let LedgerCore { model, keys: state_keys, .. } = self.context.core;
+        let (mut sources, mut keys) = (Vec::new(), Vec::new());
+        for ((mirror, target), refresh) in refreshes {
+            let target = batch.targets.get(*target);
+            let mirror = model.mirrors.get(*mirror).zip(rollup_key(state_keys, target));
+            let Some((mirror, key)) = mirror else { continue };
+            keys.push(key.clone());
+            let notes = self.places().notes_key(mirror, target)?;
+            sources.push(CopiedRollup { mirror, target, key, refresh, has_notes: notes.is_some() });
+            keys.extend(notes);
+        }
+        Ok((sources, keys))
     }
 
     /// The values of the copies at every place where they are not known to be right.
@@ -223,22 +253,10 @@ impl MirrorRefresher<'_> {
         batch: &LedgerBatch<'_>,
         refreshes: &MirrorRefreshes,
     ) -> Result<StaleCopies<'_>> {
-        let mut sources = Vec::new();
-        let mut keys = Vec::new();
-        for ((mirror, target), refresh) in refreshes {
-            let (Some(mirror), target) = (self.core.model.mirrors.get(*mirror), batch.targets.get(*target))
-            else {
-                continue;
-            };
-            let Some(rollup) = self.core.keys.rollup(target) else { continue };
-            keys.push(rollup.clone());
-            let notes = self.notes_key(mirror, target)?;
-            sources.push((mirror, target, rollup, refresh, notes.is_some()));
-            keys.extend(notes);
-        }
-        let mut stored = self.requests.read(&keys).await?.items.into_iter();
+        let (sources, keys) = self.copied_rollups(batch, refreshes)?;
+        let mut stored = self.context.requests.read(&keys).await?.items.into_iter();
         let mut copies = StaleCopies::default();
-        for (mirror, target, key, refresh, has_notes) in sources {
+        for CopiedRollup { mirror, target, key, refresh, has_notes } in sources {
             let rollup = stored.next().ok_or_else(misaligned_read)?;
             let notes = if has_notes { stored.next().ok_or_else(misaligned_read)? } else { Ok(None) };
             let (rollup, notes) = match rollup.and_then(|rollup| Ok((rollup, notes?))) {
@@ -250,25 +268,25 @@ impl MirrorRefresher<'_> {
                     continue;
                 }
             };
-            let values = self.mirror_values(mirror, rollup.as_ref());
+            let values = self.places().mirror_values(mirror, rollup.as_ref());
             if refresh.shown.as_ref().is_some_and(|shown| *shown == values) {
                 continue;
             }
             let revision = rollup_revision(rollup.as_ref());
-            let is_certain = refresh.is_changed && !self.is_guarded(mirror);
+            let is_certain = refresh.is_changed && !self.places().is_guarded(mirror);
             let placed = if is_certain { &mut copies.certain } else { &mut copies.doubtful };
-            placed.extend(self.place_keys(mirror, target, notes.as_ref()).into_iter().map(|place| {
-                PlacedCopies {
+            placed.extend(self.places().place_keys(mirror, target, notes.as_ref()).into_iter().map(
+                |place| PlacedCopies {
                     key: place,
                     mirror,
                     rollup: key.clone(),
-                    origin: keys::rollup_origin(target),
+                    origin: rollup_origin(target),
                     values: values.clone(),
                     revision: revision.clone(),
                     items: refresh.items.clone(),
                     guards: Vec::new(),
-                }
-            }));
+                },
+            ));
         }
         Ok(copies)
     }
@@ -284,12 +302,12 @@ impl MirrorRefresher<'_> {
         while placed.peek().is_some() {
             let together: Vec<_> = placed.by_ref().take(ITEMS_AT_ONCE).collect();
             let keys: Vec<_> = together.iter().map(|copies| copies.key.clone()).collect();
-            for (copies, item) in together.into_iter().zip(self.requests.read(&keys).await?.items) {
+            for (copies, item) in together.into_iter().zip(self.context.requests.read(&keys).await?.items) {
                 match item {
                     // An item that does not exist, or is of another entity, shows nothing.
                     Ok(item) => {
-                        let item = item.filter(|item| !self.is_right(&copies, item));
-                        stale.extend(item.and_then(|item| self.guarded(copies, &item)));
+                        let item = item.filter(|item| !self.writer().is_right(&copies, item));
+                        stale.extend(item.and_then(|item| self.places().guarded(copies, &item)));
                     }
                     Err(unprocessed) => {
                         unread.push(UnsetCopies { items: copies.items, error: unprocessed.into() });
@@ -298,30 +316,5 @@ impl MirrorRefresher<'_> {
             }
         }
         Ok((stale, unread))
-    }
-
-    /// The report about a mirror that an item cannot take. `key` has the texts of a key that names it.
-    fn unwritable<'k>(&self, mirror: &Mirror, key: impl Iterator<Item = &'k str>, cause: Error) -> Error {
-        self.requests.tally.unwritable_mirrors.add(1);
-        let message = "a mirror cannot be written: its item is counted, but does not show it";
-        let mut error = Error::new(ErrorKind::Rejected, message)
-            .with("entity", self.core.model.entity_name(mirror.onto))
-            .hint("Make the attribute's place a map, or the item smaller. The next change of the rollup tries again");
-        if self.core.names_keys {
-            error = error.with("key", key.collect::<Vec<_>>().join(", "));
-        }
-        error.caused_by(cause)
-    }
-
-    /// The values that the copies must have: 0 for a count or sum without contributions; a computed measure without
-    /// contributions is absent.
-    fn mirror_values(&self, mirror: &Mirror, rollup: Option<&Item>) -> MirrorValues {
-        let declared = self.core.model.rollups.get(mirror.from);
-        let is_computed = |measure: &str| declared.is_some_and(|rollup| rollup.has_computed(measure));
-        let value = |shown: &MirroredAttribute| {
-            let stored = rollup.and_then(|item| item.get(shown.measure.as_ref())).cloned();
-            stored.or_else(|| (!is_computed(&shown.measure)).then_some(Decimal::ZERO.into()))
-        };
-        mirror.attributes.iter().map(value).collect()
     }
 }

@@ -1,21 +1,35 @@
 //! The places of a mirroring item: the key that follows from the rollup's key, and the other keys noted since.
+//!
+//! The keys of a mirroring entity can be those of another entity: a condition distinguishes them, or a more literal key. So the item is
+//! read before a copy is set, and the copy is set on condition that the attributes which decide the item's entity are as they were read.
+//! An item that moves to the mirroring entity later has a record of its own, which sets the copy.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use afterwrite_model::Result;
-use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite_model::entity::ItemIdentity;
+use afterwrite_model::effect::condition::holds;
+use afterwrite_model::effect::{ItemKey, Write, WriteCondition};
+use afterwrite_model::entity::{ItemIdentity, SourceKey};
 use afterwrite_model::projection::{ImageScope, KnownLookups as _, RollupTarget};
-use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Image, Item};
-use afterwrite_model::table::Mirror;
+use afterwrite_model::record::{AttributeValue, Decimal, Image, Item};
+use afterwrite_model::table::{Entity, Mirror, MirroredAttribute};
+use afterwrite_model::{Error, Result};
 
 use super::super::core::lookups::LookupResults;
-use super::super::core::{LedgerItem, keys};
-use super::{MirrorRefresher, MirrorValues};
+use super::super::core::{LedgerCore, LedgerItem};
+use super::super::state::lookup::RememberedLookup;
+use super::super::state::rollup::rollup_revision;
 
-/// The prefix of the attributes of a remembered lookup that note another key of the looked-up item.
-const SEEN_AT: &str = "seen_at#";
+/// The values of a mirror's attributes; `None` for an absent attribute.
+pub(super) type MirrorValues = Vec<Option<AttributeValue<'static>>>;
+
+/// Copies that could not be set.
+#[derive(Debug)]
+pub(super) struct UnsetCopies {
+    /// The items of the batch that require them.
+    pub(super) items: BTreeSet<usize>,
+    pub(super) error: Error,
+}
 
 /// The copies of one rollup at one place.
 #[derive(Clone, Debug)]
@@ -37,18 +51,28 @@ pub(super) struct PlacedCopies<'m> {
 }
 
 impl PlacedCopies<'_> {
+    /// Whether the item is still of the mirroring entity, as far as its conditions show.
+    pub(super) fn guards_hold(&self, item: &Item) -> bool {
+        self.guards.iter().all(|guard| holds(guard, Some(item)))
+    }
+
+    /// The conditions and the guards, all required.
+    pub(super) fn with_guards(&self, condition: Vec<WriteCondition>) -> WriteCondition {
+        WriteCondition::All(condition.into_iter().chain(self.guards.iter().cloned()).collect())
+    }
+
     /// The same copies with the values and the revision of the rollup as it is now.
     pub(super) fn read_again(&self, values: MirrorValues, rollup: Option<&Item>) -> Self {
         Self { values, revision: rollup_revision(rollup), ..self.clone() }
     }
 }
 
-/// The `rev` of a rollup; 0 if it does not exist.
-pub(super) fn rollup_revision(rollup: Option<&Item>) -> AttributeValue<'static> {
-    rollup.and_then(|item| item.get(keys::REV)).cloned().unwrap_or(Decimal::ZERO.into())
+/// The places of mirroring items, and what is shown there.
+pub(super) struct MirrorPlaces<'l> {
+    pub(super) core: &'l LedgerCore,
 }
 
-impl MirrorRefresher<'_> {
+impl MirrorPlaces<'_> {
     /// The values of the variables of the mirroring item's key, taken from the rollup's key.
     fn item_values<'t>(&self, mirror: &Mirror, target: &'t RollupTarget) -> Option<Vec<Cow<'t, str>>> {
         let rollup = self.core.model.rollups.get(mirror.from)?;
@@ -75,21 +99,18 @@ impl MirrorRefresher<'_> {
         else {
             return Ok(None);
         };
-        let is_there = *partition == *item.source.partition && sort.as_deref() == item.source.sort.as_deref();
+        let is_there = *partition == *item.facts.source.partition
+            && sort.as_deref() == item.facts.source.sort.as_deref();
         let Ok(lookup_key) = ImageScope::of(&self.core.model, identity, image).lookup_key(lookup) else {
             return Ok(None);
         };
         if is_there || lookups.outputs(&lookup_key).is_none() {
             return Ok(None);
         }
-        let place = [Some(item.source.partition.as_ref()), item.source.sort.as_deref()];
+        let place = [Some(item.facts.source.partition.as_ref()), item.facts.source.sort.as_deref()];
         let place: Vec<&str> = place.into_iter().flatten().collect();
-        let name = format!("{SEEN_AT}{}", place.join("#"));
-        let place = place.into_iter().map(AttributeValue::text).collect();
-        let note = AttributeChange::Set(AttributePath::from(name.as_str()), AttributeValue::L(place));
-        let key = self.core.keys.lookup(&self.core.model, &lookup_key)?;
-        let action = WriteAction::Update(vec![note]);
-        Ok(Some(Write { key, condition: WriteCondition::ItemExists, action }))
+        let key = RememberedLookup::key(&self.core.keys, &self.core.model, &lookup_key)?;
+        Ok(Some(RememberedLookup::place_note(key, &place)))
     }
 
     /// The key of the remembered lookup that may note other keys of the item.
@@ -101,7 +122,7 @@ impl MirrorRefresher<'_> {
         let variables = values.iter().map(|value| &**value).collect();
         let (identity, image) = (ItemIdentity { entity, variables }, Image::default());
         match ImageScope::of(&self.core.model, &identity, &image).lookup_key(lookup) {
-            Ok(lookup_key) => self.core.keys.lookup(&self.core.model, &lookup_key).map(Some),
+            Ok(lookup_key) => RememberedLookup::key(&self.core.keys, &self.core.model, &lookup_key).map(Some),
             // The key's variables are not enough for the lookup: the item has never been noted.
             Err(_) => Ok(None),
         }
@@ -120,12 +141,47 @@ impl MirrorRefresher<'_> {
         let derived = derived
             .filter(|(partition, _)| !table.is_reserved(partition))
             .and_then(|(partition, sort)| self.core.item_key(entity.table, &partition, sort.as_deref()));
-        let noted = notes.into_iter().flatten().filter_map(|(name, value)| {
-            let AttributeValue::L(place) = value else { return None };
-            let mut texts = place.iter().filter_map(AttributeValue::as_text);
-            let is_note = name.starts_with(SEEN_AT);
-            self.core.item_key(entity.table, texts.next().filter(|_| is_note)?, texts.next())
-        });
+        let noted = notes.into_iter().flat_map(RememberedLookup::noted_places);
+        let noted = noted.filter_map(|(partition, sort)| self.core.item_key(entity.table, partition, sort));
         derived.into_iter().chain(noted).collect()
     }
+
+    /// The values that the copies must have: 0 for a count or sum without contributions; a computed measure without
+    /// contributions is absent.
+    pub(super) fn mirror_values(&self, mirror: &Mirror, rollup: Option<&Item>) -> MirrorValues {
+        let declared = self.core.model.rollups.get(mirror.from);
+        let is_computed = |measure: &str| declared.is_some_and(|rollup| rollup.has_computed(measure));
+        let value = |shown: &MirroredAttribute| {
+            let stored = rollup.and_then(|item| item.get(shown.measure.as_ref())).cloned();
+            stored.or_else(|| (!is_computed(&shown.measure)).then_some(Decimal::ZERO.into()))
+        };
+        mirror.attributes.iter().map(value).collect()
+    }
+
+    /// Whether the key alone does not decide that an item shows a mirror.
+    pub(super) fn is_guarded(&self, mirror: &Mirror) -> bool {
+        self.mirroring_entity(mirror).is_some_and(needs_guard)
+    }
+
+    /// The same copies, on condition that the item stays of the mirroring entity; `None` if it is of another.
+    pub(super) fn guarded<'m>(&self, copies: PlacedCopies<'m>, item: &Item) -> Option<PlacedCopies<'m>> {
+        let entity = self.mirroring_entity(copies.mirror)?;
+        if !needs_guard(entity) {
+            return Some(copies);
+        }
+        let model = &self.core.model;
+        let source = SourceKey::of_item(model, entity.table, item)?;
+        let identity = source.identify(model, &Image::from_item(item, &model.attributes))?;
+        let guards = entity.decided_by.iter().map(|path| WriteCondition::unchanged(path, item)).collect();
+        std::ptr::eq(identity.entity, entity).then_some(PlacedCopies { guards, ..copies })
+    }
+
+    fn mirroring_entity(&self, mirror: &Mirror) -> Option<&Entity> {
+        self.core.model.entities.get(mirror.onto)
+    }
+}
+
+/// Whether an item with such a key can be of another entity.
+fn needs_guard(entity: &Entity) -> bool {
+    entity.when.is_some() || !entity.yields_to.is_empty()
 }

@@ -12,11 +12,13 @@ use afterwrite_model::record::{AttributeValue, Image};
 use afterwrite_model::table::{Mirror, Rollup};
 use afterwrite_model::{ErrorKind, Result};
 
-use super::super::batch::{LedgerBatch, MirrorProgress};
+use super::super::batch::{BatchContext, LedgerBatch, MirrorProgress};
 use super::super::core::LedgerItem;
+use super::super::core::evaluate::ImageEvaluation;
 use super::super::core::lookups::LookupResults;
 use super::super::requests::send_all;
-use super::{MirrorRefresher, MirrorValues, UnsetCopies};
+use super::places::{MirrorPlaces, MirrorValues, UnsetCopies};
+use super::write::CopyWriter;
 
 /// A rollup whose copies by one mirror must be refreshed.
 #[derive(Debug, Default)]
@@ -43,19 +45,24 @@ pub(super) type MirrorRefreshes = BTreeMap<(usize, TargetId), MirrorRefresh>;
 /// The rollups, by mirror, whose copies were refreshed after all items of the batch were counted that are refreshed with them.
 pub(super) type RefreshedRollups = BTreeSet<(usize, TargetId)>;
 
-impl MirrorRefresher<'_> {
+/// Finds the refreshes that a batch requires.
+pub(super) struct RefreshSearch<'l> {
+    pub(super) context: BatchContext<'l>,
+}
+
+impl RefreshSearch<'_> {
     /// Requires the lookups of unrefreshed items.
     pub(super) fn require_lookups(&self, batch: &mut LedgerBatch<'_>) {
         let elsewhere = batch.unrefreshed().filter(|(_, item)| self.is_to_be_projected(item));
         let elsewhere: Vec<usize> = elsewhere.map(|(index, _)| index).collect();
         for index in elsewhere {
             if let Some(item) = batch.items.get_mut(index) {
-                item.records.decode_old_images(&self.core.model.attributes, |_| true);
+                item.facts.records.decode_old_images(&self.context.core.model.attributes, |_| true);
             }
         }
         let mut lookups = std::mem::take(&mut batch.lookups);
         for (key, offer) in batch.unrefreshed().flat_map(|(_, item)| self.lookups_of(item)) {
-            self.lookups.require(key, offer, &mut lookups);
+            self.context.lookups.require(key, offer, &mut lookups);
         }
         batch.lookups = lookups;
     }
@@ -65,14 +72,15 @@ impl MirrorRefresher<'_> {
         &'i self,
         item: &'i LedgerItem<'_>,
     ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
-        let model = &self.core.model;
+        let model = &self.context.core.model;
         // A mirroring item may depend on a lookup that it offers outputs for itself.
-        let shown = item.newest_image().into_iter().filter(|_| item.has_mirrors());
-        let offered = shown.flat_map(|image| offered_outputs(model, item.candidates, image));
+        let shown = item.facts.records.newest_image().into_iter().filter(|_| item.facts.has_mirrors());
+        let offered = shown.flat_map(|image| offered_outputs(model, item.facts.candidates, image));
         let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
-        let images = self.is_to_be_projected(item).then(|| item.images());
+        let images = self.is_to_be_projected(item).then(|| item.facts.records.known_images());
         let needed = images.into_iter().flatten();
-        let needed = needed.filter_map(|image| lookup_keys(model, item.candidates, image).ok()).flatten();
+        let needed =
+            needed.filter_map(|image| lookup_keys(model, item.facts.candidates, image).ok()).flatten();
         offered.chain(needed.map(|key| (key, None)))
     }
 
@@ -92,9 +100,10 @@ impl MirrorRefresher<'_> {
     }
 
     pub(super) fn feeds_mirrors(&self, item: &LedgerItem<'_>) -> bool {
-        let mut destinations = self.core.aggregates(item).flat_map(|aggregate| &aggregate.into);
+        let mut destinations =
+            self.context.core.aggregates(item.facts.candidates).flat_map(|aggregate| &aggregate.into);
         destinations.any(|destination| {
-            let rollup = self.core.model.rollups.get(destination.rollup);
+            let rollup = self.context.core.model.rollups.get(destination.rollup);
             rollup.is_some_and(Rollup::is_mirrored)
         })
     }
@@ -134,15 +143,21 @@ impl MirrorRefresher<'_> {
         let LedgerBatch { items, targets, lookups, .. } = batch;
         let mut notes = Vec::new();
         for (index, item) in ready.iter().filter_map(|index| Some((*index, items.get(*index)?))) {
-            let Some(image) = item.newest_image() else { continue };
-            let Some(identity) = item.candidates.in_state(image) else { continue };
+            let Some(image) = item.facts.records.newest_image() else { continue };
+            let Some(identity) = item.facts.candidates.in_state(image) else { continue };
             for mirror_index in &identity.entity.mirrors {
-                let Some(mirror) = self.core.model.mirrors.get(*mirror_index) else { continue };
+                let Some(mirror) = self.context.core.model.mirrors.get(*mirror_index) else { continue };
                 let Some(target) = self.mirrored_target(mirror, identity, image, targets, lookups) else {
                     continue;
                 };
                 let target_key = targets.get(target);
-                let write = self.place_note(mirror, target_key, item, (identity, image), lookups)?;
+                let write = MirrorPlaces { core: self.context.core }.place_note(
+                    mirror,
+                    target_key,
+                    item,
+                    (identity, image),
+                    lookups,
+                )?;
                 notes.extend(write.map(|write| PlaceNote { item: index, mirror, write }));
                 let shown = mirror.attributes.iter().map(|shown| attribute(image, &shown.image).cloned());
                 let shown: MirrorValues = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
@@ -166,15 +181,16 @@ impl MirrorRefresher<'_> {
         batch: &mut LedgerBatch<'_>,
         notes: Vec<PlaceNote<'_>>,
     ) -> Result<Vec<UnsetCopies>> {
-        let results = send_all(notes.iter().map(|note| self.requests.write(&note.write))).await;
+        let results = send_all(notes.iter().map(|note| self.context.requests.write(&note.write))).await;
+        let writer = CopyWriter { core: self.context.core, requests: self.context.requests };
         let mut unset = Vec::new();
         for (PlaceNote { item: index, mirror, write }, result) in notes.into_iter().zip(results) {
-            match result.map_err(|error| self.requests.write_error(&write, error)) {
+            match result.map_err(|error| self.context.requests.write_error(&write, error)) {
                 Ok(()) => {}
                 Err(error) if error.kind().is_poison() => {
-                    let source = batch.item(index).source;
+                    let source = batch.item(index).facts.source;
                     let key = [Some(&*source.partition), source.sort.as_deref()].into_iter().flatten();
-                    let unwritable = self.unwritable(mirror, key, error);
+                    let unwritable = writer.unwritable(mirror, key, error);
                     batch.unwritable_mirrors.push(unwritable);
                 }
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
@@ -193,17 +209,18 @@ impl MirrorRefresher<'_> {
         targets: &mut RollupTargets,
         lookups: &LookupResults,
     ) -> Vec<(TargetId, bool)> {
-        let mut doubtful = item.left_targets.clone();
+        let mut doubtful = item.counted.left_targets.clone();
         if self.is_to_be_projected(item) {
-            for image in item.images() {
-                let Ok(projection) = item.project(image, lookups, self.context, targets) else { continue };
+            for image in item.facts.records.known_images() {
+                let mut evaluation = ImageEvaluation { core: self.context.core, lookups, targets };
+                let Ok(projection) = evaluation.project(&item.facts, image) else { continue };
                 doubtful.extend(projection.extremes.iter().map(|extreme| extreme.target));
                 doubtful.extend(targets.mirrored(&projection.contributions));
             }
-            doubtful.extend(targets.mirrored(item.current()));
-            doubtful.extend(item.entry.iter().flat_map(|entry| &entry.left));
+            doubtful.extend(targets.mirrored(item.facts.current()));
+            doubtful.extend(item.facts.readable_entry().iter().flat_map(|entry| &entry.left));
         }
-        let certain = item.changed_targets.iter().map(|target| (*target, true));
+        let certain = item.counted.changed_targets.iter().map(|target| (*target, true));
         certain.chain(doubtful.into_iter().map(|target| (target, false))).collect()
     }
 
@@ -216,8 +233,8 @@ impl MirrorRefresher<'_> {
         targets: &mut RollupTargets,
         lookups: &LookupResults,
     ) -> Option<TargetId> {
-        let rollup = self.core.model.rollups.get(mirror.from)?;
-        let without_outputs = ImageScope::of(&self.core.model, identity, image);
+        let rollup = self.context.core.model.rollups.get(mirror.from)?;
+        let without_outputs = ImageScope::of(&self.context.core.model, identity, image);
         let outputs: Vec<_> = match &mirror.lookup {
             Some(lookup) => vec![lookups.outputs(&without_outputs.lookup_key(lookup).ok()?)?],
             None => Vec::new(),

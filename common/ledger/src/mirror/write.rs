@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use afterwrite_model::effect::{AttributeChange, Write, WriteAction, WriteCondition, WriteRefusal};
 use afterwrite_model::record::{AttributePath, AttributeValue, Item};
-use afterwrite_model::table::MirroredAttribute;
+use afterwrite_model::table::{Mirror, MirroredAttribute};
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::MirrorRefresher;
-use super::places::PlacedCopies;
+use super::super::core::LedgerCore;
+use super::super::requests::Requests;
+use super::places::{MirrorPlaces, PlacedCopies};
 use crate::tables::WriteError;
 
 /// The most copies in one write. DynamoDB limits a condition to 300 operators and 4 KB; a copy has 19 operators.
@@ -24,7 +25,13 @@ struct MirrorCopy<'c> {
     is_extreme: bool,
 }
 
-impl MirrorRefresher<'_> {
+/// Writes copies.
+pub(super) struct CopyWriter<'l> {
+    pub(super) core: &'l LedgerCore,
+    pub(super) requests: &'l Requests<'l>,
+}
+
+impl CopyWriter<'_> {
     /// Sets the copies of one mirror on one item, unless the item does not exist or has newer copies.
     pub(super) async fn set_copies(&self, copies: &PlacedCopies<'_>) -> Result<()> {
         let mut by_parent: BTreeMap<_, Vec<MirrorCopy<'_>>> = BTreeMap::new();
@@ -78,7 +85,10 @@ impl MirrorRefresher<'_> {
     /// The same copies with the values and the revision of the rollup as it is now.
     async fn read_again<'m>(&self, placed: &PlacedCopies<'m>) -> Result<PlacedCopies<'m>> {
         let rollup = self.requests.read_one(&placed.rollup).await?;
-        Ok(placed.read_again(self.mirror_values(placed.mirror, rollup.as_ref()), rollup.as_ref()))
+        Ok(placed.read_again(
+            MirrorPlaces { core: self.core }.mirror_values(placed.mirror, rollup.as_ref()),
+            rollup.as_ref(),
+        ))
     }
 
     /// Makes copies those of no rollup, if they still have the revisions that this state of the item has. Every writer replaces
@@ -157,6 +167,24 @@ impl MirrorRefresher<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The report about a mirror that an item cannot take. `key` has the texts of a key that names it.
+    pub(super) fn unwritable<'k>(
+        &self,
+        mirror: &Mirror,
+        key: impl Iterator<Item = &'k str>,
+        cause: Error,
+    ) -> Error {
+        self.requests.tally.unwritable_mirrors.add(1);
+        let message = "a mirror cannot be written: its item is counted, but does not show it";
+        let mut error = Error::new(ErrorKind::Rejected, message)
+            .with("entity", self.core.model.entity_name(mirror.onto))
+            .hint("Make the attribute's place a map, or the item smaller. The next change of the rollup tries again");
+        if self.core.names_keys {
+            error = error.with("key", key.collect::<Vec<_>>().join(", "));
+        }
+        error.caused_by(cause)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use afterwrite_ledger::state::{ENTITY_TYPE, GENERATION, LEDGER_TYPE};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::redrive::{ParkedItem, parked_by_index};
 use aws_sdk_dynamodb::Client;
@@ -44,9 +45,9 @@ pub(super) async fn warn_of_newer_generation(client: &Client, generation: u64) -
     let scan = client
         .scan()
         .table_name(STATE_TABLE)
-        .filter_expression("EntityType = :ledger AND generation > :generation")
-        .projection_expression("generation")
-        .expression_attribute_values(":ledger", AttributeValue::S("LEDGER".to_owned()))
+        .filter_expression(format!("{ENTITY_TYPE} = :ledger AND {GENERATION} > :generation"))
+        .projection_expression(GENERATION)
+        .expression_attribute_values(":ledger", AttributeValue::S(LEDGER_TYPE.to_owned()))
         .expression_attribute_values(":generation", AttributeValue::N(generation.to_string()));
     let mut newer = scan.into_paginator().items().send();
     let (mut entries, mut newest) = (0, generation);
@@ -54,7 +55,7 @@ pub(super) async fn warn_of_newer_generation(client: &Client, generation: u64) -
         let entry = entry.map_err(|error| {
             Error::new(ErrorKind::Unavailable, "the state table cannot be read").caused_by(error)
         })?;
-        let written = entry.get("generation").and_then(|value| value.as_n().ok()?.parse().ok());
+        let written = entry.get(GENERATION).and_then(|value| value.as_n().ok()?.parse().ok());
         newest = newest.max(written.unwrap_or(0));
         entries += 1;
     }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use afterwrite_ledger::TombstoneHistory;
+use afterwrite_ledger::state::{
+    FINGERPRINT, GENERATION, LEDGER_TYPE, LOOKUP_TYPE, POSITION, REV, ROLLUP_TYPE,
+};
 use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_operations::jobs::JobTotals;
@@ -59,10 +62,10 @@ pub(super) async fn run(
 
 /// Whether only the position of a ledger entry, or the revision of a mirror, differs.
 fn is_advanced(item: &ItemDifference) -> bool {
-    const OF_POSITION: [&str; 4] = ["position", "rev", "generation", "model"];
+    const OF_POSITION: [&str; 4] = [POSITION, REV, GENERATION, FINGERPRINT];
     let is_unimportant = |name: &str| match item.entity_type() {
-        "LEDGER" => OF_POSITION.contains(&name),
-        "ROLLUP" | "LOOKUP" => false,
+        LEDGER_TYPE => OF_POSITION.contains(&name),
+        ROLLUP_TYPE | LOOKUP_TYPE => false,
         _ => name.ends_with("_rev"),
     };
     let mut attributes = item.attributes().into_iter();

@@ -1,5 +1,6 @@
 //! Tables: keys, streams, indexes, time to live, recovery; and the caller's permissions.
 
+use afterwrite_ledger::state::{BEHIND, EXPIRES_AT};
 use afterwrite_model::table::{Lookup, Model, SecondaryIndex, Table};
 use afterwrite_operations::redrive::PARKED_INDEX;
 
@@ -8,8 +9,6 @@ use super::{HealthFinding, on_part};
 
 /// The view type that the functions need.
 const VIEW_TYPE: &str = "NEW_AND_OLD_IMAGES";
-/// The attribute of the state table by which items expire.
-const EXPIRY: &str = "expires_at";
 
 pub(super) fn judge_tables(model: &Model, facts: &DeploymentFacts) -> Vec<HealthFinding> {
     let mut findings = Vec::new();
@@ -136,11 +135,11 @@ fn judge_state(name: &str, found: &TableFacts, findings: &mut Vec<HealthFinding>
         "Disable the stream of the state table, unless something else reads it: nothing of Afterwrite does",
     ));
     let advice = format!(
-        "Enable time to live on {EXPIRY}: tombstones, markers and rollups that expire are never removed otherwise"
+        "Enable time to live on {EXPIRES_AT}: tombstones, markers and rollups that expire are never removed otherwise"
     );
     match &found.ttl {
         Some(looked) => on_part(findings, "time to live", name, looked, &advice, |attribute, findings| {
-            let is_right = attribute == EXPIRY;
+            let is_right = attribute == EXPIRES_AT;
             findings.push(HealthFinding::new(
                 "time to live",
                 name,
@@ -165,7 +164,7 @@ fn judge_state(name: &str, found: &TableFacts, findings: &mut Vec<HealthFinding>
             "Enable point-in-time recovery: a wrong repair cannot be undone otherwise",
         ),
     });
-    let is_listed = found.indexes.iter().any(|index| index.name == PARKED_INDEX && index.keys == ["behind"]);
+    let is_listed = found.indexes.iter().any(|index| index.name == PARKED_INDEX && index.keys == [BEHIND]);
     findings.push(HealthFinding::new(
         "parked index",
         name,

@@ -1,5 +1,6 @@
 //! The state table, the buckets and the delivery stream.
 
+use afterwrite_ledger::state::{BEHIND, EXPIRES_AT};
 use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
@@ -40,7 +41,7 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
 
 /// Rollups, ledger, remembered lookups. Without a stream: the aggregator must not read its own writes.
 fn state_table() -> Value {
-    let attributes: Vec<Value> = ["PK", "SK", "behind"]
+    let attributes: Vec<Value> = ["PK", "SK", BEHIND]
         .iter()
         .map(|name| json!({ "AttributeName": name, "AttributeType": "S" }))
         .collect();
@@ -57,11 +58,11 @@ fn state_table() -> Value {
         ],
         "GlobalSecondaryIndexes": [{
             "IndexName": "parked",
-            "KeySchema": [{ "AttributeName": "behind", "KeyType": "HASH" }],
+            "KeySchema": [{ "AttributeName": BEHIND, "KeyType": "HASH" }],
             "Projection": { "ProjectionType": "KEYS_ONLY" },
             "ProvisionedThroughput": capacity::of_index(),
         }],
-        "TimeToLiveSpecification": { "AttributeName": "expires_at", "Enabled": true },
+        "TimeToLiveSpecification": { "AttributeName": EXPIRES_AT, "Enabled": true },
         "PointInTimeRecoverySpecification": { "PointInTimeRecoveryEnabled": true },
         "SSESpecification": when(Condition::HasKey, encryption),
     });

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use afterwrite_ledger::state::BEHIND;
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
 use afterwrite_ledger::{ItemRecords, Ledger, ReconciledLives, SourceItem, StateItem, StateItems};
 use afterwrite_model::clock::Clock;
@@ -16,8 +17,6 @@ use serde::{Deserialize, Serialize};
 
 /// The sparse index of the state table that lists parked items.
 pub const PARKED_INDEX: &str = "parked";
-/// The attribute of a parked entry or marker.
-const BEHIND: &str = "behind";
 /// The time that a batch may take.
 const BATCH_TIME: Duration = Duration::from_secs(60);
 

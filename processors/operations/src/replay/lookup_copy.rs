@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use afterwrite_ledger::state::{LOOKUP_TYPE, is_of_type};
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, WriteError};
 use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
-use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::record::Item;
 use afterwrite_model::{Error, ErrorKind, Result};
 use futures::stream::{StreamExt as _, iter};
 
@@ -65,5 +66,5 @@ impl<T: Tables + TableScan> LookupCopy<T> {
 }
 
 fn is_lookup(item: &Item) -> bool {
-    item.get("EntityType").and_then(AttributeValue::as_text) == Some("LOOKUP")
+    is_of_type(item, LOOKUP_TYPE)
 }

@@ -3,6 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use afterwrite_ledger::state::{
+    AS_OF, BEHIND, CONTRIBUTIONS, ENTITY_TYPE, EXPIRES_AT, FINGERPRINT, GENERATION, LEDGER_TYPE, LOOKUP_TYPE,
+    POSITION, REV, ROLLUP_TYPE, UPDATED_AT,
+};
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
 use afterwrite_model::Result;
 use afterwrite_model::effect::{ItemKey, KeyAttribute};
@@ -14,12 +18,10 @@ use serde_json::value::RawValue;
 /// Items of the other table that are read at once.
 const READ_AT_ONCE: usize = 100;
 
-/// The attribute of an entry with what is counted of its item.
-const CONTRIBUTIONS: &str = "contributions";
 /// Attributes that depend on how often and when an item was written.
-const IGNORED: [&str; 4] = ["rev", "updated_at", "EntityType", "expires_at"];
+const IGNORED: [&str; 4] = [REV, UPDATED_AT, ENTITY_TYPE, EXPIRES_AT];
 /// The same, of entries and other items without measures. A measure can have these names.
-const IGNORED_WITHOUT_MEASURES: [&str; 5] = ["position", "as_of", "generation", "model", "behind"];
+const IGNORED_WITHOUT_MEASURES: [&str; 5] = [POSITION, AS_OF, GENERATION, FINGERPRINT, BEHIND];
 
 /// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -142,9 +144,9 @@ impl<T: Tables + TableScan> StateDiff<T> {
 
 /// Whether the item is a rollup, an entry or a lookup. A marker has no contributions.
 fn is_compared(item: &Item) -> bool {
-    match text(item, "EntityType") {
-        "ROLLUP" | "LOOKUP" => true,
-        "LEDGER" => item.contains_key(CONTRIBUTIONS),
+    match text(item, ENTITY_TYPE) {
+        ROLLUP_TYPE | LOOKUP_TYPE => true,
+        LEDGER_TYPE => item.contains_key(CONTRIBUTIONS),
         _ => false,
     }
 }
@@ -186,7 +188,7 @@ fn differences(one: &Item, other: Option<&Item>, report: &mut impl FnMut(StateDi
 
 fn missing(item: &Item, kind: DifferenceKind) -> StateDifference {
     StateDifference {
-        entity_type: text(item, "EntityType").to_owned(),
+        entity_type: text(item, ENTITY_TYPE).to_owned(),
         partition: text(item, "PK").to_owned(),
         sort: text(item, "SK").to_owned(),
         kind,
@@ -198,9 +200,9 @@ fn missing(item: &Item, kind: DifferenceKind) -> StateDifference {
 
 /// Whether an item counts something.
 fn counts(item: &Item) -> bool {
-    match text(item, "EntityType") {
-        "LEDGER" => !counted_parts(item).is_empty(),
-        "ROLLUP" => item.iter().any(|(name, value)| {
+    match text(item, ENTITY_TYPE) {
+        LEDGER_TYPE => !counted_parts(item).is_empty(),
+        ROLLUP_TYPE => item.iter().any(|(name, value)| {
             has_value_of(item, name) && *name != "PK" && *name != "SK" && !is_zero(Some(value))
         }),
         _ => true,
@@ -209,7 +211,7 @@ fn counts(item: &Item) -> bool {
 
 /// Whether an attribute of an item is compared.
 fn has_value_of(item: &Item, name: &str) -> bool {
-    let has_measures = text(item, "EntityType") == "ROLLUP";
+    let has_measures = text(item, ENTITY_TYPE) == ROLLUP_TYPE;
     !IGNORED.contains(&name) && (has_measures || !IGNORED_WITHOUT_MEASURES.contains(&name))
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use afterwrite_datasets::export::plain_json;
+use afterwrite_ledger::state::ENTITY_TYPE;
 use afterwrite_model::effect::{ItemKey, KeyAttribute};
 use afterwrite_model::record::{AttributeValue, Item};
 use serde::{Serialize, Serializer};
@@ -42,7 +43,7 @@ impl ItemDifference {
     #[must_use]
     pub fn entity_type(&self) -> &str {
         let item = self.after.as_ref().or(self.before.as_ref());
-        item.and_then(|item| item.get("EntityType")?.as_text()).unwrap_or_default()
+        item.and_then(|item| item.get(ENTITY_TYPE)?.as_text()).unwrap_or_default()
     }
 
     /// The texts of the key: partition, and sort if there is one.

@@ -4,14 +4,15 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite_model::projection::{ExtremeRule, ItemContributions, TargetIds, TargetKey};
+use afterwrite_model::projection::{ExtremeRule, ExtremeValue, ItemContributions, TargetIds, TargetKey};
 use afterwrite_model::record::{Decimal, Position};
 use afterwrite_model::table::Model;
 
 use super::*;
 use crate::core::decide::RecordIndexes;
-use crate::core::entry::LedgerEntry;
-use crate::core::plan::{ExpiryMarker, RollupDelta};
+use crate::core::plan::RollupDelta;
+use crate::state::entry::LedgerEntry;
+use crate::state::marker::ExpiryMarker;
 
 /// The outline of an item's plan.
 #[derive(Clone, Debug)]
@@ -229,4 +230,35 @@ fn a_sum_that_exceeds_38_digits_within_one_plan_is_a_defect() {
     plan.deltas.push(second);
     let transactions = packed(&[plan], &targets);
     assert!(transactions[0].defect.is_some());
+}
+
+proptest! {
+    #[test]
+    fn plans_are_of_one_part_exactly_if_rollups_connect_them(outlines in vec(vec(0..40_u16, 0..4), 0..40)) {
+        let mut targets = RollupTargets::of(&Arc::new(Model::load(Model::DEFAULT_NAME).unwrap()));
+        let mut intern = |number: &u16| {
+            let partition = format!("P{number}");
+            targets.intern_stored("r", TargetKey { partition: &partition, sort: "S", shard: None }, None)
+        };
+        let plans: Vec<Vec<_>> = outlines.iter().map(|numbers| numbers.iter().map(&mut intern).collect()).collect();
+
+        let connected = connected_parts(plans.iter().map(Vec::as_slice), &targets);
+        let found: Vec<usize> = connected.iter().map(|plan| plan.part).collect();
+        let distinct: BTreeSet<_> = plans.iter().flatten().collect();
+        prop_assert_eq!(connected.iter().map(|plan| plan.new_rollups).sum::<usize>(), distinct.len());
+
+        // Spread from each plan along shared rollups, until nothing new is reached.
+        for (first, plan) in plans.iter().enumerate() {
+            let (mut reached, mut rollups) = (BTreeSet::from([first]), BTreeSet::from_iter(plan));
+            while let Some((next, plan)) = plans.iter().enumerate().find(|(index, plan)| {
+                !reached.contains(index) && plan.iter().any(|target| rollups.contains(target))
+            }) {
+                reached.insert(next);
+                rollups.extend(plan);
+            }
+            let of_part: BTreeSet<usize> = (0..plans.len()).filter(|index| found[*index] == found[first]).collect();
+            prop_assert_eq!(reached.first(), Some(&found[first]), "a part has the number of its first plan");
+            prop_assert_eq!(reached, of_part);
+        }
+    }
 }

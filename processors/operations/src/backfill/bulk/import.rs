@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use afterwrite_ledger::state::{BEHIND, EXPIRES_AT};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodb::Client;
@@ -18,8 +19,6 @@ use crate::jobs::{JobTotals, StepOutcome, WorkUnit};
 
 /// The time between two looks at an import.
 const POLL_TIME: Duration = Duration::from_secs(2);
-/// The attribute after whose time DynamoDB deletes an item.
-const TTL: &str = "expires_at";
 
 /// Imports the results of a run into a new table.
 #[derive(Debug)]
@@ -90,7 +89,7 @@ impl<C: Clock> TableImporter<C> {
                 .with("table", self.table.as_str())
                 .hint("The log group /aws-dynamodb/imports has the reasons. Delete the table before another run"));
         }
-        let ttl = TimeToLiveSpecification::builder().attribute_name(TTL).enabled(true).build();
+        let ttl = TimeToLiveSpecification::builder().attribute_name(EXPIRES_AT).enabled(true).build();
         let ttl = self
             .client
             .update_time_to_live()
@@ -120,7 +119,7 @@ impl<C: Clock> TableImporter<C> {
         let described = Box::pin(self.client.describe_time_to_live().table_name(&self.table).send()).await;
         let described = described.map_err(|error| self.error("DescribeTimeToLive", &error))?;
         let attribute = described.time_to_live_description.and_then(|ttl| ttl.attribute_name);
-        Ok(attribute.as_deref() == Some(TTL))
+        Ok(attribute.as_deref() == Some(EXPIRES_AT))
     }
 
     fn failed(&self, arn: &str, description: Option<&ImportTableDescription>) -> Error {
@@ -182,14 +181,14 @@ fn state_table(name: &str) -> Result<TableCreationParameters, aws_sdk_dynamodb::
         .billing_mode(BillingMode::PayPerRequest)
         .key_schema(key("PK", KeyType::Hash)?)
         .key_schema(key("SK", KeyType::Range)?);
-    for attribute in ["PK", "SK", "behind"] {
+    for attribute in ["PK", "SK", BEHIND] {
         let definition =
             AttributeDefinition::builder().attribute_name(attribute).attribute_type(ScalarAttributeType::S);
         parameters = parameters.attribute_definitions(definition.build()?);
     }
     let parked = GlobalSecondaryIndex::builder()
         .index_name("parked")
-        .key_schema(key("behind", KeyType::Hash)?)
+        .key_schema(key(BEHIND, KeyType::Hash)?)
         .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build());
     parameters.global_secondary_indexes(parked.build()?).build()
 }

@@ -1,4 +1,4 @@
-//! The write of one rollup in a transaction.
+//! A rollup: its key, the write that adds to it in a transaction, and the values that are computed from those stored.
 //!
 //! Counts and sums are `ADD`ed without a condition, because additions of concurrent writers commute. Computed measures
 //! (`max`, `min`, averages, percentiles) are not additive: a rollup with computed measures is read first and written on the `rev`
@@ -9,18 +9,66 @@
 //! rollup's `rev` is the one that was read. Every write of a rollup increases its `rev`, so no addition came between. The entry's condition
 //! makes the change the true difference, and both are in one transaction.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use afterwrite_model::effect::{AttributeChange, Write, WriteAction, WriteCondition};
-use afterwrite_model::projection::{ExtremeValue, RollupTarget, RollupTargets, TargetId};
+use afterwrite_model::effect::update::updated;
+use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
+use afterwrite_model::projection::{ExtremeValue, MeasureAmounts, RollupTarget, RollupTargets, TargetId};
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite_model::table::{ComputedMeasure, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::keys::{self, StateKeys};
-use super::pack::RollupUpdate;
-use super::plan::ItemPlan;
+use sha2::{Digest as _, Sha256};
+
+use super::{REV, ROLLUP_TYPE, StateKeys};
+
+/// The prefix of the attribute with the settled part of a measure.
+pub const SETTLED: &str = "settled_";
+
+/// The additions of one transaction to one rollup.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RollupUpdate {
+    /// The change of each measure. A change of zero is kept, so that `rev` grows.
+    pub(crate) measures: MeasureAmounts,
+    /// The settled part.
+    pub(crate) settled: MeasureAmounts,
+    /// The values that `max` and `min` must take into account.
+    pub(crate) extremes: Vec<ExtremeValue>,
+}
+
+impl RollupUpdate {
+    /// Whether a change exceeds what DynamoDB stores, so that the rollup must be read before its total is set.
+    pub(crate) fn exceeds(&self) -> bool {
+        !are_storable(&self.measures) || !are_storable(&self.settled)
+    }
+}
+
+/// Whether DynamoDB can store these numbers.
+pub(crate) fn are_storable(amounts: &MeasureAmounts) -> bool {
+    amounts.iter().all(|(_, number)| number.is_storable())
+}
+
+/// The attribute with the settled part of a measure.
+#[must_use]
+pub fn settled_name(measure: &str) -> String {
+    [SETTLED, measure].concat()
+}
+
+/// A rollup's key. It is never truncated, because readers must find it; `None` if it is empty or exceeds DynamoDB's limits.
+pub(crate) fn rollup_key(keys: &StateKeys, target: &RollupTarget) -> Option<ItemKey> {
+    target.has_valid_key().then(|| keys.key(target.partition_key(), target.sort.as_ref().to_owned()))
+}
+
+/// A short name of a rollup, for the copies of its measures: the beginning of the SHA-256 hash of its key.
+pub(crate) fn rollup_origin(target: &RollupTarget) -> String {
+    let hash = Sha256::digest([&target.partition_key(), "\0", &*target.sort].concat().as_bytes());
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The `rev` of a rollup; 0 if it does not exist.
+pub(crate) fn rollup_revision(stored: Option<&Item>) -> AttributeValue<'static> {
+    stored.and_then(|item| item.get(REV)).cloned().unwrap_or(Decimal::ZERO.into())
+}
 
 /// The rollup of a target that has computed measures. Such rollups never overlap, so a target has at most one.
 pub(crate) fn computed_rollup(targets: &RollupTargets, id: TargetId) -> Option<&Rollup> {
@@ -45,7 +93,7 @@ pub(crate) fn rollup_write(
     updated_at: Option<&str>,
     read: Option<ReadRollup<'_>>,
 ) -> Result<Option<Write>> {
-    let key = state_keys.rollup(target).ok_or_else(|| {
+    let key = rollup_key(state_keys, target).ok_or_else(|| {
         Error::new(ErrorKind::Record, "a rollup's key is empty or longer than DynamoDB allows")
             .with("rollup", target.name.as_ref())
     })?;
@@ -53,7 +101,7 @@ pub(crate) fn rollup_write(
     let names = state_keys.names();
     let mut set =
         |name: &Arc<str>, value| changes.push(AttributeChange::Set(AttributePath::from(name), value));
-    set(&names.entity_type, "ROLLUP".into());
+    set(&names.entity_type, ROLLUP_TYPE.into());
     if let Some(updated_at) = updated_at {
         set(&names.updated_at, AttributeValue::text(updated_at));
     }
@@ -72,12 +120,11 @@ pub(crate) fn rollup_write(
         let computed = computed.into_iter().flat_map(|rollup| &rollup.computed);
         changes.extend(computed.map(|computed| computed_change(computed, &update, stored)));
     }
-    let settled = |name: &Arc<str>| AttributePath::from([keys::SETTLED, name].concat().as_str());
     for (name, number) in &update.measures {
         changes.extend(sum_change(AttributePath::from(name), number, read)?);
     }
     for (name, number) in &update.settled {
-        changes.extend(sum_change(settled(name), number, read)?);
+        changes.extend(sum_change(AttributePath::from(settled_name(name).as_str()), number, read)?);
     }
     Ok(Some(Write { key, condition, action: WriteAction::Update(changes) }))
 }
@@ -114,24 +161,7 @@ fn sum_change(
 /// The rollup after a write of [`rollup_write`] took effect, if its stored state is known.
 pub(crate) fn after_write(stored: Option<Item>, action: &WriteAction) -> Option<Item> {
     let WriteAction::Update(changes) = action else { return None };
-    let mut item = stored.unwrap_or_default();
-    for change in changes {
-        match change {
-            AttributeChange::Set(path, value) => {
-                item.insert(Cow::Owned(path.root().to_string()), value.clone());
-            }
-            AttributeChange::Remove(path) => {
-                item.remove(&**path.root());
-            }
-            AttributeChange::Add(path, number) => {
-                let name = path.root();
-                let known = item.get(&**name).map_or(Some(&Decimal::ZERO), AttributeValue::as_number)?;
-                let sum = known.plus(number).ok()?;
-                item.insert(Cow::Owned(name.to_string()), sum.into());
-            }
-        }
-    }
-    Some(item)
+    updated(stored.unwrap_or_default(), changes).ok()
 }
 
 /// Whether an extreme replaces the value of the rollup as it is stored.
@@ -141,18 +171,17 @@ pub(crate) fn changes_rollup(extreme: &ExtremeValue, stored: Option<&Item>) -> b
         .is_none_or(|known| extreme.rule.prefers(&extreme.value, known))
 }
 
-/// Whether the rollup `target`, as it is stored, cannot take what a plan adds to it: an attribute is not a number, or the
-/// sum exceeds DynamoDB's limits.
-pub(crate) fn refuses(stored: &Item, plan: &ItemPlan<'_>, target: TargetId) -> bool {
-    let mut additions = plan.additions().filter(|addition| addition.targets.contains(&target));
-    plan.targets().any(|written| written == target)
-        && (refuses_sum(stored, keys::REV, &Decimal::ONE)
-            || additions.any(|addition| {
-                let mut settled = addition.settled.iter();
-                addition.measures.iter().any(|(name, number)| refuses_sum(stored, name, number))
-                    || settled
-                        .any(|(name, number)| refuses_sum(stored, &[keys::SETTLED, name].concat(), number))
-            }))
+/// Whether a rollup, as it is stored, cannot take a change of its measures: an attribute is not a number, or the sum exceeds DynamoDB's
+/// limits.
+pub(crate) fn refuses(stored: &Item, measures: &MeasureAmounts, settled: &MeasureAmounts) -> bool {
+    let mut settled = settled.iter();
+    measures.iter().any(|(name, number)| refuses_sum(stored, name, number))
+        || settled.any(|(name, number)| refuses_sum(stored, &settled_name(name), number))
+}
+
+/// Whether the revision of a rollup, as it is stored, cannot grow.
+pub(crate) fn refuses_revision(stored: &Item) -> bool {
+    refuses_sum(stored, REV, &Decimal::ONE)
 }
 
 fn refuses_sum(stored: &Item, name: &str, number: &Decimal) -> bool {
@@ -164,11 +193,11 @@ fn refuses_sum(stored: &Item, name: &str, number: &Decimal) -> bool {
 fn unchanged(stored: Option<&Item>) -> WriteCondition {
     match stored {
         None => WriteCondition::ItemAbsent,
-        Some(item) => match item.get(keys::REV) {
-            Some(rev) => WriteCondition::Equals(AttributePath::from(keys::REV), rev.clone()),
+        Some(item) => match item.get(REV) {
+            Some(rev) => WriteCondition::Equals(AttributePath::from(REV), rev.clone()),
             None => WriteCondition::All(vec![
                 WriteCondition::ItemExists,
-                WriteCondition::Absent(AttributePath::from(keys::REV)),
+                WriteCondition::Absent(AttributePath::from(REV)),
             ]),
         },
     }
@@ -194,7 +223,7 @@ fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<Attribut
 }
 
 /// A measure of a rollup that is computed from others, as these are stored and updated.
-pub(super) fn computed_change(
+pub(crate) fn computed_change(
     computed: &ComputedMeasure,
     update: &RollupUpdate,
     stored: Option<&Item>,
@@ -208,4 +237,46 @@ pub(super) fn computed_change(
     computed
         .value(total)
         .map_or(AttributeChange::Remove(path.clone()), |value| AttributeChange::Set(path, value.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use afterwrite_model::projection::TargetKey;
+    use afterwrite_model::table::Model;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_rollup_has_what_was_added_to_it(
+            numbers in proptest::collection::vec((any::<i64>(), any::<i64>()), 1..6),
+            expires_at in proptest::option::of(0..4_000_000_000_i64),
+        ) {
+            let mut targets = RollupTargets::of(&Arc::new(Model::load(Model::DEFAULT_NAME).unwrap()));
+            let key = TargetKey { partition: "P", sort: "S", shard: None };
+            let expires_at = expires_at.map(afterwrite_model::record::Timestamp::from_epoch_seconds);
+            let id = targets.intern_stored("r", key, expires_at);
+            let (mut stored, mut known) = (Item::new(), Some(Item::new()));
+            for (sum, settled) in &numbers {
+                let amount = |number: &i64| vec![(Arc::from("n"), Decimal::from(*number))];
+                let update = RollupUpdate { measures: amount(sum), settled: amount(settled), extremes: Vec::new() };
+                let keys = StateKeys::new(Arc::from("state"));
+                let write = rollup_write(&keys, targets.get(id), update, Some("now"), None).unwrap().unwrap();
+                let WriteAction::Update(changes) = &write.action else { panic!("a rollup is updated") };
+                stored = updated(stored, changes).unwrap();
+                known = after_write(known, &write.action);
+            }
+            prop_assert_eq!(known.as_ref(), Some(&stored));
+            prop_assert!(super::super::is_of_type(&stored, ROLLUP_TYPE));
+            prop_assert_eq!(rollup_revision(Some(&stored)), Decimal::from(i64::try_from(numbers.len()).unwrap()).into());
+            let zero = Decimal::ZERO;
+            let sum = numbers.iter().fold(zero.clone(), |sum, (number, _)| sum.plus(&Decimal::from(*number)).unwrap());
+            let settled = numbers.iter().fold(zero.clone(), |sum, (_, number)| sum.plus(&Decimal::from(*number)).unwrap());
+            for (name, total) in [("n".to_owned(), &sum), (settled_name("n"), &settled)] {
+                prop_assert_eq!(stored.get(&*name).and_then(AttributeValue::as_number).unwrap_or(&zero), total);
+            }
+            prop_assert_eq!(stored.contains_key(super::super::EXPIRES_AT), expires_at.is_some());
+        }
+    }
 }

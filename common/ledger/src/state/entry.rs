@@ -2,21 +2,22 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
+use afterwrite_model::effect::{AttributeChange, ItemKey, WriteAction, WriteCondition};
+use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::{
-    Contribution, ItemContributions, RollupTargets, TargetId, TargetIds, TargetKey,
+    ItemContributions, MAX_PARTITION_KEY, MAX_SORT_KEY, RollupTargets, TargetId,
 };
-use afterwrite_model::record::{AttributeValue, Decimal, Item, JsonMembers, Position, Timestamp};
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Position, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
-use serde_json::value::RawValue;
 
-use super::keys;
-
-/// The largest difference between two clocks, or between a stream's times and a clock.
-pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
+use super::contributions::{decode_contributions, encode_contributions};
+use super::{
+    BEHIND, EXPIRES_AT, HASHED, LEDGER_TYPE, NO_SORT_KEY, REV, StateKeys, hashed_key, item_of_type,
+    natural_key, not_in_model,
+};
+use crate::policy::CLOCK_TOLERANCE;
 
 /// A ledger entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,11 +52,24 @@ pub(crate) struct ParkedPosition<'r> {
     pub(crate) reason: Cow<'r, str>,
 }
 
-pub(super) const POSITION: &str = "position";
-pub(crate) const GENERATION: &str = "generation";
-pub(super) const CONTRIBUTIONS: &str = "contributions";
-pub(super) const AS_OF: &str = "as_of";
-const FINGERPRINT: &str = "model";
+/// The position of the newest change that is counted.
+pub const POSITION: &str = "position";
+/// The generation of the model that wrote the entry.
+pub const GENERATION: &str = "generation";
+/// The contributions that are counted, as JSON. A marker has none.
+pub const CONTRIBUTIONS: &str = "contributions";
+/// The server's time of the last reconciliation.
+pub const AS_OF: &str = "as_of";
+/// The fingerprint of the model that wrote the entry.
+pub const FINGERPRINT: &str = "model";
+
+/// The attributes that decide whether an entry is still the one that was read.
+const DECISIVE: [&str; 7] = [POSITION, REV, GENERATION, CONTRIBUTIONS, AS_OF, EXPIRES_AT, BEHIND];
+
+/// The beginning of the partition keys of entries and markers.
+const LEDGER: &str = "LEDGER#";
+/// Separates a source item's sort key from the position of its expiry.
+pub(super) const EXPIRED: &str = "#EXPIRED#";
 
 impl<'r> LedgerEntry<'r> {
     /// An entry that counts nothing, at the start of a stream and without a revision yet.
@@ -87,26 +101,82 @@ impl<'r> LedgerEntry<'r> {
 }
 
 impl LedgerEntry<'_> {
+    /// The key of the entry of a source item.
+    ///
+    /// # Errors
+    /// [`ErrorKind::State`] if the model has no such table.
+    pub(crate) fn key(keys: &StateKeys, model: &Model, source: &SourceKey<'_>) -> Result<ItemKey> {
+        let sort = source_sort(source);
+        // A natural key that contains the separator could be the key of a marker.
+        let sort = if sort.contains(EXPIRED) {
+            hashed_key(sort, sort, MAX_SORT_KEY)
+        } else {
+            natural_key(sort.to_owned(), MAX_SORT_KEY)
+        };
+        Ok(keys.key(ledger_partition(model, source)?, sort))
+    }
+
+    /// The source item of an entry with this key; `None` if the key is hashed, or of no table of the model.
+    pub(crate) fn source(model: &Model, partition: &str, sort: &str) -> Option<SourceKey<'static>> {
+        let rest = partition.strip_prefix(LEDGER)?;
+        let (name, partition) = rest.split_once('#')?;
+        let index = model.tables.iter().position(|table| *table.name == *name)?;
+        if partition.contains(HASHED) || sort.contains(HASHED) {
+            return None;
+        }
+        let has_sort_key = model.tables.get(index)?.sort_key.is_some();
+        Some(SourceKey {
+            table: index,
+            partition: Cow::Owned(partition.to_owned()),
+            sort: has_sort_key.then(|| Cow::Owned(sort.to_owned())),
+        })
+    }
+
+    /// Whether an item of the state table is an entry. A marker, which has the same type, counts nothing.
+    pub(crate) fn is_entry(item: &Item) -> bool {
+        super::is_of_type(item, LEDGER_TYPE) && item.contains_key(POSITION)
+    }
+
+    /// The generation of the model that wrote a stored entry, if it can be read.
+    pub(crate) fn stored_generation(item: &Item) -> Option<u64> {
+        let generation = item.get(GENERATION).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
+        generation.and_then(|generation| u64::try_from(generation).ok())
+    }
+
+    /// Holds while the stored entry is the one that was read. A tombstone may be deleted while a write is in flight; the
+    /// entry that follows begins at revision 1 again, but either does not expire or expires later.
+    pub(crate) fn unchanged(&self, keys: &StateKeys) -> WriteCondition {
+        let names = keys.names();
+        let same_revision = WriteCondition::Equals(AttributePath::from(&names.rev), revision(self.rev));
+        let Some(expires_at) = self.expires_at else { return same_revision };
+        let expires_at = Decimal::from(expires_at.epoch_seconds()).into();
+        let same_expiry = WriteCondition::Equals(AttributePath::from(&names.expires_at), expires_at);
+        WriteCondition::All(vec![same_revision, same_expiry])
+    }
+
     /// The item to store, without its key.
     #[must_use]
     pub(crate) fn encode(&self, targets: &RollupTargets) -> Item {
-        let mut item = keys::item_of_type("LEDGER");
+        let mut item = item_of_type(LEDGER_TYPE);
         let number = |number: i64| AttributeValue::N(Decimal::from(number));
         item.insert(Cow::Borrowed(POSITION), AttributeValue::text(self.position.to_text()));
-        item.insert(Cow::Borrowed(keys::REV), number(i64::try_from(self.rev).unwrap_or(i64::MAX)));
+        item.insert(Cow::Borrowed(REV), revision(self.rev));
         item.insert(Cow::Borrowed(GENERATION), number(i64::try_from(self.generation).unwrap_or(i64::MAX)));
-        item.insert(Cow::Borrowed(CONTRIBUTIONS), AttributeValue::text(self.encode_contributions(targets)));
+        item.insert(
+            Cow::Borrowed(CONTRIBUTIONS),
+            AttributeValue::text(encode_contributions(&self.current, &self.left, targets)),
+        );
         if !self.fingerprint.is_empty() {
             item.insert(Cow::Borrowed(FINGERPRINT), AttributeValue::text(&*self.fingerprint));
         }
         if let Some(behind) = &self.behind {
-            item.insert(Cow::Borrowed(keys::BEHIND), AttributeValue::text(behind.to_text()));
+            item.insert(Cow::Borrowed(BEHIND), AttributeValue::text(behind.to_text()));
         }
         if let Some(as_of) = self.as_of {
             item.insert(Cow::Borrowed(AS_OF), number(as_of.epoch_seconds()));
         }
         if let Some(expires_at) = self.expires_at {
-            item.insert(Cow::Borrowed(keys::EXPIRES_AT), number(expires_at.epoch_seconds()));
+            item.insert(Cow::Borrowed(EXPIRES_AT), number(expires_at.epoch_seconds()));
         }
         item
     }
@@ -128,15 +198,15 @@ impl LedgerEntry<'_> {
             .map_err(|cause| unreadable_entry(CONTRIBUTIONS).caused_by(cause))?;
         Ok(LedgerEntry {
             position: parse_position(text(POSITION)?, POSITION)?,
-            rev: counter(keys::REV)?,
+            rev: counter(REV)?,
             generation: counter(GENERATION)?,
             fingerprint: item.get(FINGERPRINT).and_then(AttributeValue::as_text).unwrap_or_default().into(),
             current,
             left,
             as_of: integer(AS_OF).map(Timestamp::from_epoch_seconds),
-            expires_at: integer(keys::EXPIRES_AT).map(Timestamp::from_epoch_seconds),
-            behind: match item.get(keys::BEHIND) {
-                Some(_) => Some(ParkedPosition::parse(text(keys::BEHIND)?)?),
+            expires_at: integer(EXPIRES_AT).map(Timestamp::from_epoch_seconds),
+            behind: match item.get(BEHIND) {
+                Some(_) => Some(ParkedPosition::parse(text(BEHIND)?)?),
                 None => None,
             },
         })
@@ -154,42 +224,6 @@ impl LedgerEntry<'_> {
     pub(crate) fn has_counted(&self) -> bool {
         self.as_of.is_some() || !self.position.is_start()
     }
-
-    /// `[[aggregate, [target, …], {measure: number, …}], …, [null, [left target, …]]]`. A target is `[rollup, PK, SK,
-    /// shard, expires_at]`; `shard` and `expires_at` are omitted if both are absent. Written without serde, because it
-    /// is written for every record.
-    fn encode_contributions(&self, targets: &RollupTargets) -> String {
-        // Longer than nearly all: growing the text costs more than the memory.
-        const TARGET_BYTES: usize = 128;
-        const MEASURE_BYTES: usize = 32;
-        let bytes = |contribution: &Contribution| {
-            TARGET_BYTES * (1 + contribution.targets.len()) + MEASURE_BYTES * contribution.measures.len()
-        };
-        let mut out = String::with_capacity(2 + self.current.by_aggregate.iter().map(bytes).sum::<usize>());
-        out.push('[');
-        for contribution in &self.current.by_aggregate {
-            open(&mut out, '[');
-            json_text(&mut out, &contribution.aggregate);
-            out.push(',');
-            json_targets(&mut out, &contribution.targets, targets);
-            out.push_str(",{");
-            for (measure, number) in &contribution.measures {
-                separate(&mut out);
-                json_text(&mut out, measure);
-                out.push(':');
-                json_number(&mut out, number);
-            }
-            out.push_str("}]");
-        }
-        if !self.left.is_empty() {
-            open(&mut out, '[');
-            out.push_str("null,");
-            json_targets(&mut out, &self.left, targets);
-            out.push(']');
-        }
-        out.push(']');
-        out
-    }
 }
 
 impl ParkedPosition<'_> {
@@ -204,125 +238,64 @@ impl ParkedPosition<'_> {
     }
 
     pub(crate) fn parse(text: &str) -> Result<ParkedPosition<'static>> {
-        let (position, reason) = text.split_once(' ').ok_or_else(|| unreadable_entry(keys::BEHIND))?;
-        let position = parse_position(position, keys::BEHIND)?;
+        let (position, reason) = text.split_once(' ').ok_or_else(|| unreadable_entry(BEHIND))?;
+        let position = parse_position(position, BEHIND)?;
         Ok(ParkedPosition { position, reason: Cow::Owned(reason.to_owned()) })
     }
 }
 
-fn separate(out: &mut String) {
-    if !out.ends_with(['[', '{', ',']) {
-        out.push(',');
+/// A stored entry that cannot be read, because something else has changed it.
+///
+/// The rollups contain what such an entry counted, and nothing else names it. So it is never replaced: it is only marked
+/// as behind, and keeps all other attributes until a person restores or deletes it.
+#[derive(Debug)]
+pub(crate) struct UnreadableEntry {
+    stored: Item,
+    /// Why it cannot be read.
+    pub(crate) error: Error,
+    /// The position up to which records are counted, if at least that can be read.
+    pub(crate) position: Option<Position<'static>>,
+    /// The newest record that it marks as missing.
+    pub(crate) behind: Option<ParkedPosition<'static>>,
+}
+
+impl UnreadableEntry {
+    pub(crate) fn new(stored: Item, error: Error) -> Self {
+        let text = |name: &str| stored.get(name).and_then(AttributeValue::as_text);
+        let position = text(POSITION).and_then(|text| Position::parse(text).ok());
+        let behind = text(BEHIND).and_then(|text| ParkedPosition::parse(text).ok());
+        Self { position: position.map(Position::into_owned), behind, stored, error }
+    }
+
+    /// Holds while the stored entry is the one that was read.
+    pub(crate) fn unchanged(&self) -> WriteCondition {
+        let paths = DECISIVE.map(AttributePath::from);
+        let unchanged = paths.iter().map(|path| WriteCondition::unchanged(path, &self.stored));
+        WriteCondition::All(std::iter::once(WriteCondition::ItemExists).chain(unchanged).collect())
     }
 }
 
-fn open(out: &mut String, bracket: char) {
-    separate(out);
-    out.push(bracket);
+/// The write that marks an entry as behind and changes nothing else. TTL must not delete it before a person has seen it.
+pub(crate) fn mark_action(behind: &ParkedPosition<'_>) -> WriteAction {
+    WriteAction::Update(vec![
+        AttributeChange::Set(AttributePath::from(BEHIND), AttributeValue::text(behind.to_text())),
+        AttributeChange::Remove(AttributePath::from(EXPIRES_AT)),
+    ])
 }
 
-fn json_text(out: &mut String, text: &str) {
-    // No early exit: the compiler vectorises a loop over all bytes.
-    let is_special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
-    let is_plain = !text.bytes().fold(false, |any, byte| any | is_special(byte));
-    if is_plain {
-        out.push('"');
-        out.push_str(text);
-        out.push('"');
-    } else {
-        out.push_str(&serde_json::Value::from(text).to_string());
-    }
+/// The partition key of the entry and the markers of a source item.
+pub(super) fn ledger_partition(model: &Model, source: &SourceKey<'_>) -> Result<String> {
+    let table = model.tables.get(source.table).ok_or_else(|| not_in_model("table"))?;
+    Ok(natural_key([LEDGER, &table.name, "#", &source.partition].concat(), MAX_PARTITION_KEY))
 }
 
-fn json_number(out: &mut String, number: &Decimal) {
-    use std::fmt::Write as _;
-    if *number == Decimal::ONE {
-        // The most frequent number: a count.
-        return out.push('1');
-    }
-    // Only integers that every JSON reader keeps exactly are written as numbers. Writing to a String cannot fail.
-    let _ = if number.to_i64().is_some() { write!(out, "{number}") } else { write!(out, "\"{number}\"") };
+/// The sort key of a source item; items of a table without sort keys share one.
+pub(super) fn source_sort<'k>(source: &'k SourceKey<'_>) -> &'k str {
+    source.sort.as_deref().unwrap_or(NO_SORT_KEY)
 }
 
-fn json_targets(out: &mut String, ids: &[TargetId], targets: &RollupTargets) {
-    let number_or_null = |number: Option<i64>| number.map_or("null".to_owned(), |number| number.to_string());
-    open(out, '[');
-    for id in ids {
-        let target = targets.get(*id);
-        open(out, '[');
-        json_text(out, &target.name);
-        out.push(',');
-        json_text(out, &target.partition);
-        out.push(',');
-        json_text(out, &target.sort);
-        if target.shard.is_some() || target.expires_at.is_some() {
-            let shard = number_or_null(target.shard.map(i64::from));
-            let expires_at = number_or_null(target.expires_at.map(Timestamp::epoch_seconds));
-            out.push_str(&format!(",{shard},{expires_at}"));
-        }
-        out.push(']');
-    }
-    out.push(']');
-}
-
-/// One element of `contributions`: aggregate, targets, measures. The aggregate is null for the rollups that the item
-/// left.
-#[derive(Deserialize)]
-struct StoredContribution<'e>(
-    Option<String>,
-    #[serde(borrow)] Vec<StoredTarget<'e>>,
-    #[serde(default)] Option<JsonMembers<String, StoredNumber>>,
-);
-
-/// A target: rollup, `PK`, `SK`, shard, expiry in epoch seconds.
-#[derive(Deserialize)]
-struct StoredTarget<'e>(
-    #[serde(borrow)] Cow<'e, str>,
-    #[serde(borrow)] Cow<'e, str>,
-    #[serde(borrow)] Cow<'e, str>,
-    #[serde(default)] Option<u32>,
-    #[serde(default)] Option<i64>,
-);
-
-/// A JSON number or string that holds a decimal.
-struct StoredNumber(Decimal);
-
-impl<'de> Deserialize<'de> for StoredNumber {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = <&RawValue>::deserialize(deserializer)?;
-        json.get().trim_matches('"').parse().map(Self).map_err(D::Error::custom)
-    }
-}
-
-impl StoredTarget<'_> {
-    fn intern(self, targets: &mut RollupTargets) -> TargetId {
-        let Self(rollup, partition, sort, shard, expires_at) = self;
-        let key = TargetKey { partition: &partition, sort: &sort, shard };
-        targets.intern_stored(&rollup, key, expires_at.map(Timestamp::from_epoch_seconds))
-    }
-}
-
-fn decode_contributions(
-    json: &str,
-    targets: &mut RollupTargets,
-) -> Result<(ItemContributions, Vec<TargetId>), serde_json::Error> {
-    let (mut current, mut left) = (ItemContributions::default(), Vec::new());
-    for StoredContribution(aggregate, stored, measures) in
-        serde_json::from_str::<Vec<StoredContribution<'_>>>(json)?
-    {
-        let ids: TargetIds = stored.into_iter().map(|target| target.intern(targets)).collect();
-        let Some(aggregate) = aggregate else {
-            left = ids.into_vec();
-            continue;
-        };
-        let measures = measures.into_iter().flat_map(|JsonMembers(members)| members);
-        current.by_aggregate.push(Contribution {
-            aggregate: aggregate.into(),
-            targets: ids,
-            measures: measures.map(|(name, StoredNumber(number))| (name.into(), number)).collect(),
-        });
-    }
-    Ok((current, left))
+fn revision(rev: u64) -> AttributeValue<'static> {
+    Decimal::from(i64::try_from(rev).unwrap_or(i64::MAX)).into()
 }
 
 fn parse_position(text: &str, attribute: &'static str) -> Result<Position<'static>> {
@@ -337,7 +310,7 @@ fn unreadable_entry(attribute: &'static str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use afterwrite_model::table::Model;
+    use afterwrite_model::projection::{Contribution, TargetKey};
     use proptest::collection::vec;
     use proptest::prelude::*;
 

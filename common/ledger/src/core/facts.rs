@@ -1,0 +1,252 @@
+//! The facts about an item of a batch: the records that were delivered, and what the ledger has stored. Pure.
+//!
+//! A stage asks them; only the item's own transitions ([`super::item`]) change them.
+
+use afterwrite_model::ErrorKind;
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::entity::{ItemCandidates, SourceKey};
+use afterwrite_model::projection::{ItemContributions, RollupTargets, ShardAssignment};
+use afterwrite_model::record::{AttributeValue, ChangeRecord, Item, Position};
+use afterwrite_model::table::OnExpiry;
+
+use super::PoisonPolicy;
+use super::decide::RecordDecision;
+use super::records::{DefectiveRecord, DeliveredRecords, SourceItem};
+use crate::policy::CLOCK_TOLERANCE;
+use crate::state::entry::{LedgerEntry, ParkedPosition, UnreadableEntry};
+use crate::state::marker::{MarkerState, StoredMarker};
+
+/// The facts about an item of a batch.
+#[derive(Debug)]
+pub(crate) struct ItemFacts<'r> {
+    pub(crate) source: &'r SourceKey<'r>,
+    pub(crate) candidates: &'r ItemCandidates<'r, 'r>,
+    pub(crate) records: DeliveredRecords<'r>,
+    /// The label of the table's stream, for an item without records.
+    stream: &'r str,
+    /// The entry's key; set from reading the entry until writing it.
+    pub(crate) entry_key: Option<ItemKey>,
+    pub(crate) entry: KnownEntry<'r>,
+    /// The markers that are stored, as far as known.
+    pub(super) markers: Vec<StoredMarker<'r>>,
+}
+
+/// The entry of an item as it is stored, as far as known.
+#[derive(Debug, Default)]
+pub(crate) enum KnownEntry<'r> {
+    /// None is stored, or it was not read yet.
+    #[default]
+    Absent,
+    Readable(LedgerEntry<'r>),
+    /// It cannot be read: it is never replaced, and the records of its item are parked.
+    Unreadable(UnreadableEntry),
+}
+
+impl KnownEntry<'_> {
+    /// Decodes the stored entry.
+    fn of(stored: Option<Item>, targets: &mut RollupTargets) -> Self {
+        let Some(stored) = stored else { return Self::Absent };
+        match LedgerEntry::decode(&stored, targets) {
+            Ok(entry) => Self::Readable(entry),
+            Err(error) => Self::Unreadable(UnreadableEntry::new(stored, error)),
+        }
+    }
+}
+
+impl<'r> ItemFacts<'r> {
+    pub(super) fn new(item: SourceItem<'r>, stream: &'r str) -> Self {
+        Self {
+            source: item.source,
+            candidates: item.candidates,
+            records: DeliveredRecords::new(item.records, item.candidates),
+            stream,
+            entry_key: None,
+            entry: KnownEntry::Absent,
+            markers: Vec::new(),
+        }
+    }
+
+    /// Notes the entry as it is stored.
+    pub(super) fn learn_entry(&mut self, stored: Option<Item>, targets: &mut RollupTargets) {
+        self.entry = KnownEntry::of(stored, targets);
+    }
+
+    /// Notes markers as they are stored.
+    pub(super) fn learn_markers(&mut self, markers: Vec<StoredMarker<'r>>) {
+        self.markers.retain(|known| markers.iter().all(|new| new.position != known.position));
+        self.markers.extend(markers);
+    }
+
+    /// Gives the records that depend on an unreadable entry or marker an error, and removes the errors of those that no
+    /// longer do.
+    pub(super) fn note_unreadable(&mut self) {
+        self.records.errors.retain(|_, error| error.kind() != ErrorKind::Unreadable);
+        for (index, record) in self.records.changes.iter().enumerate() {
+            let marker = self.markers.iter().find(|marker| marker.position == record.position);
+            let of_marker = marker.and_then(StoredMarker::error);
+            let of_entry = self.unreadable_entry().map(|unreadable| unreadable.error.restated());
+            if let Some(error) = of_entry.or(of_marker) {
+                self.records.errors.entry(index).or_insert(error);
+            }
+        }
+    }
+
+    /// The entry, if one is stored and can be read.
+    pub(crate) fn readable_entry(&self) -> Option<&LedgerEntry<'r>> {
+        match &self.entry {
+            KnownEntry::Readable(entry) => Some(entry),
+            KnownEntry::Absent | KnownEntry::Unreadable(_) => None,
+        }
+    }
+
+    pub(super) fn unreadable_entry(&self) -> Option<&UnreadableEntry> {
+        match &self.entry {
+            KnownEntry::Unreadable(unreadable) => Some(unreadable),
+            KnownEntry::Absent | KnownEntry::Readable(_) => None,
+        }
+    }
+
+    /// The contributions that are counted now, as far as known.
+    pub(crate) fn current(&self) -> &ItemContributions {
+        self.readable_entry().map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current)
+    }
+
+    /// The assignment of the item to the shards of sharded rollups.
+    pub(super) fn sharding(&self) -> ShardAssignment<'_> {
+        ShardAssignment { source: self.source, current: self.current() }
+    }
+
+    /// Whether the item can have outputs for lookups of other items.
+    pub(crate) fn is_looked_up(&self) -> bool {
+        self.candidates.any(|entity| !entity.offers.is_empty())
+    }
+
+    /// Whether the item can show mirrors.
+    pub(crate) fn has_mirrors(&self) -> bool {
+        self.candidates.any(|entity| !entity.mirrors.is_empty())
+    }
+
+    /// Whether expiries of such an item are settled, as far as its key shows.
+    pub(super) fn may_settle(&self) -> bool {
+        self.candidates.any(|entity| entity.on_expiry == OnExpiry::Keep)
+    }
+
+    /// The positions of the expiries that have to be settled.
+    pub(crate) fn expiry_positions(&self) -> impl Iterator<Item = Position<'r>> {
+        let settles = self.may_settle();
+        self.records.expiry_positions().filter(move |_| settles)
+    }
+
+    /// The label of the stream that the item's next records come from.
+    pub(super) fn stream_label(&self) -> &str {
+        self.records.stream_label().unwrap_or(self.stream)
+    }
+
+    /// Whether the ledger has passed a record and does not mark it as missing. An expiry must also be settled.
+    pub(super) fn is_counted(&self, record: &DefectiveRecord<'_>) -> bool {
+        let Some(position) = record.position else { return false };
+        match &self.entry {
+            KnownEntry::Absent => false,
+            KnownEntry::Unreadable(unreadable) => {
+                unreadable.position.as_ref().is_some_and(|passed| position <= passed)
+            }
+            KnownEntry::Readable(entry) => {
+                entry.has_passed(position, record.created_at)
+                    && entry.behind.as_ref().is_none_or(|behind| behind.position != *position)
+                    && (!self.must_settle(record) || self.is_settled(position))
+            }
+        }
+    }
+
+    /// Whether the ledger marks the record as missing.
+    pub(super) fn is_parked(&self, record: &DefectiveRecord<'_>, poison: PoisonPolicy) -> bool {
+        let Some(position) = record.position else { return false };
+        if poison == PoisonPolicy::Fail || !record.error.kind().is_poison() {
+            return false;
+        }
+        if self.must_settle(record) && self.unreadable_entry().is_none() {
+            return self.is_parked_expiry(position);
+        }
+        self.behind().is_some_and(|behind| *position <= behind.position)
+    }
+
+    /// The record that the stored entry marks as missing.
+    pub(super) fn behind(&self) -> Option<&ParkedPosition<'_>> {
+        match &self.entry {
+            KnownEntry::Absent => None,
+            KnownEntry::Readable(entry) => entry.behind.as_ref(),
+            KnownEntry::Unreadable(unreadable) => unreadable.behind.as_ref(),
+        }
+    }
+
+    pub(super) fn must_settle(&self, record: &DefectiveRecord<'_>) -> bool {
+        record.is_expiry && record.change.map_or_else(|| self.may_settle(), |change| self.settles(change))
+    }
+
+    /// Whether the record with this index is an expiry that is settled.
+    pub(super) fn settles_record(&self, index: usize) -> bool {
+        self.records.is_expiry(index)
+            && self.records.changes.get(index).is_some_and(|record| self.settles(record))
+    }
+
+    /// Whether the expiry of a record is settled: by the entity that the item was of. An item that was of no entity has nothing to settle.
+    fn settles(&self, record: &ChangeRecord<'_>) -> bool {
+        if self.candidates.by_key().is_some() || !record.old.has_attributes() {
+            return self.may_settle();
+        }
+        // An expiry that was parked before it could be read is settled, whatever its entity: that removes the mark.
+        self.is_parked_expiry(&record.position)
+            || self
+                .candidates
+                .before(record)
+                .is_some_and(|identity| identity.entity.on_expiry == OnExpiry::Keep)
+    }
+
+    fn is_settled(&self, position: &Position<'_>) -> bool {
+        self.markers.iter().any(|marker| marker.position == *position && marker.is_settled())
+    }
+
+    fn is_parked_expiry(&self, position: &Position<'_>) -> bool {
+        self.markers.iter().any(|marker| marker.position == *position && marker.is_parked())
+    }
+
+    /// Whether the ledger marks exactly this record as missing.
+    pub(super) fn is_marked(&self, index: usize) -> bool {
+        self.records.changes.get(index).is_some_and(|record| {
+            self.behind().is_some_and(|behind| behind.position == record.position)
+                || self.is_parked_expiry(&record.position)
+        })
+    }
+
+    /// Whether a record of the next plan has been parked by an earlier delivery.
+    pub(super) fn retries_parked_record(&self, decision: &RecordDecision) -> bool {
+        decision
+            .open_records()
+            .any(|index| !self.records.errors.contains_key(&index) && self.is_marked(index))
+    }
+
+    /// The mark of the marker at this position, if the marker cannot be read.
+    pub(crate) fn unreadable_marker(&self, position: &Position<'_>) -> Option<&AttributeValue<'static>> {
+        let marker = self.markers.iter().find(|marker| marker.position == *position)?;
+        match &marker.state {
+            MarkerState::Unreadable { behind } => Some(behind),
+            MarkerState::Settled | MarkerState::Parked => None,
+        }
+    }
+
+    /// Whether a reconciliation, which keeps the position, may have counted the state that the records show.
+    pub(super) fn may_be_counted_by_reconciliation(&self, entry: &LedgerEntry<'_>) -> bool {
+        let Some(as_of) = entry.as_of else { return false };
+        let latest = as_of.plus(CLOCK_TOLERANCE);
+        self.records.changes.iter().any(|record| record.created_at.is_none_or(|created| created <= latest))
+    }
+
+    /// The parked record, if it can be read now, and a reconciliation has counted a newer state. Another one removes the
+    /// mark: only the table shows whether the item exists, so that its entry is a tombstone or is not.
+    pub(super) fn healed_record(&self, decision: &RecordDecision) -> Option<usize> {
+        let behind = self.readable_entry().and_then(|entry| entry.behind.as_ref())?;
+        let missing = self.records.changes.iter().position(|record| record.position == behind.position)?;
+        (!decision.uncounted.contains(&missing) && !self.records.errors.contains_key(&missing))
+            .then_some(missing)
+    }
+}

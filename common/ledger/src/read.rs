@@ -1,0 +1,271 @@
+//! The read stage: reads what items wait for (entries, items, lookups, rollups) and gives it to them. An item whose lookups have results
+//! is planned.
+//!
+//! Every request is sent once a round. A key that could not be read is read again in the next round, so that it holds up only the items
+//! that need it.
+
+use std::collections::BTreeSet;
+
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::projection::{LookupKey, TargetId, lookup_keys, offered_outputs};
+use afterwrite_model::record::{AttributeValue, Image, Position};
+use afterwrite_model::table::{Model, Rollup};
+use afterwrite_model::{Error, ErrorKind, Result};
+
+use super::batch::{BatchContext, LedgerBatch};
+use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem};
+use super::state::entry::LedgerEntry;
+use super::state::lookup::RememberedLookup;
+use super::state::marker::{ExpiryMarker, MarkerState, StoredMarker};
+use super::state::rollup::{changes_rollup, computed_rollup, rollup_key};
+use crate::tables::{ReadItem, Unprocessed, misaligned_read};
+
+/// An unread item, by its index in the batch, and the positions of its expiries.
+type UnreadItem<'r> = (usize, Vec<Position<'r>>);
+
+/// Reads for the items of one batch.
+pub(crate) struct ReadStage<'l> {
+    pub(crate) context: BatchContext<'l>,
+}
+
+impl ReadStage<'_> {
+    /// Reads the entries of items, and the markers of their expiries. The same requests read the remembered lookups that the items
+    /// need if their records turn out to be uncounted. Returns why an item is still unread, if one is.
+    pub(crate) async fn read_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
+        let (mut keys, owners) = self.entry_keys(batch)?;
+        let lookups = self.expected_lookups(batch);
+        for lookup in &lookups {
+            keys.push(RememberedLookup::key(&self.context.core.keys, &self.context.core.model, lookup)?);
+        }
+        let stored = self.context.requests.read(&keys).await?.items;
+        let mut stored = keys.into_iter().zip(stored);
+        let context = self.context.step();
+        let mut unread = None;
+        for (index, expiries) in owners {
+            let Some((key, entry)) = stored.next() else { return Err(misaligned_read()) };
+            let markers: Vec<ReadItem> =
+                stored.by_ref().take(expiries.len()).map(|(_, marker)| marker).collect();
+            let markers: Result<Vec<_>, Unprocessed> = markers.into_iter().collect();
+            let (entry, markers) = match entry.and_then(|entry| Ok((entry, markers?))) {
+                Ok(read) => read,
+                Err(unprocessed) => {
+                    unread = Some(unprocessed);
+                    continue;
+                }
+            };
+            let markers = expiries.into_iter().zip(markers).filter_map(|(position, marker)| {
+                let state = MarkerState::of(&marker?, &position);
+                Some(StoredMarker { position, state })
+            });
+            let markers = markers.collect();
+            if let Some(item) = batch.items.get_mut(index) {
+                item.facts.entry_key = Some(key);
+            }
+            batch.step(index, ItemInput::EntryRead { entry, markers }, context);
+        }
+        for (lookup, (_, remembered)) in lookups.into_iter().zip(stored) {
+            self.context.lookups.note_read(lookup, remembered, &mut batch.lookups);
+        }
+        Ok(unread)
+    }
+
+    /// The keys of the entries of unread items, each followed by those of the markers of its expiries; and these items, with the
+    /// positions of the expiries.
+    fn entry_keys<'r>(&self, batch: &LedgerBatch<'r>) -> Result<(Vec<ItemKey>, Vec<UnreadItem<'r>>)> {
+        let LedgerCore { keys: state_keys, model, .. } = self.context.core;
+        let capacity = batch.items.len();
+        let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+        for (index, item) in batch.unfinished() {
+            if !matches!(item.state, ItemState::Unread) {
+                continue;
+            }
+            keys.push(LedgerEntry::key(state_keys, model, item.facts.source)?);
+            let expiries: Vec<_> = item.facts.expiry_positions().collect();
+            for position in &expiries {
+                keys.push(ExpiryMarker::key(state_keys, model, item.facts.source, position)?);
+            }
+            owners.push((index, expiries));
+        }
+        Ok((keys, owners))
+    }
+
+    /// Notes what this process remembers of the lookups of unread items. Returns the others.
+    fn expected_lookups(&self, batch: &mut LedgerBatch<'_>) -> BTreeSet<LookupKey<'static>> {
+        let mut unknown = BTreeSet::new();
+        if self.context.core.model.lookups.is_empty() {
+            return unknown;
+        }
+        let LedgerBatch { items, lookups, .. } = batch;
+        let unread = items.iter().filter(|item| matches!(item.state, ItemState::Unread));
+        for (key, _) in unread.flat_map(|item| self.lookups_of(item)) {
+            if !self.context.lookups.note_cached(&key, lookups) {
+                unknown.insert(key.into_owned());
+            }
+        }
+        unknown
+    }
+
+    /// Reads the items whose stored state is needed. Returns why one is still unread, if one is.
+    pub(crate) async fn read_items(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
+        let (mut keys, mut owners, mut keyless) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, item) in batch.unfinished() {
+            if !matches!(item.state, ItemState::NeedsItem) {
+                continue;
+            }
+            let source = item.facts.source;
+            match self.context.core.item_key(source.table, &source.partition, source.sort.as_deref()) {
+                Some(key) => {
+                    keys.push(key);
+                    owners.push(index);
+                }
+                None => keyless.push(index),
+            }
+        }
+        let context = self.context.step();
+        for index in keyless {
+            let message = "the record's key does not match the key schema of its table";
+            batch.step(index, ItemInput::GivenUp(Error::new(ErrorKind::Record, message)), context);
+        }
+        let read = self.context.requests.read(&keys).await?;
+        let mut unread = None;
+        for (index, stored) in owners.into_iter().zip(read.items) {
+            match stored {
+                Ok(stored) => {
+                    let image =
+                        stored.map(|stored| Image::from_item(&stored, &self.context.core.model.attributes));
+                    batch.step(index, ItemInput::ItemRead { image, at: read.server_time }, context);
+                }
+                Err(unprocessed) => unread = Some(unprocessed),
+            }
+        }
+        Ok(unread)
+    }
+
+    /// Resolves the lookups that items wait for. Returns whether items still wait.
+    pub(crate) async fn resolve_lookups(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
+        let LedgerBatch { items, lookups, .. } = batch;
+        // If nothing was unknown when the entries were read, only images that were decoded since then can need more.
+        let is_complete = lookups.are_found();
+        let open = items.iter().filter(|item| !(is_complete && item.state.has_new_images_only(&item.facts)));
+        for (key, offer) in open.flat_map(|item| self.lookups_of(item)) {
+            self.context.lookups.require(key, offer, lookups);
+        }
+        self.context.lookups.resolve_needed(lookups).await?;
+        Ok(self.plan(batch))
+    }
+
+    /// Plans the items whose lookups are resolved. Returns whether others still wait.
+    pub(crate) fn plan(&self, batch: &mut LedgerBatch<'_>) -> bool {
+        let context = self.context.step();
+        let LedgerBatch { items, lookups, targets, .. } = batch;
+        let (has_needed, mut is_open) = (lookups.has_needed(), false);
+        for item in items.iter_mut().filter(|item| matches!(item.state, ItemState::AwaitingLookup(_))) {
+            if has_needed && self.needed_lookups(item).any(|key| lookups.is_open(&key)) {
+                is_open = true;
+            } else {
+                item.step(ItemInput::LookupsResolved(lookups), context, targets);
+            }
+        }
+        is_open
+    }
+
+    /// Ends the items whose offered outputs are not remembered yet, counted or not: the record, which may be the last to show the
+    /// outputs, would not be delivered again otherwise.
+    pub(crate) fn give_up_offers(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
+        let LedgerBatch { items, lookups, .. } = &*batch;
+        if !lookups.has_open() {
+            return;
+        }
+        let is_open = |(_, item): &(usize, &LedgerItem<'_>)| {
+            let images = item.state.offering_images(&item.facts);
+            let mut offered = images
+                .flat_map(|image| offered_outputs(&self.context.core.model, item.facts.candidates, image));
+            offered.any(|(key, _)| lookups.is_open(&key))
+        };
+        let items = items.iter().enumerate().filter(|(_, item)| !matches!(item.state, ItemState::Failed(_)));
+        let indexes: Vec<usize> = items.filter(is_open).map(|(index, _)| index).collect();
+        for index in indexes {
+            batch.step(index, ItemInput::GivenUp(error.restated()), self.context.step());
+        }
+    }
+
+    /// The lookups that an item offers outputs for, each with these, and the lookups that it needs.
+    fn lookups_of<'i>(
+        &'i self,
+        item: &'i LedgerItem<'_>,
+    ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
+        let model = &self.context.core.model;
+        let images = item.state.offering_images(&item.facts);
+        let offered = images.flat_map(|image| offered_outputs(model, item.facts.candidates, image));
+        let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
+        offered.chain(self.needed_lookups(item).map(|key| (key, None)))
+    }
+
+    /// The lookups that an item needs.
+    fn needed_lookups<'i>(&'i self, item: &'i LedgerItem<'_>) -> impl Iterator<Item = LookupKey<'i>> {
+        let images = item.state.images_to_count(&item.facts).into_iter();
+        // An image without a lookup's inputs cannot be counted either: planning reports that as the record's error.
+        images
+            .filter_map(|image| lookup_keys(&self.context.core.model, item.facts.candidates, image).ok())
+            .flatten()
+    }
+
+    /// Reads the rollups whose updates depend on what is stored, and drops from the plans what would change nothing. Returns why one
+    /// is still unread, if one is.
+    pub(crate) async fn read_rollups(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
+        let unread = unread_rollups(&self.context.core.model, batch);
+        if unread.is_empty() && batch.read_rollups.is_empty() {
+            return Ok(None);
+        }
+        let LedgerBatch { items, targets, read_rollups, .. } = batch;
+        // No item has an invalid key. The error is reported when the rollup is written.
+        let (keyless, keyed): (Vec<_>, Vec<_>) = unread
+            .into_iter()
+            .map(|id| (id, rollup_key(&self.context.core.keys, targets.get(id))))
+            .partition(|(_, key)| key.is_none());
+        read_rollups.extend(keyless.into_iter().map(|(id, _)| (id, None)));
+        let (ids, keys): (Vec<_>, Vec<_>) =
+            keyed.into_iter().filter_map(|(id, key)| Some((id, key?))).unzip();
+        // The transactions of a rollup that was not read wait for the next round.
+        let (mut unread, mut reason) = (BTreeSet::new(), None);
+        for (id, stored) in ids.into_iter().zip(self.context.requests.read(&keys).await?.items) {
+            match stored {
+                Ok(stored) => drop(read_rollups.insert(id, stored)),
+                Err(unprocessed) => {
+                    unread.insert(id);
+                    reason = Some(unprocessed);
+                }
+            }
+        }
+        for plan in items.iter_mut().filter_map(|item| item.state.planned_mut()) {
+            plan.extremes.retain(|extreme| match read_rollups.get(&extreme.target) {
+                Some(stored) => changes_rollup(extreme, stored.as_ref()),
+                None => true,
+            });
+        }
+        if !unread.is_empty() {
+            let uses = |item: &LedgerItem<'_>| {
+                item.state.planned().is_some_and(|plan| plan.targets().any(|target| unread.contains(&target)))
+            };
+            let throttled =
+                batch.unfinished().filter(|(_, item)| uses(item)).map(|(index, _)| index).collect();
+            batch.separate(&throttled);
+        }
+        Ok(reason)
+    }
+}
+
+/// The rollups that must be read before the plans can be written: those with computed measures, and those with a change that cannot be added.
+fn unread_rollups(model: &Model, batch: &LedgerBatch<'_>) -> BTreeSet<TargetId> {
+    let has_computed = model.rollups.iter().any(Rollup::is_computed);
+    let is_computed = |target: &TargetId| computed_rollup(&batch.targets, *target).is_some();
+    let mut unread = BTreeSet::new();
+    for plan in batch.items.iter().filter_map(|item| item.state.planned()) {
+        unread.extend(plan.exceeding());
+        if has_computed {
+            unread.extend(plan.targets().filter(is_computed));
+        }
+    }
+    unread.retain(|target| !batch.read_rollups.contains_key(target));
+    unread
+}
