@@ -51,6 +51,23 @@ impl RunRequests {
                 .caused_by(error)
         })
     }
+
+    /// Refuses the folder of a run that has results: the deployment may have changed since they were counted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if there is a result; as [`Bucket::list`].
+    pub async fn check_unused(bucket: &impl Bucket, run: &str) -> Result<()> {
+        for folder in RunLayout(run).results() {
+            if !bucket.list(&folder).await?.is_empty() {
+                return Err(Error::new(ErrorKind::Configuration, "the folder has results of an earlier job")
+                    .with("folder", run)
+                    .hint(
+                        "Resume that job (`afterwrite jobs list`), or start another one with a --run-folder of its own",
+                    ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The deployment that a plan is made for.
@@ -147,25 +164,12 @@ pub(crate) async fn plan(
                     .with("folder", request.run.as_str())
                     .hint("Name another folder: objects of two runs must not be imported together"));
             }
-            check_unused(bucket, &request.run).await?;
         }
     }
     for (phase, requests) in requests.phases() {
         bucket.put(&layout.requests(phase), json(&requests)?).await?;
     }
     Ok(report)
-}
-
-/// Refuses the folder of a run that has results: the deployment may have changed since they were counted.
-async fn check_unused(bucket: &impl Bucket, run: &str) -> Result<()> {
-    for folder in RunLayout(run).results() {
-        if !bucket.list(&folder).await?.is_empty() {
-            return Err(Error::new(ErrorKind::Configuration, "the folder has results of an earlier job")
-                .with("folder", run)
-                .hint("Resume that job (`afterwrite jobs list`), or start another one with a --run-folder of its own"));
-        }
-    }
-    Ok(())
 }
 
 async fn map_requests(

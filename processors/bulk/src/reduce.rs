@@ -11,7 +11,7 @@ use afterwrite_ledger::{OperationItem, RollupMerger};
 use afterwrite_model::record::{AttributeValue, Decimal, Item};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_services::Bucket;
+use afterwrite_services::{Bucket, ListedObject};
 
 use crate::layout::{RunLayout, key_hash};
 use crate::lines::{ItemWriter, visit_items};
@@ -41,18 +41,7 @@ pub(crate) async fn reduce(
     let mut add = |name: &str, number: u64| *totals.entry(name.to_owned()).or_default() += number;
     let mut keys = BTreeSet::new();
     for pass in 0..passes {
-        let mut merged: BTreeMap<(String, String), Item> = BTreeMap::new();
-        for part in &parts {
-            let visited = visit_items(bucket, &part.key, |item| {
-                let key = state_key(&item);
-                // The lower digits decide about the partition.
-                if (key_hash(&key.0, &key.1) / u64::from(request.partitions.max(1))) % passes != pass {
-                    return Ok(());
-                }
-                merge(&merger, merged.entry(key).or_default(), item)
-            });
-            visited.await?;
-        }
+        let merged = merged_items(bucket, &merger, &parts, (pass, passes, request.partitions)).await?;
         let mut written = ItemWriter::default();
         if pass == 0 && request.partition == 0 {
             written.push(&origin(request))?;
@@ -73,11 +62,37 @@ pub(crate) async fn reduce(
             keys.insert(key);
         }
     }
-    // Rollups of an earlier attempt, with other parts.
-    let all = bucket.list(&layout.all_rollups(request.partition)).await?.into_iter().map(|object| object.key);
-    let stale: Vec<String> = all.filter(|key| !keys.contains(key)).collect();
-    bucket.delete(&stale).await?;
+    remove_stale(bucket, &layout.all_rollups(request.partition), &keys).await?;
     Ok(totals)
+}
+
+/// The merged items of one pass, by key.
+async fn merged_items(
+    bucket: &impl Bucket,
+    merger: &RollupMerger,
+    parts: &[ListedObject],
+    (pass, passes, partitions): (u64, u64, u32),
+) -> Result<BTreeMap<(String, String), Item>> {
+    let mut merged: BTreeMap<(String, String), Item> = BTreeMap::new();
+    for part in parts {
+        let visited = visit_items(bucket, &part.key, |item| {
+            let key = state_key(&item);
+            // The lower digits decide about the partition.
+            if (key_hash(&key.0, &key.1) / u64::from(partitions.max(1))) % passes != pass {
+                return Ok(());
+            }
+            merge(merger, merged.entry(key).or_default(), item)
+        });
+        visited.await?;
+    }
+    Ok(merged)
+}
+
+/// Removes the rollups of an earlier attempt that this one did not write again.
+async fn remove_stale(bucket: &impl Bucket, all: &str, written: &BTreeSet<String>) -> Result<()> {
+    let all = bucket.list(all).await?.into_iter().map(|object| object.key);
+    let stale: Vec<String> = all.filter(|key| !written.contains(key)).collect();
+    bucket.delete(&stale).await
 }
 
 /// The default of [`reduce`]'s bound.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use afterwrite_bulk::request::{
     BulkRequest, BulkResponse, PlanRequest, default_lookup_rate, default_partitions,
 };
-use afterwrite_bulk::{BulkWorker, RunLayout};
+use afterwrite_bulk::{BulkWorker, RunLayout, RunRequests};
 use afterwrite_ledger::StateItems;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
@@ -105,6 +105,7 @@ impl BulkOptions {
         let planned = deployment.context().with_tables(deployment.patient_tables());
         let (plan, planned) = Box::pin(plan_bulk(objects.clone(), planned, &bulk)).await?;
         options.confirm(&plan)?;
+        RunRequests::check_unused(&objects, &bulk.run).await?;
         let worker = worker(deployment, objects);
         let request = BulkRequest::Plan(bulk.clone());
         repeated(&SystemClock, PLAN_TIME, || Box::pin(worker.handle(&request))).await?;

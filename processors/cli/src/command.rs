@@ -54,9 +54,7 @@ pub struct Cli {
 enum Command {
     /// Run a sample application on this machine, and check every number.
     Demo(DemoArguments),
-    /// Run DynamoDB, S3, the queues and all functions until Ctrl-C.
-    ///
-    /// The delivery stream and CloudFront are stand-ins on this machine, too.
+    /// Run DynamoDB, S3, the queues, stand-ins of other services, and all functions.
     Dev(DevArguments),
     /// Pass one Lambda event through the functions, and show its effects.
     Invoke(InvokeArguments),
@@ -368,8 +366,7 @@ mod tests {
             "model show",
             "model schema --out f",
             "model init --table t --sample 10 --out f",
-            "model init --from f --key a,b",
-            "model init --from f --table t",
+            "model init --from f --table t --key a,b",
             "model explain m --item - --given a=b --table t",
             "model diff a b --items e=5",
             "model test d --model m --json",

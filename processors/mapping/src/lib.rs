@@ -21,6 +21,7 @@ mod control;
 mod delivery;
 mod faults;
 mod filter;
+mod gap;
 mod guard;
 mod handler;
 pub mod http;
@@ -42,8 +43,9 @@ pub use self::checkpoint::{CheckpointStore, MemoryCheckpoints, ShardCheckpoint, 
 pub use self::control::MappingControl;
 pub use self::faults::FaultPlan;
 pub use self::filter::FilterCriteria;
+pub use self::gap::StreamGap;
 pub use self::handler::EventHandler;
-pub use self::mapping::{EventSourceMapping, GapPolicy, MappingEnd, MappingOptions, StreamGap};
+pub use self::mapping::{EventSourceMapping, GapPolicy, MappingEnd, MappingOptions};
 pub use self::on_failure::FailureDestination;
 pub use self::progress::{MappingCounts, MappingProgress, SkippedRecord};
 pub use self::sample::StreamSample;

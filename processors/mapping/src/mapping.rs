@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 
+use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
-use afterwrite_model::{Error, ErrorKind, Result};
 use futures::StreamExt as _;
 use futures::future::{Either, LocalBoxFuture, select};
 use futures::stream::FuturesUnordered;
@@ -14,6 +14,7 @@ use crate::checkpoint::{CheckpointStore, ShardCheckpoint, StoredCheckpoints};
 use crate::context::MappingContext;
 use crate::control::{MappingControl, RunMode};
 use crate::faults::FaultPlan;
+use crate::gap::StreamGap;
 use crate::handler::EventHandler;
 use crate::on_failure::FailureDestination;
 use crate::progress::{MappingProgress, length};
@@ -85,41 +86,6 @@ pub enum MappingEnd {
     Stopped,
     /// Records are missing, and [`GapPolicy::Stop`] is set.
     Gap(StreamGap),
-}
-
-/// Records that were written and can no longer be read from the stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StreamGap {
-    /// The stream of the checkpoints is not the table's stream any more.
-    Recreated {
-        /// The ARN of the stream that the checkpoints belong to.
-        from: String,
-        /// The ARN of the table's stream.
-        to: String,
-    },
-    /// The records of a shard after its checkpoint have been trimmed, after 24 hours.
-    Trimmed {
-        /// The shard.
-        shard: String,
-        /// The sequence number of the checkpoint; `None` if nothing of the shard has been delivered.
-        after: Option<String>,
-    },
-}
-
-impl std::fmt::Display for StreamGap {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Recreated { from, to } => {
-                write!(f, "the checkpoints belong to the stream {from}, and the table's stream is {to}")
-            }
-            Self::Trimmed { shard, after: Some(number) } => {
-                write!(f, "the records of shard {shard} after sequence number {number} have been trimmed")
-            }
-            Self::Trimmed { shard, after: None } => {
-                write!(f, "records of shard {shard} have been trimmed before they were delivered")
-            }
-        }
-    }
 }
 
 /// A shard that has been started.
@@ -410,13 +376,5 @@ impl ShardLineage {
         };
         self.started.insert(shard, state);
         None
-    }
-}
-
-impl StreamGap {
-    /// The gap as an error.
-    #[must_use]
-    pub fn into_error(self) -> Error {
-        Error::new(ErrorKind::State, format!("changes are missing from the stream: {self}"))
     }
 }

@@ -135,7 +135,7 @@ async fn read_page<Source: StreamSource, Function, C: Clock>(
                 match retrying(context, || attempt(source.iterator(&shard.id, &reader.position))).await? {
                     Attempt::Done(iterator) => {
                         if reader.position == ShardPosition::Latest {
-                            // What is written from now on belongs to the mapping. Another iterator at the newest record would skip it.
+                            // New records belong to the mapping. Another iterator at the newest record would skip them.
                             (reader.position, reader.is_owed) = (shard.beginning(), true);
                         }
                         iterator

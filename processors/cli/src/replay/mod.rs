@@ -25,7 +25,7 @@ use crate::replay_target::ReplayProjection;
 /// The arguments of `afterwrite replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, or continues one that `backfill --bulk` has built; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 every record was processed, or would be with --dry-run; 1 some records or texts were not processed, no object has the range, expiries were too old to be settled, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
+    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, or continues one that `backfill --bulk` has built; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 every record was processed, or would be with --dry-run; 1 some records or texts were not processed, expiries were too old to be settled, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
 )]
 pub struct ReplayArguments {
     #[command(flatten)]
@@ -54,8 +54,7 @@ impl ReplayArguments {
         self.check()?;
         let deployment = Box::pin(self.deployment.connect()).await?;
         let objects = Box::pin(self.inputs.objects()).await?;
-        let has_objects = !objects.is_empty();
-        if !has_objects {
+        if objects.is_empty() {
             let inputs: Vec<String> = self.inputs.inputs.iter().map(ToString::to_string).collect();
             tell(&format!(
                 "no file or object can have records of this range; check the name, --from and --to: {}",
@@ -68,13 +67,11 @@ impl ReplayArguments {
             tell(&format!("searched: {} objects: {searched}", objects.len()));
         }
         if self.only == [ReplayProjection::Export] {
-            return Ok(
-                Box::pin(export_archive(&deployment, &objects, self.options.json)).await? && has_objects
-            );
+            return Box::pin(export_archive(&deployment, &objects, self.options.json)).await;
         }
         let source = InputSource { objects, range: self.inputs.range() };
         if self.dry_run {
-            return Ok(Box::pin(dry_run::run(&deployment, source, self.options.json)).await? && has_objects);
+            return Box::pin(dry_run::run(&deployment, source, self.options.json)).await;
         }
         let job = ReplayJob::new(&self.inputs, self.only.clone(), self.into.clone());
         let plan = job.plan(&source);
@@ -86,7 +83,7 @@ impl ReplayArguments {
             let tables = deployment.patient_tables();
             require_recovery(&tables, &deployment.state_table, self.options.without_recovery).await?;
         }
-        Ok(Box::pin(job.start(&deployment, source, plan, &self.options)).await? && has_objects)
+        Box::pin(job.start(&deployment, source, plan, &self.options)).await
     }
 
     fn check(&self) -> Result<()> {

@@ -147,7 +147,11 @@ fn check_overlap(objects: &[InputObject<S3Bucket>], checkpoint_at: Timestamp) ->
         InputObject::Object { modified, .. } => Some(*modified),
         InputObject::StandardInput | InputObject::File(_) => None,
     });
-    match longest_pause(arrived.collect(), checkpoint_at, SystemClock.now()) {
+    let arrived: Vec<Timestamp> = arrived.collect();
+    if arrived.is_empty() {
+        return Err(not_enough("the archive has no object of that time"));
+    }
+    match longest_pause(arrived, checkpoint_at, SystemClock.now()) {
         (_, pause) if pause < ARCHIVE_OVERLAP => Ok(()),
         (since, _) => {
             Err(not_enough("its writer may have been off for a day, so that it lacks changes itself")

@@ -64,7 +64,8 @@ impl Deployment {
             let key = (item["PK"].clone(), text(&shard));
             delete.key("PK", key.0).key("SK", key.1).send().await.unwrap();
             item.insert("SK".to_owned(), text("shardId-lost"));
-            item.insert("updated_at".to_owned(), text("2020-01-01T00:00:00Z"));
+            let updated_at = SystemClock.now().minus(Duration::from_secs(2 * 3600));
+            item.insert("updated_at".to_owned(), text(&updated_at.to_string()));
             self.client.put_item().table_name(STATE).set_item(Some(item)).send().await.unwrap();
         }
     }

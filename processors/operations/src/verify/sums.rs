@@ -15,7 +15,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use afterwrite_ledger::tables::Tables;
 use afterwrite_ledger::{StateItem, StateItems, StoredEntry};
+use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_model::table::{ComputedMeasure, Measure, Model, RollupDestination};
@@ -24,8 +26,11 @@ use afterwrite_model::{ErrorKind, Result};
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::place::RollupPlace;
 use super::undecided::{UndecidedCause, UndecidedReason};
+use crate::DeploymentContext;
 use crate::projector::has_aggregate;
 
+/// The rollups that are read at once.
+pub(crate) const READ_ROLLUPS: usize = 500;
 const REV: &str = "rev";
 const EXPIRES_AT: &str = "expires_at";
 const SETTLED: &str = "settled_";
@@ -253,4 +258,38 @@ pub(super) fn counted_by(model: &Model, entry: Result<StoredEntry>) -> Result<En
         Err(error) if error.kind() == ErrorKind::Unreadable => Ok(EntryCount::Otherwise),
         Err(error) => Err(error),
     }
+}
+
+/// A comparison of rollups with sums of the ledger.
+#[derive(Debug, Default)]
+pub(crate) struct JudgedRollups {
+    pub(crate) confirmed: u64,
+    pub(crate) expired: u64,
+    /// Rollups that differ, or changed while the ledger was read.
+    pub(crate) differing: Vec<(RollupPlace, VerifyFinding)>,
+}
+
+/// Compares sums of the ledger with the rollups as they are now.
+pub(crate) async fn judge_sums<T: Tables, C: Clock>(
+    context: &DeploymentContext<T, C>,
+    state: &StateItems,
+    sums: &LedgerSums,
+) -> Result<JudgedRollups> {
+    let mut judged = JudgedRollups::default();
+    let places: Vec<_> = sums.rollups.iter().collect();
+    for places in places.chunks(READ_ROLLUPS) {
+        let keys: Vec<_> = places.iter().map(|((partition, sort), _)| state.key(partition, sort)).collect();
+        let items = context.tables.read(&keys).await?.items;
+        for ((place, sum), item) in places.iter().zip(items) {
+            let sum = (*sum, sums.unreadable_entries);
+            match judge(&context.model, place, sum, item.as_ref(), context.clock.now()) {
+                SumVerdict::Confirmed => judged.confirmed += 1,
+                SumVerdict::Expired => judged.expired += 1,
+                SumVerdict::Differs(finding) | SumVerdict::Changed(finding) => {
+                    judged.differing.push(((*place).clone(), finding));
+                }
+            }
+        }
+    }
+    Ok(judged)
 }

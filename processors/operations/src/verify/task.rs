@@ -20,7 +20,8 @@ use super::place::RollupPlace;
 use super::recheck::{SETTLE, SettlePause};
 use super::state::VerifyState;
 use super::sums::{
-    EntryCount, LedgerSums, SumVerdict, add_entry, counted_by, entry_of, judge, note_revision,
+    EntryCount, JudgedRollups, LedgerSums, READ_ROLLUPS, add_entry, counted_by, entry_of, judge_sums,
+    note_revision,
 };
 use super::suspects::{Tolerance, judge_first, judge_suspects, out_of_time};
 use super::three_way::count_comparison;
@@ -34,8 +35,6 @@ use crate::projector::RememberedOutputs;
 
 /// The items of a page.
 const PAGE_ITEMS: u32 = 500;
-/// The rollups that are read at once.
-const READ_ROLLUPS: usize = 500;
 
 /// Compares what is derived with the items.
 #[derive(Debug)]
@@ -250,30 +249,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
     async fn judge_rollups(&self, sums_of: fn(&mut VerifyState) -> &mut LedgerSums) -> Result<JudgedRollups> {
         self.context.clock.sleep(SETTLE).await;
         let sums = std::mem::take(sums_of(&mut self.lock()));
-        let judged = self.compare_sums(&sums).await;
+        let judged = judge_sums(&self.context, &self.judge.state, &sums).await;
         *sums_of(&mut self.lock()) = sums;
         judged
-    }
-
-    async fn compare_sums(&self, sums: &LedgerSums) -> Result<JudgedRollups> {
-        let mut judged = JudgedRollups::default();
-        let places: Vec<_> = sums.rollups.iter().collect();
-        for places in places.chunks(READ_ROLLUPS) {
-            let keys: Vec<_> =
-                places.iter().map(|((partition, sort), _)| self.judge.state.key(partition, sort)).collect();
-            let items = self.judge.tables.read(&keys).await?.items;
-            for ((place, sum), item) in places.iter().zip(items) {
-                let sum = (*sum, sums.unreadable_entries);
-                match judge(self.model(), place, sum, item.as_ref(), self.context.clock.now()) {
-                    SumVerdict::Confirmed => judged.confirmed += 1,
-                    SumVerdict::Expired => judged.expired += 1,
-                    SumVerdict::Differs(finding) | SumVerdict::Changed(finding) => {
-                        judged.differing.push(((*place).clone(), finding));
-                    }
-                }
-            }
-        }
-        Ok(judged)
     }
 
     /// Phase 3: the items of a source table, which are the items of the job.
@@ -409,15 +387,6 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         totals.insert("items_rechecked".to_owned(), items_confirmed);
         Ok(StepOutcome { totals, ..StepOutcome::default() })
     }
-}
-
-/// A comparison of rollups with sums of the ledger.
-#[derive(Debug, Default)]
-struct JudgedRollups {
-    confirmed: u64,
-    expired: u64,
-    /// Rollups that differ, or changed while the ledger was read.
-    differing: Vec<(RollupPlace, VerifyFinding)>,
 }
 
 fn counted<const N: usize>(totals: [(&str, u64); N]) -> StepOutcome {
