@@ -54,7 +54,7 @@ pub struct Cli {
 enum Command {
     /// Run a sample application on this machine, and check every number.
     Demo(DemoArguments),
-    /// Run DynamoDB, S3, the queues, stand-ins of other services, and all functions.
+    /// Run DynamoDB, S3, the queues and all functions until Ctrl-C.
     Dev(DevArguments),
     /// Pass one Lambda event through the functions, and show its effects.
     Invoke(InvokeArguments),
