@@ -43,7 +43,7 @@ const COULD_NOT_FINISH: u8 = 3;
     version,
     propagate_version = true,
     help_template = help_template(),
-    after_help = "Examples:\n  afterwrite demo\n  afterwrite model init --table Orders --out orders.toml\n  afterwrite verify --help\n\nExit codes: 0 success, 1 a problem was found, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite demo\n  afterwrite model init --table Orders --out orders.toml\n  afterwrite verify --report drift.jsonl\n\nExit codes: 0 success, 1 a problem was found, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct Cli {
     #[command(subcommand)]
