@@ -1,5 +1,4 @@
-//! The objects of a run in the bucket. Their keys follow from the work alone, so a step that runs twice replaces its own objects. If it counts
-//! something else the second time, because remembered lookups were replaced between, it removes the objects that it does not write again.
+//! The objects of a run in the bucket. Their keys follow from the work alone, so a step that runs twice replaces its own objects.
 //!
 //! | object | content |
 //! |---|---|
@@ -40,18 +39,6 @@ impl RunLayout<'_> {
     #[must_use]
     pub fn entries(self, pass: MapPass, file: u32, part: u32) -> String {
         format!("{}/import/{}-{file:06}-{part:04}.json.gz", self.0, pass.name())
-    }
-
-    /// Ledger entries of a data file: the beginning of all keys.
-    #[must_use]
-    pub(crate) fn all_entries(self, pass: MapPass, file: u32) -> String {
-        format!("{}/import/{}-{file:06}-", self.0, pass.name())
-    }
-
-    /// The final rollups of a partition: the beginning of all keys.
-    #[must_use]
-    pub(crate) fn all_rollups(self, partition: u32) -> String {
-        format!("{}/import/rollups-{partition:04}-", self.0)
     }
 
     /// The folders of results.

@@ -8,8 +8,8 @@
 //!
 //! **Memory**: the compressed data file, 1,000 items, 100,000 parts of rollups, 100,000 lookups, and an output file of up to 32 MiB.
 //!
-//! **Twice equals once**: the position and the time of the entries come from the request, so the same request writes the same objects, and
-//! removes its other ones. It writes nothing else but lookups, and what was remembered first stays.
+//! **Twice equals once**: the position and the time of the entries come from the request, so the same request writes the same objects. It
+//! writes nothing else but lookups, and what was remembered first stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -134,25 +134,11 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
         self.keep_rollups()?;
         self.keep_lookups()?;
         self.write_entries().await?;
-        let MapRequest { run, pass, index, partitions, .. } = self.request;
-        let layout = RunLayout(run);
-        let mut stale: Vec<String> = Vec::new();
-        let mut partials = std::mem::take(&mut self.partials);
-        for partition in 0..*partitions {
-            let key = layout.partial(partition, *pass, *index);
-            match partials.remove(&partition) {
-                Some(partial) => {
-                    self.bucket.put(&key, partial.finish()?).await?;
-                    self.add("partial_files", 1);
-                }
-                None => stale.push(key),
-            }
+        for (partition, partial) in std::mem::take(&mut self.partials) {
+            let key = RunLayout(&self.request.run).partial(partition, self.request.pass, self.request.index);
+            self.bucket.put(&key, partial.finish()?).await?;
+            self.add("partial_files", 1);
         }
-        let written: BTreeSet<String> =
-            (0..self.entry_files).map(|part| layout.entries(*pass, *index, part)).collect();
-        let entries = self.bucket.list(&layout.all_entries(*pass, *index)).await?;
-        stale.extend(entries.into_iter().map(|entry| entry.key).filter(|key| !written.contains(key)));
-        self.bucket.delete(&stale).await?;
         Ok(self.totals)
     }
 

@@ -3,7 +3,7 @@
 //! **Memory** is bounded: if the partition's parts exceed [`PASS_BYTES`] in compressed form, they are read several times, and each time
 //! the rollups of one part of the keys are merged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite_ledger::state::{ROLLUP_TYPE, is_of_type};
@@ -39,7 +39,6 @@ pub(crate) async fn reduce(
     let merger = RollupMerger::new(Arc::clone(model));
     let mut totals = BulkTotals::new();
     let mut add = |name: &str, number: u64| *totals.entry(name.to_owned()).or_default() += number;
-    let mut keys = BTreeSet::new();
     for pass in 0..passes {
         let merged = merged_items(bucket, &merger, &parts, (pass, passes, request.partitions)).await?;
         let mut written = ItemWriter::default();
@@ -57,12 +56,9 @@ pub(crate) async fn reduce(
             add("import_items", written.items());
             add("import_bytes", written.bytes());
             add("import_files", 1);
-            let key = layout.rollups(request.partition, pass);
-            bucket.put(&key, written.finish()?).await?;
-            keys.insert(key);
+            bucket.put(&layout.rollups(request.partition, pass), written.finish()?).await?;
         }
     }
-    remove_stale(bucket, &layout.all_rollups(request.partition), &keys).await?;
     Ok(totals)
 }
 
@@ -86,13 +82,6 @@ async fn merged_items(
         visited.await?;
     }
     Ok(merged)
-}
-
-/// Removes the rollups of an earlier attempt that this one did not write again.
-async fn remove_stale(bucket: &impl Bucket, all: &str, written: &BTreeSet<String>) -> Result<()> {
-    let all = bucket.list(all).await?.into_iter().map(|object| object.key);
-    let stale: Vec<String> = all.filter(|key| !written.contains(key)).collect();
-    bucket.delete(&stale).await
 }
 
 /// The default of [`reduce`]'s bound.
