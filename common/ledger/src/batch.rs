@@ -162,8 +162,8 @@ impl<'r> LedgerBatch<'r> {
         self.start_group(&first_tries);
     }
 
-    /// Notes that a transaction of these items failed as a whole. The second time they are divided, so that the others do not wait for
-    /// the item that may be the cause.
+    /// Notes that a transaction of these items failed as a whole. The second time the items are divided, so that the other items do not
+    /// wait for the item that may be the cause.
     pub(crate) fn note_failure(&mut self, indexes: &[usize]) {
         if self.note_delays(indexes.iter().copied()).is_empty() {
             return;

@@ -99,7 +99,7 @@ impl<'l> LedgerDriver<'l> {
         Ok(unread.map(Error::from).or(refused))
     }
 
-    /// Ends every item in progress, and those whose offered outputs are not remembered yet.
+    /// Ends every item in progress, and every item whose offered outputs are not remembered yet.
     fn give_up(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
         self.reads.give_up_offers(batch, error);
         batch.lookups.close();

@@ -1,5 +1,5 @@
-//! The outcome stage: gives items the results of their writes, and finds the items that DynamoDB rejects among those that shared a
-//! transaction.
+//! The outcome stage: gives items the results of their writes. If DynamoDB rejects a transaction, the stage finds the items that are the
+//! cause.
 //!
 //! ```text
 //! a rollup's update is refused as invalid ──▶ read the rollup ──▶ which items of the batch can it not take?
@@ -41,7 +41,7 @@ pub(crate) struct RenderedTransaction<'r> {
 /// The reasons of a cancelled transaction that concern one of its items.
 #[derive(Default)]
 struct ItemRefusal<'r> {
-    /// The entry as it is stored, if it differs from the one that was known.
+    /// The entry as it is stored, if it differs from the known entry.
     entry: Option<Option<Item>>,
     markers: Vec<StoredMarker<'r>>,
     /// Whether an unreadable marker has been deleted meanwhile.
@@ -280,8 +280,8 @@ impl OutcomeStage<'_> {
     }
 }
 
-/// Separates the items that delay a cancelled transaction from the others: those whose write is throttled, and those whose write
-/// conflicts, or meets another state than was read, for the second time.
+/// Separates the items that delay a cancelled transaction from its other items. An item delays it if its write is throttled, or if its
+/// write conflicts, or meets another state than was read, for the second time.
 fn separate_delaying<'p, 'r: 'p>(
     batch: &mut LedgerBatch<'r>,
     items: &[usize],

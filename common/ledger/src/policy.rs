@@ -13,7 +13,7 @@
 //! | A transaction fails as a whole for the second time. | Each eighth of its items gets transactions of its own. | [`SplitCause::Failure`] |
 //! | A transaction is rejected, and its rollups do not show why. | Each half of its items gets transactions of its own; one item alone is rejected. | [`SplitCause::Rejection`] |
 //! | Two causes are isolated at once. | The newest group is first: isolating one cause ends before the next begins. | [`TransactionPeers::pack_order`] |
-//! | A parked record is delivered again, and is rejected again. | It shares transactions only with such records, they follow all others, and a rejection isolates none of them. | [`TransactionPeers::is_retry`] |
+//! | A parked record is delivered again, and is rejected again. | It shares transactions only with other parked records. These transactions follow all other transactions, and a rejection isolates no parked record. | [`TransactionPeers::is_retry`] |
 //! | Very many items are rejected. | A round ends after 16 rejections, so that the marks of the found items are written long before the deadline. | [`MOST_ROUND_REJECTIONS`] |
 //! | The deadline comes while mirrors are refreshed. | The first 1,000 items are finished first: the next delivery begins after them. | [`REFRESHED_AT_ONCE`] |
 //! | Two clocks differ, or a stream's times and a clock. | Differences up to 15 minutes are tolerated. | [`CLOCK_TOLERANCE`] |
@@ -52,9 +52,9 @@ const MANY_WAITS: u32 = 4;
 /// A kind of request, by what it costs to cut it off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
-    /// A read or a query. One that is cut off has no effect, and takes as long when it is sent again.
+    /// A read or a query. A read that is cut off has no effect, and takes as long when it is sent again.
     Read,
-    /// A write. One that is cut off may still take effect: its item is read again, and written again.
+    /// A write. A write that is cut off may still take effect: its item is read again, and written again.
     Write,
 }
 
@@ -141,7 +141,7 @@ impl TransactionPeers {
         self.delays > 1
     }
 
-    /// The place of a group in the order of packing: items without a group are first, then those of the newest group.
+    /// The place of a group in the order of packing: items without a group are first, then the items of the newest group.
     pub(crate) fn pack_order(group: Option<u32>) -> Option<Reverse<u32>> {
         group.map(Reverse)
     }

@@ -69,8 +69,8 @@ impl ReadStage<'_> {
         Ok(unread)
     }
 
-    /// The keys of the entries of unread items, each followed by those of the markers of its expiries; and these items, with the
-    /// positions of the expiries.
+    /// The keys of the entries of unread items, each followed by the keys of the markers of the item's expiries. Also the items, with
+    /// the positions of their expiries.
     fn entry_keys<'r>(&self, batch: &LedgerBatch<'r>) -> Result<(Vec<ItemKey>, Vec<UnreadItem<'r>>)> {
         let LedgerCore { keys: state_keys, model, .. } = self.context.core;
         let capacity = batch.items.len();
@@ -89,7 +89,7 @@ impl ReadStage<'_> {
         Ok((keys, owners))
     }
 
-    /// Notes what this process remembers of the lookups of unread items. Returns the others.
+    /// Notes what this process remembers of the lookups of unread items. Returns the lookups that it does not remember.
     fn expected_lookups(&self, batch: &mut LedgerBatch<'_>) -> BTreeSet<LookupKey<'static>> {
         let mut unknown = BTreeSet::new();
         if self.context.core.model.lookups.is_empty() {
@@ -154,7 +154,7 @@ impl ReadStage<'_> {
         Ok(self.plan(batch))
     }
 
-    /// Plans the items whose lookups are resolved. Returns whether others still wait.
+    /// Plans the items whose lookups are resolved. Returns whether other items still wait.
     pub(crate) fn plan(&self, batch: &mut LedgerBatch<'_>) -> bool {
         let context = self.context.step();
         let LedgerBatch { items, lookups, targets, .. } = batch;
@@ -189,7 +189,7 @@ impl ReadStage<'_> {
         }
     }
 
-    /// The lookups that an item offers outputs for, each with these, and the lookups that it needs.
+    /// The lookups that an item offers outputs for, each with its outputs, and the lookups that the item needs.
     fn lookups_of<'i>(
         &'i self,
         item: &'i LedgerItem<'_>,
@@ -255,7 +255,7 @@ impl ReadStage<'_> {
     }
 }
 
-/// The rollups that must be read before the plans can be written: those with computed measures, and those with a change that cannot be added.
+/// The rollups that must be read before the plans can be written: rollups with computed measures, and rollups with a change that cannot be added.
 fn unread_rollups(model: &Model, batch: &LedgerBatch<'_>) -> BTreeSet<TargetId> {
     let has_computed = model.rollups.iter().any(Rollup::is_computed);
     let is_computed = |target: &TargetId| computed_rollup(&batch.targets, *target).is_some();

@@ -1,4 +1,4 @@
-//! The write stage: writes the plans of a round, entries without additions as single writes, all others in transactions.
+//! The write stage: writes the plans of a round, entries without additions as single writes, all other plans in transactions.
 
 use afterwrite_model::clock::Clock as _;
 use afterwrite_model::effect::{Write, WriteAction, WriteCondition};
@@ -32,7 +32,7 @@ impl WriteStage<'_> {
     pub(crate) async fn write(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
         let entries = self.render_entries(batch)?;
         let mut transactions = pack(packable_items(batch), &batch.targets);
-        // A transaction that hangs delays those that follow it in its wave or share a rollup with it.
+        // A transaction that hangs delays the transactions that follow it in its wave or share a rollup with it.
         transactions.sort_by_key(|transaction| most_delays(batch, transaction));
         // Offers that were tried and are not remembered wait until all items are finished.
         let offers = batch.lookups.take_untried_offers();
@@ -51,7 +51,7 @@ impl WriteStage<'_> {
         OutcomeStage { context: self.context }
     }
 
-    /// Sends transactions. Those that share a rollup follow one another; all others overlap. Returns whether the next round must
+    /// Sends transactions. Transactions that share a rollup follow one another; all other transactions overlap. Returns whether the next round must
     /// wait.
     async fn write_waves(
         &self,
@@ -78,7 +78,7 @@ impl WriteStage<'_> {
         let mut rendered = Vec::with_capacity(wave.len());
         for transaction in wave {
             if transaction.items.iter().any(|index| batch.item(*index).state.planned().is_none()) {
-                // An earlier wave showed that one of its items cannot be written. The next round packs the others.
+                // An earlier wave showed that one of its items cannot be written. The next round packs the other items.
                 continue;
             }
             if batch.lacks_rollup(&transaction) {
@@ -104,7 +104,7 @@ impl WriteStage<'_> {
         Ok(must_wait)
     }
 
-    /// The entries whose plan changes no rollup, each with its item, those first that were delayed least: single conditional writes, at
+    /// The entries whose plan changes no rollup, each with its item, the least delayed ones first: single conditional writes, at
     /// half the price of a transaction's.
     fn render_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<Vec<(usize, Write)>> {
         let is_single =
@@ -199,8 +199,8 @@ struct UnwritableTransaction {
     error: Error,
 }
 
-/// The items that need a transaction now. Parked records that are delivered again follow all others, so that they delay
-/// and cancel none of them.
+/// The items that need a transaction now. Parked records that are delivered again follow all other records, so that they delay
+/// and cancel no other record.
 fn packable_items<'b>(batch: &'b LedgerBatch<'_>) -> impl Iterator<Item = PackableItem<'b>> {
     let needing = || batch.items.iter().enumerate().filter_map(|(index, item)| packable_item(index, item));
     let has_first_tries = needing().any(|packable| !batch.item(packable.item).peers.is_retry);

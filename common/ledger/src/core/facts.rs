@@ -77,8 +77,8 @@ impl<'r> ItemFacts<'r> {
         self.markers.extend(markers);
     }
 
-    /// Gives the records that depend on an unreadable entry or marker an error, and removes the errors of those that no
-    /// longer do.
+    /// Gives the records that depend on an unreadable entry or marker an error, and removes the errors of records that no
+    /// longer depend on one.
     pub(super) fn note_unreadable(&mut self) {
         self.records.errors.retain(|_, error| error.kind() != ErrorKind::Unreadable);
         for (index, record) in self.records.changes.iter().enumerate() {

@@ -134,7 +134,7 @@ impl<'r> DeliveredRecords<'r> {
         self.changes.get(index).and_then(|record| record.new.as_ref())
     }
 
-    /// The newest known image of the item: that of its table if the item was reconciled, or of its newest record.
+    /// The newest known image of the item: its table's image if the item was reconciled, else the image of its newest record.
     pub(crate) fn newest_image(&self) -> Option<&Image<'_>> {
         let reconciled = self.table_image.as_ref().map(|image| -> &Image<'_> { image });
         reconciled.or_else(|| self.changes.last().and_then(|record| record.new.as_ref()))

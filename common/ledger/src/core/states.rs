@@ -56,7 +56,7 @@ pub(crate) enum CountBasis {
 /// News for an item, from the driver.
 #[derive(Debug)]
 pub(crate) enum ItemInput<'r, 'l> {
-    /// Its entry was read, and those markers of its expiries that exist.
+    /// Its entry was read, and the existing markers of its expiries.
     EntryRead { entry: Option<Item>, markers: Vec<StoredMarker<'r>> },
     /// The item was read from its table.
     ItemRead { image: Option<Image<'static>>, at: Timestamp },
@@ -184,8 +184,8 @@ impl<'r> ItemState<'r> {
         self.image_to_reconcile().is_none() && !facts.records.has_old_images()
     }
 
-    /// The images that may offer outputs to the lookups of other items: those of its records, and the item as its table has it
-    /// while it is reconciled.
+    /// The images that may offer outputs to the lookups of other items: the images of its records, and the item as its table has
+    /// it while it is reconciled.
     pub(crate) fn offering_images<'i>(
         &'i self,
         facts: &'i ItemFacts<'r>,

@@ -227,7 +227,7 @@ impl MirrorRefresher<'_> {
         send_all(requests).await
     }
 
-    /// The rollups to copy, and the keys to read: for each, that of the rollup and that of the notes of further places, if there is one.
+    /// The rollups to copy, and the keys to read: for each rollup its key, and the key of the notes of further places, if there is one.
     fn copied_rollups<'m, 'b>(
         &'m self,
         batch: &'b LedgerBatch<'_>,

@@ -1,6 +1,6 @@
 //! The places of a mirroring item: the key that follows from the rollup's key, and the other keys noted since.
 //!
-//! The keys of a mirroring entity can be those of another entity: a condition distinguishes them, or a more literal key. So the item is
+//! Two entities can have keys of one form: a condition, or a more literal key, distinguishes their items. So the item is
 //! read before a copy is set, and the copy is set on condition that the attributes which decide the item's entity are as they were read.
 //! An item that moves to the mirroring entity later has a record of its own, which sets the copy.
 

@@ -63,7 +63,7 @@ pub const AS_OF: &str = "as_of";
 /// The fingerprint of the model that wrote the entry.
 pub const FINGERPRINT: &str = "model";
 
-/// The attributes that decide whether an entry is still the one that was read.
+/// The attributes that decide whether a stored entry still equals the entry that was read.
 const DECISIVE: [&str; 7] = [POSITION, REV, GENERATION, CONTRIBUTIONS, AS_OF, EXPIRES_AT, BEHIND];
 
 /// The beginning of the partition keys of entries and markers.
@@ -143,7 +143,7 @@ impl LedgerEntry<'_> {
         generation.and_then(|generation| u64::try_from(generation).ok())
     }
 
-    /// Holds while the stored entry is the one that was read. A tombstone may be deleted while a write is in flight; the
+    /// Holds while the stored entry equals the entry that was read. A tombstone may be deleted while a write is in flight; the
     /// entry that follows begins at revision 1 again, but either does not expire or expires later.
     pub(crate) fn unchanged(&self, keys: &StateKeys) -> WriteCondition {
         let names = keys.names();
@@ -267,7 +267,7 @@ impl UnreadableEntry {
         Self { position: position.map(Position::into_owned), behind, stored, error }
     }
 
-    /// Holds while the stored entry is the one that was read.
+    /// Holds while the stored entry equals the entry that was read.
     pub(crate) fn unchanged(&self) -> WriteCondition {
         let paths = DECISIVE.map(AttributePath::from);
         let unchanged = paths.iter().map(|path| WriteCondition::unchanged(path, &self.stored));

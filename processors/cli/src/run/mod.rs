@@ -158,15 +158,11 @@ impl RunArguments {
 
     fn mapping_settings(&self) -> Result<MappingSettings> {
         let settings = match &self.mapping {
-            // The functions' response always names the failed records, also if FunctionResponseTypes is left out.
-            Some(file) => MappingSettings { reports_item_failures: true, ..read_mapping(file)? },
-            None => MappingSettings {
-                batch_size: 1000,
-                bisects: true,
-                reports_item_failures: true,
-                ..MappingSettings::default()
-            },
+            Some(file) => read_mapping(file)?,
+            None => MappingSettings { batch_size: 1000, bisects: true, ..MappingSettings::default() },
         };
+        // The functions' response always names the failed records, also if the file has no FunctionResponseTypes.
+        let settings = MappingSettings { reports_item_failures: true, ..settings };
         if let Some(bucket) = &settings.on_failure_bucket {
             return Err(Error::new(
                 ErrorKind::Configuration,

@@ -101,8 +101,8 @@ impl ArchiveRecovery {
     }
 
     async fn replay(&self, gap: &StreamGap, checkpoint_at: Option<Timestamp>) -> Result<()> {
-        let from = match (gap, checkpoint_at) {
-            (StreamGap::Trimmed { .. }, Some(at)) => at.minus(STREAM_RETENTION),
+        let checkpoint_at = match (gap, checkpoint_at) {
+            (StreamGap::Trimmed { .. }, Some(at)) => at,
             (StreamGap::Trimmed { .. }, None) => {
                 return Err(not_enough("it is unknown when the last checkpoint was written"));
             }
@@ -112,6 +112,7 @@ impl ArchiveRecovery {
                 ));
             }
         };
+        let from = checkpoint_at.minus(STREAM_RETENTION);
         eprintln!("afterwrite: {gap}; the archive is replayed from {from} on");
         let deployment = Box::pin(DeploymentArguments::default().connect()).await?;
         if self.only.contains(&ReplayProjection::Aggregate) {
@@ -121,7 +122,7 @@ impl ArchiveRecovery {
         let input = RecordInput::Prefix { bucket: self.bucket.clone(), prefix: "archive/".to_owned() };
         let range = TimeRange { from: Some(from), to: None };
         let objects = Box::pin(objects_of(std::slice::from_ref(&input), &range)).await?;
-        check_overlap(&objects, from.plus(STREAM_RETENTION))?;
+        check_overlap(&objects, checkpoint_at)?;
         let source = InputSource { objects, range };
         let job = ReplayJob::of_inputs(std::slice::from_ref(&input), &range, self.only.clone());
         let plan = job.plan(&source);
@@ -163,16 +164,14 @@ fn check_overlap(objects: &[InputObject<S3Bucket>], checkpoint_at: Timestamp) ->
 /// The longest time without an arrival from the last arrival before `begin` to `end`, and when it began.
 fn longest_pause(mut arrived: Vec<Timestamp>, begin: Timestamp, end: Timestamp) -> (Timestamp, Duration) {
     arrived.sort_unstable();
-    let before = arrived.iter().copied().filter(|at| *at <= begin).max().unwrap_or(begin);
-    let after = arrived.into_iter().filter(|at| *at > begin).chain([end]);
-    let mut longest = (before, Duration::ZERO);
-    let mut last = before;
-    for at in after {
-        let pause = at.since(last);
-        if pause > longest.1 {
-            longest = (last, pause);
+    let later = arrived.split_off(arrived.partition_point(|at| *at <= begin));
+    let mut since = arrived.last().copied().unwrap_or(begin);
+    let mut longest = (since, Duration::ZERO);
+    for at in later.into_iter().chain([end]) {
+        if at.since(since) > longest.1 {
+            longest = (since, at.since(since));
         }
-        last = at;
+        since = at;
     }
     longest
 }

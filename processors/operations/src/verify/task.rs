@@ -267,8 +267,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             images.extend(wanted.iter().map(|item| (item, item.image(self.model()))));
         }
         let outputs = self.judge.projector.remembered(&images).await?;
-        let mut judged = wanted.clone();
-        judged.retain(|item| self.arguments.judges_source(item.source));
+        let judged =
+            wanted.iter().filter(|item| self.arguments.judges_source(item.source)).cloned().collect();
         let judged = self.arguments.of_tenant(&self.judge, judged).await?;
         let keys: Vec<SourceKey<'_>> = judged.iter().map(|item| item.source.clone()).collect();
         outcome.totals.extend(self.judge_keys(&keys).await?);
