@@ -23,7 +23,7 @@ use afterwrite_model::table::Model;
 use afterwrite_services::{Bucket as _, ObjectStore as _};
 use afterwrite_tests::folder_bucket::FolderBucket;
 use afterwrite_tests::recording::StreamRecording;
-use afterwrite_tests::replay::item_of_json;
+use afterwrite_tests::sdk_items::item_of_json;
 use base64::Engine as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;

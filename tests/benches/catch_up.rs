@@ -26,17 +26,18 @@ use afterwrite_ledger::tables::{
 };
 use afterwrite_ledger::{CommitTotals, Ledger};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
-use afterwrite_memory::{IndexDefinition, MemoryTables};
+use afterwrite_memory::{IndexDefinition, MemoryTables, item_key};
 use afterwrite_model::Error;
 use afterwrite_model::clock::{Clock as _, SystemClock};
-use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite_model::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite_model::record::{AttributeValue, Item};
 use afterwrite_model::table::Model;
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::latency_proxy::{CallLatencies, LatencyProxy};
 use afterwrite_tests::recording::StreamRecording;
-use afterwrite_tests::replay::{STATE, item_of_json};
+use afterwrite_tests::replay::STATE;
+use afterwrite_tests::sdk_items::item_of_json;
 use futures::stream::{StreamExt as _, iter};
 use serde_json::Value;
 
@@ -166,8 +167,7 @@ async fn filled_server(recording: &StreamRecording, names: &[Arc<str>]) -> Embed
 }
 
 async fn put(tables: &DynamoDb, table: &Arc<str>, item: Item) {
-    let attribute = |name: &str| KeyAttribute { name: Arc::from(name), value: text(&item, name).into() };
-    let key = ItemKey { table: Arc::clone(table), partition: attribute("PK"), sort: Some(attribute("SK")) };
+    let key = item_key(table, &text(&item, "PK"), &text(&item, "SK"));
     let put = Write { key, condition: WriteCondition::Always, action: WriteAction::Put(item) };
     tables.write(&put).await.unwrap();
 }

@@ -23,7 +23,7 @@ use afterwrite_model::clock::SystemClock;
 use afterwrite_model::table::Model;
 use afterwrite_operations::replay::{InputSource, NoTarget, ReplayTask};
 use afterwrite_tests::recording::StreamRecording;
-use afterwrite_tests::replay::item_of_json;
+use afterwrite_tests::sdk_items::item_of_json;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 

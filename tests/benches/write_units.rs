@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite_memory::{MemoryTables, TableDefinition};
-use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite_memory::{MemoryTables, TableDefinition, item_key};
+use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::{
     ItemContributions, KnownLookups, LookupKey, LookupOutputs, RollupTargets, ShardAssignment, TargetId,
@@ -171,11 +171,5 @@ fn measure_changes(
 }
 
 fn key(partition: &str, sort: &str) -> ItemKey {
-    let attribute =
-        |name: &str, value: &str| KeyAttribute { name: Arc::from(name), value: value.to_owned().into() };
-    ItemKey {
-        table: Arc::from(STATE),
-        partition: attribute("PK", partition),
-        sort: Some(attribute("SK", sort)),
-    }
+    item_key(STATE, partition, sort)
 }

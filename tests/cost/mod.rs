@@ -9,7 +9,7 @@
     reason = "a test that meets the unexpected must fail at once"
 )]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
 use afterwrite_services::dynamodb::DynamoDb;
-use aws_sdk_dynamodb::types::AttributeValue;
+use afterwrite_tests::sdk_items::{SdkItem, sdk_item_of_json};
 use serde_json::Value;
 
 const STATE: &str = "state";
@@ -112,7 +112,7 @@ fn table_of(record: &str) -> String {
 }
 
 /// The items after the last record, with their tables.
-fn final_items(sample: &[String]) -> Vec<(String, HashMap<String, AttributeValue>)> {
+fn final_items(sample: &[String]) -> Vec<(String, SdkItem)> {
     let mut items: BTreeMap<(String, String), Option<Value>> = BTreeMap::new();
     for record in sample {
         let table = table_of(record);
@@ -121,29 +121,8 @@ fn final_items(sample: &[String]) -> Vec<(String, HashMap<String, AttributeValue
         let image = record["dynamodb"].get_mut("NewImage").map(Value::take);
         items.insert((table, key), image);
     }
-    let stored = items.into_iter().filter_map(|((table, _), image)| Some((table, sdk_item(&image?))));
+    let stored = items.into_iter().filter_map(|((table, _), image)| Some((table, sdk_item_of_json(&image?))));
     stored.collect()
-}
-
-fn sdk_item(image: &Value) -> HashMap<String, AttributeValue> {
-    image.as_object().unwrap().iter().map(|(name, value)| (name.clone(), sdk_value(value))).collect()
-}
-
-fn sdk_value(value: &Value) -> AttributeValue {
-    let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
-    match kind.as_str() {
-        "S" => AttributeValue::S(value.as_str().unwrap().to_owned()),
-        "N" => AttributeValue::N(value.as_str().unwrap().to_owned()),
-        "BOOL" => AttributeValue::Bool(value.as_bool().unwrap()),
-        "NULL" => AttributeValue::Null(true),
-        "SS" => {
-            let texts = value.as_array().unwrap().iter();
-            AttributeValue::Ss(texts.map(|text| text.as_str().unwrap().to_owned()).collect())
-        }
-        "L" => AttributeValue::L(value.as_array().unwrap().iter().map(sdk_value).collect()),
-        "M" => AttributeValue::M(sdk_item(value)),
-        other => panic!("workloads write no {other}"),
-    }
 }
 
 #[tokio::test]

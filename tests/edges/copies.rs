@@ -12,10 +12,6 @@ use super::observed::{ObservedTables, WriteFate};
 use super::world::{EdgeWorld, STATE, TABLE, aggregator_over, key, reconcile};
 
 const PROJECTS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.project]
 key = { PK = "PROJECT#{project_id}", SK = "PROJECT" }
 [entities.question]

@@ -28,7 +28,7 @@ async fn world() -> EdgeWorld {
 #[tokio::test]
 async fn a_record_of_an_item_that_a_newer_model_has_counted_waits_for_the_newer_function() {
     let world = world().await;
-    let newer = READINGS.replace("generation = 1", "generation = 2");
+    let newer = format!("generation = 2\n{READINGS}");
     assert!(deliver(&newer, &world, &world.records[1..2]).await.failures.is_empty());
     let handled = deliver(READINGS, &world, &world.records[2..]).await;
     assert_eq!((handled.failures.len(), handled.parked.len()), (1, 0));
@@ -40,7 +40,7 @@ async fn a_record_of_an_item_that_a_newer_model_has_counted_waits_for_the_newer_
 #[tokio::test]
 async fn two_models_of_one_generation_are_reported() {
     let other = READINGS.replace("total = {", "amount = {");
-    let newer = other.replace("generation = 1", "generation = 2");
+    let newer = format!("generation = 2\n{other}");
     for (model, other_models) in [(READINGS, 0), (&*other, 1), (&*newer, 0)] {
         let world = world().await;
         let handled = deliver(model, &world, &world.records[1..]).await;

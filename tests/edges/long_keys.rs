@@ -8,10 +8,6 @@ use super::world::EdgeWorld;
 
 /// The tasks of each project's owner, and the number of tasks on the owner. Both are found by primary keys.
 const TASKS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.project]
 key = { PK = "PROJECT#{project_id}", SK = "PROJECT" }
 attributes = { owner = "S" }

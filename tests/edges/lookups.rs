@@ -227,10 +227,6 @@ async fn the_error_of_a_record_names_the_lookup_that_found_nothing_or_why_it_cou
 
 /// Stays, counted for the country of their host and for the kind of their room.
 const STAYS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.host]
 key = { PK = "HOST#{host_id}", SK = "HOST" }
 attributes = { country = "S" }

@@ -76,7 +76,7 @@ async fn a_mark_leaves_the_model_that_counted_the_entry() {
     world.settle().await;
     world.put("SENSOR#s1", "READING#r1", misfit());
     world.stream();
-    let newer = READINGS.replace("generation = 1", "generation = 2");
+    let newer = format!("generation = 2\n{READINGS}");
     let handled = deliver_to(&newer, Arc::clone(&world.tables), &world.records[1..]).await.expect("an event");
     assert_eq!(handled.parked.len(), 1);
     assert_eq!(world.measure("LEDGER#app#SENSOR#s1", "READING#r1", "generation"), Some(1));

@@ -7,7 +7,7 @@ use afterwrite_model::table::Model;
 use serde_json::json;
 
 use super::models::SHOP;
-use super::world::{EdgeWorld, deliver_to};
+use super::world::{EdgeWorld, deliver_to, source};
 
 /// The largest price of a book, shown on the book itself.
 fn self_feeding() -> String {
@@ -31,10 +31,6 @@ async fn a_maximum_mirrored_onto_the_item_that_feeds_it_settles() {
 #[test]
 fn a_cycle_of_aggregates_and_mirrors_over_several_items_is_refused() {
     let model = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.child]
 key = { PK = "PARENT#{parent_id}", SK = "CHILD#{child_id}" }
 attributes = { size = "N" }
@@ -60,7 +56,7 @@ of = "parent"
 into = "parent"
 measures = { largest = { max = "children" } }
 "##;
-    let errors = Model::parse(model, "edge.toml").expect_err("a cycle").to_string();
+    let errors = Model::parse(&source(model), "edge.toml").expect_err("a cycle").to_string();
     assert!(errors.contains("children"), "{errors}");
 }
 
@@ -134,10 +130,6 @@ async fn deeply_nested_copies_are_set_by_writes_that_dynamodb_has_room_for() {
 /// Books with topics whose keys are long. Each topic shows the largest price of its books, so that no two states of a book are
 /// counted by one write.
 const TOPICS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.topic]
 key = { PK = "TOPIC#{topic}", SK = "TOPIC" }
 [entities.book]

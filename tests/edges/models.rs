@@ -6,10 +6,6 @@ use super::world::EdgeWorld;
 
 /// The number and the sum of a sensor's readings.
 pub(crate) const READINGS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.reading]
 key = { PK = "SENSOR#{sensor_id}", SK = "READING#{reading_id}" }
 attributes = { value = "N" }
@@ -24,10 +20,6 @@ measures = { readings = "count", total = { sum = "value" } }
 
 /// The attempts of candidates, counted for the owner of their project.
 pub(crate) const ATTEMPTS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.project]
 key = { PK = "ADMIN#{admin_id}", SK = "PROJECT#{project_id}" }
 [entities.attempt]
@@ -50,10 +42,6 @@ measures = { attempts = "count" }
 
 /// Reviews, counted by two lookups.
 pub(crate) const REVIEWS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.project]
 key = { PK = "ADMIN#{admin_id}", SK = "PROJECT#{project_id}" }
 attributes = { other_id = "S" }
@@ -90,10 +78,6 @@ measures = { reviews = "count" }
 
 /// The number of a shop's books and their largest price; the number is shown on the shop.
 pub(crate) const SHOP: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.shop]
 key = { PK = "SHOP#{shop_id}", SK = "SHOP" }
 [entities.book]
@@ -114,10 +98,6 @@ attributes = { "stats.books" = "books" }
 
 /// The tasks of a project, shown on the project. A project that moves to another owner moves within its partition.
 pub(crate) const PROJECTS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.project]
 key = { PK = "PROJECTS", SK = "OWNER#{owner_id}#PROJECT#{project_id}" }
 [entities.task]

@@ -11,11 +11,12 @@ use afterwrite_local::dynamodb::{EmbeddedDynamoDb, PARKED_INDEX, TableDefinition
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::{Model, ProblemCode};
 use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_tests::change_record::{expired, stream_of, stream_record};
 use afterwrite_tests::deployment::event;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Map, Value, json};
 
-use super::world::{STATE, TABLE};
+use super::world::{STATE, TABLE, parsed, source};
 
 const LABEL: &str = "2026-02-06T10:00:00.000";
 
@@ -27,11 +28,10 @@ struct HttpWorld {
 
 impl HttpWorld {
     async fn new(model: &str) -> Self {
-        let model = Model::parse(model, "edge.toml").unwrap_or_else(|errors| panic!("{errors}"));
         let server = EmbeddedDynamoDb::start().await.expect("a server");
         server.create_table(&TableDefinition::state(STATE)).await.expect("a table");
         let tables = DynamoDb::new(server.client());
-        let ledger = Ledger::new(Arc::new(model), vec![TABLE.into()], Arc::from(STATE), tables, SystemClock);
+        let ledger = Ledger::new(parsed(model), vec![TABLE.into()], Arc::from(STATE), tables, SystemClock);
         Self { server, aggregator: StreamAggregator::new(ledger) }
     }
 
@@ -61,25 +61,18 @@ impl HttpWorld {
 
 /// The record number `number` of the stream: an image of the reading `reading`, or its expiry.
 fn record(number: u32, reading: &str, attributes: Map<String, Value>, is_expiry: bool) -> Value {
-    let (operation, image) = if is_expiry { ("REMOVE", "OldImage") } else { ("MODIFY", "NewImage") };
-    let keys = [("PK", "SENSOR#s1".to_owned()), ("SK", format!("READING#{reading}"))];
-    let keys: Map<String, Value> =
-        keys.into_iter().map(|(name, key)| (name.to_owned(), json!({ "S": key }))).collect();
-    let item: Map<String, Value> = keys.clone().into_iter().chain(attributes).collect();
-    let time_to_live = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
-    json!({
-        "eventID": format!("event-{number}"),
-        "eventName": operation,
-        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/{LABEL}"),
-        "userIdentity": is_expiry.then_some(time_to_live),
-        "dynamodb": {
-            "ApproximateCreationDateTime": SystemClock.now().epoch_seconds(),
-            "Keys": keys,
-            "SequenceNumber": number.to_string(),
-            "StreamViewType": "NEW_AND_OLD_IMAGES",
-            image: item,
-        },
-    })
+    let mut image = Value::Object(attributes);
+    image["PK"] = json!({ "S": "SENSOR#s1" });
+    image["SK"] = json!({ "S": format!("READING#{reading}") });
+    let number = number.to_string();
+    let change = (&*number, SystemClock.now().epoch_seconds());
+    let record = |images| stream_record(&stream_of(TABLE), &["PK", "SK"], change, images);
+    if is_expiry {
+        return expired(record((Some(&image), None)));
+    }
+    let mut change = record((None, Some(&image)));
+    change["eventName"] = json!("MODIFY");
+    change
 }
 
 /// The attributes of a reading: the first is `first`, and each other one is larger by 1.
@@ -94,10 +87,6 @@ fn readings(sums: usize) -> String {
     let attributes = attributes.join(", ");
     let mut model = format!(
         r##"
-name = "edge"
-generation = 1
-[tables.{TABLE}]
-key = ["PK", "SK"]
 [entities.reading]
 key = {{ PK = "SENSOR#{{sensor_id}}", SK = "READING#{{reading_id}}" }}
 attributes = {{ {attributes} }}
@@ -148,7 +137,8 @@ async fn parked_items_are_listed_by_the_index_until_they_are_healed() {
 #[tokio::test]
 async fn the_largest_rollup_that_the_loader_accepts_is_written_by_one_update() {
     const MOST_SUMS: usize = 213;
-    let refused = Model::parse(&readings(MOST_SUMS + 1), "edge.toml").expect_err("one more is refused");
+    let refused =
+        Model::parse(&source(&readings(MOST_SUMS + 1)), "edge.toml").expect_err("one more is refused");
     let codes: Vec<ProblemCode> = refused.problems.iter().map(|problem| problem.code).collect();
     assert_eq!(codes, [ProblemCode::UpdateTooLong]);
 

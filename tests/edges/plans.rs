@@ -8,10 +8,6 @@ use super::models::{ATTEMPTS, put_project};
 use super::world::{EdgeWorld, STATE, key};
 
 const DAYS: &str = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.reading]
 key = { PK = "SENSOR#{sensor_id}", SK = "READING" }
 attributes = { day = "S", value = "N" }

@@ -24,7 +24,7 @@ async fn the_totals_of_a_batch_tell_duplicates_from_counted_and_failed_records()
     let twice = [world.records[1].clone(), world.records[1].clone()];
     assert_eq!(world.deliver_these(&twice).await.totals.duplicates, 1);
 
-    let newer = READINGS.replace("generation = 1", "generation = 2");
+    let newer = format!("generation = 2\n{READINGS}");
     world.put("SENSOR#s1", "READING#r1", reading(2));
     world.put("SENSOR#s1", "READING#r1", reading(3));
     world.stream();

@@ -96,9 +96,9 @@ async fn a_histogram_has_numbers_of_any_size() {
 #[tokio::test]
 async fn items_are_spread_over_the_shards_of_a_rollup_and_stay_where_they_are_counted() {
     let sharded = |shards: u32, generation: u32| {
-        READINGS
-            .replace("SK = \"ROLLUP\" }", &format!("SK = \"ROLLUP\" }}\nshards = {shards}"))
-            .replace("generation = 1", &format!("generation = {generation}"))
+        let sharded =
+            READINGS.replace("SK = \"ROLLUP\" }", &format!("SK = \"ROLLUP\" }}\nshards = {shards}"));
+        format!("generation = {generation}\n{sharded}")
     };
     let mut world = EdgeWorld::new(&sharded(4, 1));
     for number in 0..100 {
@@ -181,10 +181,6 @@ impl KnownLookups for NothingKnown {
 #[test]
 fn an_unknown_lookup_by_primary_key_is_not_taken_for_absent() {
     let source = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.project]
 key = { PK = "PROJECT#{project_id}", SK = "PROJECT" }
 attributes = { owner = "S" }
@@ -243,10 +239,6 @@ async fn each_item_keeps_its_shard_of_each_rollup() {
 #[tokio::test]
 async fn a_rollup_of_two_templates_is_shown_although_the_other_was_counted_first() {
     let model = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.shop]
 key = { PK = "SHOP#{shop_id}", SK = "SHOP" }
 [entities.book]
@@ -286,10 +278,6 @@ attributes = { toys = "toys" }
 #[tokio::test]
 async fn an_item_of_an_entity_with_a_more_literal_key_gets_no_mirror() {
     let model = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.book]
 key = { PK = "SHOP#{shop_id}", SK = "BOOK#{book_id}" }
 [entities.thing]
@@ -367,10 +355,6 @@ async fn a_foreign_copy_is_replaced_by_the_rollup_as_it_is_by_then() {
 #[test]
 fn a_day_has_a_partition_only_if_it_is_of_a_year_with_four_digits() {
     let source = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.visit]
 key = { PK = "SHOP#{shop_id}", SK = "VISIT#{visit_id}" }
 attributes = { at = "N" }
@@ -403,10 +387,6 @@ columns = { shop_id = "string" }
 #[test]
 fn a_time_in_a_key_is_a_bucket_in_the_key_of_a_cache() {
     let source = r##"
-name = "edge"
-generation = 1
-[tables.app]
-key = ["PK", "SK"]
 [entities.visit]
 key = { PK = "SHOP#{shop_id}", SK = "VISIT#{at}" }
 [[caches]]

@@ -7,15 +7,19 @@ use std::sync::Arc;
 use afterwrite_functions::{AggregatedBatch, FailedRecord, StreamAggregator, StreamRegion};
 use afterwrite_ledger::tables::Tables;
 use afterwrite_ledger::{CommitOutcome, CommitTotals, ItemRecords, Ledger, PoisonPolicy, SourceItem};
-use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
+use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
 use afterwrite_model::Error;
-use afterwrite_model::effect::{ItemKey, KeyAttribute};
+use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 use afterwrite_model::table::Model;
+use afterwrite_tests::change_record::{change_record, stream_of};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
-use serde_json::{Map, Value, json};
+use afterwrite_tests::sdk_items::item_of_json;
+use serde_json::{Value, json};
+
+pub(crate) use afterwrite_memory::item_key as key;
 
 /// The table of the application's items, with keys `PK` and `SK` and the index `GSI1`.
 pub(crate) const TABLE: &str = "app";
@@ -80,7 +84,7 @@ impl EdgeWorld {
 
     /// Puts an item, as the application would: its keys, and attributes in DynamoDB's JSON.
     pub(crate) fn put(&mut self, partition: &str, sort: &str, attributes: Value) {
-        let mut item = item_of(&attributes);
+        let mut item = item_of_json(&attributes);
         for (name, key) in [("PK", partition), ("SK", sort)] {
             item.insert(Cow::Borrowed(name), AttributeValue::text(key));
         }
@@ -154,7 +158,8 @@ impl EdgeWorld {
         let changes = self.tables.take_changes(TABLE);
         let new = changes.len();
         for change in changes {
-            self.records.push(record(self.records.len() + 1, &change));
+            let number = format!("{:021}", self.records.len() + 1);
+            self.records.push(change_record(&stream_of(TABLE), &number, &change));
         }
         new
     }
@@ -232,86 +237,18 @@ pub(crate) async fn reconcile<T: Tables>(
     outcome.expect("a right set-up")
 }
 
-pub(crate) fn parsed(model: &str) -> Arc<Model> {
-    Arc::new(Model::parse(model, "edge.toml").unwrap_or_else(|errors| panic!("{errors}")))
+/// A model of the table [`TABLE`] with these parts.
+pub(crate) fn parsed(parts: &str) -> Arc<Model> {
+    Arc::new(Model::parse(&source(parts), "edge.toml").unwrap_or_else(|errors| panic!("{errors}")))
+}
+
+/// The file of such a model. It is of generation 1, unless it begins with another one.
+pub(crate) fn source(parts: &str) -> String {
+    let generation = if parts.starts_with("generation = ") { "" } else { "generation = 1\n" };
+    format!("name = 'edge'\n{generation}tables.{TABLE}.key = ['PK', 'SK']\n{parts}")
 }
 
 pub(crate) fn ledger<T: Tables>(model: Arc<Model>, tables: T) -> Ledger<T, StillClock> {
     let clock = StillClock::at(Timestamp::from_epoch_seconds(NOW));
     Ledger::new(model, vec![Arc::from(TABLE)], Arc::from(STATE), tables, clock)
-}
-
-/// The key of an item with the keys `PK` and `SK`.
-pub(crate) fn key(table: &str, partition: &str, sort: &str) -> ItemKey {
-    let attribute =
-        |name: &str, value: &str| KeyAttribute { name: name.into(), value: AttributeValue::text(value) };
-    ItemKey { table: table.into(), partition: attribute("PK", partition), sort: Some(attribute("SK", sort)) }
-}
-
-/// The record of a change, as the stream has it.
-fn record(number: usize, change: &ItemChange) -> Value {
-    let operation = match (&change.old, &change.new) {
-        (None, _) => "INSERT",
-        (Some(_), Some(_)) => "MODIFY",
-        (Some(_), None) => "REMOVE",
-    };
-    let keys = std::iter::once(&change.key.partition).chain(&change.key.sort);
-    let keys: Map<String, Value> = keys.map(|key| (key.name.to_string(), json_of(&key.value))).collect();
-    let mut dynamodb = json!({
-        "ApproximateCreationDateTime": change.time.epoch_seconds(),
-        "Keys": keys,
-        "SequenceNumber": format!("{number:021}"),
-        "StreamViewType": "NEW_AND_OLD_IMAGES",
-    });
-    for (name, image) in [("OldImage", &change.old), ("NewImage", &change.new)] {
-        if let (Some(image), Some(members)) = (image, dynamodb.as_object_mut()) {
-            members.insert(name.to_owned(), image_json(image));
-        }
-    }
-    let mut record = json!({
-        "eventID": format!("event-{number}"),
-        "eventName": operation,
-        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/2026-02-06T10:00:00.000"),
-        "dynamodb": dynamodb,
-    });
-    if let (true, Some(members)) = (change.is_expiry, record.as_object_mut()) {
-        let identity = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
-        members.insert("userIdentity".to_owned(), identity);
-    }
-    record
-}
-
-fn image_json<'a>(image: &BTreeMap<Cow<'a, str>, AttributeValue<'a>>) -> Value {
-    Value::Object(image.iter().map(|(name, value)| (name.to_string(), json_of(value))).collect())
-}
-
-/// The types that these worlds use.
-fn json_of(value: &AttributeValue<'_>) -> Value {
-    match value {
-        AttributeValue::S(text) => json!({ "S": text }),
-        AttributeValue::N(number) => json!({ "N": number.to_string() }),
-        AttributeValue::Bool(value) => json!({ "BOOL": value }),
-        AttributeValue::Null => json!({ "NULL": true }),
-        AttributeValue::M(members) => json!({ "M": image_json(members) }),
-        AttributeValue::L(elements) => json!({ "L": elements.iter().map(json_of).collect::<Vec<_>>() }),
-        other => panic!("not used here: {other:?}"),
-    }
-}
-
-fn item_of(attributes: &Value) -> Item {
-    let attributes = attributes.as_object().expect("an object").iter();
-    attributes.map(|(name, value)| (Cow::Owned(name.clone()), value_of(value))).collect()
-}
-
-fn value_of(value: &Value) -> AttributeValue<'static> {
-    let (kind, value) = value.as_object().and_then(|typed| typed.iter().next()).expect("a typed value");
-    match (kind.as_str(), value) {
-        ("S", Value::String(text)) => AttributeValue::text(text),
-        ("N", Value::String(number)) => AttributeValue::N(number.parse().expect("a number")),
-        ("BOOL", Value::Bool(value)) => AttributeValue::Bool(*value),
-        ("NULL", _) => AttributeValue::Null,
-        ("M", members) => AttributeValue::M(item_of(members)),
-        ("L", Value::Array(elements)) => AttributeValue::L(elements.iter().map(value_of).collect()),
-        other => panic!("not used here: {other:?}"),
-    }
 }

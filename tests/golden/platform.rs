@@ -10,6 +10,7 @@ use afterwrite_ledger::tables::Tables;
 use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
 use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 use afterwrite_model::table::Model;
+use afterwrite_tests::change_record::{expired, stream_of, stream_record};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;
@@ -50,38 +51,21 @@ pub(crate) fn record(
     old: Option<&Value>,
     new: Option<&Value>,
 ) -> Value {
-    let event_name = match (old, new) {
-        (None, _) => "INSERT",
-        (Some(_), Some(_)) => "MODIFY",
-        (Some(_), None) => "REMOVE",
+    let image = |attributes: &Value| {
+        let mut image = attributes.clone();
+        image["PK"] = json!({ "S": partition });
+        image["SK"] = json!({ "S": sort });
+        image
     };
-    let keys = json!({ "PK": { "S": partition }, "SK": { "S": sort } });
-    let mut change = json!({
-        "ApproximateCreationDateTime": NOW - 60,
-        "Keys": keys,
-        "SequenceNumber": format!("{number:021}"),
-        "StreamViewType": "NEW_AND_OLD_IMAGES",
-    });
-    for (name, attributes) in [("OldImage", old), ("NewImage", new)] {
-        let Some(attributes) = attributes else { continue };
-        let mut image = keys.clone();
-        for (name, value) in attributes.as_object().expect("attributes") {
-            image[name] = value.clone();
-        }
-        change[name] = image;
-    }
-    json!({
-        "eventName": event_name,
-        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/2026-02-06T10:00:00.000"),
-        "dynamodb": change,
-    })
+    let (old, new) = (old.map(image), new.map(image));
+    let number = format!("{number:021}");
+    let change = (&*number, NOW - 60);
+    stream_record(&stream_of(TABLE), &["PK", "SK"], change, (old.as_ref(), new.as_ref()))
 }
 
 /// The record of a deletion by TTL.
 pub(crate) fn expiry(number: u32, keys: (&str, &str), old: &Value) -> Value {
-    let mut record = record(number, keys, Some(old), None);
-    record["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
-    record
+    expired(record(number, keys, Some(old), None))
 }
 
 /// The event with the creation, one minute ago, of items with only these keys; sequence numbers start at 1.

@@ -11,9 +11,10 @@ use afterwrite_tests::deployment::{FunctionDeployment, SOURCE, STATE, event};
 use afterwrite_tests::fault_proxy::FaultProxy;
 use afterwrite_tests::faults::FaultRates;
 use afterwrite_tests::programs::program;
-use afterwrite_tests::recorded_items::{attributes, key, measures};
+use afterwrite_tests::recorded_items::{key, measures};
 use afterwrite_tests::recording::StreamRecording;
 use afterwrite_tests::runtime_api::InvocationResult;
+use afterwrite_tests::sdk_items::sdk_item_of_json;
 use serde_json::Value;
 
 const RECORDING: &str = "exam-42";
@@ -26,7 +27,7 @@ async fn two_concurrent_release_processes_with_faults_produce_the_golden_results
     let recording = StreamRecording::load(RECORDING);
     let deployment = FunctionDeployment::new().await;
     for item in recording.last_images().iter().chain(&recording.items) {
-        let put = deployment.client().put_item().table_name(SOURCE).set_item(Some(attributes(item)));
+        let put = deployment.client().put_item().table_name(SOURCE).set_item(Some(sdk_item_of_json(item)));
         put.send().await.expect("an item of the recording");
     }
     let proxy = FaultProxy::start(&deployment.endpoint(), FaultRates::SOME, 42).await.expect("a proxy");

@@ -27,8 +27,6 @@ pub(crate) const KNOWN: &[&[&str]] = &[
     &["common/services/src/s3/mod.rs", "common/services/src/s3/part.rs"],
     // BackfillTask
     &["processors/operations/src/backfill/ledger_scan.rs", "processors/operations/src/backfill/task.rs"],
-    // ItemJudge
-    &["processors/operations/src/verify/items.rs", "processors/operations/src/verify/mirrors.rs"],
     // SimulatedApplication
     &[
         "tests/simulation/application/bursts.rs",

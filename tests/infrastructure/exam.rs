@@ -6,8 +6,9 @@ use std::sync::Arc;
 use afterwrite_datasets::delta::DeltaTable;
 use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::datasets::rows_of;
-use afterwrite_tests::recorded_items::{attributes, key, measures};
+use afterwrite_tests::recorded_items::{key, measures};
 use afterwrite_tests::recording::StreamRecording;
+use afterwrite_tests::sdk_items::sdk_item_of_json;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 
@@ -73,9 +74,9 @@ impl ExamPlatform {
         let client = cloud.dynamodb.client();
         for record in &self.records {
             let change = &record["dynamodb"];
-            let delete_key = || attributes(&change["Keys"]);
+            let delete_key = || sdk_item_of_json(&change["Keys"]);
             if let Some(image) = change.get("NewImage") {
-                let mut item = attributes(image);
+                let mut item = sdk_item_of_json(image);
                 item.remove(TTL);
                 client.put_item().table_name(table).set_item(Some(item)).send().await.expect("a write");
             } else if record.get("userIdentity").is_some() {

@@ -11,8 +11,9 @@ use afterwrite_memory::{MemoryTables, TableDefinition};
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::record::{Decimal, Timestamp, decode};
 use afterwrite_model::table::Model;
+use afterwrite_tests::change_record::stream_record;
 use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::replay::item_of_json;
+use afterwrite_tests::sdk_items::item_of_json;
 use serde_json::{Value, json};
 
 const LIBRARY: &str = include_str!("../fixtures/evolution/library.toml");
@@ -67,15 +68,10 @@ fn items() -> Vec<Value> {
 }
 
 fn record(item: &Value, index: usize) -> Value {
-    json!({
-        "eventID": index.to_string(), "eventName": "INSERT",
-        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:000000000000:table/{TABLE}/stream/2026-01-01T00:00:00.000"),
-        "dynamodb": {
-            "ApproximateCreationDateTime": Timestamp::parse(MADE_AT).expect("a time").epoch_seconds(),
-            "Keys": { "pk": item["pk"], "sk": item["sk"] }, "NewImage": item,
-            "SequenceNumber": format!("{index:025}"), "StreamViewType": "NEW_AND_OLD_IMAGES",
-        },
-    })
+    let stream =
+        format!("arn:aws:dynamodb:eu-west-1:000000000000:table/{TABLE}/stream/2026-01-01T00:00:00.000");
+    let at = Timestamp::parse(MADE_AT).expect("a time").epoch_seconds();
+    stream_record(&stream, &["pk", "sk"], (&format!("{index:025}"), at), (None, Some(item)))
 }
 
 /// The library's tables.

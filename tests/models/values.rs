@@ -1,7 +1,7 @@
 //! Plain JSON as attribute values and as DynamoDB's JSON.
 
-use afterwrite_model::record::{AttributeValue, Item};
-use serde_json::{Map, Value, json};
+use afterwrite_model::record::{self, AttributeValue, Item};
+use serde_json::Value;
 
 /// A JSON object → an item.
 pub(crate) fn attributes(item: &Value) -> Item {
@@ -23,16 +23,5 @@ pub(crate) fn plain_value(value: &Value) -> AttributeValue<'static> {
 
 /// Plain JSON → DynamoDB's JSON.
 pub(crate) fn dynamodb_json(value: &Value) -> Value {
-    match value {
-        Value::Null => json!({ "NULL": true }),
-        Value::Bool(flag) => json!({ "BOOL": flag }),
-        Value::Number(number) => json!({ "N": number.to_string() }),
-        Value::String(text) => json!({ "S": text }),
-        Value::Array(elements) => json!({ "L": elements.iter().map(dynamodb_json).collect::<Vec<_>>() }),
-        Value::Object(members) => {
-            let members: Map<String, Value> =
-                members.iter().map(|(name, value)| (name.clone(), dynamodb_json(value))).collect();
-            json!({ "M": members })
-        }
-    }
+    serde_json::from_str(&record::dynamodb_json(&plain_value(value))).expect("JSON")
 }

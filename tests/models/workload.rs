@@ -10,8 +10,9 @@ use afterwrite_model::projection::{
 };
 use afterwrite_model::record::{AttributePath, AttributeValue, ChangeRecord, RecordDecoder, Timestamp};
 use afterwrite_model::table::{Model, Operand};
+use afterwrite_tests::change_record::{expired, stream_record};
 use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::delivery::{DeliveredWorkload, DeliveryOrder, ItemsByKey};
 use super::values::{attributes, dynamodb_json, plain_value};
@@ -55,37 +56,24 @@ impl TableWorkload {
         self.change(table, &key, None, true)
     }
 
-    fn change(&mut self, table: &str, keyed: &Value, new: Option<Value>, expired: bool) -> &mut Self {
+    fn change(&mut self, table: &str, keyed: &Value, new: Option<Value>, is_expiry: bool) -> &mut Self {
         let schema = self.model.tables.iter().find(|known| *known.name == *table).expect("a table");
         let keys: Map<String, Value> =
             schema.key().map(|key| (key.name.to_string(), dynamodb_json(&keyed[&*key.name]))).collect();
-        let item_id = (table.to_owned(), Value::Object(keys.clone()).to_string());
+        let item_id = (table.to_owned(), Value::Object(keys).to_string());
         let old = match &new {
             Some(new) => self.items.insert(item_id, new.clone()),
             None => Some(self.items.remove(&item_id).expect("only an existing item is deleted")),
         };
-        let name = match (&old, &new) {
-            (None, _) => "INSERT",
-            (Some(_), Some(_)) => "MODIFY",
-            (Some(_), None) => "REMOVE",
-        };
-        let number = self.records.len() + 1;
-        let mut change = json!({
-            "ApproximateCreationDateTime": time(CHANGED_AT).epoch_seconds(), "Keys": keys,
-            "SequenceNumber": format!("{number:025}"), "StreamViewType": "NEW_AND_OLD_IMAGES",
-        });
-        for (image, item) in [("OldImage", &old), ("NewImage", &new)] {
-            if let Some(item) = item {
-                change[image] = dynamodb_json(item)["M"].clone();
-            }
-        }
-        let mut record = json!({
-            "eventID": format!("event-{number}"), "eventName": name, "dynamodb": change,
-            "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:000000000000:table/{table}/stream/2026-01-01T00:00:00.000"),
-        });
-        if expired {
-            record["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
-        }
+        let number = format!("{:025}", self.records.len() + 1);
+        let stream =
+            format!("arn:aws:dynamodb:eu-west-1:000000000000:table/{table}/stream/2026-01-01T00:00:00.000");
+        let key_names: Vec<&str> = schema.key().map(|key| &*key.name).collect();
+        let image = |item: &Option<Value>| item.as_ref().map(|item| dynamodb_json(item)["M"].clone());
+        let (old, new) = (image(&old), image(&new));
+        let change = (number.as_str(), time(CHANGED_AT).epoch_seconds());
+        let record = stream_record(&stream, &key_names, change, (old.as_ref(), new.as_ref()));
+        let record = if is_expiry { expired(record) } else { record };
         self.records.push((table.to_owned(), record));
         self
     }

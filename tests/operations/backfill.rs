@@ -323,9 +323,7 @@ async fn run_alone(task: &impl BackfillSteps) -> JobTotals {
             let outcome = task.step(&unit).await.unwrap();
             unit.is_done = outcome.cursor.is_none();
             unit.cursor = outcome.cursor;
-            for (name, number) in outcome.totals {
-                *totals.entry(name).or_default() += number;
-            }
+            totals.add_all(&outcome.totals);
         }
     }
     totals
@@ -405,9 +403,7 @@ async fn a_table_of_a_dynamodb_server_is_planned_and_filled_and_verified() {
     for mut unit in task.units_in_order() {
         while !unit.is_done {
             let outcome = task.step(&unit).await.unwrap();
-            for (name, number) in outcome.totals {
-                *totals.entry(name).or_default() += number;
-            }
+            totals.add_all(&outcome.totals);
             unit.is_done = outcome.cursor.is_none();
             unit.cursor = outcome.cursor;
         }

@@ -1,6 +1,6 @@
 //! `afterwrite backfill` as an operator runs it: the release binary against embedded servers, through the AWS SDK.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use afterwrite_demo::item::SdkItem;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
@@ -9,7 +9,7 @@ use afterwrite_local::s3::EmbeddedS3;
 use afterwrite_services::Bucket as _;
 use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::archive::BUCKET;
-use afterwrite_tests::programs::program;
+use afterwrite_tests::programs::embedded_afterwrite;
 use serde_json::Value;
 
 use super::world::{OperationWorld, STATE, sdk_item};
@@ -40,16 +40,8 @@ impl Deployment {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(program("afterwrite"));
-        command.args(arguments).env_clear().envs([
-            ("AWS_ENDPOINT_URL", self.imports.endpoint().as_str()),
-            ("AWS_ENDPOINT_URL_S3", self.s3.endpoint().as_str()),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_ACCESS_KEY_ID", "embedded"),
-            ("AWS_SECRET_ACCESS_KEY", "embedded"),
-            ("AFTERWRITE_STATE_TABLE", STATE),
-        ]);
-        command.output().unwrap()
+        let mut command = embedded_afterwrite(&self.imports.endpoint(), STATE);
+        command.args(arguments).env("AWS_ENDPOINT_URL_S3", self.s3.endpoint()).output().unwrap()
     }
 
     /// The JSON of a command with this exit code.

@@ -12,7 +12,7 @@ use afterwrite_model::table::Model;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::repair::{DriftRepairer, RepairOutcome, RepairTask};
 use afterwrite_operations::verify::{
-    DatasetCoverage, FindingPlace, FindingVerdict, RowDifference, VerifyArguments, VerifyFinding,
+    DatasetCoverage, FindingPlace, FindingSubject, RowDifference, VerifyArguments, VerifyFinding,
     VerifyReport, recheck_rows,
 };
 use afterwrite_services::Bucket as _;
@@ -44,10 +44,10 @@ async fn an_item_without_its_row_is_found_and_gets_a_snapshot() {
     lake.put_unseen(copy.clone());
     let report = lake.verify().await;
     let finding = single(&report);
-    let row = finding.row.clone().unwrap();
+    let row = finding.subject.row().unwrap();
     assert_eq!((row.dataset.as_str(), row.difference), ("attempts", RowDifference::Missing));
     assert_eq!(row.day, text(&copy, "started_at").split('T').next().unwrap());
-    assert_eq!(finding.key, [text(&copy, "PK"), "ATTEMPT#unseen"]);
+    assert_eq!(finding.subject.key().1, [text(&copy, "PK"), "ATTEMPT#unseen"]);
     assert_eq!(finding.values["attempt_id"].expected.as_deref(), Some("unseen"));
     lake.assert_repaired(&report).await;
 }
@@ -60,7 +60,7 @@ async fn a_row_without_its_item_is_found_and_ends() {
         lake.delete_unseen(&attempt);
         let report = lake.verify().await;
         let finding = single(&report);
-        assert_eq!(finding.row.clone().unwrap().difference, RowDifference::Foreign);
+        assert_eq!(finding.subject.row().unwrap().difference, RowDifference::Foreign);
         assert!(finding.cause.clone().unwrap().contains("deletion was lost"), "{finding:?}");
         lake.assert_repaired(&report).await;
         // The item lives again, and its record comes: it has its row.
@@ -85,7 +85,7 @@ async fn a_row_that_differs_is_found_with_its_values_and_replaced() {
     lake.put_unseen(attempt);
     let report = lake.verify().await;
     let finding = single(&report);
-    assert_eq!(finding.row.clone().unwrap().difference, RowDifference::Different);
+    assert_eq!(finding.subject.row().unwrap().difference, RowDifference::Different);
     assert_eq!(finding.values.keys().collect::<Vec<_>>(), ["status"]);
     let status = &finding.values["status"];
     assert_eq!((status.expected.as_deref(), status.found.as_deref()), (Some("REVISED"), Some(&*before)));
@@ -101,7 +101,7 @@ async fn an_item_that_moved_to_another_day_unseen_has_two_wrong_partitions() {
     let report = lake.verify().await;
     let mut found: Vec<_> = of_datasets(&report)
         .into_iter()
-        .filter_map(|finding| finding.row)
+        .filter_map(|finding| finding.subject.row().cloned())
         .map(|row| (row.difference, row.day == "2031-01-02"))
         .collect();
     found.sort();
@@ -127,7 +127,7 @@ async fn current_rows_that_another_program_removed_are_derived_again() {
     // Rows of lives that ended by expiry have no item.
     assert!((1..=rows).contains(&u64::try_from(findings.len()).unwrap()), "{findings:#?}");
     assert!(findings.iter().all(|finding| {
-        let row = finding.row.as_ref().unwrap();
+        let row = finding.subject.row().unwrap();
         row.difference == RowDifference::Missing && finding.cause.as_deref().unwrap().contains("derived")
     }));
     lake.assert_repaired(&report).await;
@@ -161,7 +161,7 @@ async fn a_difference_is_undecided_until_the_log_is_known_to_be_complete() {
         let report = lake.verify().await;
         let findings = of_datasets(&report);
         let [finding] = findings.as_slice() else { panic!("{findings:#?}") };
-        assert_eq!(finding.verdict, FindingVerdict::Undecided);
+        assert!(!finding.is_drift());
         assert!(finding.cause.as_deref().unwrap().contains(cause), "{finding:#?}");
         let log = lake.repair(&findings, "early").await;
         assert!(log.iter().all(|entry| entry.outcome == RepairOutcome::Changed), "{log:#?}");
@@ -234,12 +234,13 @@ async fn b3_a_row_of_another_model_is_neither_right_nor_repaired() {
     let mut findings = of_datasets(&lake.verify().await);
     assert!(!findings.is_empty());
     for finding in &mut findings {
-        finding.row.as_mut().unwrap().dataset = "of_another_model".to_owned();
+        let FindingSubject::Row(_, row) = &mut finding.subject else { panic!("{finding:?}") };
+        row.dataset = "of_another_model".to_owned();
     }
     let judge = judge(&lake.world, Arc::clone(&lake.objects), Arc::clone(&lake.world), TOLERANCE);
     let found = recheck_rows(&judge, &findings).await.unwrap();
     assert_eq!(found.len(), findings.len());
-    assert!(found.iter().all(|finding| finding.verdict == FindingVerdict::Undecided), "{found:#?}");
+    assert!(found.iter().all(|finding| !finding.is_drift()), "{found:#?}");
     let coverage = DatasetCoverage::Compared;
     let report = VerifyReport::of_recheck(&lake.world.model(), &findings, found, coverage);
     assert_eq!(report.summary.unjudged.len(), 1, "the verification did not finish");
@@ -253,12 +254,12 @@ async fn a_repair_of_everything_writes_each_place() {
     let attempt = lake.attempt();
     lake.delete_unseen(&attempt);
     let report = lake.verify().await;
-    assert!(report.findings.iter().any(|finding| finding.place == FindingPlace::Ledger));
+    assert!(report.findings.iter().any(|finding| finding.place() == FindingPlace::Ledger));
     let repairer = DriftRepairer::new(lake.world.context(Arc::clone(&lake.world)), TOLERANCE);
     let judge = judge(&lake.world, Arc::clone(&lake.objects), Arc::clone(&lake.world), TOLERANCE);
     let task = RepairTask::new(repairer, Some(judge), "all", &report.findings);
     let log = task.run().await.unwrap();
-    assert!(log.iter().any(|entry| entry.finding.place == FindingPlace::Dataset), "{log:#?}");
+    assert!(log.iter().any(|entry| entry.finding.place() == FindingPlace::Dataset), "{log:#?}");
     assert!(log.iter().all(|entry| entry.outcome != RepairOutcome::Failed), "{log:#?}");
     assert_eq!(lake.verify().await.findings, []);
 }
@@ -276,7 +277,7 @@ async fn writes_that_go_on_are_never_taken_for_drift_of_datasets() {
             world.set_activity(100 + 60 * seed);
             let lake = LiveLake::new(&world, Arc::clone(&objects), seed);
             let report = verify(&world, lake.clone(), Arc::clone(&world), arguments()).await;
-            let drift = report.findings.iter().filter(|finding| finding.verdict == FindingVerdict::Drift);
+            let drift = report.findings.iter().filter(|finding| finding.is_drift());
             assert_eq!(drift.collect::<Vec<_>>(), Vec::<&VerifyFinding>::new(), "{model} {seed}");
             judged += report.summary.dataset_keys;
             exports += lake.exports();

@@ -10,25 +10,15 @@ use afterwrite_operations::backfill::{
     BackfillArguments, BackfillJob, BackfillTask, DatasetFill, DatasetFilling, plan_datasets,
 };
 use afterwrite_operations::jobs::{
-    JobKind, JobPlan, JobRunner, JobState, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
+    JobKind, JobPlan, JobRunner, JobState, JobStatus, JobStore, SilentObserver,
 };
 
-use super::created::{acquire, new_job};
+use super::created::{acquire, new_job, run};
 use super::lake::{
     MortalBucket, ThrottledTables, compact, current_rows, differences, export_archive, exporter, filling,
     table_rows,
 };
 use super::world::{OperationWorld, STATE};
-
-async fn run(world: &OperationWorld, units: Vec<WorkUnit>, task: &impl JobTask) -> JobState {
-    let store = JobStore::new(Arc::clone(&world.tables), world.clock, Arc::from(STATE));
-    let job = store.create(new_job(JobKind::Backfill, units)).await.unwrap();
-    let job = acquire(world, &store, &job.id).await.unwrap();
-    let job =
-        JobRunner { store: &store, observer: &SilentObserver, workers: 3 }.run(job, task).await.unwrap();
-    assert_eq!(job.status, JobStatus::Done);
-    job
-}
 
 fn total(job: &JobState, name: &str) -> u64 {
     job.totals.get(name).copied().unwrap_or(0)
@@ -48,7 +38,7 @@ async fn current_tables_equal_the_items_although_the_stream_never_delivered_most
             counting: Some(counting.await.unwrap()),
             filling: Some(filling(&world, bucket.clone(), Arc::clone(&world), "job")),
         };
-        let job = run(&world, task.units(), &task).await;
+        let job = run(&world, JobKind::Backfill, task.units(), &task).await;
         assert!(total(&job, "dataset_rows") > 0 && total(&job, "reconciled") > 0, "{model}: {job:?}");
         // The rows of the backfill alone are compacted first; those of the stream come later.
         compact(&world, &bucket.objects).await;
@@ -76,7 +66,7 @@ async fn a_snapshot_has_the_start_of_the_stream_the_time_of_its_reading_and_the_
         counting: Some(counting.await.unwrap()),
         filling: Some(filling(&world, bucket.clone(), Arc::clone(&world.tables), "job")),
     };
-    run(&world, task.units(), &task).await;
+    run(&world, JobKind::Backfill, task.units(), &task).await;
     let rows = table_rows(&bucket.objects, "attempts_log").await;
     assert!(!rows.is_empty());
     for row in rows {
@@ -92,7 +82,7 @@ async fn a_state_that_the_stream_delivers_later_wins_over_the_snapshot_and_a_del
     let world = OperationWorld::new("exambuddy", 11, 40, 1000);
     let bucket = MortalBucket::new(&world);
     let fill = filling(&world, bucket.clone(), Arc::clone(&world.tables), "job");
-    run(&world, fill.units(), &fill).await;
+    run(&world, JobKind::Backfill, fill.units(), &fill).await;
     let name = world.table_names().remove(0);
     let is_attempt = |item: &afterwrite_model::record::Item| {
         item.get("SK").and_then(AttributeValue::as_text).is_some_and(|sort| sort.starts_with("ATTEMPT#"))
@@ -153,14 +143,14 @@ async fn a_step_that_is_repeated_after_a_kill_changes_nothing_and_another_job_wr
     let world = OperationWorld::new("exambuddy", 21, 40, 1000);
     let bucket = MortalBucket::new(&world);
     let fill = filling(&world, bucket.clone(), Arc::clone(&world.tables), "job");
-    run(&world, fill.units(), &fill).await;
+    run(&world, JobKind::Backfill, fill.units(), &fill).await;
     let written = bucket.objects.objects();
     world.clock.sleep(Duration::from_secs(3600)).await;
     let again = filling(&world, bucket.clone(), Arc::clone(&world.tables), "job");
-    let job = run(&world, again.units(), &again).await;
+    let job = run(&world, JobKind::Backfill, again.units(), &again).await;
     assert_eq!((total(&job, "dataset_files"), bucket.objects.objects() == written), (0, true));
     let other = filling(&world, bucket.clone(), Arc::clone(&world.tables), "other");
-    let job = run(&world, other.units(), &other).await;
+    let job = run(&world, JobKind::Backfill, other.units(), &other).await;
     assert!(total(&job, "dataset_files") > 0);
     compact(&world, &bucket.objects).await;
     assert_eq!(differences(&world, &bucket.objects).await, [""; 0]);
@@ -172,7 +162,7 @@ async fn a_throttled_table_is_read_in_shorter_chunks_and_completely() {
     let bucket = MortalBucket::new(&world);
     let tables = ThrottledTables { tables: Arc::clone(&world.tables), scans: Arc::default() };
     let fill = filling(&world, bucket.clone(), tables.clone(), "job");
-    let job = run(&world, fill.units(), &fill).await;
+    let job = run(&world, JobKind::Backfill, fill.units(), &fill).await;
     let items: usize = world.table_names().iter().map(|name| world.rows(name).len()).sum();
     assert_eq!(total(&job, "dataset_rows"), u64::try_from(items).unwrap(), "no page is read twice");
     compact(&world, &bucket.objects).await;
@@ -185,10 +175,10 @@ async fn one_tenant_is_filled_alone_if_the_remembered_lookups_name_it() {
     let counting =
         BackfillTask::new(world.context(Arc::clone(&world.tables)), BackfillArguments::default(), None);
     let counting = counting.await.unwrap();
-    run(&world, counting.units(), &counting).await;
+    run(&world, JobKind::Backfill, counting.units(), &counting).await;
     let all = MortalBucket::new(&world);
     let fill = filling(&world, all.clone(), Arc::clone(&world.tables), "all");
-    run(&world, fill.units(), &fill).await;
+    run(&world, JobKind::Backfill, fill.units(), &fill).await;
     let attempts = table_rows(&all.objects, "attempts_log").await;
     let admin = attempts.iter().find_map(|row| row.get("admin_id")).unwrap().clone();
     let of_admin = attempts.iter().filter(|row| row.get("admin_id") == Some(&admin)).count();
@@ -202,7 +192,7 @@ async fn one_tenant_is_filled_alone_if_the_remembered_lookups_name_it() {
     let bucket = MortalBucket::new(&world);
     let exporter = exporter(&world, bucket.clone(), Arc::clone(&world.tables));
     let fill = DatasetFill::new(exporter, Arc::clone(&world.tables), arguments, "pilot");
-    run(&world, fill.units(), &fill).await;
+    run(&world, JobKind::Backfill, fill.units(), &fill).await;
     let filled = table_rows(&bucket.objects, "attempts_log").await;
     assert!(filled.iter().all(|row| row.get("admin_id") == Some(&admin)));
     assert_eq!(filled.len(), of_admin);
@@ -220,7 +210,7 @@ async fn a_plan_counts_the_rows_exactly_and_at_least_the_put_requests() {
     assert!(bucket.objects.objects().is_empty());
 
     let fill = filling(&world, bucket.clone(), Arc::clone(&world.tables), "job").with_chunk_items(10_000);
-    let job = run(&world, fill.units(), &fill).await;
+    let job = run(&world, JobKind::Backfill, fill.units(), &fill).await;
     let rows = format!("datasets: about {} rows", total(&job, "dataset_rows"));
     assert!(plan.notes.iter().any(|note| note.starts_with(&rows)), "{rows}: {:?}", plan.notes);
     let puts = u64::try_from(bucket.objects.objects().len()).unwrap();

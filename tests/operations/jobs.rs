@@ -99,7 +99,7 @@ impl JobTask for CountingTask<'_> {
         }
         self.clock.sleep(Duration::from_secs(1)).await;
         let cursor = (begin + 1 < UNIT_ITEMS).then(|| (begin + 1).into());
-        let totals = [("counted".to_owned(), 1)].into();
+        let totals = [("counted", 1)].into();
         Ok(StepOutcome { cursor, items: 1, bytes: 0, spent: 1, totals })
     }
 }

@@ -14,7 +14,6 @@ mod lake;
 mod live_lake;
 mod quiet_lake;
 mod resuming;
-mod sdk_items;
 mod timed;
 mod verify;
 mod world;

@@ -8,9 +8,7 @@ use afterwrite_memory::MemoryObjects;
 use afterwrite_model::clock::Clock as _;
 use afterwrite_model::record::{AttributeValue, Item};
 use afterwrite_operations::backfill::{BackfillArguments, BackfillJob, BackfillTask};
-use afterwrite_operations::jobs::{
-    JobKind, JobRunner, JobState, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
-};
+use afterwrite_operations::jobs::JobKind;
 use afterwrite_operations::repair::{DatasetRepairer, RepairLogEntry, RepairOutcome};
 use afterwrite_operations::verify::{
     DatasetCheck, DatasetCoverage, FindingPlace, FindingVerdict, VerifyArguments, VerifyFinding, VerifyJob,
@@ -18,21 +16,11 @@ use afterwrite_operations::verify::{
 };
 use afterwrite_services::Bucket;
 
-use super::created::{acquire, new_job};
+use super::created::run;
 use super::lake::{compact, differences, export_archive, filling, judge, store_heartbeat};
-use super::world::{OperationWorld, STATE};
+use super::world::OperationWorld;
 
 pub(super) const TOLERANCE: Duration = Duration::from_secs(120);
-
-async fn run(world: &OperationWorld, units: Vec<WorkUnit>, task: &impl JobTask) -> JobState {
-    let store = JobStore::new(Arc::clone(&world.tables), world.clock, Arc::from(STATE));
-    let job = store.create(new_job(JobKind::Verify, units)).await.unwrap();
-    let job = acquire(world, &store, &job.id).await.unwrap();
-    let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
-    let done = runner.run(job, task).await.unwrap();
-    assert_eq!(done.status, JobStatus::Done);
-    done
-}
 
 /// Counts all items, and fills the datasets.
 pub(super) async fn fill(world: &Arc<OperationWorld>, objects: &Arc<MemoryObjects>) {
@@ -41,7 +29,7 @@ pub(super) async fn fill(world: &Arc<OperationWorld>, objects: &Arc<MemoryObject
         counting: Some(counting.await.unwrap()),
         filling: Some(filling(world, Arc::clone(objects), Arc::clone(world), "fill")),
     };
-    run(world, task.units(), &task).await;
+    run(world, JobKind::Verify, task.units(), &task).await;
 }
 
 pub(super) fn arguments() -> VerifyArguments {
@@ -67,7 +55,7 @@ where
     let state = VerifyTask::new(world.context(tables.clone()), arguments.clone());
     let check = DatasetCheck::new(judge(world, bucket, tables, TOLERANCE), arguments).unwrap();
     let job = VerifyJob::new(state, Some(check), DatasetCoverage::Compared);
-    let done = run(world, units, &job).await;
+    let done = run(world, JobKind::Verify, units, &job).await;
     job.report(&done.totals)
 }
 
@@ -163,7 +151,7 @@ pub(super) fn text<'i>(item: &'i Item, name: &str) -> &'i str {
 }
 
 pub(super) fn of_datasets(report: &VerifyReport) -> Vec<VerifyFinding> {
-    let findings = report.findings.iter().filter(|finding| finding.place == FindingPlace::Dataset);
+    let findings = report.findings.iter().filter(|finding| finding.place() == FindingPlace::Dataset);
     findings.cloned().collect()
 }
 

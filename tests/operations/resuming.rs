@@ -14,7 +14,9 @@ use afterwrite_model::clock::Clock as _;
 use afterwrite_model::effect::{ItemKey, Write};
 use afterwrite_model::record::AttributeValue;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
-use afterwrite_operations::jobs::{JobJournal, JobKind, JobRunner, JobStatus, JobStore, SilentObserver};
+use afterwrite_operations::jobs::{
+    JobJournal, JobKind, JobRunner, JobStatus, JobStore, JobTask as _, SilentObserver,
+};
 use afterwrite_operations::repair::{DriftRepairer, RepairTask, repair_units};
 use afterwrite_operations::verify::{
     DatasetCheck, DatasetCoverage, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport, VerifyTask,

@@ -11,10 +11,8 @@ use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite_model::table::Model;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
-use afterwrite_operations::jobs::{
-    JobKind, JobRunner, JobState, JobStatus, JobStore, JobTask, JobTotals, SilentObserver, WorkUnit,
-};
-use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome};
+use afterwrite_operations::jobs::{JobKind, JobTotals};
+use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome, RepairTask};
 use afterwrite_operations::verify::{
     DatasetCoverage, FindingPlace, FindingVerdict, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob,
     VerifyReport, VerifyTask, finding_lines, parse_findings, recheck_findings,
@@ -22,20 +20,10 @@ use afterwrite_operations::verify::{
 use afterwrite_preview::tables::OverlayTables;
 use afterwrite_tests::size::size;
 
-use super::created::{acquire, new_job};
+use super::created::run;
 use super::world::{OperationWorld, STATE, state_key};
 
 const TOLERANCE: Duration = Duration::from_secs(120);
-
-async fn run(world: &OperationWorld, units: Vec<WorkUnit>, task: &impl JobTask) -> JobState {
-    let store = JobStore::new(Arc::clone(&world.tables), world.clock, Arc::from(STATE));
-    let job = store.create(new_job(JobKind::Verify, units)).await.unwrap();
-    let job = acquire(world, &store, &job.id).await.unwrap();
-    let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
-    let done = runner.run(job, task).await.unwrap();
-    assert_eq!(done.status, JobStatus::Done);
-    done
-}
 
 async fn backfill(world: &Arc<OperationWorld>) {
     backfill_by(world, BackfillArguments::default()).await;
@@ -48,7 +36,7 @@ async fn backfill_all(world: &Arc<OperationWorld>) -> JobTotals {
 async fn backfill_by(world: &Arc<OperationWorld>, arguments: BackfillArguments) -> JobTotals {
     let task = BackfillTask::new(world.context(Arc::clone(world)), arguments, None);
     let task = task.await.unwrap();
-    run(world, task.units(), &task).await.totals
+    run(world, JobKind::Verify, task.units(), &task).await.totals
 }
 
 async fn verify<T: Tables + TableScan + Clone>(
@@ -60,7 +48,7 @@ async fn verify<T: Tables + TableScan + Clone>(
     let task = VerifyTask::new(world.context(tables), arguments);
     let units = task.units();
     let job: VerifyJob<Arc<MemoryObjects>, T, _> = VerifyJob::new(task, None, DatasetCoverage::NoDatasets);
-    let done = run(world, units, &job).await;
+    let done = run(world, JobKind::Verify, units, &job).await;
     job.report(&done.totals)
 }
 
@@ -70,7 +58,8 @@ async fn repair<T: Tables + TableScan + Clone>(
     findings: &[VerifyFinding],
 ) -> Vec<RepairLogEntry> {
     let repairer = DriftRepairer::new(world.context(tables), TOLERANCE);
-    repairer.repair(findings).await.unwrap()
+    let task: RepairTask<Arc<MemoryObjects>, _, _> = RepairTask::new(repairer, None, "repair", findings);
+    task.run().await.unwrap()
 }
 
 /// A quiet world in which everything is counted.
@@ -83,7 +72,7 @@ async fn counted(model: &str, seed: u64) -> Arc<OperationWorld> {
 }
 
 fn drift(report: &VerifyReport) -> Vec<&VerifyFinding> {
-    report.findings.iter().filter(|finding| finding.verdict == FindingVerdict::Drift).collect()
+    report.findings.iter().filter(|finding| finding.is_drift()).collect()
 }
 
 #[tokio::test]
@@ -130,11 +119,11 @@ async fn assert_found_and_repaired(world: &Arc<OperationWorld>, places: &[Findin
     let found = drift(&report);
     // A mirror shows what its rollup should be.
     let is_expected = |finding: &&&VerifyFinding| {
-        places.contains(&finding.place)
-            || (finding.place == FindingPlace::Mirror && places.contains(&FindingPlace::Rollup))
+        places.contains(&finding.place())
+            || (finding.place() == FindingPlace::Mirror && places.contains(&FindingPlace::Rollup))
     };
     assert!(!found.is_empty() && found.iter().all(|finding| is_expected(&finding)), "{found:#?}");
-    assert!(places.iter().all(|place| found.iter().any(|finding| finding.place == *place)), "{found:#?}");
+    assert!(places.iter().all(|place| found.iter().any(|finding| finding.place() == *place)), "{found:#?}");
     let findings = parse_findings(&finding_lines(&report.findings)).unwrap();
     assert_eq!(findings, report.findings, "a report is read back");
 
@@ -174,7 +163,7 @@ async fn a_wrong_rollup_is_found_named_and_repaired() {
         let report = verify(&world, Arc::clone(&world.tables), VerifyArguments::default()).await;
         let finding = drift(&report)[0];
         assert_eq!(
-            (finding.place, finding.key.join("|")),
+            (finding.place(), finding.subject.key().1.join("|")),
             (FindingPlace::Rollup, format!("{}|{}", text(&item, "PK"), text(&item, "SK")))
         );
         let measure = measure.unwrap();
@@ -239,7 +228,7 @@ async fn an_unreadable_entry_is_a_finding_that_ends_neither_verify_nor_repair_no
     let drifted = drift(&report);
     assert_eq!(drifted.len(), 1, "{report:#?}");
     assert_eq!(
-        (drifted[0].place, drifted[0].key[1].as_str()),
+        (drifted[0].place(), drifted[0].subject.key().1[1]),
         (FindingPlace::UnreadableEntry, text(&entry, "SK"))
     );
     assert!(
@@ -247,7 +236,7 @@ async fn an_unreadable_entry_is_a_finding_that_ends_neither_verify_nor_repair_no
         "{drifted:?}"
     );
     let of_rollups: Vec<_> =
-        report.findings.iter().filter(|finding| finding.place == FindingPlace::Rollup).collect();
+        report.findings.iter().filter(|finding| finding.place() == FindingPlace::Rollup).collect();
     assert!(
         !of_rollups.is_empty() && of_rollups.iter().all(|finding| finding.cause.is_some()),
         "{report:#?}"
@@ -287,7 +276,7 @@ async fn an_unreadable_entry_of_a_deleted_item_is_found_and_reported() {
     world.tables.delete(&world.tables.key_of(&name, &attempt).unwrap()).unwrap();
     let _ = world.tables.take_changes(&name);
     let report = verify(&world, Arc::clone(&world.tables), VerifyArguments::default()).await;
-    let places: Vec<_> = drift(&report).iter().map(|finding| finding.place).collect();
+    let places: Vec<_> = drift(&report).iter().map(|finding| finding.place()).collect();
     assert_eq!(places, [FindingPlace::UnreadableEntry], "{report:#?}");
     let totals = backfill_all(&world).await;
     assert_eq!(totals.get("failed_UnreadableError"), Some(&1), "{totals:?}");
@@ -339,8 +328,10 @@ async fn drift_is_found_while_writes_go_on() {
     });
     world.tables.write_now(&add_one(key, "passed")).unwrap();
     let report = verify(&world, Arc::clone(&world), VerifyArguments::default()).await;
-    let of_rollup =
-        report.findings.iter().find(|finding| finding.key == [text(&item, "PK"), text(&item, "SK")]);
+    let of_rollup = report
+        .findings
+        .iter()
+        .find(|finding| finding.subject.key().1 == [text(&item, "PK"), text(&item, "SK")]);
     // If the application kept changing it, it is undecided; it is never confirmed.
     assert!(of_rollup.is_some(), "{report:#?}");
     world.finish();
@@ -403,7 +394,7 @@ async fn the_applications_own_counter_is_compared_with_rollup_and_recount() {
     world.tables.write_now(&add_one(key, "my_questions")).unwrap();
     let report = verify(&world, Arc::clone(&world.tables), three_way()).await;
     let [finding] = report.findings.as_slice() else { panic!("{:#?}", report.findings) };
-    assert_eq!((finding.place, finding.verdict), (FindingPlace::ThreeWay, FindingVerdict::Drift));
+    assert_eq!((finding.place(), finding.verdict), (FindingPlace::ThreeWay, FindingVerdict::Drift));
     assert!(
         finding.cause.as_deref().is_some_and(|cause| cause.contains("the application's counter is wrong"))
     );

@@ -20,20 +20,21 @@ use afterwrite_ledger::tables::{
     Tables, TransactError, WriteError,
 };
 use afterwrite_local::dynamodb::TableDefinition as LocalTable;
-use afterwrite_memory::{IndexDefinition, ItemChange, MEMORY_STREAM_LABEL, MemoryTables, TableDefinition};
+use afterwrite_memory::{IndexDefinition, MEMORY_STREAM_LABEL, MemoryTables, TableDefinition, item_key};
 use afterwrite_model::Error;
 use afterwrite_model::clock::Clock as _;
-use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
-use afterwrite_model::record::{AttributePath, AttributeValue, Item, Timestamp};
+use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
+use afterwrite_model::record::{AttributePath, Item, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_operations::DeploymentContext;
+use afterwrite_tests::change_record::change_record;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::random::SeededRandom;
 use futures::FutureExt as _;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-pub(crate) use super::sdk_items::{item_of, sdk_item};
+pub(crate) use afterwrite_tests::sdk_items::{image_json, item_of, sdk_item};
 
 pub(crate) const STATE: &str = "state";
 const NOW: i64 = 1_770_400_000;
@@ -292,7 +293,12 @@ impl OperationWorld {
             for change in self.tables.take_changes(&table.name) {
                 state.records += 1;
                 if state.is_read {
-                    let record = record(state.records, &table.name, &change);
+                    let number = format!("{:021}", state.records);
+                    let stream = format!(
+                        "arn:aws:dynamodb:eu-west-1:1:table/{}/stream/{MEMORY_STREAM_LABEL}",
+                        table.name
+                    );
+                    let record = change_record(&stream, &number, &change);
                     state.pending.push_back((change.time, record));
                 }
             }
@@ -383,63 +389,5 @@ fn memory_table(table: &LocalTable) -> TableDefinition {
 
 /// A key of the state table.
 pub(crate) fn state_key(partition: &str, sort: &str) -> ItemKey {
-    let attribute =
-        |name: &str, value: &str| KeyAttribute { name: name.into(), value: AttributeValue::text(value) };
-    ItemKey { table: STATE.into(), partition: attribute("PK", partition), sort: Some(attribute("SK", sort)) }
-}
-
-/// The record of a change, as the stream has it.
-fn record(number: usize, table: &str, change: &ItemChange) -> Value {
-    let operation = match (&change.old, &change.new) {
-        (None, _) => "INSERT",
-        (Some(_), Some(_)) => "MODIFY",
-        (Some(_), None) => "REMOVE",
-    };
-    let keys = std::iter::once(&change.key.partition).chain(&change.key.sort);
-    let keys: Map<String, Value> = keys.map(|key| (key.name.to_string(), json_of(&key.value))).collect();
-    let mut dynamodb = json!({
-        "ApproximateCreationDateTime": change.time.epoch_seconds(),
-        "Keys": keys,
-        "SequenceNumber": format!("{number:021}"),
-        "StreamViewType": "NEW_AND_OLD_IMAGES",
-    });
-    for (name, image) in [("OldImage", &change.old), ("NewImage", &change.new)] {
-        if let (Some(image), Some(members)) = (image, dynamodb.as_object_mut()) {
-            members.insert(name.to_owned(), image_json(image));
-        }
-    }
-    let mut record = json!({
-        "eventID": format!("event-{number}"),
-        "eventName": operation,
-        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:table/{table}/stream/{MEMORY_STREAM_LABEL}"),
-        "dynamodb": dynamodb,
-    });
-    if let (true, Some(members)) = (change.is_expiry, record.as_object_mut()) {
-        let identity = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
-        members.insert("userIdentity".to_owned(), identity);
-    }
-    record
-}
-
-/// An item in DynamoDB's JSON.
-pub(crate) fn image_json(image: &Item) -> Value {
-    Value::Object(image.iter().map(|(name, value)| (name.to_string(), json_of(value))).collect())
-}
-
-fn json_of(value: &AttributeValue<'_>) -> Value {
-    match value {
-        AttributeValue::S(text) => json!({ "S": text }),
-        AttributeValue::N(number) => json!({ "N": number.to_string() }),
-        AttributeValue::Bool(value) => json!({ "BOOL": value }),
-        AttributeValue::Null => json!({ "NULL": true }),
-        AttributeValue::M(members) => {
-            json!({ "M": members.iter().map(|(name, value)| (name.to_string(), json_of(value))).collect::<Map<_, _>>() })
-        }
-        AttributeValue::L(elements) => json!({ "L": elements.iter().map(json_of).collect::<Vec<_>>() }),
-        AttributeValue::Ss(texts) => json!({ "SS": texts }),
-        AttributeValue::Ns(numbers) => {
-            json!({ "NS": numbers.iter().map(ToString::to_string).collect::<Vec<_>>() })
-        }
-        AttributeValue::B(_) | AttributeValue::Bs(_) => panic!("no workload has binary values"),
-    }
+    item_key(STATE, partition, sort)
 }

@@ -1,13 +1,13 @@
 //! The commands as an operator runs them: the release binary against the embedded DynamoDB, through the AWS SDK.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use afterwrite_model::clock::{Clock as _, SystemClock};
-use afterwrite_tests::programs::program;
+use afterwrite_tests::programs::embedded_afterwrite;
 use afterwrite_tests::recording::StreamRecording;
+use afterwrite_tests::sdk_items::{SdkItem, sdk_item_of_json};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 
@@ -19,8 +19,6 @@ struct Deployment {
     recording: StreamRecording,
     folder: tempfile::TempDir,
 }
-
-type SdkItem = HashMap<String, AttributeValue>;
 
 impl Deployment {
     async fn start() -> Self {
@@ -52,7 +50,13 @@ impl Deployment {
             let item = item.get("Item").unwrap_or(item);
             let kind = item["SK"]["S"].as_str().unwrap_or_default();
             if kind.starts_with("PROJECT#") || kind.starts_with("QUESTION#") {
-                client.put_item().table_name(SOURCE).set_item(Some(sdk_item(item))).send().await.unwrap();
+                client
+                    .put_item()
+                    .table_name(SOURCE)
+                    .set_item(Some(sdk_item_of_json(item)))
+                    .send()
+                    .await
+                    .unwrap();
             }
         }
     }
@@ -68,15 +72,7 @@ impl Deployment {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(program("afterwrite"));
-        command.args(arguments).env_clear().envs([
-            ("AWS_ENDPOINT_URL", self.server.endpoint().as_str()),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_ACCESS_KEY_ID", "embedded"),
-            ("AWS_SECRET_ACCESS_KEY", "embedded"),
-            ("AFTERWRITE_STATE_TABLE", "live"),
-        ]);
-        command.output().unwrap()
+        embedded_afterwrite(&self.server.endpoint(), "live").args(arguments).output().unwrap()
     }
 
     /// The standard output of a command with this exit code.
@@ -98,20 +94,6 @@ impl Deployment {
 
 fn text<'i>(item: &'i SdkItem, name: &str) -> &'i str {
     item.get(name).and_then(|value| value.as_s().ok()).map_or("", String::as_str)
-}
-
-fn sdk_item(item: &Value) -> SdkItem {
-    let attributes = item.as_object().unwrap().iter();
-    attributes
-        .filter_map(|(name, value)| {
-            let value = match value.as_object()?.iter().next()? {
-                (kind, Value::String(text)) if kind == "S" => AttributeValue::S(text.clone()),
-                (kind, Value::Bool(flag)) if kind == "BOOL" => AttributeValue::Bool(*flag),
-                _ => return None,
-            };
-            Some((name.clone(), value))
-        })
-        .collect()
 }
 
 fn named(path: &Path) -> &str {

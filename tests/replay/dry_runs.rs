@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::{Tables, TransactError, WriteError};
-use afterwrite_memory::{MemoryTables, TableDefinition};
-use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite_memory::{MemoryTables, TableDefinition, item_key};
+use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite_preview::tables::OverlayTables;
 use afterwrite_tests::random::SeededRandom;
@@ -17,10 +17,8 @@ fn memory() -> MemoryTables {
 }
 
 fn key(random: &mut SeededRandom) -> ItemKey {
-    let attribute =
-        |name: &str, value: String| KeyAttribute { name: name.into(), value: AttributeValue::text(value) };
     let (partition, sort) = (format!("p{}", random.below(2)), format!("s{}", random.below(3)));
-    ItemKey { table: "T".into(), partition: attribute("PK", partition), sort: Some(attribute("SK", sort)) }
+    item_key("T", &partition, &sort)
 }
 
 fn value(random: &mut SeededRandom) -> AttributeValue<'static> {

@@ -6,21 +6,15 @@ use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
 use afterwrite_preview::invocation::{InvocationReport, StreamFunctions, invoke_stream_functions};
 use afterwrite_preview::tables::{OverlayTables, SourceItems};
+use afterwrite_tests::change_record::{stream_of, stream_record};
 use serde_json::{Value, json};
 
-fn record(number: u64, key: [&str; 2], image: Value) -> Value {
-    let keys = json!({ "PK": { "S": key[0] }, "SK": { "S": key[1] } });
-    let mut image = image;
+fn record(number: u64, key: [&str; 2], mut image: Value) -> Value {
     image["PK"] = json!({ "S": key[0] });
     image["SK"] = json!({ "S": key[1] });
-    json!({
-        "eventID": number.to_string(), "eventName": "INSERT", "eventSource": "aws:dynamodb",
-        "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000",
-        "dynamodb": {
-            "ApproximateCreationDateTime": SystemClock.now().epoch_seconds(), "Keys": keys, "NewImage": image,
-            "SequenceNumber": number.to_string(), "StreamViewType": "NEW_AND_OLD_IMAGES",
-        },
-    })
+    let number = number.to_string();
+    let change = (&*number, SystemClock.now().epoch_seconds());
+    stream_record(&stream_of("ExamBuddyTable"), &["PK", "SK"], change, (None, Some(&image)))
 }
 
 async fn invoke(records: &[Value], functions: StreamFunctions) -> InvocationReport {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use afterwrite_functions::StreamAggregator;
 use afterwrite_input::item_json::ItemJson;
 use afterwrite_ledger::{Ledger, PoisonPolicy, StateItems};
-use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition};
+use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition, item_key};
 use afterwrite_model::clock::{Clock as _, SystemClock};
-use afterwrite_model::effect::{ItemKey, KeyAttribute};
-use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::record::Item;
 use afterwrite_model::table::Model;
 use afterwrite_operations::jobs::JobTotals;
 use afterwrite_operations::redrive::{
@@ -85,15 +84,7 @@ impl OrderWorld {
     }
 
     fn rollup(&self, user: &str) -> Option<Item> {
-        let attribute = |name: &str, value: String| KeyAttribute {
-            name: name.into(),
-            value: AttributeValue::text(value),
-        };
-        self.tables.get(&ItemKey {
-            table: "state".into(),
-            partition: attribute("PK", format!("USER#{user}")),
-            sort: Some(attribute("SK", "ROLLUP".to_owned())),
-        })
+        self.tables.get(&item_key("state", &format!("USER#{user}"), "ROLLUP"))
     }
 
     fn orders(&self, user: &str) -> i64 {
@@ -251,15 +242,7 @@ async fn c6_a_redrive_of_a_parked_item_that_does_not_exist_names_its_life() {
     world.deliver(&aggregator, &[changed]).await;
     assert_eq!((world.orders("a"), world.parked().await), (1, 1));
     // It expired, perhaps: its record is lost.
-    let attribute = |name: &'static str, value: &'static str| KeyAttribute {
-        name: name.into(),
-        value: AttributeValue::text(value),
-    };
-    let key = ItemKey {
-        table: "T".into(),
-        partition: attribute("PK", "USER#a"),
-        sort: Some(attribute("SK", "ORDER#1")),
-    };
+    let key = item_key("T", "USER#a", "ORDER#1");
     world.tables.delete(&key).unwrap();
     let (totals, _) = world.redrive_parked(2).await;
     assert_eq!((total(&totals, "reconciled"), total(&totals, "vanished")), (1, 1), "{totals:?}");

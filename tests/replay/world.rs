@@ -12,7 +12,7 @@ use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::recording::{StreamRecording, event};
-use afterwrite_tests::replay::item_of_json;
+use afterwrite_tests::sdk_items::item_of_json;
 use serde_json::value::RawValue;
 
 /// The live state table.

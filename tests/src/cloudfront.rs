@@ -83,7 +83,7 @@ impl FakeCloudFront {
     /// Its endpoint, `http://host:port`.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.server.address())
+        self.server.endpoint()
     }
 
     /// Its distribution.

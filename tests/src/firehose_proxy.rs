@@ -85,7 +85,7 @@ impl FirehoseProxy {
     /// The delivery stream behind the proxy, through the AWS SDK.
     #[must_use]
     pub fn stream(&self) -> Firehose {
-        let client = firehose_client(&format!("http://{}", self.server.address()));
+        let client = firehose_client(&self.server.endpoint());
         Firehose::new(&client, Arc::from(STREAM))
     }
 

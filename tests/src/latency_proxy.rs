@@ -64,7 +64,7 @@ impl LatencyProxy {
     /// Its endpoint, for `AWS_ENDPOINT_URL_DYNAMODB`.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.server.address())
+        self.server.endpoint()
     }
 }
 

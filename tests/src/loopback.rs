@@ -19,14 +19,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 /// A running server; dropping it closes the port and all connections.
-pub(crate) struct LoopbackServer {
+pub struct LoopbackServer {
     address: SocketAddr,
     accepting: JoinHandle<Infallible>,
 }
 
 /// Returned by a handler to close the connection without a response.
 #[derive(Debug)]
-pub(crate) struct ConnectionClosed;
+pub struct ConnectionClosed;
 
 impl fmt::Display for ConnectionClosed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,10 +37,11 @@ impl fmt::Display for ConnectionClosed {
 impl std::error::Error for ConnectionClosed {}
 
 /// The result of a handler: a response with its whole body, or a closed connection.
-pub(crate) type HandlerResult = Result<Response<Full<Bytes>>, ConnectionClosed>;
+pub type HandlerResult = Result<Response<Full<Bytes>>, ConnectionClosed>;
 
 /// A response in JSON. It has no checksum header: clients verify the checksum only if there is one, and ignore the protocol version.
-pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+#[must_use]
+pub fn json_response(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
@@ -49,7 +50,10 @@ pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response<Full<B
 
 impl LoopbackServer {
     /// Serves every request with `handler`, after reading its whole body.
-    pub(crate) async fn serve<H, F>(handler: H) -> io::Result<Self>
+    ///
+    /// # Errors
+    /// No port is available.
+    pub async fn serve<H, F>(handler: H) -> io::Result<Self>
     where
         H: Fn(Request<Bytes>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = HandlerResult> + Send + 'static,
@@ -60,8 +64,15 @@ impl LoopbackServer {
     }
 
     /// The address it listens on.
-    pub(crate) fn address(&self) -> SocketAddr {
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Its endpoint, `http://host:port`.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
     }
 }
 

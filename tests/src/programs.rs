@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use afterwrite_local::sdk::{CREDENTIAL, REGION};
+
 /// Names the folder that `tests/run` builds the release binaries into.
 const BIN_DIR: &str = "AFTERWRITE_TEST_BIN_DIR";
 
@@ -19,6 +21,20 @@ pub fn program(name: &str) -> PathBuf {
         Some(path) => panic!("{} is not there: run tests/run", path.display()),
         None => panic!("{BIN_DIR} is not set: run tests/run"),
     }
+}
+
+/// `afterwrite` on the embedded services at this endpoint, with no other setting than the state table.
+#[must_use]
+pub fn embedded_afterwrite(endpoint: &str, state_table: &str) -> Command {
+    let mut command = Command::new(program("afterwrite"));
+    command.env_clear().envs([
+        ("AWS_ENDPOINT_URL", endpoint),
+        ("AWS_REGION", REGION),
+        ("AWS_ACCESS_KEY_ID", CREDENTIAL),
+        ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
+        ("AFTERWRITE_STATE_TABLE", state_table),
+    ]);
+    command
 }
 
 /// Removes the settings of the test run, which a command would report as unknown settings of Afterwrite.

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde_json::Value;
 
 /// The key of an item with the key attributes `PK` and `SK`.
 ///
@@ -29,25 +28,4 @@ pub fn measures(item: &HashMap<String, AttributeValue>) -> BTreeMap<String, i64>
         (number != 0).then(|| (name.clone(), number))
     });
     numbers.collect()
-}
-
-/// Converts DynamoDB JSON to the SDK's values.
-///
-/// # Panics
-/// If a value has a type that recordings do not have.
-#[must_use]
-pub fn attributes(item: &Value) -> HashMap<String, AttributeValue> {
-    let item = item.as_object().expect("an item");
-    item.iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
-}
-
-fn attribute(value: &Value) -> AttributeValue {
-    let (kind, value) = value.as_object().and_then(|object| object.iter().next()).expect("a typed value");
-    match kind.as_str() {
-        "S" => AttributeValue::S(value.as_str().expect("text").to_owned()),
-        "N" => AttributeValue::N(value.as_str().expect("digits").to_owned()),
-        "BOOL" => AttributeValue::Bool(value.as_bool().expect("a boolean")),
-        "L" => AttributeValue::L(value.as_array().expect("a list").iter().map(attribute).collect()),
-        other => panic!("the recording has no values of type {other}"),
-    }
 }

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use crate::clock::StillClock;
 use crate::random::SeededRandom;
 use crate::recording::{StreamRecording, event};
+use crate::sdk_items::item_of_json;
 
 /// The state table's name.
 pub const STATE: &str = "state";
@@ -183,24 +184,4 @@ fn measures(item: &Item) -> std::collections::BTreeMap<String, i64> {
     let whole = |number: &Decimal| number.to_i64().expect("the recording counts and sums whole numbers");
     let measures = numbers.filter(|(name, _)| is_measure(name)).map(|(name, number)| (name, whole(number)));
     measures.filter(|(_, number)| *number != 0).collect()
-}
-
-/// An item in DynamoDB's JSON, alone or as the `Item` of an export's line. Types that no rollup reads become NULL.
-///
-/// # Panics
-/// If it is not an item.
-#[must_use]
-pub fn item_of_json(item: &serde_json::Value) -> Item {
-    let item = item.get("Item").unwrap_or(item).as_object().expect("an item");
-    item.iter().map(|(name, value)| (name.clone().into(), value_of_json(value))).collect()
-}
-
-fn value_of_json(value: &serde_json::Value) -> AttributeValue<'static> {
-    let (kind, value) = value.as_object().and_then(|object| object.iter().next()).expect("a typed value");
-    match kind.as_str() {
-        "S" => AttributeValue::text(value.as_str().expect("text")),
-        "N" => AttributeValue::N(value.as_str().expect("digits").parse().expect("a number")),
-        "BOOL" => AttributeValue::Bool(value.as_bool().expect("a boolean")),
-        _ => AttributeValue::Null,
-    }
 }

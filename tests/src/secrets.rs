@@ -41,6 +41,6 @@ impl FakeSecrets {
     /// Its URL.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.server.address())
+        self.server.endpoint()
     }
 }

@@ -63,7 +63,7 @@ impl FakeSqs {
     /// Its endpoint, `http://host:port`.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.server.address())
+        self.server.endpoint()
     }
 
     /// The URL of its queue.

@@ -114,11 +114,6 @@ mod tests {
         Model::parse(&source, "m.toml").unwrap_or_else(|errors| panic!("{errors}"))
     }
 
-    fn item_of(write: &Write) -> Item {
-        let key = [Some(&write.key.partition), write.key.sort.as_ref()].into_iter().flatten();
-        key.map(|attribute| (attribute.name.to_string().into(), attribute.value.clone())).collect()
-    }
-
     #[test]
     fn the_heartbeat_of_a_table_matches_no_entity_even_if_a_pattern_does() {
         for (key, types, entity) in [
@@ -130,7 +125,7 @@ mod tests {
         ] {
             let model = model(&format!("[tables.T]\nkey = {key}\n{types}\n[entities.e]\nkey = {entity}\n"));
             let write = heartbeat_write(&model.tables[0], "T".into(), Timestamp::from_epoch_ms(1)).unwrap();
-            let item = item_of(&write);
+            let item = write.key.keyed(Item::new());
             let source = SourceKey::of_item(&model, 0, &item).unwrap();
             assert!(source.is_heartbeat(), "{source:?}");
             assert!(source.candidates(&model).is_empty(), "{source:?}");

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use afterwrite_model::hex;
 use afterwrite_model::projection::RecordsByPath;
 use sha2::{Digest as _, Sha256};
 
@@ -56,9 +57,7 @@ impl PathInvalidation {
             hash.update(text);
             hash.update("\n");
         }
-        let digest = hash.finalize();
-        let reference: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        invalidation.reference = format!("afterwrite-{reference}");
+        invalidation.reference = format!("afterwrite-{}", hex(&hash.finalize(), 16));
         invalidation
     }
 

@@ -5,8 +5,8 @@ use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::TableSummary;
-use afterwrite_model::record::{Item, Timestamp};
-use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_model::record::{Item, Timestamp, read_item_line};
+use afterwrite_model::{Error, ErrorKind, Result, hex};
 use afterwrite_services::Bucket;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,8 +15,6 @@ use futures::StreamExt as _;
 use md5::{Digest as _, Md5};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-
-use crate::item_json::read_line;
 
 /// The name of the manifest that describes an export.
 pub const SUMMARY: &str = "manifest-summary.json";
@@ -215,7 +213,7 @@ impl ExportedLines {
         if !self.next_line()? {
             return Ok(None);
         }
-        let item = read_line(&self.line, is_read);
+        let item = read_item_line(&self.line, is_read);
         item.map(Some)
             .ok_or_else(|| unreadable(&self.file.data_file_s3_key).with("line", self.read.to_string()))
     }
@@ -290,7 +288,7 @@ fn fingerprint(texts: &[&[u8]]) -> String {
         hash.update(text.len().to_le_bytes());
         hash.update(text);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize(), 32)
 }
 
 fn unreadable(file: &str) -> Error {

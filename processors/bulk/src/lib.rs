@@ -24,7 +24,6 @@
 //! another state table.
 
 pub mod export;
-pub mod item_json;
 mod layout;
 mod lines;
 mod map;

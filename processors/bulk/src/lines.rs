@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 
-use afterwrite_model::record::Item;
+use afterwrite_model::record::{Item, read_item_line, write_item_line};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::Bucket;
 use flate2::Compression;
@@ -10,7 +10,6 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use crate::export::read_object;
-use crate::item_json::{read_line, write_line};
 
 /// Writes a file.
 #[derive(Debug)]
@@ -34,7 +33,7 @@ impl ItemWriter {
     /// [`ErrorKind::State`], which does not happen: it is written to memory.
     pub(crate) fn push(&mut self, item: &Item) -> Result<()> {
         self.line.clear();
-        write_line(&mut self.line, item);
+        write_item_line(&mut self.line, item);
         self.items += 1;
         self.bytes += u64::try_from(self.line.len()).unwrap_or(0);
         self.packed.write_all(&self.line).map_err(unpacked)
@@ -85,7 +84,7 @@ pub async fn visit_items(
         if read.map_err(|error| unreadable(key).caused_by(error))? == 0 {
             return Ok(());
         }
-        visit(read_line(line.trim_ascii_end(), |_| true).ok_or_else(|| unreadable(key))?)?;
+        visit(read_item_line(line.trim_ascii_end(), |_| true).ok_or_else(|| unreadable(key))?)?;
     }
 }
 

@@ -8,7 +8,6 @@
 //! | a query of an index | of the deployed table, at a limited rate |
 //! | an item of the application | is not read, and not written |
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,8 +16,7 @@ use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
 use afterwrite_model::clock::Clock;
-use afterwrite_model::effect::update::{normalized, updated};
-use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
+use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal};
 use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 use afterwrite_model::{Error, Result};
 use hashbrown::HashMap;
@@ -138,8 +136,8 @@ impl<T: Tables, C: Clock> CountingTables<T, C> {
         match &result {
             Ok(_) => {
                 let before = known.remove(&partition);
-                let after = after(write, before.as_ref());
-                known.extend(after.ok().map(|item| (partition, item)));
+                let after = write.after(before.as_ref()).ok().flatten();
+                known.extend(after.map(|item| (partition, item)));
             }
             Err(WriteError::Refused(WriteRefusal::Condition(Some(winner)))) => {
                 known.insert(partition, winner.clone());
@@ -154,13 +152,10 @@ impl<T: Tables, C: Clock> CountingTables<T, C> {
 }
 
 impl CountedItems {
-    /// The item that a write leaves, or why it is refused.
+    /// The item that a write leaves, or why it is refused. A worker deletes nothing.
     fn effect(&self, write: &Write) -> Result<Item, WriteRefusal> {
-        let stored = self.rollups.get(&key_texts(&write.key));
-        if !condition::holds(&write.condition, stored) {
-            return Err(WriteRefusal::Condition(stored.cloned()));
-        }
-        after(write, stored).map_err(|reason| WriteRefusal::Invalid(reason.to_owned()))
+        let item = write.applied(self.rollups.get(&key_texts(&write.key)))?;
+        item.ok_or_else(|| WriteRefusal::Invalid("a worker deletes nothing".to_owned()))
     }
 
     /// Keeps an item that was written. A ledger entry is the only item that is put as a whole.
@@ -225,27 +220,6 @@ impl<T: Tables, C: Clock> Tables for CountingTables<T, C> {
         self.wait_for_lookups(1).await;
         self.deployed.query_index(query).await
     }
-}
-
-/// The item after a write whose condition holds.
-fn after(write: &Write, stored: Option<&Item>) -> Result<Item, &'static str> {
-    let mut item = match &write.action {
-        WriteAction::Put(item) => keyed(item.clone(), &write.key),
-        WriteAction::Update(changes) => {
-            let before = stored.cloned().unwrap_or_else(|| keyed(Item::new(), &write.key));
-            updated(before, changes)?
-        }
-        WriteAction::Delete => return Err("a worker deletes nothing"),
-    };
-    normalized(&mut item)?;
-    Ok(item)
-}
-
-fn keyed(mut item: Item, key: &ItemKey) -> Item {
-    for attribute in std::iter::once(&key.partition).chain(&key.sort) {
-        item.insert(Cow::Owned(attribute.name.to_string()), attribute.value.clone());
-    }
-    item
 }
 
 fn key_texts(key: &ItemKey) -> StateKey {

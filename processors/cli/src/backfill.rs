@@ -10,29 +10,26 @@ use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
-    BackfillArguments, BackfillJob, BackfillTask, DatasetFill, DatasetFilling, ExportFolder, ExportSource,
-    TableExport, dataset_units, plan_backfill, plan_datasets,
+    BackfillArguments, BackfillJob, BackfillTask, BackfillTotal, DatasetFill, DatasetFilling, ExportFolder,
+    ExportSource, TableExport, dataset_units, plan_backfill, plan_datasets,
 };
-use afterwrite_operations::jobs::{
-    JobBasis, JobKind, JobPlan, JobReport, JobRunner, JobState, WorkUnit, require_recovery,
-};
+use afterwrite_operations::jobs::{JobKind, JobPlan, JobReport, JobState, WorkUnit, require_recovery};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
 use clap::Args;
-use serde_json::Value;
 
 use crate::arguments::pair;
 use crate::bulk::{self, BulkOptions};
-use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
-use crate::job_output::{JobOptions, ProgressLine, print_report};
+use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
+use crate::job_output::{JobOptions, print_report};
 use crate::print::tell;
 use crate::reconciled_lives::report_lives;
 
 /// The arguments of `afterwrite backfill`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted, --only selected no item, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, and every mirror is written, 1 items could not be counted, mirrors could not be written, --only selected no item, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
     /// The segments of each table that are read in parallel.
@@ -102,7 +99,8 @@ impl BackfillCommand {
         }
     }
 
-    /// Plans, requests a confirmation, and runs the backfill; returns whether every item is counted, and only items that exist or expired.
+    /// Plans, requests a confirmation, and runs the backfill; returns whether every item is counted, only items that exist or expired
+    /// are, and every mirror is written.
     ///
     /// # Errors
     /// A setting that is missing or wrong; the user declined; a step failed.
@@ -148,12 +146,11 @@ impl BackfillCommand {
         let counting = counting(deployment, arguments.clone(), export).await?;
         let units = counting.iter().flat_map(BackfillTask::units);
         let units: Vec<WorkUnit> = units.chain(dataset_units(&deployment.config.model, &arguments)).collect();
-        let (job, basis) =
-            deployment.create_job(JobKind::Backfill, &arguments, units, (plan, self.options.rate)).await?;
-        let filling = filling(deployment, arguments, &job.id).await?;
+        let job = deployment.create_job(&arguments, units, (plan, self.options.rate)).await?;
+        let filling = filling(deployment, &arguments, &job.id).await?;
         let task = BackfillJob { counting, filling };
-        let workers = usize::from(self.options.workers);
-        run_task(deployment, (&job.id, &basis), &task, workers, self.options.json).await
+        let run = (usize::from(self.options.workers), self.options.json);
+        run_task(deployment, &job, &task, arguments.only.as_ref(), run).await
     }
 
     /// The note of a plan that fills no datasets because nothing names their bucket.
@@ -205,26 +202,25 @@ impl BackfillCommand {
 ///
 /// # Errors
 /// As [`BackfillCommand::run`].
-pub async fn resume(
-    deployment: &Deployment,
-    job: (&JobState, &JobBasis),
-    workers: usize,
-    as_json: bool,
-) -> Result<bool> {
-    let (job, basis) = job;
+pub async fn resume(deployment: &Deployment, job: &JobState, workers: usize, as_json: bool) -> Result<bool> {
     if job.arguments.get("bulk").is_some() {
-        return Box::pin(bulk::resume(deployment, (job, basis), workers, as_json)).await;
+        return Box::pin(bulk::resume(deployment, job, workers, as_json)).await;
     }
-    let arguments: BackfillArguments = stored_arguments(job)?;
+    let (arguments, job) = deployment.resumed_job::<BackfillArguments>(job).await?;
     let export = match &arguments.export {
         Some(source) => Some(open_export(&source.location).await?),
         None => None,
     };
     let task = DeployedBackfill {
         counting: counting(deployment, arguments.clone(), export).await?,
-        filling: filling(deployment, arguments, &job.id).await?,
+        filling: filling(deployment, &arguments, &job.id).await?,
     };
-    Ok(run_task(deployment, (&job.id, basis), &task, workers, as_json).await?.is_right())
+    let only = arguments.only.as_ref();
+    Ok(run_task(deployment, &job, &task, only, (workers, as_json)).await?.is_right())
+}
+
+impl PlannedArguments for BackfillArguments {
+    const KIND: JobKind = JobKind::Backfill;
 }
 
 type DeployedBackfill = BackfillJob<S3Bucket, Arc<DynamoDb>, SystemClock>;
@@ -258,7 +254,7 @@ async fn counting(
 /// The part of a backfill that fills datasets, if it does.
 async fn filling(
     deployment: &Deployment,
-    arguments: BackfillArguments,
+    arguments: &BackfillArguments,
     job: &str,
 ) -> Result<Option<DatasetFill<S3Bucket, Arc<DynamoDb>, SystemClock>>> {
     let Some(bucket) = arguments.bucket.as_deref() else { return Ok(None) };
@@ -268,7 +264,7 @@ async fn filling(
     let bucket = S3Bucket::retrying(s3_client().await?, Arc::from(bucket));
     let names = deployment.config.table_names.clone();
     let exporter = ArchiveExporter::new(model, names, bucket, Some(remembered), SystemClock);
-    Ok(Some(DatasetFill::new(exporter, Arc::clone(&deployment.tables), arguments, job)))
+    Ok(Some(DatasetFill::new(exporter, Arc::clone(&deployment.tables), arguments.clone(), job)))
 }
 
 /// The end of a backfill.
@@ -278,44 +274,44 @@ struct BackfillEnd {
     is_complete: bool,
     /// Whether items may be counted wrongly in a way that only the archive shows.
     needs_archive: bool,
+    /// Whether every mirror was written.
+    shows_mirrors: bool,
 }
 
 impl BackfillEnd {
     fn is_right(self) -> bool {
-        self.is_complete && !self.needs_archive
+        self.is_complete && !self.needs_archive && self.shows_mirrors
     }
 }
 
 async fn run_task(
     deployment: &Deployment,
-    (id, basis): (&str, &JobBasis),
+    job: &RunnableJob,
     task: &DeployedBackfill,
-    workers: usize,
-    as_json: bool,
+    only: Option<&TenantFilter>,
+    (workers, as_json): (usize, bool),
 ) -> Result<BackfillEnd> {
-    let (store, progress) = (deployment.job_store(), ProgressLine::new());
-    let job = store.acquire(id, basis).await?;
-    let result = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, task)).await;
-    progress.finish();
-    let report = JobReport::of(&result?);
+    let report = JobReport::of(&deployment.run_job(job, task, workers).await?);
     let is_done = print_report(&report, as_json)?;
     let needs_archive = !Box::pin(report_lives(deployment, &report.totals)).await?;
-    let is_complete = is_done && has_selection(&report) && !report.totals.contains_key("failed");
-    Ok(BackfillEnd { is_complete, needs_archive })
+    for mirror in task.counting.iter().flat_map(BackfillTask::unwritable_mirrors) {
+        tell(&mirror);
+    }
+    let is_complete =
+        is_done && has_selection(&report, only) && report.totals.number(BackfillTotal::Failed) == 0;
+    let shows_mirrors = report.totals.number(BackfillTotal::UnwritableMirrors) == 0;
+    Ok(BackfillEnd { is_complete, needs_archive, shows_mirrors })
 }
 
 /// Reports an `--only` that no item belongs to; returns whether there was an item, or all were meant.
-fn has_selection(report: &JobReport) -> bool {
-    let Some(tenant) = report.arguments.get("only").filter(|tenant| !tenant.is_null()) else { return true };
-    let is_nothing = report.progress.items == 0;
-    if is_nothing {
-        let [variable, value] =
-            ["variable", "value"].map(|name| tenant.get(name).and_then(Value::as_str).unwrap_or_default());
-        tell(&format!(
-            "nothing was counted: no item belongs to {variable}={value}; check the name and the value"
-        ));
-    }
-    !is_nothing
+fn has_selection(report: &JobReport, only: Option<&TenantFilter>) -> bool {
+    let Some(TenantFilter { variable, value }) = only.filter(|_| report.progress.items == 0) else {
+        return true;
+    };
+    tell(&format!(
+        "nothing was counted: no item belongs to {variable}={value}; check the name and the value"
+    ));
+    false
 }
 
 /// The absolute path of a local folder: a job may be resumed in another folder.

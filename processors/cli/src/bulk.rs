@@ -12,16 +12,17 @@ use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::backfill::{
-    BulkArguments, BulkTask, ExportFolder, StepInvoker, TableImporter, bulk_units, plan_bulk,
+    BackfillTotal, BulkArguments, BulkTask, ExportFolder, ImportTotal, StepInvoker, TableImporter,
+    bulk_units, plan_bulk,
 };
-use afterwrite_operations::jobs::{JobBasis, JobKind, JobReport, JobRunner, JobState, JobStatus, repeated};
+use afterwrite_operations::jobs::{JobKind, JobReport, JobState, JobStatus, repeated};
 use afterwrite_services::config::{dynamodb_client, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
 use clap::Args;
 
-use crate::deployment::{Deployment, stored_arguments};
-use crate::job_output::{JobOptions, ProgressLine, print_report};
+use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
+use crate::job_output::{JobOptions, print_report};
 
 /// How long the plan of the run is repeated while a service is throttled or unavailable.
 const PLAN_TIME: Duration = Duration::from_secs(120);
@@ -61,6 +62,11 @@ impl Default for BulkOptions {
             lookup_rate: default_lookup_rate(),
         }
     }
+}
+
+/// The import creates its table, so that it is no target of the basis.
+impl PlannedArguments for BulkArguments {
+    const KIND: JobKind = JobKind::Backfill;
 }
 
 type DeployedWorker = BulkWorker<S3Bucket, Arc<DynamoDb>, SystemClock>;
@@ -119,10 +125,9 @@ impl BulkOptions {
             without_recovery,
         };
         let units = bulk_units(planned.requests);
-        let (job, basis) =
-            deployment.create_job(JobKind::Backfill, &arguments, units, (plan, options.rate)).await?;
+        let job = deployment.create_job(&arguments, units, (plan, options.rate)).await?;
         let workers = usize::from(options.workers);
-        run_job(deployment, worker, &arguments, (&job.id, &basis), workers, options.json).await
+        run_job(deployment, worker, &arguments, &job, workers, options.json).await
     }
 
     /// The bucket of the exports, and the request of the plan.
@@ -162,21 +167,21 @@ impl BulkOptions {
 /// As [`BulkOptions::run`].
 pub(crate) async fn resume(
     deployment: &Deployment,
-    (job, basis): (&JobState, &JobBasis),
+    job: &JobState,
     workers: usize,
     as_json: bool,
 ) -> Result<bool> {
-    let arguments: BulkArguments = stored_arguments(job)?;
+    let (arguments, job) = deployment.resumed_job::<BulkArguments>(job).await?;
     let objects = S3Bucket::retrying(s3_client().await?, Arc::from(arguments.bucket.as_str()));
     let worker = worker(deployment, objects);
-    run_job(deployment, worker, &arguments, (&job.id, basis), workers, as_json).await
+    run_job(deployment, worker, &arguments, &job, workers, as_json).await
 }
 
 async fn run_job(
     deployment: &Deployment,
     worker: DeployedWorker,
     arguments: &BulkArguments,
-    (id, basis): (&str, &JobBasis),
+    job: &RunnableJob,
     workers: usize,
     as_json: bool,
 ) -> Result<bool> {
@@ -186,24 +191,20 @@ async fn run_job(
         bucket: arguments.bucket.clone(),
         prefix: RunLayout(&arguments.bulk.run).import(),
         table: arguments.into.clone(),
-        token: id.to_owned(),
+        token: job.id.clone(),
         without_recovery: arguments.without_recovery,
     };
     let bucket = worker.bucket().clone();
     let task = BulkTask::new(ThreadInvoker(worker), importer, &bucket, arguments).await?;
-    let (store, progress) = (deployment.job_store(), ProgressLine::new());
-    let job = store.acquire(id, basis).await?;
-    let result = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, &task)).await;
-    progress.finish();
-    let job = result?;
+    let job = deployment.run_job(job, &task, workers).await?;
     let mut report = JobReport::of(&job);
-    let total = |name: &str| job.totals.get(name).copied().unwrap_or(0);
-    let is_imported = total("import_items") == total("imported_items");
+    // The last step of a run counts the items that it has written for the import.
+    let is_imported = job.totals.number("import_items") == job.totals.number(ImportTotal::Items);
     if job.status == JobStatus::Done {
         report.next_steps = next_steps(arguments, deployment, is_imported);
     }
     let is_done = print_report(&report, as_json)?;
-    Ok(is_done && is_imported && total("failed") == 0)
+    Ok(is_done && is_imported && job.totals.number(BackfillTotal::Failed) == 0)
 }
 
 fn next_steps(arguments: &BulkArguments, deployment: &Deployment, is_imported: bool) -> Vec<String> {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::{JobBasis, JobKind, JobPlan, JobState, JobStore, NewJob, WorkUnit};
+use afterwrite_operations::jobs::{
+    JobBasis, JobKind, JobPlan, JobRunner, JobState, JobStore, JobTask, NewJob, WorkUnit,
+};
 use afterwrite_operations::{DeploymentContext, PatientTables};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
 use afterwrite_services::dynamodb::DynamoDb;
@@ -14,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::job_output::ProgressLine;
 use crate::replay_target::{ReplayProjection, target_settings};
 
 /// Names the deployment; without these options the variables of the functions count.
@@ -65,60 +68,94 @@ impl Deployment {
         PatientTables::new(Arc::clone(&self.tables), SystemClock)
     }
 
-    /// The basis of a job with these arguments in this deployment.
-    ///
-    /// # Errors
-    /// A table that does not exist or cannot be reached.
-    pub(crate) async fn job_basis(&self, kind: JobKind, arguments: &Value) -> Result<JobBasis> {
-        let target = match kind {
-            JobKind::Replay => arguments.get("into").and_then(Value::as_str),
-            // The import of a bulk backfill creates its table.
-            JobKind::Backfill | JobKind::Verify | JobKind::Repair | JobKind::Redrive => None,
-        };
-        let FunctionConfig { model, table_names, .. } = &self.config;
-        let tables = self.patient_tables();
-        let basis = JobBasis::of(model, table_names, &self.state_table, target, arguments, &tables).await?;
-        // Without targets of its own, a job works with what its arguments name.
-        let only = match kind {
-            JobKind::Replay | JobKind::Redrive => arguments.get("only"),
-            JobKind::Backfill | JobKind::Verify | JobKind::Repair => None,
-        };
-        let only: Vec<ReplayProjection> =
-            only.and_then(|only| serde_json::from_value(only.clone()).ok()).unwrap_or_default();
-        Ok(basis.with_settings(target_settings(&EnvironmentSettings::from_env(), &only)))
+    /// The basis of a job of this deployment. `stored` are its arguments as the state table keeps them.
+    async fn basis<A: PlannedArguments>(&self, arguments: &A, stored: &Value) -> Result<JobBasis> {
+        let context = self.context().with_tables(self.patient_tables());
+        let basis = JobBasis::of(&context, arguments.target_table(), stored).await?;
+        let settings = target_settings(&EnvironmentSettings::from_env(), arguments.record_targets());
+        Ok(basis.with_settings(settings))
     }
 
-    /// Creates a job that runs on this deployment; returns it with the basis that acquires it.
+    /// Creates a job that runs on this deployment.
     ///
     /// # Errors
     /// A table that cannot be reached.
-    pub(crate) async fn create_job(
+    pub(crate) async fn create_job<A: PlannedArguments>(
         &self,
-        kind: JobKind,
-        arguments: &impl Serialize,
+        arguments: &A,
         units: Vec<WorkUnit>,
         (plan, rate): (JobPlan, Option<u64>),
-    ) -> Result<(JobState, JobBasis)> {
-        let arguments = serde_json::to_value(arguments).map_err(|error| {
+    ) -> Result<RunnableJob> {
+        let stored = serde_json::to_value(arguments).map_err(|error| {
             Error::new(ErrorKind::State, "the arguments of the job cannot be stored").caused_by(error)
         })?;
-        let basis = self.job_basis(kind, &arguments).await?;
-        let new = NewJob { kind, arguments, basis: basis.clone(), units, plan, rate };
-        Ok((self.job_store().create(new).await?, basis))
+        let basis = self.basis(arguments, &stored).await?;
+        let new = NewJob { kind: A::KIND, arguments: stored, basis: basis.clone(), units, plan, rate };
+        Ok(RunnableJob { id: self.job_store().create(new).await?.id, basis })
+    }
+
+    /// A stored job that this process continues, with its arguments.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if the job was planned for something else than this deployment; [`ErrorKind::State`] if another version
+    /// has written the arguments.
+    pub(crate) async fn resumed_job<A: PlannedArguments>(&self, job: &JobState) -> Result<(A, RunnableJob)> {
+        if job.basis.is_none() {
+            job.check_basis(&JobBasis::default())?;
+        }
+        let arguments: A = serde_json::from_value(job.arguments.clone()).map_err(|error| {
+            Error::new(ErrorKind::State, "the arguments of the job cannot be read")
+                .with("job", job.id.as_str())
+                .hint(job.plan_again())
+                .caused_by(error)
+        })?;
+        let basis = self.basis(&arguments, &job.arguments).await?;
+        job.check_basis(&basis)?;
+        Ok((arguments, RunnableJob { id: job.id.clone(), basis }))
+    }
+
+    /// Runs a job in this process, with a line of progress; returns its last state.
+    ///
+    /// # Errors
+    /// As [`JobStore::acquire`] and [`JobRunner::run`].
+    pub(crate) async fn run_job(
+        &self,
+        RunnableJob { id, basis }: &RunnableJob,
+        task: &impl JobTask,
+        workers: usize,
+    ) -> Result<JobState> {
+        let (store, progress) = (self.job_store(), ProgressLine::new());
+        let mut job = store.acquire(id, basis).await?;
+        task.restore(&mut job).await?;
+        let done = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, task)).await;
+        progress.finish();
+        done
     }
 }
 
-/// The arguments of a stored job.
-///
-/// # Errors
-/// [`ErrorKind::State`] if another version has written them.
-pub(crate) fn stored_arguments<A: DeserializeOwned>(job: &JobState) -> Result<A> {
-    serde_json::from_value(job.arguments.clone()).map_err(|error| {
-        Error::new(ErrorKind::State, "the arguments of the job cannot be read")
-            .with("job", job.id.as_str())
-            .hint(job.plan_again())
-            .caused_by(error)
-    })
+/// The arguments that a job was planned with, as the state table keeps them.
+pub(crate) trait PlannedArguments: Serialize + DeserializeOwned {
+    /// The kind of the job.
+    const KIND: JobKind;
+
+    /// The table that the job writes in the place of the state table, if it has one.
+    fn target_table(&self) -> Option<&str> {
+        None
+    }
+
+    /// The targets to which the job delivers records.
+    fn record_targets(&self) -> &[ReplayProjection] {
+        &[]
+    }
+}
+
+/// A job that this process may run.
+#[derive(Debug)]
+pub(crate) struct RunnableJob {
+    /// Its id.
+    pub(crate) id: String,
+    /// The basis that it is acquired with.
+    basis: JobBasis,
 }
 
 impl DeploymentArguments {

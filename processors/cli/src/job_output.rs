@@ -165,7 +165,7 @@ pub fn report_table(report: &JobReport) -> String {
     table.add_row(["job".to_owned(), report.id.clone()]);
     table.add_row(["status".to_owned(), report.status.to_owned()]);
     table.add_row(["progress".to_owned(), report.line()]);
-    for (name, number) in &report.totals {
+    for (name, number) in report.totals.iter() {
         table.add_row([name.replace('_', " "), number.to_string()]);
     }
     if let Some(searched) = &report.plan.searched {

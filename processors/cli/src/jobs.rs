@@ -131,17 +131,13 @@ impl ResumeArguments {
         let job = self.job.deployment.jobs().await?.load(&self.job.id).await?;
         job.check_can_run()?;
         let deployment = Box::pin(self.job.deployment.connect()).await?;
-        let basis = deployment.job_basis(job.kind, &job.arguments).await?;
-        job.check_basis(&basis)?;
-        let (resumed, workers, as_json) = ((&job, &basis), usize::from(self.workers), self.job.json);
+        let (job, workers, as_json) = (&job, usize::from(self.workers), self.job.json);
         match job.kind {
-            JobKind::Backfill => Box::pin(backfill::resume(&deployment, resumed, workers, as_json)).await,
-            JobKind::Replay => Box::pin(crate::replay::resume(&deployment, resumed, as_json)).await,
-            JobKind::Redrive => Box::pin(crate::redrive::resume(&deployment, resumed, as_json)).await,
-            JobKind::Verify => {
-                Box::pin(verify::deployed::resume(&deployment, resumed, workers, as_json)).await
-            }
-            JobKind::Repair => Box::pin(repair::resume(&deployment, resumed, workers, as_json)).await,
+            JobKind::Backfill => Box::pin(backfill::resume(&deployment, job, workers, as_json)).await,
+            JobKind::Replay => Box::pin(crate::replay::resume(&deployment, job, as_json)).await,
+            JobKind::Redrive => Box::pin(crate::redrive::resume(&deployment, job, as_json)).await,
+            JobKind::Verify => Box::pin(verify::deployed::resume(&deployment, job, workers, as_json)).await,
+            JobKind::Repair => Box::pin(repair::resume(&deployment, job, workers, as_json)).await,
         }
     }
 }

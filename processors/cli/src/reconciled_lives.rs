@@ -1,7 +1,7 @@
 //! Reports items whose totals only the archive can confirm.
 
 use afterwrite_model::Result;
-use afterwrite_operations::backfill::{OF_LATER_STREAM, REVIVED, VANISHED};
+use afterwrite_operations::backfill::LifeTotal;
 use afterwrite_operations::jobs::JobTotals;
 use afterwrite_services::config::{EnvironmentSettings, dynamodb_client};
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
@@ -18,8 +18,7 @@ const OLD_EXPIRIES: &str = "expiries_too_old";
 /// # Errors
 /// The client of DynamoDB cannot be made.
 pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) -> Result<bool> {
-    let number = |name: &str| totals.get(name).copied().unwrap_or(0);
-    let (vanished, revived) = (number(VANISHED), number(REVIVED));
+    let (vanished, revived) = (totals.number(LifeTotal::Vanished), totals.number(LifeTotal::Revived));
     let mut are_right = true;
     if vanished > 0 {
         let may_expire = may_expire(deployment).await?;
@@ -30,7 +29,7 @@ pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) ->
         tell(&revived_text(revived));
         are_right = false;
     }
-    let later = number(OF_LATER_STREAM);
+    let later = totals.number(LifeTotal::OfLaterStream);
     if later > 0 {
         tell(&later_stream_text(later));
         are_right = false;
@@ -40,7 +39,7 @@ pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) ->
 
 /// Reports the expiries that are too old to be settled; returns whether none is too old.
 pub(crate) fn report_old_expiries(totals: &JobTotals) -> bool {
-    let number = totals.get(OLD_EXPIRIES).copied().unwrap_or(0);
+    let number = totals.number(OLD_EXPIRIES);
     if number > 0 {
         tell(&old_expiries_text(number));
     }

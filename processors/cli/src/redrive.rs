@@ -12,11 +12,11 @@ use afterwrite_model::clock::SystemClock;
 use afterwrite_model::harmless::harmless;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
-    JobBasis, JobKind, JobPlan, JobReport, JobRunner, JobState, JobTotals, repeated, require_recovery,
+    JobKind, JobPlan, JobReport, JobState, JobTotals, repeated, require_recovery,
 };
 use afterwrite_operations::redrive::{
-    ObjectRedrive, ParkedItem, ParkedRedrive, RedriveReport, RedriveTask, SettledObjects, parked_by_index,
-    parked_by_scan,
+    ObjectRedrive, ParkedItem, ParkedRedrive, RedriveReport, RedriveTask, RedriveTotal, SettledObjects,
+    parked_by_index, parked_by_scan,
 };
 use afterwrite_preview::tables::{ItemDifference, OverlayTables};
 use afterwrite_services::config::{dynamodb_client, s3_client};
@@ -25,9 +25,9 @@ use afterwrite_services::s3::{NamedBy, S3Bucket};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
+use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
 use crate::item_table::{difference_text, without_secrets};
-use crate::job_output::{JobOptions, ProgressLine, print_report};
+use crate::job_output::{JobOptions, print_report};
 use crate::print::{json, print};
 use crate::reconciled_lives::{report_lives, report_old_expiries};
 use crate::replay::{DeployedRelay, aggregator, ledger, relay};
@@ -75,6 +75,14 @@ struct RedriveJob {
     delete: bool,
 }
 
+impl PlannedArguments for RedriveJob {
+    const KIND: JobKind = JobKind::Redrive;
+
+    fn record_targets(&self) -> &[ReplayProjection] {
+        &self.only
+    }
+}
+
 type Redrive<T> =
     RedriveTask<Option<StreamAggregator<T, SystemClock>>, Option<DeployedRelay>, S3Bucket, T, SystemClock>;
 
@@ -107,9 +115,8 @@ impl RedriveArguments {
         self.options.confirm(&plan)?;
         let tables = deployment.patient_tables();
         require_recovery(&tables, &deployment.state_table, self.options.without_recovery).await?;
-        let (state, basis) =
-            deployment.create_job(JobKind::Redrive, &job, task.units(), (plan, self.options.rate)).await?;
-        Box::pin(run(&deployment, (&state.id, &basis), &task, self.options.json)).await
+        let job = deployment.create_job(&job, task.units(), (plan, self.options.rate)).await?;
+        Box::pin(run(&deployment, &job, &task, self.options.json)).await
     }
 
     async fn dry_run(&self, deployment: &Deployment, job: &RedriveJob) -> Result<bool> {
@@ -141,7 +148,7 @@ impl DryRedrive {
             text.push_str(&format!("{}\n\n", difference_text(&self.items)));
         }
         text.push_str(&format!("{} items would change.\n", self.items.len()));
-        for (name, number) in &self.totals {
+        for (name, number) in self.totals.iter() {
             text.push_str(&format!("{}: {number}\n", name.replace('_', " ")));
         }
         text.push_str(&staying_text(&self.staying));
@@ -245,33 +252,26 @@ fn plan(objects: usize, parked: usize) -> JobPlan {
 ///
 /// # Errors
 /// As [`RedriveArguments::run`].
-pub(crate) async fn resume(
-    deployment: &Deployment,
-    (job, basis): (&JobState, &JobBasis),
-    as_json: bool,
-) -> Result<bool> {
-    let arguments: RedriveJob = stored_arguments(job)?;
+pub(crate) async fn resume(deployment: &Deployment, job: &JobState, as_json: bool) -> Result<bool> {
+    let (arguments, job) = deployment.resumed_job::<RedriveJob>(job).await?;
     let task =
         Box::pin(arguments.task(deployment, Arc::clone(&deployment.tables), arguments.settled())).await?;
-    Box::pin(run(deployment, (&job.id, basis), &task, as_json)).await
+    Box::pin(run(deployment, &job, &task, as_json)).await
 }
 
 async fn run(
     deployment: &Deployment,
-    (id, basis): (&str, &JobBasis),
+    job: &RunnableJob,
     task: &Redrive<Arc<DynamoDb>>,
     as_json: bool,
 ) -> Result<bool> {
-    let (store, observer) = (deployment.job_store(), ProgressLine::new());
-    let job = store.acquire(id, basis).await?;
-    let runner = JobRunner { store: &store, observer: &observer, workers: 1 };
-    let done = Box::pin(runner.run(job, task)).await;
-    observer.finish();
+    let done = deployment.run_job(job, task, 1).await;
     eprint!("{}", staying_text(&task.report()));
     let done = done?;
     let is_done = print_report(&JobReport::of(&done), as_json)?;
-    let has = |name: &str| done.totals.get(name).is_some_and(|number| *number > 0);
+    let staying = [RedriveTotal::ObjectsFailed, RedriveTotal::StillParked];
+    let is_nothing_left = staying.into_iter().all(|total| done.totals.number(total) == 0);
     let are_settled =
         report_old_expiries(&done.totals) & Box::pin(report_lives(deployment, &done.totals)).await?;
-    Ok(is_done && are_settled && !has("objects_failed") && !has("still_parked"))
+    Ok(is_done && are_settled && is_nothing_left)
 }

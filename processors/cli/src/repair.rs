@@ -8,8 +8,7 @@ use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
-    JobBasis, JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobStatus, JobTask as _,
-    require_recovery,
+    JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus, JobTask as _, require_recovery,
 };
 use afterwrite_operations::repair::{
     DriftRepairer, RepairLogEntry, RepairOutcome, RepairTask, repair_totals, repair_units,
@@ -20,8 +19,8 @@ use afterwrite_services::s3::S3Bucket;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::deployment::{Deployment, DeploymentArguments, stored_arguments};
-use crate::job_output::{ProgressLine, print_report, showing_waits};
+use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
+use crate::job_output::{print_report, showing_waits};
 use crate::print::{json, print};
 use crate::reconciled_lives::report_lives;
 use crate::verify::deployed::{dataset_bucket, dataset_judge, read_findings};
@@ -70,6 +69,10 @@ struct RepairJob {
     tolerance_seconds: u64,
 }
 
+impl PlannedArguments for RepairJob {
+    const KIND: JobKind = JobKind::Repair;
+}
+
 type DeployedRepair<T> = RepairTask<S3Bucket, T, SystemClock>;
 
 impl RepairCommand {
@@ -99,11 +102,11 @@ impl RepairCommand {
             return Err(Error::new(ErrorKind::Configuration, "nothing was written")
                 .hint("Look at the result of --dry-run, then pass --yes"));
         }
-        let (job, basis) = create_job(&deployment, &arguments, &findings).await?;
+        let job = create_job(&deployment, &arguments, &findings).await?;
         let tables = Arc::clone(&deployment.tables);
         let task = arguments.task(&deployment, tables, &job.id, &findings).await?;
         let workers = usize::from(self.workers);
-        Box::pin(run_job(&deployment, (&job.id, &basis), &task, workers, self.json)).await
+        Box::pin(run_job(&deployment, &job, &task, workers, self.json)).await
     }
 }
 
@@ -130,17 +133,17 @@ async fn create_job(
     deployment: &Deployment,
     arguments: &RepairJob,
     findings: &[VerifyFinding],
-) -> Result<(JobState, JobBasis)> {
+) -> Result<RunnableJob> {
     let number = u64::try_from(findings.len()).unwrap_or(u64::MAX);
     let plan = JobPlan { items: number, changes: number, ..JobPlan::default() };
     let units = repair_units(findings);
-    let (job, basis) = deployment.create_job(JobKind::Repair, arguments, units, (plan, None)).await?;
+    let job = deployment.create_job(arguments, units, (plan, None)).await?;
     let journal = JobJournal::new(deployment.job_store(), &job.id);
     for findings in findings.chunks(ENTRY_FINDINGS) {
         let stored: Vec<VerifyFinding> = findings.iter().map(VerifyFinding::without_values).collect();
         journal.append(&stored).await?;
     }
-    Ok((job, basis))
+    Ok(job)
 }
 
 /// Continues a repair in this process; returns whether everything is right.
@@ -149,52 +152,44 @@ async fn create_job(
 /// As [`RepairCommand::run`].
 pub(crate) async fn resume(
     deployment: &Deployment,
-    (job, basis): (&JobState, &JobBasis),
+    stored: &JobState,
     workers: usize,
     as_json: bool,
 ) -> Result<bool> {
-    let arguments: RepairJob = stored_arguments(job)?;
+    let (arguments, job) = deployment.resumed_job::<RepairJob>(stored).await?;
     let journal = JobJournal::new(deployment.job_store(), &job.id);
     let findings: Vec<Vec<VerifyFinding>> = journal.read().await?;
     let findings = findings.concat();
-    if usize::try_from(job.plan.items).ok() != Some(findings.len()) {
+    if usize::try_from(stored.plan.items).ok() != Some(findings.len()) {
         return Err(Error::new(ErrorKind::State, "the journal of the job does not have all of its findings")
             .with("job", job.id.as_str())
             .hint("The process was killed while it stored them: start the repair again"));
     }
     let task = arguments.task(deployment, Arc::clone(&deployment.tables), &job.id, &findings).await?;
-    Box::pin(run_job(deployment, (&job.id, basis), &task, workers, as_json)).await
+    Box::pin(run_job(deployment, &job, &task, workers, as_json)).await
 }
 
 async fn run_job<T: Tables + TableScan + Clone>(
     deployment: &Deployment,
-    (id, basis): (&str, &JobBasis),
+    job: &RunnableJob,
     task: &DeployedRepair<T>,
     workers: usize,
     as_json: bool,
 ) -> Result<bool> {
-    let (store, progress) = (deployment.job_store(), ProgressLine::new());
-    let job = store.acquire(id, basis).await?;
-    let done = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, task)).await;
-    progress.finish();
-    let done = done?;
+    let done = deployment.run_job(job, task, workers).await?;
     if done.status != JobStatus::Done {
         return print_report(&JobReport::of(&done), as_json);
     }
     // An earlier process may have printed a part of the log; the totals include that part.
-    let is_left = |name: &str| done.totals.get(name).is_some_and(|number| *number > 0);
-    let is_repaired = print_log(&task.log(), as_json)? && !is_left("changed") && !is_left("failed");
+    let left = done.totals.number(RepairOutcome::Changed) + done.totals.number(RepairOutcome::Failed);
+    let is_repaired = print_log(&task.log(), as_json)? && left == 0;
     Ok(Box::pin(report_lives(deployment, &done.totals)).await? && is_repaired)
 }
 
 /// Prints the log; returns whether everything in it is right.
 fn print_log(log: &[RepairLogEntry], as_json: bool) -> Result<bool> {
     print(&if as_json { json(&log)? } else { log_text(log) })?;
-    let is_right = |entry: &RepairLogEntry| match entry.outcome {
-        RepairOutcome::Repaired | RepairOutcome::WouldBeRepaired | RepairOutcome::AlreadyRight => true,
-        RepairOutcome::Changed | RepairOutcome::Failed => false,
-    };
-    Ok(log.iter().all(is_right))
+    Ok(!log.iter().any(|entry| entry.outcome.is_left()))
 }
 
 fn log_text(log: &[RepairLogEntry]) -> String {

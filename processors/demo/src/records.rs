@@ -1,11 +1,12 @@
 //! The change records of a workload, made without a server: the stream that its application's writes would have.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::slice;
 
 use afterwrite_local::dynamodb::TableDefinition;
-use aws_sdk_dynamodb::types::AttributeValue;
-use serde_json::{Map, Value, json};
+use afterwrite_model::record::TypedItem;
+use afterwrite_services::dynamodb::item_from_sdk;
+use serde_json::{Value, json};
 
 use crate::item::{SdkItem, TableItem};
 use crate::script::{Script, ScriptLane, ScriptStep, has_expired};
@@ -97,12 +98,12 @@ impl RecordWriter<'_> {
             keys.filter_map(|name| Some((name.to_owned(), keyed.get(name)?.clone()))).collect();
         let number = self.records.len();
         let mut change = json!({
-            "ApproximateCreationDateTime": self.now, "Keys": item_json(&keys), "SizeBytes": 100,
+            "ApproximateCreationDateTime": self.now, "Keys": typed_json(&keys), "SizeBytes": 100,
             "SequenceNumber": format!("{:025}", number + 1), "StreamViewType": "NEW_AND_OLD_IMAGES",
         });
         for (name, image) in [("OldImage", &old), ("NewImage", &new)] {
             if let Some((image, change)) = image.as_ref().zip(change.as_object_mut()) {
-                change.insert(name.to_owned(), item_json(image));
+                change.insert(name.to_owned(), typed_json(image));
             }
         }
         let mut record = json!({
@@ -128,23 +129,10 @@ fn steps(lane: &ScriptLane) -> slice::Iter<'_, ScriptStep> {
     lane.steps.iter()
 }
 
-/// An item in DynamoDB's JSON.
-fn item_json(item: &HashMap<String, AttributeValue>) -> Value {
-    Value::Object(item.iter().map(|(name, value)| (name.clone(), value_json(value))).collect::<Map<_, _>>())
-}
-
-/// A value in DynamoDB's JSON. Workloads write no binary values, and no sets but of texts.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the SDK keeps the variant for unknown types private")]
-fn value_json(value: &AttributeValue) -> Value {
-    match value {
-        AttributeValue::S(text) => json!({ "S": text }),
-        AttributeValue::N(digits) => json!({ "N": digits }),
-        AttributeValue::Bool(flag) => json!({ "BOOL": flag }),
-        AttributeValue::Ss(texts) => json!({ "SS": texts }),
-        AttributeValue::L(list) => json!({ "L": list.iter().map(value_json).collect::<Vec<_>>() }),
-        AttributeValue::M(map) => json!({ "M": item_json(map) }),
-        _ => json!({ "NULL": true }),
-    }
+/// An item in DynamoDB's JSON. Workloads write no value that cannot be converted.
+fn typed_json(item: &SdkItem) -> Value {
+    let item = item_from_sdk(item.clone()).unwrap_or_default();
+    serde_json::to_value(TypedItem(&item)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::record::{Item, Timestamp, decode_value};
 use afterwrite_model::table::Table;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -106,41 +104,17 @@ impl ItemJson {
         Some(record.to_string())
     }
 
-    /// The item; `None` if a value is invalid for its type.
-    #[must_use]
-    pub fn to_item(&self) -> Option<Item> {
-        self.0.iter().map(|(name, value)| Some((Cow::Owned(name.clone()), value_of(value)?))).collect()
+    /// The item.
+    ///
+    /// # Errors
+    /// The first attribute whose value is invalid for its type.
+    pub fn to_item(&self) -> Result<Item, InvalidAttribute<'_>> {
+        let decoded = self.0.iter().map(|(name, value)| match decode_value(value.get()) {
+            Ok(value) => Ok((Cow::Owned(name.clone()), value)),
+            Err(reason) => Err(InvalidAttribute { name, reason }),
+        });
+        decoded.collect()
     }
-
-    /// The first attribute with an invalid value; `None` if all are valid.
-    #[must_use]
-    pub fn invalid_attribute(&self) -> Option<InvalidAttribute<'_>> {
-        self.0.iter().find_map(|(name, value)| Some(InvalidAttribute { name, reason: invalidity(value)? }))
-    }
-}
-
-/// Why a value in DynamoDB's JSON is invalid; `None` if it is valid.
-fn invalidity(json: &RawValue) -> Option<&'static str> {
-    if value_of(json).is_some() {
-        return None;
-    }
-    let typed: Members = serde_json::from_str(json.get()).unwrap_or_default();
-    let (kind, content) = typed.first_key_value()?;
-    let content = content.get();
-    let members = || serde_json::from_str::<Members>(content).unwrap_or_default();
-    let elements = || serde_json::from_str::<Vec<Box<RawValue>>>(content).unwrap_or_default();
-    Some(match kind.as_str() {
-        "S" => "not a string",
-        "N" => "not a DynamoDB number",
-        "B" => "not base64",
-        "BOOL" => "not true or false",
-        "M" => members().values().find_map(|value| invalidity(value)).unwrap_or("not a map of typed values"),
-        "L" => elements().iter().find_map(|value| invalidity(value)).unwrap_or("not a list of typed values"),
-        "SS" => "not a list of strings",
-        "NS" => "not a list of DynamoDB numbers",
-        "BS" => "not a list of base64 strings",
-        _ => "not a type of DynamoDB",
-    })
 }
 
 /// Whether every attribute has a type, as in DynamoDB's JSON.
@@ -175,42 +149,10 @@ fn typed(value: &RawValue) -> Option<Box<RawValue>> {
     RawValue::from_string(typed).ok()
 }
 
-/// A value in DynamoDB's JSON; `None` if it is invalid.
-fn value_of(json: &RawValue) -> Option<AttributeValue<'static>> {
-    let typed: Members = serde_json::from_str(json.get()).ok()?;
-    let (kind, content) = typed.into_iter().next()?;
-    let content = content.get();
-    let text = || serde_json::from_str::<String>(content).ok();
-    let texts = || serde_json::from_str::<Vec<String>>(content).ok();
-    let bytes = |base64: String| STANDARD.decode(base64).ok().map(Cow::Owned);
-    Some(match kind.as_str() {
-        "S" => AttributeValue::text(text()?),
-        "N" => AttributeValue::N(text()?.parse().ok()?),
-        "B" => AttributeValue::B(bytes(text()?)?),
-        "BOOL" => AttributeValue::Bool(serde_json::from_str(content).ok()?),
-        "NULL" => AttributeValue::Null,
-        "M" => {
-            let members: Members = serde_json::from_str(content).ok()?;
-            let members =
-                members.into_iter().map(|(name, value)| Some((Cow::Owned(name), value_of(&value)?)));
-            AttributeValue::M(members.collect::<Option<_>>()?)
-        }
-        "L" => {
-            let elements: Vec<Box<RawValue>> = serde_json::from_str(content).ok()?;
-            AttributeValue::L(elements.iter().map(|element| value_of(element)).collect::<Option<_>>()?)
-        }
-        "SS" => AttributeValue::Ss(texts()?.into_iter().map(Cow::Owned).collect()),
-        "NS" => {
-            let numbers = texts()?;
-            AttributeValue::Ns(numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?)
-        }
-        "BS" => AttributeValue::Bs(texts()?.into_iter().map(bytes).collect::<Option<_>>()?),
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use afterwrite_model::record::AttributeValue;
+
     use super::*;
 
     fn written(text: &str) -> Option<String> {
@@ -253,28 +195,28 @@ mod tests {
     #[test]
     fn an_item_has_values_of_every_type() {
         let typed = r#"{"s":{"S":"x"},"n":{"N":"1.50"},"b":{"B":"AP8="},"t":{"BOOL":true},"z":{"NULL":true},"m":{"M":{"l":{"L":[{"S":"y"}]}}},"ss":{"SS":["a"]},"ns":{"NS":["1"]},"bs":{"BS":["AA=="]}}"#;
-        let item = ItemJson::parse(typed).and_then(|item| item.to_item()).unwrap();
+        let item = ItemJson::parse(typed).unwrap().to_item().unwrap();
         assert_eq!(item["n"], AttributeValue::N("1.5".parse().unwrap()));
         assert_eq!(item["b"], AttributeValue::B(vec![0, 255].into()));
         assert_eq!(item["bs"], AttributeValue::Bs(vec![vec![0].into()]));
         assert_eq!((item.len(), item["z"].is_null()), (9, true));
-        assert_eq!(ItemJson::parse(typed).unwrap().invalid_attribute(), None);
     }
 
     #[test]
-    fn an_invalid_value_has_a_reason_without_its_content() {
+    fn an_invalid_attribute_has_a_reason_without_its_value() {
+        let number = "N must be a decimal number of at most 38 digits";
+        let other = "a value has a type that DynamoDB's JSON does not allow there";
         for (value, reason) in [
-            (r#"{"N":"12x"}"#, "not a DynamoDB number"),
-            (r#"{"N":"999999999999999999999999999999999999999"}"#, "not a DynamoDB number"),
-            (r#"{"N":"1e126"}"#, "not a DynamoDB number"),
-            (r#"{"B":"!!"}"#, "not base64"),
-            (r#"{"S":5}"#, "not a string"),
-            (r#"{"M":{"l":{"L":[{"S":"y"},{"NS":["z"]}]}}}"#, "not a list of DynamoDB numbers"),
-            (r#"{"M":5}"#, "not a map of typed values"),
+            (r#"{"N":"12x"}"#, number),
+            (r#"{"N":"999999999999999999999999999999999999999"}"#, number),
+            (r#"{"N":"1e126"}"#, number),
+            (r#"{"B":"!!"}"#, "B must be base64"),
+            (r#"{"S":5}"#, other),
+            (r#"{"M":{"l":{"L":[{"S":"y"},{"NS":["z"]}]}}}"#, number),
+            (r#"{"M":5}"#, other),
         ] {
             let wrong = ItemJson::parse(&format!(r#"{{"PK":{{"S":"a"}},"n":{value}}}"#)).unwrap();
-            assert_eq!(wrong.to_item(), None, "{value}");
-            assert_eq!(wrong.invalid_attribute(), Some(InvalidAttribute { name: "n", reason }), "{value}");
+            assert_eq!(wrong.to_item(), Err(InvalidAttribute { name: "n", reason }), "{value}");
         }
     }
 }

@@ -103,11 +103,8 @@ fn item(json: &str) -> Result<Item> {
     let parsed = ItemJson::parse(json).ok_or_else(|| {
         not_an_item().hint("An item is an object with attributes, as `aws dynamodb scan` prints it")
     })?;
-    parsed.to_item().ok_or_else(|| match parsed.invalid_attribute() {
-        Some(InvalidAttribute { name, reason }) => {
-            not_an_item().with("attribute", name).with("reason", reason)
-        }
-        None => not_an_item(),
+    parsed.to_item().map_err(|InvalidAttribute { name, reason }| {
+        not_an_item().with("attribute", name).with("reason", reason)
     })
 }
 
@@ -206,7 +203,7 @@ mod tests {
         ] {
             let report = read_items(text.as_bytes(), 10).unwrap_err().report();
             for part in
-                [format!("line: {line}"), "attribute: n".to_owned(), "not a DynamoDB number".to_owned()]
+                [format!("line: {line}"), "attribute: n".to_owned(), "N must be a decimal number".to_owned()]
             {
                 assert!(report.contains(&part), "no {part} in {report}");
             }

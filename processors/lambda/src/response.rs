@@ -1,12 +1,12 @@
 //! The response of a function that reads from an event source mapping.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Lambda's partial batch response, for event source mappings with `ReportBatchItemFailures`.
 ///
 /// Without failures the batch succeeded.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct BatchResponse {
     /// The records that Lambda redelivers. Of a stream: everything from the lowest sequence number on, so one entry is enough; an empty
     /// identifier redelivers the whole batch. Of a queue: each message that failed.
@@ -14,7 +14,7 @@ pub struct BatchResponse {
 }
 
 /// A failed stream record or queue message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchItemFailure {
     /// The record's sequence number, or the message's id.
@@ -22,6 +22,18 @@ pub struct BatchItemFailure {
 }
 
 impl BatchResponse {
+    /// Reads a response; a text of another form has no failures.
+    #[must_use]
+    pub fn read(response: &[u8]) -> Self {
+        serde_json::from_slice(response).unwrap_or_default()
+    }
+
+    /// Whether the record or message with this identifier failed.
+    #[must_use]
+    pub fn has_failed(&self, identifier: &str) -> bool {
+        self.batch_item_failures.iter().any(|failure| failure.item_identifier == identifier)
+    }
+
     /// The response for a stream's batch: the lowest of these sequence numbers.
     #[must_use]
     pub fn lowest(sequence_numbers: impl IntoIterator<Item = String>) -> Self {

@@ -3,11 +3,10 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use afterwrite_mapping::http::HttpServer;
+use afterwrite_mapping::http::{HttpServer, service_response};
 use afterwrite_model::Result;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 
@@ -73,20 +72,13 @@ async fn respond(
             "<ErrorResponse><Error><Code>UnrecognizedClientException</Code><Message>{}</Message></Error></ErrorResponse>",
             signature::REFUSAL
         );
-        return xml_response(StatusCode::FORBIDDEN, Bytes::from(error));
+        return service_response(StatusCode::FORBIDDEN, "text/xml", error);
     }
     let body = String::from_utf8_lossy(&body).into_owned();
     let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
     let room = MAX_PATHS.saturating_sub(noted.len());
     noted.extend(paths(&body).take(room).map(str::to_owned));
-    xml_response(StatusCode::CREATED, Bytes::from_static(RESPONSE.as_bytes()))
-}
-
-fn xml_response(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/xml"));
-    response
+    service_response(StatusCode::CREATED, "text/xml", RESPONSE)
 }
 
 /// The texts of the elements `Path`.

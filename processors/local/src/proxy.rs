@@ -1,8 +1,9 @@
 //! A proxy in front of the embedded DynamoDB: what its servers in front share.
 
+use afterwrite_mapping::http::service_response;
 use http_body_util::{BodyExt as _, Collected, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client;
@@ -105,10 +106,7 @@ pub(crate) fn failure(status: StatusCode, kind: &str, message: &str) -> ProxyRes
 
 /// A response with a JSON body.
 pub(crate) fn json_response(status: StatusCode, body: &Value) -> ProxyResponse {
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-    response
+    service_response(status, "application/x-amz-json-1.0", body.to_string())
 }
 
 /// Removes the headers that concern a single connection; the next one sets its own.

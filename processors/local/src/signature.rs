@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use afterwrite_model::hex;
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 use sha2::{Digest as _, Sha256};
@@ -72,14 +73,14 @@ fn is_signed(head: &Parts, body: &[u8]) -> Option<bool> {
         let values: Vec<String> = values.into_iter().map(single_spaces).collect();
         let _ = writeln!(request, "{name}:{}", values.join(","));
     }
-    let hash = hexadecimal(&Sha256::digest(body));
+    let hash = hex(&Sha256::digest(body), 32);
     let _ = write!(request, "\n{signed_headers}\n{hash}");
     let date = head.headers.get("x-amz-date")?.to_str().ok()?;
-    let hash = hexadecimal(&Sha256::digest(request.as_bytes()));
+    let hash = hex(&Sha256::digest(request.as_bytes()), 32);
     let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{hash}");
     let first = format!("AWS4{CREDENTIAL}").into_bytes();
     let key = scope.split('/').fold(first, |key, part| hmac(&key, part.as_bytes()));
-    Some(hexadecimal(&hmac(&key, text.as_bytes())) == signature)
+    Some(hex(&hmac(&key, text.as_bytes()), 32) == signature)
 }
 
 /// The path, escaped once more than it is sent.
@@ -120,13 +121,6 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().to_vec()
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use hyper::Request;
@@ -137,9 +131,8 @@ mod tests {
     fn hmac_has_the_values_of_rfc_4231() {
         let data = b"what do ya want for nothing?";
         let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(hexadecimal(&hmac(b"Jefe", data)), expected);
-        let long =
-            hexadecimal(&hmac(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First"));
+        assert_eq!(hex(&hmac(b"Jefe", data), 32), expected);
+        let long = hex(&hmac(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First"), 32);
         assert_eq!(long, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
     }
 

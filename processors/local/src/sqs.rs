@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use afterwrite_mapping::http::HttpServer;
+use afterwrite_mapping::http::{HttpServer, service_response};
 use afterwrite_model::Result;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Value, json};
@@ -187,8 +186,5 @@ fn error(kind: &str, message: &str) -> Response<Full<Bytes>> {
 
 /// Without a checksum of the message: clients verify it only if there is one.
 fn response(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-    response
+    service_response(status, "application/x-amz-json-1.0", body.to_string())
 }

@@ -4,11 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 
 use afterwrite_model::{Error, ErrorKind, Result};
-use http_body_util::Either;
+use http_body_util::{Either, Full};
 use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -87,6 +88,19 @@ impl HttpServer {
             .await
             .map_err(|error| Error::new(ErrorKind::Unavailable, "an embedded server failed").caused_by(error))
     }
+}
+
+/// A response of a service.
+#[must_use]
+pub fn service_response(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
 }
 
 /// Accepts connections until the sender of `stopped` is dropped, then waits for the open connections.

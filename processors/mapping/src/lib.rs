@@ -29,6 +29,7 @@ mod lane;
 mod mapping;
 mod on_failure;
 mod progress;
+mod replacement;
 mod response;
 mod retry;
 pub mod runtime;
@@ -48,6 +49,7 @@ pub use self::handler::EventHandler;
 pub use self::mapping::{EventSourceMapping, GapPolicy, MappingEnd, MappingOptions};
 pub use self::on_failure::FailureDestination;
 pub use self::progress::{MappingCounts, MappingProgress, SkippedRecord};
+pub use self::replacement::until_replaced;
 pub use self::sample::StreamSample;
 pub use self::settings::{MappingPace, MappingSettings, StartingPosition};
 pub use self::stream::{

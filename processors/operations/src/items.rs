@@ -1,8 +1,47 @@
-//! The items of a source table, as operations read them.
+//! The items of a table, as operations read them.
 
+use std::sync::Arc;
+
+use afterwrite_ledger::tables::{ScanPage, ScanRequest, TableScan, item_bytes};
+use afterwrite_model::Result;
 use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite_model::record::{Image, Item};
 use afterwrite_model::table::{Entity, Model};
+
+use crate::cursor::{decode_cursor, encode_cursor};
+use crate::jobs::{JobTotals, StepOutcome, WorkUnit, count};
+
+/// The request for pages of a segment of a table, of so many items each.
+pub(crate) fn segment_request(
+    table: Arc<str>,
+    (segment, segments): (u32, u32),
+    page_items: u32,
+) -> ScanRequest {
+    ScanRequest {
+        segment,
+        segments: segments.max(1),
+        page_items: Some(page_items),
+        ..ScanRequest::whole(table)
+    }
+}
+
+/// Reads the page at the cursor of a unit, and the outcome of a step that did nothing else.
+pub(crate) async fn read_page(
+    tables: &impl TableScan,
+    unit: &WorkUnit,
+    request: ScanRequest,
+) -> Result<(ScanPage, StepOutcome)> {
+    let page =
+        tables.scan(&ScanRequest { start_after: decode_cursor(unit.cursor.as_ref())?, ..request }).await?;
+    let outcome = StepOutcome {
+        cursor: page.next.as_ref().map(encode_cursor),
+        spent: count(page.items.len()),
+        bytes: count(page.items.iter().map(item_bytes).sum()),
+        totals: JobTotals::from([("read_units", page.read_units)]),
+        ..StepOutcome::default()
+    };
+    Ok((page, outcome))
+}
 
 /// An item of a page, identified.
 #[derive(Clone, Debug)]
@@ -51,9 +90,18 @@ pub(crate) fn identified_of<'p>(
     sources: &'p [Option<SourceKey<'p>>],
     is_wanted: impl Fn(&Entity) -> bool,
 ) -> Vec<IdentifiedItem<'p>> {
-    let pairs = items.iter().zip(sources);
-    let identified = pairs.filter_map(|(item, source)| {
-        let source = source.as_ref()?;
+    let keyed = sources.iter().zip(items).filter_map(|(source, item)| Some((source.as_ref()?, Some(item))));
+    identify(model, keyed, is_wanted)
+}
+
+/// The items that exist of these keys, if a key matches a wanted entity.
+pub(crate) fn identify<'p, 'k: 'p>(
+    model: &'p Model,
+    read: impl IntoIterator<Item = (&'p SourceKey<'k>, Option<&'p Item>)>,
+    is_wanted: impl Fn(&Entity) -> bool,
+) -> Vec<IdentifiedItem<'p>> {
+    let identified = read.into_iter().filter_map(|(source, item)| {
+        let (source, item): (&'p SourceKey<'p>, &Item) = (source, item?);
         let candidates = source.candidates(model);
         candidates.any(&is_wanted).then_some(IdentifiedItem { source, candidates, item })
     });

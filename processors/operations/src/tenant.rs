@@ -192,11 +192,9 @@ impl TenantFilter {
         outputs.get(output).is_some_and(|value| self.has_value(value))
     }
 
-    /// Whether a rollup that is stored with this key is the tenant's alone: its key has the variable with this value.
+    /// Whether a rollup that is stored with this key may be the tenant's alone: its key may have the variable with this value.
     pub(crate) fn owns_rollup(&self, rollup: &Rollup, partition: &str, sort: &str) -> bool {
-        let values = rollup.values(rollup.unsharded(partition), sort);
-        let mut variables = rollup.variables.iter().zip(values.into_iter().flatten());
-        variables.any(|(name, value)| **name == *self.variable && *value == *self.value)
+        rollup.may_have((&self.variable, &self.value), (partition, sort))
     }
 
     fn has_value(&self, value: &AttributeValue<'_>) -> bool {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::Tables as _;
+use afterwrite_memory::item_key;
 use afterwrite_model::effect::{AttributeChange, Write, WriteAction, WriteCondition};
 use afterwrite_model::record::AttributePath;
 use afterwrite_model::table::Model;
@@ -63,11 +64,8 @@ async fn d2_a_change_of_more_than_38_digits_is_counted() {
         for model in [readings(), averaged()] {
             let mut world = CountingWorld::new(&model);
             let (old, new) = (reading(before), reading(after));
-            let records = [
-                world.insert(&old),
-                world.record("MODIFY", Some(&old), Some(&new)),
-                world.record("REMOVE", Some(&new), None),
-            ];
+            let records =
+                [world.insert(&old), world.record(Some(&old), Some(&new)), world.record(Some(&new), None)];
             for (record, expected) in records.iter().zip([Some(&old), Some(&new), None]) {
                 for delivery in 0..2 {
                     let handled = world.deliver(std::slice::from_ref(record)).await;
@@ -109,8 +107,8 @@ async fn d2_every_way_counts_such_a_change() {
                 world.repair(&findings).await;
             }
             _ => {
-                let lost = world.record("MODIFY", Some(&old), Some(&new));
-                let next = world.record("MODIFY", Some(&new), Some(&new));
+                let lost = world.record(Some(&old), Some(&new));
+                let next = world.record(Some(&new), Some(&new));
                 world.deliver(&[next]).await;
                 world.deliver(&[lost]).await;
             }
@@ -126,7 +124,7 @@ async fn d2_an_expiry_settles_such_a_number_once() {
     old["expires_at"] = json!({ "N": "1" });
     let (mut world, new) = (CountingWorld::new(&readings()), reading("1"));
     let insert = world.insert(&old);
-    let mut expiry = world.record("REMOVE", Some(&old), None);
+    let mut expiry = world.record(Some(&old), None);
     expiry["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
     let again = world.insert(&new);
     let delivered = world.deliver(&[insert, expiry.clone()]).await;
@@ -145,7 +143,7 @@ async fn d2_an_expiry_settles_such_a_number_once() {
 async fn d2_concurrent_additions_are_neither_lost_nor_repeated() {
     let mut world = CountingWorld::new(&readings());
     let (old, new) = (reading("1E+39"), reading("1"));
-    let mut records = vec![world.insert(&old), world.record("MODIFY", Some(&old), Some(&new))];
+    let mut records = vec![world.insert(&old), world.record(Some(&old), Some(&new))];
     world.put(&new);
     for number in 2..40 {
         let other = item("SENSOR#s", &format!("READING#{number}"), json!({ "value": { "N": "1" } }));
@@ -155,15 +153,7 @@ async fn d2_concurrent_additions_are_neither_lost_nor_repeated() {
     assert!(first.parked.is_empty());
     // Another writer adds to the rollup between any two deliveries.
     for record in &records[1..] {
-        let key = |name: &str, value: &str| afterwrite_model::effect::KeyAttribute {
-            name: name.into(),
-            value: value.to_owned().into(),
-        };
-        let key = afterwrite_model::effect::ItemKey {
-            table: "state".into(),
-            partition: key("PK", "OF#s"),
-            sort: Some(key("SK", "ROLLUP")),
-        };
+        let key = item_key("state", "OF#s", "ROLLUP");
         let action = WriteAction::Update(vec![AttributeChange::Add(AttributePath::from("rev"), 1.into())]);
         world.tables.write(&Write { key, condition: WriteCondition::Always, action }).await.unwrap();
         let handled = world.deliver(&[record.clone(), record.clone()]).await;
@@ -211,10 +201,10 @@ async fn d2_other_items_of_the_batch_fit_next_to_the_shorter_number() {
                 batch.push(world.insert(&other));
             } else {
                 first.push(world.insert(&other));
-                batch.push(world.record("REMOVE", Some(&other), None));
+                batch.push(world.record(Some(&other), None));
             }
         }
-        batch.insert(0, world.record("MODIFY", Some(&old), Some(&new)));
+        batch.insert(0, world.record(Some(&old), Some(&new)));
         for records in [&first, &batch, &batch] {
             let handled = world.deliver(records).await;
             assert!(handled.failures.is_empty() && handled.parked.is_empty(), "{before}: {handled:?}");

@@ -44,7 +44,7 @@ fn session(expires_at: Value) -> Value {
 async fn after_removal(model: &Arc<Model>, old: &Value, marked: bool) -> [Option<String>; 2] {
     let mut world = CountingWorld::new(model);
     let insert = world.insert(old);
-    let mut remove = world.record("REMOVE", Some(old), None);
+    let mut remove = world.record(Some(old), None);
     if marked {
         remove["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
     }
@@ -108,7 +108,7 @@ fn d5_rows_of_such_a_removal_are_expiries() {
     let mut world = CountingWorld::new(&model);
     for (expires_at, expected) in [(NOW - 1, "EXPIRE"), (NOW + 1, "REMOVE")] {
         let old = session(json!({ "N": expires_at.to_string() }));
-        let json = world.record("REMOVE", Some(&old), None).to_string();
+        let json = world.record(Some(&old), None).to_string();
         let record = RecordDecoder::new(&model.row_attributes).record(json.as_bytes()).expect("a record");
         let source = SourceKey::of_keys(&model, 0, &record.keys).expect("a key");
         let candidates = source.candidates(&model);

@@ -17,11 +17,12 @@ use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobPlan, JobRunner, JobState, JobStore, JobTask, NewJob, SilentObserver, WorkUnit,
 };
-use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry};
+use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairTask};
 use afterwrite_operations::verify::{
     DatasetCoverage, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport, VerifyTask,
 };
 use afterwrite_services::{Bucket as _, ObjectStore as _};
+use afterwrite_tests::change_record::stream_record;
 use afterwrite_tests::clock::StillClock;
 use base64::Engine as _;
 use flate2::Compression;
@@ -67,7 +68,7 @@ pub(crate) fn item(partition: &str, sort: &str, attributes: Value) -> Value {
 
 fn stored(item: &Value) -> Item {
     let line = format!("{{\"Item\":{item}}}");
-    afterwrite_bulk::item_json::read_line(line.as_bytes(), |_| true).expect("an item")
+    afterwrite_model::record::read_item_line(line.as_bytes(), |_| true).expect("an item")
 }
 
 fn text<'i>(item: &'i Item, name: &str) -> &'i str {
@@ -109,31 +110,16 @@ impl CountingWorld {
     }
 
     /// The next record: of a change between these images.
-    pub(crate) fn record(&mut self, name: &str, old: Option<&Value>, new: Option<&Value>) -> Value {
+    pub(crate) fn record(&mut self, old: Option<&Value>, new: Option<&Value>) -> Value {
         self.records += 1;
-        let image = new.or(old).expect("an image");
-        let mut change = json!({
-            "ApproximateCreationDateTime": NOW,
-            "Keys": { "PK": image["PK"], "SK": image["SK"] },
-            "SequenceNumber": self.records.to_string(),
-            "StreamViewType": "NEW_AND_OLD_IMAGES",
-        });
-        for (name, image) in [("OldImage", old), ("NewImage", new)] {
-            if let Some(image) = image {
-                change[name] = image.clone();
-            }
-        }
-        json!({
-            "eventID": format!("event-{}", self.records), "eventName": name, "eventSource": "aws:dynamodb",
-            "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/{MEMORY_STREAM_LABEL}"),
-            "dynamodb": change,
-        })
+        let stream = format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/{MEMORY_STREAM_LABEL}");
+        stream_record(&stream, &["PK", "SK"], (&self.records.to_string(), NOW), (old, new))
     }
 
     /// The record of the creation of an item, which the table has from then on.
     pub(crate) fn insert(&mut self, item: &Value) -> Value {
         self.put(item);
-        self.record("INSERT", None, Some(item))
+        self.record(None, Some(item))
     }
 
     pub(crate) fn names(&self) -> Vec<Arc<str>> {
@@ -205,7 +191,8 @@ impl CountingWorld {
     pub(crate) async fn repair(&self, findings: &[VerifyFinding]) -> Vec<RepairLogEntry> {
         let tolerance = std::time::Duration::from_secs(1);
         let repairer = DriftRepairer::new(self.context(), tolerance);
-        repairer.repair(findings).await.unwrap()
+        let task: RepairTask<Arc<MemoryObjects>, _, _> = RepairTask::new(repairer, None, "repair", findings);
+        task.run().await.unwrap()
     }
 
     /// The rollups that a bulk backfill imports, and its totals.

@@ -1,17 +1,18 @@
 //! Archive objects that are not compressed; replays into a new table; failed records that may not be read.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::io::Read as _;
 use std::sync::Arc;
-use std::thread;
 
 use afterwrite_memory::MemoryObjects;
 use afterwrite_model::table::Model;
 use afterwrite_tests::datasets::{archive_objects, export};
 use afterwrite_tests::deployment::{FunctionDeployment, SOURCE, STATE};
+use afterwrite_tests::loopback::LoopbackServer;
 use afterwrite_tests::recording::StreamRecording;
 use flate2::read::MultiGzDecoder;
+use http_body_util::Full;
+use hyper::{Response, StatusCode};
 use serde_json::Value;
 
 use super::{afterwrite, text};
@@ -38,35 +39,23 @@ async fn h10_the_exporter_reads_objects_that_are_not_compressed() {
 }
 
 /// A server that refuses every request as S3 does.
-fn refusing_s3() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            thread::spawn(move || {
-                let body =
-                    "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>no</Message></Error>";
-                let head = format!(
-                    "HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                    body.len()
-                );
-                let mut request = [0; 8192];
-                let _ = stream.read(&mut request);
-                let _ = stream.write_all(format!("{head}{body}").as_bytes());
-            });
-        }
-    });
-    format!("http://{address}")
+async fn refusing_s3() -> LoopbackServer {
+    let refuse = |_| async {
+        let body = "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>no</Message></Error>";
+        let mut response = Response::new(Full::from(body));
+        *response.status_mut() = StatusCode::FORBIDDEN;
+        Ok(response)
+    };
+    LoopbackServer::serve(refuse).await.expect("a port")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn h8_a_bucket_of_failed_records_that_may_not_be_read_is_named_with_the_setting_that_admits_readers() {
-    let deployment = FunctionDeployment::new().await;
+    let (deployment, s3) = (FunctionDeployment::new().await, refusing_s3().await);
     let settings = HashMap::from([
         ("AWS_ENDPOINT_URL", deployment.endpoint()),
-        ("AWS_ENDPOINT_URL_S3", refusing_s3()),
+        ("AWS_ENDPOINT_URL_S3", s3.endpoint()),
         ("AFTERWRITE_STATE_TABLE", STATE.to_owned()),
     ]);
     let run = |arguments: &[&str]| tokio::task::block_in_place(|| afterwrite(arguments, &settings));

@@ -12,7 +12,8 @@ use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::recording::{StreamRecording, event};
-use afterwrite_tests::replay::{STATE, item_of_json};
+use afterwrite_tests::replay::STATE;
+use afterwrite_tests::sdk_items::item_of_json;
 use serde_json::Value;
 
 use super::{afterwrite, text};

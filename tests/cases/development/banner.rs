@@ -4,10 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use afterwrite_demo::item::SdkItem;
 use afterwrite_tests::programs::program;
-use aws_sdk_dynamodb::types::AttributeValue;
-use serde_json::Value;
+use afterwrite_tests::sdk_items::sdk_item_of_json;
 
 use super::process::{Development, SHOP, STATE, model_file, number, text};
 
@@ -68,12 +66,7 @@ async fn i1_the_sample_item_is_counted() {
     for model in ["exambuddy", "shop", "ecommerce", own.to_str().unwrap()] {
         let development = Development::start(&["--model", model]);
         let sample = &development.announced["sample"];
-        let item: SdkItem = sample["item"]
-            .as_object()
-            .unwrap()
-            .iter()
-            .map(|(name, value)| (name.clone(), attribute(value)))
-            .collect();
+        let item = sdk_item_of_json(&sample["item"]);
         let put = development.client.put_item().table_name(sample["table"].as_str().unwrap());
         put.set_item(Some(item)).send().await.unwrap();
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -86,25 +79,6 @@ async fn i1_the_sample_item_is_counted() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         development.stop();
-    }
-}
-
-fn attribute(value: &Value) -> AttributeValue {
-    let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
-    let text = || value.as_str().unwrap().to_owned();
-    let texts = || value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect();
-    match kind.as_str() {
-        "S" => AttributeValue::S(text()),
-        "N" => AttributeValue::N(text()),
-        "BOOL" => AttributeValue::Bool(value.as_bool().unwrap()),
-        "SS" => AttributeValue::Ss(texts()),
-        "NS" => AttributeValue::Ns(texts()),
-        "L" => AttributeValue::L(value.as_array().unwrap().iter().map(attribute).collect()),
-        "M" => {
-            let members = value.as_object().unwrap().iter();
-            AttributeValue::M(members.map(|(name, value)| (name.clone(), attribute(value))).collect())
-        }
-        other => panic!("{other} is not in these samples"),
     }
 }
 

@@ -5,7 +5,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
-use afterwrite_tests::programs::program;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_tests::change_record::stream_record;
+use afterwrite_tests::programs::embedded_afterwrite;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -106,16 +108,9 @@ impl Shop {
         orders.map(|orders| orders.parse::<u64>().unwrap()).sum()
     }
 
-    fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program("afterwrite"));
-        command.args(arguments).current_dir(folder).env_clear().envs([
-            ("AWS_ENDPOINT_URL", self.endpoint.as_str()),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_ACCESS_KEY_ID", "embedded"),
-            ("AWS_SECRET_ACCESS_KEY", "embedded"),
-            ("AFTERWRITE_STATE_TABLE", STATE),
-            ("AFTERWRITE_MODEL", self.path("model.toml").to_str().unwrap()),
-        ]);
+    pub(super) fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
+        let mut command = embedded_afterwrite(&self.endpoint, STATE);
+        command.args(arguments).current_dir(folder).env("AFTERWRITE_MODEL", self.path("model.toml"));
         command
     }
 
@@ -183,22 +178,16 @@ impl Shop {
 
     /// The records of new orders, as the stream has them.
     pub(super) fn records(orders: std::ops::Range<u64>) -> String {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        let now = SystemClock.now().epoch_seconds();
         let record = |order: u64| {
-            let keys = json!({ "PK": { "S": format!("SHOP#{}", order % 7) }, "SK": { "S": format!("ORDER#{order}") } });
-            let mut image = keys.clone();
-            image["price"] = json!({ "N": "3" });
-            let arn = format!(
+            let image = json!({
+                "PK": { "S": format!("SHOP#{}", order % 7) }, "SK": { "S": format!("ORDER#{order}") }, "price": { "N": "3" },
+            });
+            let stream = format!(
                 "arn:aws:dynamodb:us-east-1:000000000000:table/{ORDERS}/stream/2026-01-01T00:00:00.000"
             );
-            let change = json!({
-                "ApproximateCreationDateTime": now, "Keys": keys, "NewImage": image,
-                "SequenceNumber": format!("{:021}", 100 + order), "SizeBytes": 100, "StreamViewType": "NEW_AND_OLD_IMAGES",
-            });
-            let record = json!({
-                "eventID": order.to_string(), "eventName": "INSERT", "eventVersion": "1.1", "eventSource": "aws:dynamodb",
-                "awsRegion": "us-east-1", "eventSourceARN": arn, "dynamodb": change,
-            });
+            let number = format!("{:021}", 100 + order);
+            let record = stream_record(&stream, &["PK", "SK"], (&number, now), (None, Some(&image)));
             format!("{record}\n")
         };
         orders.map(record).collect()

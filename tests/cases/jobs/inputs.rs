@@ -14,9 +14,8 @@ use afterwrite_operations::jobs::JobTask as _;
 use afterwrite_operations::replay::{InputSource, NoTarget, ReplayTask};
 use afterwrite_services::s3::S3Bucket;
 use afterwrite_services::{Bucket as _, ObjectStore as _};
-use afterwrite_tests::programs::program;
 
-use super::deployment::{STATE, Shop};
+use super::deployment::Shop;
 
 const REPLAY: [&str; 6] = ["replay", "records.jsonl", "--yes", "--without-recovery", "--rate", "200"];
 
@@ -80,15 +79,8 @@ async fn a2_files_that_are_added_to_a_folder_belong_to_no_running_job() {
 async fn a2_standard_input_and_pipes_are_not_resumed() {
     for input in ["-", "/dev/stdin"] {
         let shop = Shop::with_orders(0).await;
-        let mut started = Command::new(program("afterwrite"));
-        started.args(["replay", input, "--yes", "--without-recovery", "--rate", "200"]).env_clear().envs([
-            ("AWS_ENDPOINT_URL", shop.endpoint.as_str()),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_ACCESS_KEY_ID", "embedded"),
-            ("AWS_SECRET_ACCESS_KEY", "embedded"),
-            ("AFTERWRITE_STATE_TABLE", STATE),
-            ("AFTERWRITE_MODEL", shop.path("model.toml").to_str().unwrap()),
-        ]);
+        let mut started = shop
+            .command(shop.folder.path(), &["replay", input, "--yes", "--without-recovery", "--rate", "200"]);
         let mut started = started.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let mut standard_input = started.stdin.take().unwrap();
         let writer = std::thread::spawn(move || {

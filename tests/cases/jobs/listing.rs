@@ -1,8 +1,8 @@
 //! A6: a job that this version cannot read is listed, and the others as usual.
 
 use afterwrite_ledger::tables::Tables as _;
-use afterwrite_memory::MemoryTables;
-use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite_memory::{MemoryTables, item_key};
+use afterwrite_model::effect::{AttributeChange, Write, WriteAction, WriteCondition};
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal};
 use afterwrite_operations::jobs::ListedJob;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
@@ -11,12 +11,7 @@ use super::deployment::{STATE, Shop};
 use super::store::{NOW, new_job, store, tables};
 
 async fn change(tables: &MemoryTables, id: &str, attribute: &str, value: AttributeValue<'static>) {
-    let key = |name: &str, value: String| KeyAttribute { name: name.into(), value: value.into() };
-    let key = ItemKey {
-        table: super::store::STATE.into(),
-        partition: key("PK", format!("AFTERWRITE#JOB#{id}")),
-        sort: Some(key("SK", "-".to_owned())),
-    };
+    let key = item_key(super::store::STATE, &format!("AFTERWRITE#JOB#{id}"), "-");
     let action = WriteAction::Update(vec![AttributeChange::Set(AttributePath::from(attribute), value)]);
     tables.write(&Write { key, condition: WriteCondition::Always, action }).await.unwrap();
 }

@@ -9,3 +9,4 @@ mod listing;
 mod planning;
 mod store;
 mod units;
+mod unwritable_mirrors;

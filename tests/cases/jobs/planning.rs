@@ -1,4 +1,4 @@
-//! A5: a plan is made although requests are throttled.
+//! A5: a plan is made although requests are throttled. A9: a redrive without a target is refused before anything is planned.
 
 use afterwrite_tests::fault_proxy::FaultProxy;
 use afterwrite_tests::faults::FaultRates;
@@ -20,4 +20,22 @@ async fn a5_jobs_are_planned_and_run_although_requests_are_throttled() {
         assert!(proxy.injected().throttles > 0);
         shop.server.stop().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a9_a_redrive_to_a_target_that_it_does_not_have_is_refused() {
+    let shop = Shop::with_orders(1).await;
+    let redrive = ["redrive", "s3://failures/aws/lambda/", "--yes", "--without-recovery", "--only"];
+    for (only, reason) in [
+        ("export", "`afterwrite replay … --only export`"),
+        ("aggregate,export", "`afterwrite replay … --only export`"),
+        ("invalidate", "AFTERWRITE_CACHE_URL"),
+        ("aggregate,invalidate", "AFTERWRITE_CLOUDFRONT_DISTRIBUTION"),
+    ] {
+        let refused = shop.text(2, &[&redrive[..], &[only]].concat());
+        assert!(refused.contains(reason), "{only}: {refused}");
+    }
+    assert_eq!(shop.text(0, &["jobs", "list"]), "There are no jobs.\n");
+    shop.server.stop().await.unwrap();
 }

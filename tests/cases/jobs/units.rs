@@ -27,7 +27,7 @@ impl JobTask for CountingTask {
             std::future::pending::<()>().await;
         }
         let cursor = unit.cursor.is_none().then(|| serde_json::json!("k".repeat(40)));
-        let totals = [("counted".to_owned(), 1)].into();
+        let totals = [("counted", 1)].into();
         Ok(StepOutcome { cursor, items: 1, bytes: 0, spent: 1, totals })
     }
 }

@@ -6,6 +6,7 @@ use afterwrite_model::record::Timestamp;
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobPlan, JobReport, JobState, JobStatus, JobTotals, WorkSummary,
 };
+use afterwrite_tests::change_record::stream_record;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -69,15 +70,9 @@ impl Deployment {
 async fn g6_a_preview_of_a_replay_that_worked_ends_with_0() {
     let deployment = Deployment::with_orders(1).await;
     let key = json!({ "PK": { "S": "ORDER#9" } });
-    let record = json!({
-        "eventID": "1", "eventName": "INSERT", "eventSource": "aws:dynamodb", "awsRegion": "us-east-1",
-        "eventSourceARN": "arn:aws:dynamodb:us-east-1:1:table/Tab/stream/2026-01-01T00:00:00.000",
-        "dynamodb": {
-            "ApproximateCreationDateTime": SystemClock.now().epoch_seconds() - 60,
-            "Keys": key, "NewImage": key, "SequenceNumber": "100000000000000000001", "SizeBytes": 1,
-            "StreamViewType": "NEW_AND_OLD_IMAGES",
-        },
-    });
+    let stream = "arn:aws:dynamodb:us-east-1:1:table/Tab/stream/2026-01-01T00:00:00.000";
+    let change = ("100000000000000000001", SystemClock.now().epoch_seconds() - 60);
+    let record = stream_record(stream, &["PK"], change, (None, Some(&key)));
     let write = |name: &str, text: String| std::fs::write(deployment.folder.path().join(name), text).unwrap();
     write("good.jsonl", format!("{record}\n"));
     write("garbage.jsonl", "this is not a record\n".to_owned());

@@ -1,6 +1,7 @@
 //! G1 to G5: models, items, costs.
 
 use afterwrite_model::table::Model;
+use afterwrite_tests::change_record::stream_record;
 use serde_json::{Value, json};
 
 use super::{folder, json, text};
@@ -121,14 +122,11 @@ fn sample(kinds: &[(&str, u32)]) -> String {
     for (kind, number) in kinds {
         for index in 0..*number {
             let key = json!({ "PK": { "S": format!("{kind}#{index}") } });
-            let record = json!({
-                "eventID": format!("{kind}-{index}"), "eventName": "INSERT", "eventSource": "aws:dynamodb", "awsRegion": "us-east-1",
-                "eventSourceARN": "arn:aws:dynamodb:us-east-1:1:table/Tab/stream/2026-01-01T00:00:00.000",
-                "dynamodb": {
-                    "ApproximateCreationDateTime": 1_770_000_000, "Keys": key, "NewImage": key,
-                    "SequenceNumber": format!("{:021}", index + 1), "SizeBytes": 1, "StreamViewType": "NEW_AND_OLD_IMAGES",
-                },
-            });
+            let stream = "arn:aws:dynamodb:us-east-1:1:table/Tab/stream/2026-01-01T00:00:00.000";
+            let position = format!("{:021}", index + 1);
+            let change = (&*position, 1_770_000_000);
+            let mut record = stream_record(stream, &["PK"], change, (None, Some(&key)));
+            record["eventID"] = json!(format!("{kind}-{index}"));
             lines.push_str(&format!("{record}\n"));
         }
     }

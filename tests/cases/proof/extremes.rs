@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use afterwrite_memory::MemoryTables;
+use afterwrite_memory::{MemoryObjects, MemoryTables};
 use afterwrite_model::record::{AttributeValue, Item};
 use afterwrite_model::table::Model;
 use afterwrite_operations::backfill::BackfillArguments;
-use afterwrite_operations::repair::{DriftRepairer, RepairOutcome};
+use afterwrite_operations::repair::{DriftRepairer, RepairOutcome, RepairTask};
 use afterwrite_operations::verify::{FindingPlace, VerifyArguments, VerifyReport};
 
 use super::world::{ProofWorld, STATE, TABLE, TOLERANCE};
@@ -70,7 +70,7 @@ async fn b2_extremes_of_a_rollup_that_expires_later_are_judged() {
     });
     let report = verify(&world).await;
     let found: Vec<_> =
-        report.findings.iter().map(|finding| (finding.place, finding.key.join("/"))).collect();
+        report.findings.iter().map(|finding| (finding.place(), finding.subject.key().1.join("/"))).collect();
     let extreme = (FindingPlace::Extreme, "ORDER#1".to_owned());
     assert_eq!(found, [extreme.clone(), extreme]);
 }
@@ -87,7 +87,8 @@ async fn c4_a_repair_has_a_line_for_each_finding_of_an_item() {
     // One of the two is right again before the repair begins.
     set(&world, |row| drop(row.insert("most".into(), AttributeValue::N(5_i64.into()))));
     let repairer = DriftRepairer::new(world.context(), TOLERANCE);
-    let log = repairer.repair(&findings).await.unwrap();
+    let task: RepairTask<Arc<MemoryObjects>, _, _> = RepairTask::new(repairer, None, "repair", &findings);
+    let log = task.run().await.unwrap();
     let mut outcomes: Vec<(RepairOutcome, bool)> = log
         .iter()
         .map(|entry| (entry.outcome, entry.finding.values.keys().any(|name| name.ends_with("least"))))

@@ -62,8 +62,7 @@ async fn b3_findings_about_a_measure_of_a_newer_model_are_not_right_by_an_older_
 }
 
 fn of_lookup(finding: &VerifyFinding) -> bool {
-    finding.verdict == FindingVerdict::Undecided
-        && finding.undecided == Some(UndecidedReason::LookupLacksOutput)
+    finding.verdict == FindingVerdict::Undecided(Some(UndecidedReason::LookupLacksOutput))
 }
 
 #[tokio::test]

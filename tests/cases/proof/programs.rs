@@ -4,22 +4,15 @@ use std::collections::BTreeSet;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use afterwrite_local::sdk::REGION;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::deployment::{FunctionDeployment, STATE};
-use afterwrite_tests::programs::program;
+use afterwrite_tests::programs::{embedded_afterwrite, program};
 use afterwrite_tests::runtime_api::InvocationResult;
 use serde_json::{Value, json};
 
 fn command(deployment: &FunctionDeployment, arguments: &[&str]) -> Command {
-    let mut command = Command::new(program("afterwrite"));
-    command.args(arguments).env_clear().envs([
-        ("AWS_ENDPOINT_URL", deployment.endpoint().as_str()),
-        ("AWS_REGION", REGION),
-        ("AWS_ACCESS_KEY_ID", "embedded"),
-        ("AWS_SECRET_ACCESS_KEY", "embedded"),
-        ("AFTERWRITE_STATE_TABLE", STATE),
-    ]);
+    let mut command = embedded_afterwrite(&deployment.endpoint(), STATE);
+    command.args(arguments);
     command
 }
 

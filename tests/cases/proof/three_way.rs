@@ -65,6 +65,6 @@ async fn b2_every_item_that_shows_the_count_of_a_rollup_is_compared() {
         let report = world.verify(arguments).await.unwrap();
         let wrong = if shop == 1 { "CARD#s1" } else { "SHOP#s1" };
         assert_eq!(keys(&report.findings), [wrong], "{report:#?}");
-        assert_eq!(report.findings[0].place, FindingPlace::ThreeWay);
+        assert_eq!(report.findings[0].place(), FindingPlace::ThreeWay);
     }
 }

@@ -117,9 +117,7 @@ impl ProofWorld {
 
     /// The rotation before the first run, with a state table of this id.
     pub(super) async fn rotation(&self, id: &str) -> SampleRotation {
-        let (names, arguments) = (self.names(), Value::Null);
-        let basis = JobBasis::of(&self.model, &names, STATE, None, &arguments, &self.tables);
-        let mut basis = basis.await.unwrap();
+        let mut basis = JobBasis::of(&self.context(), None, &Value::Null).await.unwrap();
         basis.state_table.id = Some(id.to_owned());
         SampleRotation::new(&basis, &self.clock).unwrap()
     }
@@ -228,5 +226,5 @@ impl SeenLines {
 
 /// The keys of findings.
 pub(super) fn keys(findings: &[VerifyFinding]) -> Vec<String> {
-    findings.iter().map(|finding| finding.key.join(" / ")).collect()
+    findings.iter().map(|finding| finding.subject.key().1.join(" / ")).collect()
 }

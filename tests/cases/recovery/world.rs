@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_local::s3::EmbeddedS3;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
 use afterwrite_tests::archive::BUCKET;
-use afterwrite_tests::programs::program;
+use afterwrite_tests::change_record::{expired, stream_record};
+use afterwrite_tests::programs::embedded_afterwrite;
 use aws_sdk_dynamodb::types::AttributeValue;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -130,32 +131,14 @@ impl RecoveryWorld {
             json!({ "pk": { "S": "SHOP#s1" }, "sk": { "S": format!("ORDER#{order}") },
                 "total": { "N": total.to_string() }, "placed_at": { "S": "2026-02-06T10:00:00Z" } })
         };
-        let mut change = json!({
-            "ApproximateCreationDateTime": at,
-            "Keys": { "pk": { "S": "SHOP#s1" }, "sk": { "S": format!("ORDER#{order}") } },
-            "SequenceNumber": format!("{:021}", self.number),
-            "SizeBytes": 100,
-            "StreamViewType": "NEW_AND_OLD_IMAGES",
-        });
-        for (name, total) in [("OldImage", old), ("NewImage", new)] {
-            if let Some(total) = total {
-                change[name] = image(total);
-            }
-        }
-        let name = match (old, new) {
-            (None, _) => "INSERT",
-            (Some(_), Some(_)) => "MODIFY",
-            (Some(_), None) => "REMOVE",
-        };
-        let mut record = json!({
-            "eventID": format!("{}-{}", self.label, self.number), "eventName": name, "eventVersion": "1.1",
-            "eventSource": "aws:dynamodb", "awsRegion": "us-east-1", "dynamodb": change,
-            "eventSourceARN": format!("arn:aws:dynamodb:us-east-1:000000000000:table/{}/stream/{}", self.source, self.label),
-        });
-        if is_expiry {
-            record["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
-        }
-        record
+        let (source, label) = (&self.source, &self.label);
+        let stream = format!("arn:aws:dynamodb:us-east-1:000000000000:table/{source}/stream/{label}");
+        let (old, new) = (old.map(image), new.map(image));
+        let number = format!("{:021}", self.number);
+        let change = (&*number, at);
+        let mut record = stream_record(&stream, &["pk", "sk"], change, (old.as_ref(), new.as_ref()));
+        record["eventID"] = json!(format!("{label}-{}", self.number));
+        if is_expiry { expired(record) } else { record }
     }
 
     /// The functions count the pending records, and archive them at the time `arrived`.
@@ -327,16 +310,9 @@ impl RecoveryWorld {
     }
 
     fn output(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(program("afterwrite"));
-        command.args(words).current_dir(self.folder.path()).env_clear().envs([
-            ("AWS_ENDPOINT_URL", self.dynamodb.endpoint().as_str()),
-            ("AWS_ENDPOINT_URL_S3", self.s3.endpoint().as_str()),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_ACCESS_KEY_ID", "embedded"),
-            ("AWS_SECRET_ACCESS_KEY", "embedded"),
-            ("AFTERWRITE_MODEL", "model.toml"),
-            ("AFTERWRITE_STATE_TABLE", STATE),
-        ]);
+        let mut command = embedded_afterwrite(&self.dynamodb.endpoint(), STATE);
+        command.args(words).current_dir(self.folder.path());
+        command.env("AWS_ENDPOINT_URL_S3", self.s3.endpoint()).env("AFTERWRITE_MODEL", "model.toml");
         command.envs(&self.variables).output().unwrap()
     }
 

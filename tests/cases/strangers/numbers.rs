@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use afterwrite_memory::MemoryObjects;
 use afterwrite_model::table::Model;
+use afterwrite_tests::change_record::stream_record;
 use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
 use serde_json::json;
 
@@ -35,14 +36,9 @@ rounded = { type = "double", from = "exact" }
 async fn row(price: &serde_json::Value) -> TextRow {
     let model = Arc::new(Model::parse(MODEL, "shop.toml").unwrap());
     let image = json!({ "PK": { "S": "ORDER#1" }, "at": { "S": "2026-02-06" }, "price": price });
-    let record = json!({
-        "eventID": "1", "eventName": "INSERT", "eventSource": "aws:dynamodb", "awsRegion": "eu-central-1",
-        "eventSourceARN": "arn:aws:dynamodb:eu-central-1:1:table/orders/stream/2026-01-01T00:00:00.000",
-        "dynamodb": {
-            "ApproximateCreationDateTime": 1_770_000_000, "Keys": { "PK": image["PK"] }, "NewImage": image,
-            "SequenceNumber": "100000000000000000001", "SizeBytes": 1, "StreamViewType": "NEW_AND_OLD_IMAGES",
-        },
-    });
+    let stream = "arn:aws:dynamodb:eu-central-1:1:table/orders/stream/2026-01-01T00:00:00.000";
+    let change = ("100000000000000000001", 1_770_000_000);
+    let record = stream_record(stream, &["PK"], change, (None, Some(&image)));
     let bucket = Arc::new(MemoryObjects::default());
     let objects = BTreeMap::from([("archive/a.gz".to_owned(), gzip(&format!("{record}\n")))]);
     export(&model, &bucket, &objects).await;

@@ -10,6 +10,7 @@ use afterwrite_memory::MemoryObjects;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::Model;
 use afterwrite_services::ObjectStore as _;
+use afterwrite_tests::change_record::stream_record;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{TextRow, bucket_folder, export, gzip, rows_of};
 use afterwrite_tests::python;
@@ -52,7 +53,7 @@ fn model() -> Arc<Model> {
 fn object(orders: std::ops::Range<u64>, round: u64) -> Vec<u8> {
     let mut text = String::new();
     for order in orders {
-        let name = if order % 7 == 0 && round > 1 { "REMOVE" } else { "MODIFY" };
+        let is_removed = order % 7 == 0 && round > 1;
         let at = format!("2026-02-{:02}T0{}:00:00.123Z", 1 + order % 3, order % 10);
         let image = json!({
             "PK": { "S": format!("ORDER#{order}") }, "at": { "S": at }, "price": { "N": format!("{order}.{round}") },
@@ -63,19 +64,11 @@ fn object(orders: std::ops::Range<u64>, round: u64) -> Vec<u8> {
             "address": { "M": { "city": { "S": "Ulm" }, "seen": { "S": "9998-12-31T23:59:59.999Z" } } },
             "gift": { "BOOL": order % 2 == 0 },
         });
-        let mut change = json!({
-            "ApproximateCreationDateTime": 1_770_000_000 + round, "Keys": { "PK": image["PK"] },
-            "SequenceNumber": format!("{:021}", 100 + round), "SizeBytes": 1, "StreamViewType": "NEW_AND_OLD_IMAGES",
-            "OldImage": image,
-        });
-        if name == "MODIFY" {
-            change["NewImage"] = image;
-        }
-        let record = json!({
-            "eventID": format!("{order}-{round}"), "eventName": name, "eventVersion": "1.1", "eventSource": "aws:dynamodb",
-            "awsRegion": "eu-central-1", "dynamodb": change,
-            "eventSourceARN": "arn:aws:dynamodb:eu-central-1:1:table/orders/stream/2026-01-01T00:00:00.000",
-        });
+        let number = format!("{:021}", 100 + round);
+        let stream = "arn:aws:dynamodb:eu-central-1:1:table/orders/stream/2026-01-01T00:00:00.000";
+        let new = (!is_removed).then_some(&image);
+        let change = (number.as_str(), 1_770_000_000 + i64::try_from(round).unwrap());
+        let record = stream_record(stream, &["PK"], change, (Some(&image), new));
         text.push_str(&record.to_string());
         text.push('\n');
     }

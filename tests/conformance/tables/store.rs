@@ -5,7 +5,9 @@ use afterwrite_ledger::tables::{
     Tables, TransactError, WriteError,
 };
 use afterwrite_local::dynamodb::EmbeddedDynamoDb;
-use afterwrite_memory::{IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition};
+use afterwrite_memory::{
+    IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition, item_key,
+};
 use afterwrite_model::Error;
 use afterwrite_model::effect::{ItemKey, KeyAttribute, Write};
 use afterwrite_model::record::{AttributeValue, Item};
@@ -173,11 +175,7 @@ fn sorted(mut items: Vec<Item>) -> Vec<Item> {
 
 /// A key of [`PAIR`].
 pub(super) fn pair(partition: &str, sort: &str) -> ItemKey {
-    ItemKey {
-        table: PAIR.into(),
-        partition: attribute("PK", partition.to_owned()),
-        sort: Some(attribute("SK", sort.to_owned())),
-    }
+    item_key(PAIR, partition, sort)
 }
 
 /// A key attribute.

@@ -24,5 +24,5 @@ pub use self::queue::MemoryQueue;
 pub use self::stream::MemoryStream;
 pub use self::tables::{
     IndexDefinition, ItemChange, KeyAttributeType, KeyDefinition, MEMORY_STREAM_LABEL, MemoryTables,
-    TableDefinition,
+    TableDefinition, item_key,
 };

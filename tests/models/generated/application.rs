@@ -11,8 +11,7 @@ use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefiniti
 use afterwrite_model::effect::{ItemKey, KeyAttribute};
 use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_tests::random::SeededRandom;
-
-use super::values::{item_of, sdk_item_of};
+use afterwrite_tests::sdk_items::{item_of, sdk_item};
 
 pub(super) const STATE: &str = "state";
 /// The time of all writes, unless a test needs another one: Saturday, 7 February 2026, 12:34:56 UTC.
@@ -109,7 +108,7 @@ impl ScriptedApplication {
         let changes: Vec<ItemChange> =
             self.definitions.iter().flat_map(|table| tables.take_changes(&table.name)).collect();
         for change in changes.iter().filter(|change| change.is_expiry) {
-            let item = sdk_item_of(change.old.as_ref().expect("an expired item has an old image"));
+            let item = sdk_item(change.old.as_ref().expect("an expired item has an old image"));
             self.expired.push(TableItem { table: change.key.table.to_string(), item });
         }
         changes
@@ -118,7 +117,7 @@ impl ScriptedApplication {
     /// The tables at the end.
     pub(super) fn outcome(&self, tables: &MemoryTables) -> WorkloadOutcome {
         let items = self.definitions.iter().flat_map(|table| {
-            let placed = |item: Item| TableItem { table: table.name.clone(), item: sdk_item_of(&item) };
+            let placed = |item: Item| TableItem { table: table.name.clone(), item: sdk_item(&item) };
             tables.scan(&table.name).into_iter().map(placed)
         });
         WorkloadOutcome {

@@ -17,10 +17,10 @@ use afterwrite_model::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::random::SeededRandom;
+use afterwrite_tests::sdk_items::sdk_item;
 
 use super::application::{NOW, STATE, ScriptedApplication, tables};
 use super::stream::TableStreams;
-use super::values::sdk_item_of;
 
 const CONSUMERS: usize = 2;
 /// The largest number of invocations at a time.
@@ -262,7 +262,7 @@ impl WorkloadRun {
 
     /// The rollups among them.
     pub(super) fn rollups(&self) -> RollupSet {
-        RollupSet::of(&self.state().iter().map(sdk_item_of).collect::<Vec<_>>())
+        RollupSet::of(&self.state().iter().map(sdk_item).collect::<Vec<_>>())
     }
 }
 

@@ -16,7 +16,6 @@ mod expected;
 mod relay_and_exporter;
 mod secrets;
 mod stream;
-mod values;
 
 use std::collections::BTreeMap;
 

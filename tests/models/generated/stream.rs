@@ -2,12 +2,11 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use afterwrite_memory::ItemChange;
-use afterwrite_model::record::Item;
-use serde_json::{Value, json};
-
-use super::values::{json_of, sdk_item_of};
 use afterwrite_demo::item::SdkItem;
+use afterwrite_memory::ItemChange;
+use afterwrite_tests::change_record::change_record;
+use afterwrite_tests::sdk_items::sdk_item;
+use serde_json::json;
 
 const SHARDS_OF_A_TABLE: u64 = 3;
 
@@ -102,39 +101,17 @@ fn record(place: usize, change: &ItemChange) -> StreamRecord {
     let table = change.key.table.to_string();
     // The sequence numbers grow from 21 to 22 digits.
     let sequence_number = (999_999_999_999_999_999_950_u128 + place as u128).to_string();
-    let operation = match (&change.old, &change.new) {
-        (None, _) => "INSERT",
-        (Some(_), Some(_)) => "MODIFY",
-        (Some(_), None) => "REMOVE",
-    };
-    let keys = [Some(&change.key.partition), change.key.sort.as_ref()].into_iter().flatten();
-    let mut written = json!({
-        "ApproximateCreationDateTime": change.time.epoch_seconds(), "SequenceNumber": sequence_number, "SizeBytes": 100,
-        "StreamViewType": "NEW_AND_OLD_IMAGES", "Keys": json_of(keys.map(|key| (&*key.name, &key.value))),
-    });
-    for (name, image) in [("OldImage", &change.old), ("NewImage", &change.new)] {
-        if let Some(image) = image {
-            written[name] = image_json(image);
-        }
-    }
-    let mut record = json!({
-        "eventID": format!("event-{place}"), "eventName": operation, "awsRegion": "eu-west-1", "dynamodb": written,
-        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:123456789012:table/{table}/stream/2026-02-01T00:00:00.000"),
-    });
-    if change.is_expiry {
-        record["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
-    }
+    let stream =
+        format!("arn:aws:dynamodb:eu-west-1:123456789012:table/{table}/stream/2026-02-01T00:00:00.000");
+    let mut record = change_record(&stream, &sequence_number, change);
+    record["awsRegion"] = json!("eu-west-1");
     StreamRecord {
         table,
         sequence_number,
         changed_at: change.time.epoch_seconds(),
         is_expiry: change.is_expiry,
-        old: change.old.as_ref().map(sdk_item_of),
-        new: change.new.as_ref().map(sdk_item_of),
+        old: change.old.as_ref().map(sdk_item),
+        new: change.new.as_ref().map(sdk_item),
         json: record.to_string(),
     }
-}
-
-fn image_json(image: &Item) -> Value {
-    json_of(image.iter().map(|(name, value)| (&**name, value)))
 }

@@ -1,7 +1,6 @@
 //! `afterwrite model init` on the tables of the demo's workloads: the inferred entities have the keys of the built-in models.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 use std::sync::Arc;
 
 use afterwrite_demo::script::ScriptStep;
@@ -11,7 +10,7 @@ use afterwrite_inference::{InferredModel, KeyAttribute, TableSample, sample_item
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_model::table::{KeyType, Model};
 use afterwrite_services::dynamodb::DynamoDb;
-use afterwrite_tests::programs::program;
+use afterwrite_tests::programs::embedded_afterwrite;
 
 use super::generated::with_proposals;
 
@@ -127,13 +126,8 @@ async fn a_sample_has_items_of_many_partitions_and_no_more_than_requested() {
 #[ignore = "needs the release binaries: run tests/run"]
 async fn the_command_reads_a_table_and_its_indexes() {
     let (server, tables) = written(workloads::ALL[0]).await;
-    let mut command = Command::new(program("afterwrite"));
-    command.args(["model", "init", "--table", &tables[0].name]).env_clear().envs([
-        ("AWS_ENDPOINT_URL", server.endpoint().as_str()),
-        ("AWS_REGION", "us-east-1"),
-        ("AWS_ACCESS_KEY_ID", "embedded"),
-        ("AWS_SECRET_ACCESS_KEY", "embedded"),
-    ]);
+    let mut command = embedded_afterwrite(&server.endpoint(), "state");
+    command.args(["model", "init", "--table", &tables[0].name]);
     let output = tokio::task::block_in_place(|| command.output()).expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let toml = String::from_utf8(output.stdout).expect("text");

@@ -9,7 +9,7 @@ use afterwrite_model::table::{KeyType, Model};
 use serde_json::{Value, json};
 
 pub(super) fn item(value: &Value) -> Item {
-    ItemJson::parse(&value.to_string()).and_then(|item| item.to_item()).expect("a value")
+    ItemJson::parse(&value.to_string()).and_then(|item| item.to_item().ok()).expect("a value")
 }
 
 fn keys(names: &[&str]) -> Vec<KeyAttribute> {

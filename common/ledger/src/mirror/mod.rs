@@ -203,8 +203,7 @@ impl MirrorRefresher<'_> {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
                 Err(error) if error.kind().is_poison() => {
-                    let key = std::iter::once(&copies.key.partition).chain(&copies.key.sort);
-                    let key = key.filter_map(|attribute| attribute.value.as_text());
+                    let key = copies.key.attributes().filter_map(|attribute| attribute.value.as_text());
                     let unwritable = self.writer().unwritable(copies.mirror, key, error);
                     batch.unwritable_mirrors.push(unwritable);
                 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use afterwrite_model::effect::{ItemKey, KeyAttribute};
 use afterwrite_model::projection::MAX_PARTITION_KEY;
 use afterwrite_model::record::{AttributeValue, Item};
-use afterwrite_model::{Error, ErrorKind};
+use afterwrite_model::{Error, ErrorKind, hex};
 use sha2::{Digest as _, Sha256};
 
 /// The kind of an item.
@@ -166,10 +166,9 @@ fn natural_key(key: String, limit: usize) -> String {
 
 /// The beginning of `key` and the hash of `whole`.
 fn hashed_key(key: &str, whole: &str, limit: usize) -> String {
-    let hash = Sha256::digest(whole.as_bytes());
-    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    let kept = key.floor_char_boundary(limit - hex.len() - HASHED.len());
-    [key.get(..kept).unwrap_or(key), HASHED, &hex].concat()
+    let hash = hex(&Sha256::digest(whole.as_bytes()), 32);
+    let kept = key.floor_char_boundary(limit - hash.len() - HASHED.len());
+    [key.get(..kept).unwrap_or(key), HASHED, &hash].concat()
 }
 
 fn not_in_model(part: &'static str) -> Error {

@@ -16,7 +16,7 @@ use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, Wri
 use afterwrite_model::projection::{ExtremeValue, MeasureAmounts, RollupTarget, RollupTargets, TargetId};
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite_model::table::{ComputedMeasure, Rollup};
-use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result, hex};
 
 use sha2::{Digest as _, Sha256};
 
@@ -62,7 +62,7 @@ pub(crate) fn rollup_key(keys: &StateKeys, target: &RollupTarget) -> Option<Item
 /// A short name of a rollup, for the copies of its measures: the beginning of the SHA-256 hash of its key.
 pub(crate) fn rollup_origin(target: &RollupTarget) -> String {
     let hash = Sha256::digest([&target.partition_key(), "\0", &*target.sort].concat().as_bytes());
-    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash, 8)
 }
 
 /// The `rev` of a rollup; 0 if it does not exist.

@@ -3,13 +3,14 @@
 //! Every write of Afterwrite to DynamoDB is a [`Write`]. An implementation of the trait `Tables` (`afterwrite-ledger`) translates it into
 //! requests; a conformance suite tests that all implementations give it the same meaning.
 //!
-//! [`condition`] and [`update`] evaluate a write on an item in memory, for a dry run.
+//! [`Write::applied`] carries out a write on an item in memory; [`condition`] and [`update`] have the rules.
 
 pub mod condition;
 pub mod update;
 
 use std::sync::Arc;
 
+use self::update::InvalidUpdate;
 use crate::record::{AttributePath, AttributeValue, Decimal, Item};
 
 /// The primary key of one item of one table.
@@ -21,6 +22,20 @@ pub struct ItemKey {
     pub partition: KeyAttribute,
     /// Name and value of the sort key, if the table has one.
     pub sort: Option<KeyAttribute>,
+}
+
+impl ItemKey {
+    /// The attributes of the key.
+    pub fn attributes(&self) -> impl Iterator<Item = &KeyAttribute> {
+        std::iter::once(&self.partition).chain(&self.sort)
+    }
+
+    /// An item with the attributes of the key added.
+    #[must_use]
+    pub fn keyed(&self, mut item: Item) -> Item {
+        item.extend(self.attributes().map(|key| (key.name.to_string().into(), key.value.clone())));
+        item
+    }
 }
 
 /// One attribute of a primary key: `S`, `N` or `B`.
@@ -41,6 +56,53 @@ pub struct Write {
     pub condition: WriteCondition,
     /// The change to the item.
     pub action: WriteAction,
+}
+
+impl Write {
+    /// Rejects a write that is invalid for every item.
+    ///
+    /// # Errors
+    /// A comparison by order with a value of a type without an order; else as [`update::check_paths`] and [`update::normalized`].
+    pub fn check(&self) -> Result<(), InvalidUpdate> {
+        if condition::has_unordered_operand(&self.condition) {
+            return Err("a comparison by order with a value of a type without an order");
+        }
+        match &self.action {
+            WriteAction::Update(changes) => {
+                update::check_paths(changes)?;
+                update::normalized(&mut update::values(changes))
+            }
+            WriteAction::Put(_) | WriteAction::Delete => Ok(()),
+        }
+    }
+
+    /// The item after the write on the stored item, by DynamoDB's rules but for the limits on sizes; `None` if it is deleted.
+    ///
+    /// # Errors
+    /// Why DynamoDB would refuse the write.
+    pub fn applied(&self, stored: Option<&Item>) -> Result<Option<Item>, WriteRefusal> {
+        if !condition::holds(&self.condition, stored) {
+            return Err(WriteRefusal::Condition(stored.cloned()));
+        }
+        self.after(stored).map_err(|reason| WriteRefusal::Invalid(reason.to_owned()))
+    }
+
+    /// The item after the action, whether the condition holds or not; `None` if it is deleted.
+    ///
+    /// # Errors
+    /// As [`update::updated`] and [`update::normalized`].
+    pub fn after(&self, stored: Option<&Item>) -> Result<Option<Item>, InvalidUpdate> {
+        let mut item = match &self.action {
+            WriteAction::Put(item) => self.key.keyed(item.clone()),
+            WriteAction::Update(changes) => {
+                let before = stored.cloned().unwrap_or_else(|| self.key.keyed(Item::new()));
+                update::updated(before, changes)?
+            }
+            WriteAction::Delete => return Ok(None),
+        };
+        update::normalized(&mut item)?;
+        Ok(Some(item))
+    }
 }
 
 /// The action of a [`Write`].

@@ -1,9 +1,7 @@
 //! The values that an item gives a variable of rollups' keys: of the rollups that it counts into, and of the rollups that it shows.
 
 use super::{ImageScope, LookupKey};
-use crate::table::{
-    BoundPiece, BoundTemplate, LookupUse, Rollup, Template, TemplatePiece, Term, ValueFormat,
-};
+use crate::table::{BoundPiece, LookupUse, Model, RollupDestination, TemplatePiece, Term, ValueFormat};
 
 /// The value of a variable of a rollup's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,29 +25,24 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     #[must_use]
     pub fn rollup_key_values(&self, variable: &str) -> Vec<KeyValue> {
         let mut values = Vec::new();
-        let rollup = |index: usize| self.model.rollups.get(index);
         let aggregates = self.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index));
         for aggregate in aggregates {
             let elements = aggregate.for_each.as_ref().and_then(|for_each| self.elements(for_each).ok());
             let elements = elements.as_ref().map(|elements| elements.iter().collect::<Vec<_>>());
-            for destination in &aggregate.into {
-                let Some(rollup) = rollup(destination.rollup) else { continue };
-                let keys = [(&rollup.partition, &destination.partition), (&rollup.sort, &destination.sort)];
-                for (term, format) in keys.into_iter().flat_map(|key| bound_to(rollup, key, variable)) {
-                    let scopes = elements.as_deref().filter(|_| term.is_of_element());
-                    match scopes {
-                        None => values.extend(self.key_value((term, format), &aggregate.lookups)),
-                        Some(elements) => values.extend(elements.iter().filter_map(|element| {
-                            let scope = ImageScope { element: Some(*element), ..*self };
-                            scope.key_value((term, format), &aggregate.lookups)
-                        })),
-                    }
+            let into = aggregate.into.iter();
+            for term in into.flat_map(|destination| destination_terms(self.model, destination, variable)) {
+                match elements.as_deref().filter(|_| term.0.is_of_element()) {
+                    None => values.extend(self.key_value(term, &aggregate.lookups)),
+                    Some(elements) => values.extend(elements.iter().filter_map(|element| {
+                        ImageScope { element: Some(*element), ..*self }.key_value(term, &aggregate.lookups)
+                    })),
                 }
             }
         }
         let mirrors = self.entity.mirrors.iter().filter_map(|index| self.model.mirrors.get(*index));
         values.extend(mirrors.filter_map(|mirror| {
-            let position = rollup(mirror.from)?.variables.iter().position(|name| **name == *variable)?;
+            let position =
+                self.model.rollups.get(mirror.from)?.variables.iter().position(|name| **name == *variable)?;
             let (term, format) = mirror.rollup_variables.get(position)?;
             self.key_value((term, *format), mirror.lookup.as_slice())
         }));
@@ -67,16 +60,21 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     }
 }
 
-/// The values that an entity gives a variable of one part of a rollup's key.
-fn bound_to<'b>(
-    rollup: &'b Rollup,
-    (template, bound): (&'b Template, &'b BoundTemplate),
-    variable: &'b str,
-) -> impl Iterator<Item = (&'b Term, ValueFormat)> {
-    template.pieces.iter().zip(&bound.pieces).filter_map(move |pieces| match pieces {
-        (TemplatePiece::Variable(index, _), BoundPiece::Value(term, format)) => {
-            let name = rollup.variables.get(*index)?;
-            (**name == *variable).then_some((term, *format))
+/// The terms, and their formats, that an aggregate writes into the variable's places of the key of one of its rollups.
+fn destination_terms<'m>(
+    model: &'m Model,
+    destination: &'m RollupDestination,
+    variable: &str,
+) -> impl Iterator<Item = (&'m Term, ValueFormat)> {
+    let rollup = model.rollups.get(destination.rollup);
+    let index = rollup.and_then(|rollup| rollup.variables.iter().position(|name| **name == *variable));
+    let keys = rollup
+        .into_iter()
+        .flat_map(|rollup| [(&rollup.partition, &destination.partition), (&rollup.sort, &destination.sort)]);
+    let pieces = keys.flat_map(|(template, bound)| template.pieces.iter().zip(&bound.pieces));
+    pieces.filter_map(move |pieces| match pieces {
+        (TemplatePiece::Variable(of, _), BoundPiece::Value(term, format)) if Some(*of) == index => {
+            Some((term, *format))
         }
         _ => None,
     })

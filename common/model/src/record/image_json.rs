@@ -14,7 +14,7 @@ use super::image::ImageBuilder;
 use super::json_reader::{InvalidJson, JsonReader, JsonResult};
 use super::key::PrimaryKeyAttribute;
 use super::shape_cache::ShapeCache;
-use super::{AttributeId, AttributeInterner, AttributeValue, Decimal, Image, PrimaryKey};
+use super::{AttributeId, AttributeInterner, AttributeValue, Decimal, Image, Item, PrimaryKey};
 use crate::{Error, ErrorKind, Result};
 
 /// The attributes to decode, and the first fault.
@@ -56,13 +56,19 @@ impl<'v> DecodeContext<'v> {
 
     /// The stored fault as the record's error.
     pub(super) fn into_error(self) -> Error {
-        let DecodeFault { message, place } = self.fault.into_inner();
-        let message = message.unwrap_or("a value has a type that DynamoDB's JSON does not allow there");
+        let place = self.fault.borrow_mut().place.take();
+        let message = self.into_reason();
         let error = Error::new(ErrorKind::Record, format!("a change record is malformed: {message}"));
         match place {
             Some(place) => error.with("in", place),
             None => error,
         }
+    }
+
+    /// The message of the stored fault.
+    pub(super) fn into_reason(self) -> &'static str {
+        let message = self.fault.into_inner().message;
+        message.unwrap_or("a value has a type that DynamoDB's JSON does not allow there")
     }
 }
 
@@ -169,8 +175,26 @@ impl DecodeContext<'_> {
         }
     }
 
+    /// Decodes the attributes of an item that `is_read` accepts; all others are skipped.
+    pub(super) fn item(
+        &self,
+        reader: &mut JsonReader<'_>,
+        is_read: &impl Fn(&str) -> bool,
+    ) -> JsonResult<Item> {
+        let mut item = Item::new();
+        reader.object(|reader, name| {
+            if is_read(&name) {
+                item.insert(Cow::Owned(name.into_owned()), self.value(reader)?.into_owned());
+            } else {
+                reader.skip()?;
+            }
+            Ok(())
+        })?;
+        Ok(item)
+    }
+
     #[inline]
-    fn value<'a>(&self, reader: &mut JsonReader<'a>) -> JsonResult<AttributeValue<'a>> {
+    pub(super) fn value<'a>(&self, reader: &mut JsonReader<'a>) -> JsonResult<AttributeValue<'a>> {
         // Nearly all values are texts and numbers.
         match reader.tagged_text() {
             Some((b'N', text)) => Ok(AttributeValue::N(self.number(text)?)),

@@ -7,6 +7,7 @@
 //! bytes ─▶ decode ─▶ record_json ─▶ image_json ─▶ Image: the attributes that the model names (interner)
 //!            │        fields         values, keys
 //!            │           └──── json_reader: JSON, guided by the shape of the records before (shape_cache)
+//!            │    item_json: single items and values, with the same decoder
 //!            └▶ identify: what can be read of a malformed record
 //! ```
 
@@ -18,6 +19,7 @@ mod identify;
 mod image;
 mod image_json;
 mod interner;
+mod item_json;
 mod json_reader;
 mod key;
 mod members;
@@ -39,6 +41,9 @@ pub use decode::{RecordDecoder, decode};
 pub use failure::RecordFailure;
 pub use image::Image;
 pub use interner::{AttributeId, AttributeInterner};
+pub use item_json::{
+    TypedItem, decode_item, decode_value, dynamodb_json, plain_json, read_item_line, write_item_line,
+};
 pub use key::PrimaryKey;
 pub use members::JsonMembers;
 pub use old_image::OldImage;

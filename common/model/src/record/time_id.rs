@@ -182,7 +182,7 @@ mod tests {
             let mut uuid = [time_bytes, &random[..10]].concat();
             uuid[6] = (uuid[6] & 0x0f) | 0x70;
             uuid[8] = (uuid[8] & 0x3f) | 0x80;
-            let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = crate::hex(&uuid, 16);
             prop_assert_eq!(ms(Timestamp::of_uuid_v7(&hex)), expected, "{}", hex);
 
             let base62: Vec<u8> = (b'0'..=b'9').chain(b'A'..=b'Z').chain(b'a'..=b'z').collect();

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::{Aggregate, Entity, LookupUse, Model, ModelNotation, OnMisfit, Term};
+use crate::hex;
 
 /// How much of the hash is kept, in bytes.
 const LENGTH: usize = 8;
@@ -27,7 +28,7 @@ pub(super) fn fingerprint(model: &Model) -> Arc<str> {
             hash.update(format!("{}:{text}", text.len()));
         }
     }
-    hash.finalize().iter().take(LENGTH).map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    hex(&hash.finalize(), LENGTH).into()
 }
 
 /// Everything that decides the contributions of a model's items.

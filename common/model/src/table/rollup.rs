@@ -168,6 +168,18 @@ impl Rollup {
         }
     }
 
+    /// Whether an item that is stored with this key can be of this rollup, with this value of a variable. Every division of the key among
+    /// the variables counts: of a key such as `OF#{shop}#{day}`, a value may contain `#`.
+    #[must_use]
+    pub fn may_have(&self, (variable, value): (&str, &str), (partition, sort): (&str, &str)) -> bool {
+        let Some(index) = self.variables.iter().position(|name| **name == *variable) else { return false };
+        let written = self.keys.written(value);
+        let may_be = |template: &Template, text: &str| {
+            template.begins(text) && template.with_value(index, &written).overlaps(&Template::literal(text))
+        };
+        may_be(&self.partition, self.unsharded(partition)) && may_be(&self.sort, sort)
+    }
+
     /// The values of its variables in a key without the shard; `None` if the key is not of this rollup.
     #[must_use]
     pub fn values<'k>(&self, partition: &'k str, sort: &'k str) -> Option<Vec<Cow<'k, str>>> {
@@ -291,4 +303,27 @@ fn lifetime(
     // A variable that does not exist is not reported again where items are counted.
     let lifetime = RollupLifetime { after: length?, variable: variable.unwrap_or(variables.len()) };
     Some((lifetime, of.at))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::table::Model;
+
+    #[test]
+    fn a_rollup_may_have_a_value_by_any_division_of_its_key() {
+        let rollup = |key: &str| {
+            format!(
+                "name = \"m\"\ngeneration = 1\ntables.t.key = [\"pk\"]\n[rollups.r]\nkey = {{ PK = \"{key}\", SK = \"ALL\" }}\n"
+            )
+        };
+        let model = Model::parse(&rollup("X#{a}#{b}"), "m.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let may_have = |variable, value, key| model.rollups[0].may_have((variable, value), (key, "ALL"));
+        for (variable, value) in [("a", "1"), ("a", "1#2"), ("b", "3"), ("b", "2#3")] {
+            assert!(may_have(variable, value, "X#1#2#3"), "{variable} = {value}");
+        }
+        for (variable, value) in [("a", "2"), ("a", "1#2#3"), ("a", "1#"), ("b", "1"), ("c", "1")] {
+            assert!(!may_have(variable, value, "X#1#2#3"), "{variable} = {value}");
+        }
+        assert!(!may_have("a", "1", "Y#1#2") && !model.rollups[0].may_have(("a", "1"), ("X#1#2", "DAY")));
+    }
 }

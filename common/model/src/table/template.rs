@@ -192,6 +192,22 @@ impl Template {
         key
     }
 
+    /// The template that matches this text only.
+    pub(super) fn literal(text: &str) -> Self {
+        Self { pieces: vec![TemplatePiece::Literal(Arc::from(text))], separator: None }
+    }
+
+    /// The template with the written value of a variable in its places.
+    pub(super) fn with_value(&self, variable: usize, written: &str) -> Self {
+        let pieces = self.pieces.iter().map(|piece| match piece {
+            TemplatePiece::Variable(index, _) if *index == variable => {
+                TemplatePiece::Literal(Arc::from(written))
+            }
+            TemplatePiece::Variable(..) | TemplatePiece::Literal(_) => piece.clone(),
+        });
+        Self { pieces: pieces.collect(), separator: self.separator }
+    }
+
     /// Finds the values of the variables in a key. `bindings` is aligned with the owner's list of variables. A variable
     /// that is already bound (by the other attribute of the same primary key) must have the same value here. After `false`
     /// the bindings mean nothing.

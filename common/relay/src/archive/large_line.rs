@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use afterwrite_model::record::Timestamp;
-use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_model::{Error, ErrorKind, Result, hex};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::tz::TimeZone;
@@ -28,8 +28,7 @@ fn object_name(line: &ArchiveLine<'_>) -> String {
         return id.to_owned();
     }
     let identifying = if id.is_empty() { line.text } else { id };
-    let hash: String = Sha256::digest(identifying).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256-{hash}")
+    format!("sha256-{}", hex(&Sha256::digest(identifying), 32))
 }
 
 /// The body of a line's object.

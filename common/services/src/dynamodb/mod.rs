@@ -30,6 +30,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use self::server_clock::ServerClock;
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
+pub use self::value::{item_from_sdk, item_to_sdk};
 
 /// The number of concurrent requests; further requests wait.
 pub const MAX_CONCURRENT_REQUESTS: usize = 16;

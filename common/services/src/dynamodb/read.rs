@@ -82,14 +82,13 @@ struct KeyText(String);
 
 impl KeyText {
     fn of(key: &ItemKey) -> Self {
-        let attributes = [Some(&key.partition), key.sort.as_ref()].into_iter().flatten();
-        Self(format!("{:?}{:?}", key.table, attributes.map(|attribute| &attribute.value).collect::<Vec<_>>()))
+        let values = key.attributes().map(|attribute| &attribute.value);
+        Self(format!("{:?}{:?}", key.table, values.collect::<Vec<_>>()))
     }
 
     /// The key of an item of the same table as `template`.
     fn of_item(item: &Item, template: &ItemKey) -> Self {
-        let attributes = [Some(&template.partition), template.sort.as_ref()].into_iter().flatten();
-        let values = attributes.filter_map(|attribute| item.get(&*attribute.name));
+        let values = template.attributes().filter_map(|attribute| item.get(&*attribute.name));
         Self(format!("{:?}{:?}", template.table, values.collect::<Vec<_>>()))
     }
 }

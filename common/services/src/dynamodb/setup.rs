@@ -1,6 +1,6 @@
 //! Errors about tables that are missing or have another structure. Public, so that a stand-in for DynamoDB reports the same errors.
 
-use afterwrite_model::effect::ItemKey;
+use afterwrite_model::effect::{ItemKey, KeyAttribute};
 use afterwrite_model::{Error, ErrorKind};
 
 /// The settings that name tables.
@@ -27,9 +27,8 @@ pub fn missing_index(table: &str, index: &str) -> Error {
 /// The error for a table whose key schema differs from `key`.
 #[must_use]
 pub fn key_schema_mismatch(key: &ItemKey) -> Error {
-    let attributes = [Some(&key.partition), key.sort.as_ref()].into_iter().flatten();
-    let expected: Vec<String> =
-        attributes.map(|attribute| format!("{} ({})", attribute.name, attribute.value.type_name())).collect();
+    let described = |key: &KeyAttribute| format!("{} ({})", key.name, key.value.type_name());
+    let expected: Vec<String> = key.attributes().map(described).collect();
     Error::new(ErrorKind::Configuration, "the table's key schema differs from the expected one")
         .with("table", &*key.table)
         .with("expected keys", expected.join(", "))

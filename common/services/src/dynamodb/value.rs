@@ -28,18 +28,21 @@ pub(super) fn to_sdk(value: &AttributeValue<'_>) -> Sdk {
 }
 
 /// A whole item in the SDK's form.
-pub(super) fn item_to_sdk(item: &Item) -> HashMap<String, Sdk> {
+#[must_use]
+pub fn item_to_sdk(item: &Item) -> HashMap<String, Sdk> {
     item.iter().map(|(name, value)| (name.clone().into_owned(), to_sdk(value))).collect()
 }
 
 /// A key in the SDK's form.
 pub(super) fn key_to_sdk(key: &ItemKey) -> HashMap<String, Sdk> {
-    let attributes = [Some(&key.partition), key.sort.as_ref()].into_iter().flatten();
-    attributes.map(|attribute| (attribute.name.to_string(), to_sdk(&attribute.value))).collect()
+    key.attributes().map(|attribute| (attribute.name.to_string(), to_sdk(&attribute.value))).collect()
 }
 
-/// An item that the service returned.
-pub(super) fn item_from_sdk(item: HashMap<String, Sdk>) -> Result<Item, Error> {
+/// An item that the service returned. Sets are sorted: they have no order.
+///
+/// # Errors
+/// [`ErrorKind::State`] if a number is invalid, or the type of a value is unknown.
+pub fn item_from_sdk(item: HashMap<String, Sdk>) -> Result<Item, Error> {
     item.into_iter().map(|(name, value)| Ok((Cow::Owned(name), from_sdk(value)?))).collect()
 }
 

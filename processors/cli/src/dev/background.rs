@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_datasets::export::missing::{ArchiveRange, archive_objects};
+use afterwrite_lambda::BatchResponse;
 use afterwrite_local::s3::CreatedObject;
 use afterwrite_local::sqs::QueueMessage;
 use afterwrite_mapping::{EventHandler as _, MappingControl};
 use afterwrite_model::Result;
 use afterwrite_model::table::Model;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -174,9 +175,6 @@ fn report_error(outcome: Result<()>) {
 
 /// The messages that a partial response names as failed. A response of another form names no message.
 fn failed_messages(response: &[u8], messages: Vec<QueueMessage>) -> Vec<QueueMessage> {
-    let response: Value = serde_json::from_slice(response).unwrap_or_default();
-    let failures = response.get("batchItemFailures").and_then(Value::as_array).cloned().unwrap_or_default();
-    let failed: Vec<&str> =
-        failures.iter().filter_map(|failure| failure.get("itemIdentifier")?.as_str()).collect();
-    messages.into_iter().filter(|message| failed.contains(&message.id.as_str())).collect()
+    let response = BatchResponse::read(response);
+    messages.into_iter().filter(|message| response.has_failed(&message.id)).collect()
 }

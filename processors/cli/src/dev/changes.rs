@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use afterwrite_lambda::BatchResponse;
 use afterwrite_ledger::RememberedLookups;
 use afterwrite_model::Result;
 use afterwrite_preview::trace::{RecordTrace, RecordTracer, TraceLookups};
@@ -43,18 +44,6 @@ struct SequencedChange {
     sequence_number: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PartialResponse {
-    batch_item_failures: Vec<FailedRecord>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct FailedRecord {
-    item_identifier: String,
-}
-
 impl ChangeLines {
     pub(super) fn new(servers: &DevServers, config: &FunctionConfig, as_json: bool) -> Self {
         let tables = DynamoDb::retrying(servers.dynamodb.client());
@@ -72,7 +61,7 @@ impl ChangeLines {
         let Ok(StreamEvent { records }) = serde_json::from_slice::<StreamEvent<'_>>(event) else {
             return Ok(());
         };
-        let response: PartialResponse = serde_json::from_slice(response).unwrap_or_default();
+        let response = BatchResponse::read(response);
         let failed = response.batch_item_failures.into_iter().map(|failed| failed.item_identifier).min();
         for record in records {
             let Ok(SequencedRecord { dynamodb }) = serde_json::from_str(record.get()) else { continue };

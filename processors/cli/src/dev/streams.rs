@@ -4,16 +4,14 @@
 //! its end, and then the new one: positions in the ledger have the label of the stream that a record comes from, and `backfill` writes the
 //! label of the newest.
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::future::pending;
 use std::time::Duration;
 
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream};
 use afterwrite_mapping::aws::TableCheckpoints;
 use afterwrite_mapping::{
     CheckpointStore as _, EventHandler, EventSourceMapping, FailureDestination, FaultPlan, MappingControl,
-    MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings,
+    MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, until_replaced,
 };
 use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
@@ -169,25 +167,9 @@ impl StreamMapping<'_> {
             changes: self.changes,
         };
         let mapping = EventSourceMapping::new(stream, &function, &SystemClock, &self.settings, options);
-        let (current, next) = (MappingControl::default(), OnceCell::new());
-        let stop = async {
-            control.stopped().await;
-            current.stop();
-            pending::<Result<MappingEnd>>().await
-        };
-        let drain = async {
-            let following = self.next_stream(stream).await?;
-            current.drain();
-            // It is set once.
-            let _ = next.set(following);
-            pending::<Result<MappingEnd>>().await
-        };
-        let ended = tokio::select! {
-            ended = mapping.run(&current) => ended?,
-            failed = stop => failed?,
-            failed = drain => failed?,
-        };
-        Ok(next.into_inner().filter(|_| ended == MappingEnd::Drained))
+        let run = async |current: &MappingControl| mapping.run(current).await;
+        let (ended, next) = until_replaced(run, self.next_stream(stream), control).await?;
+        Ok(next.filter(|_| ended == MappingEnd::Drained))
     }
 
     /// Waits until the table has another stream than this one.

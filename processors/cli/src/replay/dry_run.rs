@@ -84,7 +84,7 @@ impl DryRunReport {
                 self.items.len()
             ));
         }
-        for (name, number) in &self.totals {
+        for (name, number) in self.totals.iter() {
             text.push_str(&format!("{}: {number}\n", name.replace('_', " ")));
         }
         if let Some(searched) = &self.searched {

@@ -9,11 +9,9 @@ use afterwrite_ledger::{OperationItem, TombstoneHistory};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::{
-    JobBasis, JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobTotals,
-};
+use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobTotals};
 use afterwrite_operations::replay::{
-    InputSource, LookupCopy, NoTarget, RecordTarget, ReplayTask, ReplayTotals, StateOnlyTables,
+    DeliveryTotal, InputSource, LookupCopy, NoTarget, RecordTarget, ReplayTask, ReplayTotals, StateOnlyTables,
 };
 use afterwrite_services::Bucket;
 use afterwrite_services::dynamodb::DynamoDb;
@@ -24,9 +22,9 @@ use super::export::export_archive;
 use super::inputs::{StoredInputs, objects_of_stored, store_inputs};
 use super::targets::{aggregator, relay};
 use crate::bulk::check_import;
-use crate::deployment::{Deployment, stored_arguments};
+use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::inputs::InputArguments;
-use crate::job_output::{JobOptions, ProgressLine, print_report};
+use crate::job_output::{JobOptions, print_report};
 use crate::print::tell;
 use crate::reconciled_lives::report_old_expiries;
 use crate::replay_target::ReplayProjection;
@@ -51,6 +49,18 @@ pub(crate) struct ReplayJob {
     reads_stream: bool,
     /// The files and objects in the journal.
     stored: StoredInputs,
+}
+
+impl PlannedArguments for ReplayJob {
+    const KIND: JobKind = JobKind::Replay;
+
+    fn target_table(&self) -> Option<&str> {
+        self.into.as_deref()
+    }
+
+    fn record_targets(&self) -> &[ReplayProjection] {
+        &self.only
+    }
 }
 
 impl ReplayJob {
@@ -118,10 +128,9 @@ impl ReplayJob {
         let job = Self { reads_stream, stored: StoredInputs::of(&inputs)?, ..self.clone() };
         let task = Box::pin(job.task(deployment, InputSource { objects, range })).await?;
         let task = task.of_stored(inputs.clone());
-        let (state, basis) =
-            deployment.create_job(JobKind::Replay, &job, task.units(), (plan, options.rate)).await?;
-        store_inputs(&JobJournal::new(deployment.job_store(), &state.id), &inputs).await?;
-        Box::pin(job.run(deployment, (&state.id, &basis), &task, options.json)).await
+        let created = deployment.create_job(&job, task.units(), (plan, options.rate)).await?;
+        store_inputs(&JobJournal::new(deployment.job_store(), &created.id), &inputs).await?;
+        Box::pin(job.run(deployment, &created, &task, options.json)).await
     }
 
     async fn task(&self, deployment: &Deployment, source: InputSource<S3Bucket>) -> Result<DeployedReplay> {
@@ -185,12 +194,8 @@ impl RecordTarget for CountingTarget {
 ///
 /// # Errors
 /// As [`super::ReplayArguments::run`]; an input that has changed since the job was planned, or that can be read only once.
-pub(crate) async fn resume(
-    deployment: &Deployment,
-    (job, basis): (&JobState, &JobBasis),
-    as_json: bool,
-) -> Result<bool> {
-    let arguments: ReplayJob = stored_arguments(job)?;
+pub(crate) async fn resume(deployment: &Deployment, job: &JobState, as_json: bool) -> Result<bool> {
+    let (arguments, job) = deployment.resumed_job::<ReplayJob>(job).await?;
     let inputs = arguments.stored.read(&JobJournal::new(deployment.job_store(), &job.id)).await;
     let inputs = inputs.map_err(|error| error.with("job", job.id.as_str()))?;
     let objects = Box::pin(objects_of_stored(&inputs)).await;
@@ -199,7 +204,7 @@ pub(crate) async fn resume(
     let range = TimeRange { from: time(arguments.from_ms), to: time(arguments.to_ms) };
     let task = Box::pin(arguments.task(deployment, InputSource { objects, range })).await?;
     let task = task.of_stored(inputs);
-    Box::pin(arguments.run(deployment, (&job.id, basis), &task, as_json)).await
+    Box::pin(arguments.run(deployment, &job, &task, as_json)).await
 }
 
 impl ReplayJob {
@@ -207,17 +212,12 @@ impl ReplayJob {
     async fn run(
         &self,
         deployment: &Deployment,
-        (id, basis): (&str, &JobBasis),
+        job: &RunnableJob,
         task: &DeployedReplay,
         as_json: bool,
     ) -> Result<bool> {
-        let store = deployment.job_store();
-        let job = store.acquire(id, basis).await?;
-        let observer = ProgressLine::new();
-        // One after the other: most records of an item then come in their order.
-        let runner = JobRunner { store: &store, observer: &observer, workers: 1 };
-        let done = Box::pin(runner.run(job, task)).await;
-        observer.finish();
+        // One worker: most records of an item are then delivered in their order.
+        let done = deployment.run_job(job, task, 1).await;
         let ReplayTotals { failed, parked, rejected } = task.report();
         for (title, reasons) in [("not processed", failed), ("parked", parked), ("rejected", rejected)] {
             for reason in reasons {
@@ -236,8 +236,8 @@ impl ReplayJob {
 
 /// Whether every record and text of a replay was processed: of a preview as of the replay itself.
 pub(super) fn all_processed(totals: &JobTotals) -> bool {
-    let left = ["failed", "unprocessable", "rejected"];
-    left.iter().all(|name| totals.get(*name).is_none_or(|number| *number == 0))
+    let left = [DeliveryTotal::Failed, DeliveryTotal::Unprocessable, DeliveryTotal::Rejected];
+    left.into_iter().all(|total| totals.number(total) == 0)
 }
 
 /// Fails unless the table is empty, or was built from exports after the beginning of the replay: in a table that has lost tombstones, old

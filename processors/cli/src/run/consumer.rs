@@ -2,15 +2,13 @@
 //!
 //! A stream that is disabled is delivered to its end. Once the table has another stream, changes may be missing: the changes between the two streams.
 
-use std::cell::OnceCell;
-use std::future::pending;
 use std::time::Duration;
 
 use afterwrite_mapping::aws::{DeployedStream, LeaseOutcome, TableCheckpoints};
 use afterwrite_mapping::{
     CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts,
     MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, StartingPosition, StreamGap,
-    StreamSource as _,
+    StreamSource as _, until_replaced,
 };
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, Result};
@@ -124,8 +122,8 @@ impl TableConsumer {
         let mut stream = self.stream.clone();
         loop {
             let mapping = EventSourceMapping::new(&stream, function, &SystemClock, &settings, options);
-            let current = MappingControl::default();
-            let delivery = self.deliver(&stream, (control, &current), mapping.run(&current));
+            let run = async |current: &MappingControl| mapping.run(current).await;
+            let delivery = until_replaced(run, self.next_stream(&stream), control);
             let (ended, next) = Box::pin(delivery).await?;
             let gap = match (ended, next) {
                 (MappingEnd::Gap(gap), _) => gap,
@@ -143,46 +141,17 @@ impl TableConsumer {
         }
     }
 
-    /// Runs the mapping of a stream until `control` ends it, or the table has another stream and this one is delivered. Returns the other
-    /// one, too.
-    async fn deliver(
-        &self,
-        stream: &DeployedStream,
-        (control, current): (&MappingControl, &MappingControl),
-        mapping: impl Future<Output = Result<MappingEnd>>,
-    ) -> Result<(MappingEnd, Option<DeployedStream>)> {
-        let next = OnceCell::new();
-        let stop = async {
-            control.stopped().await;
-            current.stop();
-            pending::<()>().await;
-        };
-        let drain = async {
-            let newest = self.next_stream(stream).await;
-            eprintln!(
-                "afterwrite: {}: the table has another stream; this one is delivered to its end",
-                self.table
-            );
-            current.drain();
-            // It is set once.
-            let _ = next.set(newest);
-            pending::<()>().await;
-        };
-        let ended = tokio::select! {
-            ended = mapping => ended?,
-            () = stop => MappingEnd::Stopped,
-            () = drain => MappingEnd::Stopped,
-        };
-        Ok((ended, next.into_inner()))
-    }
-
     /// Waits until the table has another stream. A table that cannot be described, or has none, is described again.
-    async fn next_stream(&self, stream: &DeployedStream) -> DeployedStream {
+    async fn next_stream(&self, stream: &DeployedStream) -> Result<DeployedStream> {
         loop {
             tokio::time::sleep(STREAM_POLL).await;
             let newest = DeployedStream::of_table(&self.dynamodb, self.streams.clone(), &self.table).await;
             if let Some(newest) = newest.ok().filter(|newest| newest.arn() != stream.arn()) {
-                return newest;
+                eprintln!(
+                    "afterwrite: {}: the table has another stream; this one is delivered to its end",
+                    self.table
+                );
+                return Ok(newest);
             }
         }
     }

@@ -8,9 +8,7 @@ use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
-use afterwrite_operations::jobs::{
-    JobBasis, JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobStatus,
-};
+use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus};
 use afterwrite_operations::verify::{
     DatasetCheck, DatasetJudge, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport,
     VerifySummary, VerifyTask, finding_lines, parse_findings, plan_verify, unjudged_error, verify_units,
@@ -22,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use super::output::report_text;
 use super::selection::VerifySelection;
-use crate::deployment::{Deployment, stored_arguments};
-use crate::job_output::{ProgressLine, print_report, steps_text};
+use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
+use crate::job_output::{print_report, steps_text};
 use crate::print::{json, print};
 
 /// The arguments of the job, as the state table keeps them.
@@ -74,15 +72,19 @@ pub(crate) async fn dataset_judge<T: Tables + TableScan + Clone>(
     Ok(DatasetJudge::new(deployment.context().with_tables(tables), objects, tolerance))
 }
 
+impl PlannedArguments for StoredArguments {
+    const KIND: JobKind = JobKind::Verify;
+}
+
 /// Creates the job of a verification.
 pub(super) async fn create_job(
     deployment: &Deployment,
     stored: &StoredArguments,
     rate: Option<u64>,
-) -> Result<(JobState, JobBasis)> {
+) -> Result<RunnableJob> {
     let plan = plan(deployment, &stored.arguments).await?;
     let units = verify_units(&deployment.config.model, &stored.arguments);
-    deployment.create_job(JobKind::Verify, stored, units, (plan, rate)).await
+    deployment.create_job(stored, units, (plan, rate)).await
 }
 
 async fn plan(deployment: &Deployment, arguments: &VerifyArguments) -> Result<JobPlan> {
@@ -114,17 +116,12 @@ async fn task(deployment: &Deployment, arguments: &VerifyArguments, id: &str) ->
 /// Runs a job, or continues it.
 pub(super) async fn run_job(
     deployment: &Deployment,
-    (id, basis): (&str, &JobBasis),
+    job: &RunnableJob,
     arguments: &VerifyArguments,
     workers: usize,
 ) -> Result<VerifyEnd> {
-    let task = task(deployment, arguments, id).await?;
-    let (store, progress) = (deployment.job_store(), ProgressLine::new());
-    let mut job = store.acquire(id, basis).await?;
-    task.restore(&mut job).await?;
-    let done = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, &task)).await;
-    progress.finish();
-    let done = done?;
+    let task = task(deployment, arguments, &job.id).await?;
+    let done = deployment.run_job(job, &task, workers).await?;
     Ok(match done.status {
         JobStatus::Done => VerifyEnd::Done(task.report(&done.totals)),
         JobStatus::Planned
@@ -141,12 +138,12 @@ pub(super) async fn run_job(
 /// As [`super::VerifyCommand::run`].
 pub(crate) async fn resume(
     deployment: &Deployment,
-    (job, basis): (&JobState, &JobBasis),
+    job: &JobState,
     workers: usize,
     as_json: bool,
 ) -> Result<bool> {
-    let stored: StoredArguments = stored_arguments(job)?;
-    let end = Box::pin(run_job(deployment, (&job.id, basis), &stored.arguments, workers)).await?;
+    let (stored, job) = deployment.resumed_job::<StoredArguments>(job).await?;
+    let end = Box::pin(run_job(deployment, &job, &stored.arguments, workers)).await?;
     let selection = VerifySelection::of(&stored.arguments);
     print_end(&end, stored.report.as_deref().map(Path::new), &selection, as_json)
 }

@@ -12,8 +12,8 @@ use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::verify::{
-    DEFAULT_TOLERANCE, DatasetCoverage, FindingPlace, KeySample, ThreeWayCheck, Tolerance, VerifyArguments,
-    VerifyFinding, VerifyReport, recheck_findings, recheck_rows,
+    DEFAULT_TOLERANCE, DatasetCoverage, KeySample, ThreeWayCheck, Tolerance, VerifyArguments, VerifyFinding,
+    VerifyReport, recheck_findings, recheck_rows,
 };
 use clap::Args;
 
@@ -137,12 +137,8 @@ impl VerifyCommand {
             check.check(&deployment.config.model)?;
         }
         let bucket = dataset_bucket(self.bucket.as_ref());
-        let coverage = match (deployment.config.model.datasets.is_empty(), self.without_datasets, &bucket) {
-            (true, ..) => DatasetCoverage::NoDatasets,
-            (false, true, _) => DatasetCoverage::Excluded,
-            (false, false, None) => DatasetCoverage::NoBucket,
-            (false, false, Some(_)) => DatasetCoverage::Compared,
-        };
+        let model = &deployment.config.model;
+        let coverage = DatasetCoverage::of(model, self.without_datasets, bucket.is_some());
         let arguments = VerifyArguments {
             segments: self.segments,
             sample: sample.share,
@@ -155,9 +151,9 @@ impl VerifyCommand {
         };
         let report = self.report.as_deref().map(absolute).transpose()?;
         let stored = StoredArguments { arguments, report };
-        let (job, basis) = create_job(deployment, &stored, self.rate).await?;
+        let job = create_job(deployment, &stored, self.rate).await?;
         let workers = usize::from(self.workers);
-        Box::pin(run_job(deployment, (&job.id, &basis), &stored.arguments, workers)).await
+        Box::pin(run_job(deployment, &job, &stored.arguments, workers)).await
     }
 
     async fn recheck(&self, deployment: &Deployment, findings: &[VerifyFinding]) -> Result<VerifyReport> {
@@ -168,7 +164,7 @@ impl VerifyCommand {
         let rechecked = recheck_findings(&context, tolerance, findings);
         let mut found = showing_waits(|| waits.current(), rechecked).await?;
         let of_datasets: Vec<VerifyFinding> =
-            findings.iter().filter(|finding| finding.place == FindingPlace::Dataset).cloned().collect();
+            findings.iter().filter(|finding| finding.subject.row().is_some()).cloned().collect();
         let mut coverage = DatasetCoverage::NoDatasets;
         if !of_datasets.is_empty() {
             let bucket = dataset_bucket(self.bucket.as_ref()).ok_or_else(|| {

@@ -64,12 +64,13 @@ fn sample_text(sample: &KeySample) -> String {
 pub(crate) fn finding_text(finding: &VerifyFinding) -> String {
     let verdict = match finding.verdict {
         FindingVerdict::Drift => "drift",
-        FindingVerdict::Undecided => "undecided",
+        FindingVerdict::Undecided(_) => "undecided",
     };
-    let place = serde_json::to_value(finding.place).ok();
+    let place = serde_json::to_value(finding.place()).ok();
     let place = place.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
-    let mut text = format!("\n{verdict}: {place} {}", harmless(&finding.key.join(" / ")));
-    if let Some(RowLocation { dataset, day, difference }) = &finding.row {
+    let (_, key) = finding.subject.key();
+    let mut text = format!("\n{verdict}: {place} {}", harmless(&key.join(" / ")));
+    if let Some(RowLocation { dataset, day, difference }) = finding.subject.row() {
         let difference = match difference {
             RowDifference::Missing => "row missing",
             RowDifference::Foreign => "row without item",

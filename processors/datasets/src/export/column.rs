@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite_model::record::{AttributeValue, Decimal, Timestamp};
+use afterwrite_model::record::{AttributeValue, Decimal, Timestamp, plain_json};
 use afterwrite_model::table::{ColumnType, Operand, TimeReading};
 use arrow_array::builder::{
     ArrayBuilder, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float64Builder,
@@ -18,7 +18,6 @@ use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
 use arrow_buffer::{NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{FieldRef, Fields};
 
-use super::json::plain_json;
 use crate::column_type::{arrow_type, element_field, entries_field, entry_fields, member_fields};
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;

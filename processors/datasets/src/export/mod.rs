@@ -28,7 +28,6 @@ pub(crate) mod commit;
 pub mod event;
 pub mod expected;
 pub mod function;
-mod json;
 mod lines;
 pub mod missing;
 mod object;
@@ -54,7 +53,6 @@ use futures::TryStreamExt as _;
 use sha2::{Digest as _, Sha256};
 
 use self::commit::{LogAddition, commit_objects};
-pub use self::json::plain_json;
 use self::lines::LineBlocks;
 pub use self::object::ExportTotals;
 use self::object::ObjectExport;

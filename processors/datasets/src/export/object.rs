@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::lines::lines;
 use super::partition_writer::PartitionWriter;
-use super::rejected_line::RejectedLine;
+use super::rejected_line::RejectedLines;
 use crate::schema::arrow_schema;
 
 /// A guess that avoids growing the list of a block's lines.
@@ -92,8 +92,7 @@ pub(super) struct ObjectExport<'e, T> {
     seen: HashSet<ChangeFingerprint>,
     hashers: (RandomState, DefaultHashBuilder),
     lookups: KnownLookups,
-    /// The rejected lines, as JSON lines.
-    rejected: Vec<u8>,
+    rejected: RejectedLines,
     /// Whether there was a change of one of the model's tables.
     has_known_table: bool,
     /// A table that is not one of the model's.
@@ -170,7 +169,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
             seen: HashSet::new(),
             hashers: Default::default(),
             lookups: HashMap::new(),
-            rejected: Vec::new(),
+            rejected: RejectedLines::default(),
             has_known_table: false,
             unknown_table: None,
             line: 0,
@@ -270,7 +269,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
     fn reject(&mut self, line: usize, text: &[u8], error: &Error) -> Result<()> {
         self.totals.rejected += 1;
         if self.totals.rejected > MAX_REJECTED_LINES
-            || self.rejected.len() + text.len() > MAX_REJECTED_MEBIBYTES * 1024 * 1024
+            || self.rejected.bytes() + text.len() > MAX_REJECTED_MEBIBYTES * 1024 * 1024
         {
             self.refuse_unknown_tables()?;
             let message = format!(
@@ -280,10 +279,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
             return Err(Error::new(ErrorKind::Rejected, message)
                 .hint("It is not an object of the archive; move it elsewhere"));
         }
-        let rejected = RejectedLine::new(self.model, line, text, error);
-        // Cannot fail: texts and numbers.
-        self.rejected.extend(serde_json::to_vec(&rejected).unwrap_or_default());
-        self.rejected.push(b'\n');
+        self.rejected.add(self.model, (line, text), error);
         Ok(())
     }
 
@@ -370,7 +366,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
             self.datasets.into_iter().enumerate().flat_map(|(dataset, DatasetExport { days, .. })| {
                 days.into_iter().map(move |(day, writer)| FinishedPartition { dataset, day, writer })
             });
-        Ok((partitions.collect(), self.rejected, self.totals))
+        Ok((partitions.collect(), self.rejected.into_stored(), self.totals))
     }
 }
 

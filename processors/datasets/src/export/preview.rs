@@ -4,7 +4,7 @@ use afterwrite_model::projection::DatasetRow;
 use afterwrite_model::table::{Column, Dataset};
 
 use super::column::column_builder;
-use super::row_builder::rescued_value;
+use super::row_builder::append_value;
 use crate::row_values::value_text;
 
 /// A column of a row, as the exporter fills it.
@@ -26,13 +26,10 @@ pub fn preview_row(dataset: &Dataset, row: &DatasetRow<'_, '_>) -> Vec<Previewed
 
 fn preview(column: &Column, row: &DatasetRow<'_, '_>) -> PreviewedColumn {
     let mut builder = column_builder(&column.column_type, column.reading);
-    let value = row.value(&column.from);
-    let fits = builder.append(value.as_ref());
-    let unreadable = if value.is_none() { row.unreadable_number(&column.from) } else { None };
-    let is_rescued = !fits || unreadable.is_some() || (value.is_none() && column.required);
+    let rescued = append_value(builder.as_mut(), column, row);
     PreviewedColumn {
         name: column.name.to_string(),
         value: value_text(&builder.finish(), 0),
-        rescued: is_rescued.then(|| rescued_value(value.or(unreadable).as_ref()).get().to_owned()),
+        rescued: rescued.map(|value| value.get().to_owned()),
     }
 }

@@ -8,9 +8,38 @@ use afterwrite_model::table::Model;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+/// The rejected lines of an object.
+#[derive(Default)]
+pub(super) struct RejectedLines {
+    /// JSON lines.
+    stored: Vec<u8>,
+    /// The secrets that they must not have; collected with the first one.
+    secrets: Option<SecretAttributes>,
+}
+
+impl RejectedLines {
+    pub(super) fn add(&mut self, model: &Model, (line, text): (usize, &[u8]), error: &Error) {
+        let secrets = self.secrets.get_or_insert_with(|| SecretAttributes::new(model));
+        let rejected = RejectedLine::new(secrets, line, text, error);
+        // Cannot fail: texts and numbers.
+        self.stored.extend(serde_json::to_vec(&rejected).unwrap_or_default());
+        self.stored.push(b'\n');
+    }
+
+    /// Their size in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.stored.len()
+    }
+
+    /// The lines as they are stored.
+    pub(super) fn into_stored(self) -> Vec<u8> {
+        self.stored
+    }
+}
+
 /// The line with its number, and why it was rejected.
 #[derive(Serialize)]
-pub(super) struct RejectedLine<'l> {
+struct RejectedLine<'l> {
     line: usize,
     reason: String,
     /// Without the secrets of all entities; `None` if they cannot be found in it. The object itself has the line.
@@ -25,14 +54,13 @@ struct RecordLine<'l> {
 }
 
 impl<'l> RejectedLine<'l> {
-    pub(super) fn new(model: &Model, line: usize, text: &'l [u8], error: &Error) -> Self {
-        let text = without_secrets(model, String::from_utf8_lossy(text));
+    fn new(secrets: &SecretAttributes, line: usize, text: &'l [u8], error: &Error) -> Self {
+        let text = without_secrets(secrets, String::from_utf8_lossy(text));
         Self { line, reason: error.to_string(), text }
     }
 }
 
-fn without_secrets<'l>(model: &Model, text: Cow<'l, str>) -> Option<Cow<'l, str>> {
-    let secrets = SecretAttributes::new(model);
+fn without_secrets<'l>(secrets: &SecretAttributes, text: Cow<'l, str>) -> Option<Cow<'l, str>> {
     if secrets.all().is_empty() {
         return Some(text);
     }
@@ -60,7 +88,10 @@ mod tests {
         for (text, kept) in
             [(&record[..], "kept"), (&b"{\"pin\":\"LEAK\"}"[..], "null"), (&b"pin=LEAK"[..], "null")]
         {
-            let stored = |model| serde_json::to_string(&RejectedLine::new(model, 7, text, &error)).unwrap();
+            let stored = |model| {
+                let secrets = SecretAttributes::new(model);
+                serde_json::to_string(&RejectedLine::new(&secrets, 7, text, &error)).unwrap()
+            };
             assert!(stored(&open).contains("LEAK"));
             let stored = stored(&secret);
             assert!(

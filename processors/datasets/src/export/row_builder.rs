@@ -5,15 +5,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use afterwrite_model::projection::DatasetRow;
-use afterwrite_model::record::{AttributeValue, Position, Timestamp};
-use afterwrite_model::table::{Dataset, Model, Operand};
+use afterwrite_model::record::{AttributeValue, Position, Timestamp, dynamodb_json};
+use afterwrite_model::table::{Column, Dataset, Model, Operand};
 use arrow_array::builder::{StringBuilder, TimestampMillisecondBuilder};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{ArrowError, SchemaRef};
 use serde_json::value::RawValue;
 
 use super::column::{ColumnBuilder, ScalarBuilder as _, column_builder, timestamp_builder};
-use super::json::dynamodb_json;
 
 /// Collects rows of one dataset.
 pub(super) struct RowBuilder {
@@ -59,12 +58,7 @@ impl RowBuilder {
     ) -> bool {
         let mut rescued: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
         for (column, builder) in dataset.columns.iter().zip(&mut self.columns) {
-            let value = row.value(&column.from);
-            let fits = builder.append(value.as_ref());
-            let unreadable = if value.is_none() { row.unreadable_number(&column.from) } else { None };
-            if !fits || unreadable.is_some() || (value.is_none() && column.required) {
-                rescued.insert(&column.name, rescued_value(value.or(unreadable).as_ref()));
-            }
+            rescued.extend(append_value(builder.as_mut(), column, row).map(|value| (&*column.name, value)));
         }
         let has_rescued = !rescued.is_empty();
         // Cannot fail: names, and JSON.
@@ -115,8 +109,22 @@ impl RowBuilder {
     }
 }
 
+/// Appends a row's value to its column. Returns the value for `_rescued` if it does not fit, in DynamoDB's JSON; `null` if the column requires
+/// a value and there is none.
+pub(super) fn append_value(
+    builder: &mut dyn ColumnBuilder,
+    column: &Column,
+    row: &DatasetRow<'_, '_>,
+) -> Option<Box<RawValue>> {
+    let value = row.value(&column.from);
+    let fits = builder.append(value.as_ref());
+    let unreadable = if value.is_none() { row.unreadable_number(&column.from) } else { None };
+    let is_rescued = !fits || unreadable.is_some() || (value.is_none() && column.required);
+    is_rescued.then(|| rescued_value(value.or(unreadable).as_ref()))
+}
+
 /// A value in DynamoDB's JSON.
-pub(super) fn rescued_value(value: Option<&Operand<'_>>) -> Box<RawValue> {
+fn rescued_value(value: Option<&Operand<'_>>) -> Box<RawValue> {
     let json = match value {
         Some(Operand::Value(value)) => dynamodb_json(value),
         Some(Operand::Text(text)) => dynamodb_json(&AttributeValue::from(&**text)),

@@ -1,11 +1,11 @@
 //! Firehose's operations `PutRecord` and `PutRecordBatch`: JSON over HTTP, with the service's limits and errors.
 
+use afterwrite_mapping::http::service_response;
 use afterwrite_services::firehose::{MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -147,10 +147,7 @@ fn length_error(field: &str, bound: &str) -> ServiceError {
 }
 
 fn response(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.1"));
-    response
+    service_response(status, "application/x-amz-json-1.1", body.to_string())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! A record of the API of DynamoDB Streams, as Lambda delivers it.
+//! A record of the API of DynamoDB Streams, as Lambda delivers it. The SDK of streams has value types of its own, so they are written here;
+//! numbers keep the digits of the service.
 
 use std::collections::HashMap;
 

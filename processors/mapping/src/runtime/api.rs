@@ -8,7 +8,7 @@ use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::HeaderValue;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::http::HttpServer;
+use crate::http::{HttpServer, service_response};
 
 const PREFIX: &str = "/2018-06-01/runtime/";
 /// Lambda's limit for a response.
@@ -203,8 +203,5 @@ fn refusal(status: StatusCode, kind: &str, message: &str) -> Response<Full<Bytes
 }
 
 fn json_response(status: StatusCode, body: &serde_json::Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    service_response(status, "application/json", body.to_string())
 }

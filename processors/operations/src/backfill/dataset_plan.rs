@@ -11,10 +11,9 @@ use afterwrite_model::table::{Entity, Model};
 
 use super::datasets::{CHUNK_ITEMS, dataset_tables};
 use super::plan::{EXACT_ITEMS, SAMPLED_SEGMENTS, SEGMENT_ITEMS};
-use super::task::count;
 use super::{BackfillArguments, DatasetFilling};
 use crate::items::{identified_of, source_keys};
-use crate::jobs::JobPlan;
+use crate::jobs::{JobPlan, count};
 
 /// The counters of the segments of one table that were read.
 #[derive(Default)]

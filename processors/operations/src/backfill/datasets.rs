@@ -20,11 +20,10 @@ use afterwrite_model::table::{Entity, Model};
 use afterwrite_services::Bucket;
 
 use super::stream_labels::required_label;
-use super::task::{add, count, unknown_unit};
-use super::{BackfillArguments, DATASETS, DatasetFilling};
+use super::{BackfillArguments, BackfillTotal, DATASETS, DatasetFilling};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified_of, source_keys};
-use crate::jobs::{JobTask, StepOutcome, UnitMeanings, WorkUnit};
+use crate::jobs::{JobTask, StepOutcome, UnitMeanings, WorkUnit, count};
 use crate::tenant::items_of_tenant;
 
 /// A chunk ends with the page in which it has so many items, or so many bytes.
@@ -79,7 +78,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
 
     /// Whether a unit is one of these.
     pub(super) fn has(&self, unit: &WorkUnit) -> bool {
-        self.parts.find(unit).is_some()
+        self.parts.has(unit)
     }
 
     /// A chunk of a segment of a source table.
@@ -104,15 +103,11 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
             |item: &&IdentifiedItem<'_>| self.arguments.datasets.is_first_to_see(&item.candidates);
         outcome.items = count(wanted.iter().filter(first_seen).count());
         outcome.spent = count(wanted.len());
-        for (name, number) in [
-            ("dataset_rows", added.rows),
-            ("dataset_files", added.files),
-            ("dataset_files_there", added.existing_files),
-            ("rescued_rows", added.rescued),
-            ("undated_rows", added.undated),
-        ] {
-            add(&mut outcome.totals, name, count(number));
-        }
+        outcome.totals.add(BackfillTotal::DatasetRows, count(added.rows));
+        outcome.totals.add(BackfillTotal::DatasetFiles, count(added.files));
+        outcome.totals.add(BackfillTotal::DatasetFilesThere, count(added.existing_files));
+        outcome.totals.add(BackfillTotal::RescuedRows, count(added.rescued));
+        outcome.totals.add(BackfillTotal::UndatedRows, count(added.undated));
         Ok(outcome)
     }
 
@@ -150,15 +145,15 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
             bytes: count(bytes),
             ..StepOutcome::default()
         };
-        add(&mut outcome.totals, "read_units", read_units);
+        outcome.totals.add(BackfillTotal::ReadUnits, read_units);
         Ok((items, outcome))
     }
 }
 
 impl<B: Bucket, T: Tables + TableScan, C: Clock> JobTask for DatasetFill<B, T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        let (table, segment) = self.parts.find(unit).ok_or_else(|| unknown_unit(unit))?;
-        Box::pin(self.segment(unit, *table, *segment)).await
+        let (table, segment) = *self.parts.find(unit)?;
+        Box::pin(self.segment(unit, table, segment)).await
     }
 }
 

@@ -6,8 +6,8 @@ use afterwrite_model::clock::Clock;
 use afterwrite_services::Bucket;
 
 use super::datasets::DatasetFill;
-use super::task::{BackfillTask, unknown_unit};
-use crate::jobs::{JobTask, StepOutcome, WorkUnit};
+use super::task::BackfillTask;
+use crate::jobs::{JobTask, StepOutcome, WorkUnit, unknown_unit};
 
 /// The parts of a backfill.
 #[derive(Debug)]

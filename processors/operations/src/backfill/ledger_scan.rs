@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_ledger::{StateItem, StoredEntry};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::ItemKey;
@@ -18,10 +18,10 @@ use afterwrite_model::record::Item;
 use afterwrite_model::table::Entity;
 use afterwrite_model::{ErrorKind, Result};
 
-use super::task::{BackfillTask, add, count};
-use crate::cursor::{decode_cursor, encode_cursor};
-use crate::items::{IdentifiedItem, owned_key};
-use crate::jobs::{StepOutcome, WorkUnit};
+use super::BackfillTotal;
+use super::task::BackfillTask;
+use crate::items::{IdentifiedItem, identify, owned_key, read_page, segment_request};
+use crate::jobs::{StepOutcome, WorkUnit, count};
 use crate::projector::has_aggregate;
 
 /// The items of a page. Entries are small.
@@ -30,21 +30,11 @@ const PAGE_ENTRIES: u32 = 500;
 impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// A page of a segment of the state table.
     pub(super) async fn ledger_segment(&self, unit: &WorkUnit, segment: u32) -> Result<StepOutcome> {
-        let request = ScanRequest {
-            table: Arc::clone(&self.context.state_table),
-            segment,
-            segments: self.arguments.segments.max(1),
-            is_consistent: false,
-            page_items: Some(PAGE_ENTRIES),
-            start_after: decode_cursor(unit.cursor.as_ref())?,
-        };
-        let page = self.context.tables.scan(&request).await?;
-        let mut outcome = StepOutcome {
-            bytes: count(page.items.iter().map(item_bytes).sum()),
-            cursor: page.next.as_ref().map(encode_cursor),
-            ..StepOutcome::default()
-        };
-        add(&mut outcome.totals, "read_units", page.read_units);
+        let segment = (segment, self.arguments.segments);
+        let request = segment_request(Arc::clone(&self.context.state_table), segment, PAGE_ENTRIES);
+        let (page, read) = read_page(&self.context.tables, unit, request).await?;
+        let mut outcome = StepOutcome { bytes: read.bytes, cursor: read.cursor, ..StepOutcome::default() };
+        outcome.totals.add(BackfillTotal::ReadUnits, page.read_units);
         let mut targets = RollupTargets::of(&self.context.model);
         let mut entries: Vec<(SourceKey<'static>, Option<StoredEntry>)> = Vec::new();
         for item in &page.items {
@@ -96,7 +86,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             is_orphaned.then_some(IdentifiedItem { source, candidates, item: &empty })
         });
         let orphaned: Vec<IdentifiedItem<'_>> = orphaned.collect();
-        add(&mut outcome.totals, "orphans", count(orphaned.len()));
+        outcome.totals.add(BackfillTotal::Orphans, count(orphaned.len()));
         for table in 0..self.context.model.tables.len() {
             let of_table: Vec<_> =
                 orphaned.iter().filter(|item| item.source.table == table).cloned().collect();
@@ -113,24 +103,20 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         if self.arguments.only.is_none() {
             return Ok(BTreeSet::new());
         }
-        let existing = items.filter_map(|(source, item)| {
-            let (candidates, item) = (source.candidates(&self.context.model), item.as_ref()?);
-            (!candidates.is_empty()).then_some(IdentifiedItem { source, candidates, item })
-        });
-        let existing: Vec<IdentifiedItem<'p>> = existing.collect();
-        let keys = |items: &[IdentifiedItem<'p>]| -> BTreeSet<SourceKey<'static>> {
-            items.iter().map(|item| owned_key(item.source)).collect()
-        };
-        let all = keys(&existing);
-        Ok(&all - &keys(&self.of_tenant(existing).await?))
+        let existing =
+            identify(&self.context.model, items.map(|(source, item)| (source, item.as_ref())), |_| true);
+        let kept = self.of_tenant(existing.clone()).await?;
+        let kept: BTreeSet<&SourceKey<'_>> = kept.iter().map(|item| item.source).collect();
+        let moved = existing.iter().filter(|item| !kept.contains(item.source));
+        Ok(moved.map(|item| owned_key(item.source)).collect())
     }
 
     /// Counts an entry whose key does not show its item: it cannot be reconciled.
     fn note_without_item_key(&self, entry: Option<&StoredEntry>, outcome: &mut StepOutcome) {
-        add(&mut outcome.totals, "entries_with_hashed_keys", 1);
+        outcome.totals.add(BackfillTotal::EntriesWithHashedKeys, 1);
         let is_kept = u64::from(entry.is_some_and(|entry| self.has_dropped(entry)));
-        add(&mut outcome.totals, "failed", is_kept);
-        add(&mut outcome.totals, "failed_without_item_key", is_kept);
+        outcome.totals.add(BackfillTotal::Failed, is_kept);
+        outcome.totals.add(BackfillTotal::FailedWithoutItemKey, is_kept);
     }
 
     /// Whether an entry contributes to an aggregate that the model no longer has, and should not.

@@ -23,18 +23,20 @@ mod datasets;
 mod export;
 mod job;
 mod ledger_scan;
-mod lookups;
 mod plan;
 mod stream_labels;
 mod task;
 
 use std::sync::Arc;
 
+use afterwrite_ledger::ReconciledLives;
 use afterwrite_model::entity::ItemCandidates;
 use afterwrite_model::table::{Entity, Model};
 use serde::{Deserialize, Serialize};
 
-pub use self::bulk::{BulkArguments, BulkTask, StepInvoker, TableImporter, bulk_units, plan_bulk};
+pub use self::bulk::{
+    BulkArguments, BulkTask, ImportTotal, StepInvoker, TableImporter, bulk_units, plan_bulk,
+};
 pub use self::dataset_plan::plan_datasets;
 pub(crate) use self::datasets::dataset_tables;
 pub use self::datasets::{DatasetFill, dataset_units};
@@ -42,10 +44,9 @@ pub use self::export::{ExportFolder, ExportSource, TableExport};
 pub use self::job::BackfillJob;
 pub use self::plan::plan_backfill;
 pub use self::task::BackfillTask;
-pub(crate) use self::task::add_lives;
 
 use crate::items::used_tables;
-use crate::jobs::WorkUnit;
+use crate::jobs::{JobTotals, WorkUnit, job_totals};
 use crate::tenant::TenantFilter;
 
 /// The phases of a backfill.
@@ -54,12 +55,50 @@ const ITEMS: u32 = 1;
 const LEDGER: u32 = 2;
 const DATASETS: u32 = 3;
 
-/// The total of [`afterwrite_ledger::ReconciledLives::vanished`].
-pub const VANISHED: &str = "vanished";
-/// The total of [`afterwrite_ledger::ReconciledLives::revived`].
-pub const REVIVED: &str = "revived";
-/// The total of [`afterwrite_ledger::ReconciledLives::of_later_stream`].
-pub const OF_LATER_STREAM: &str = "of_later_stream";
+job_totals! {
+    /// The counters of lives that only the archive can confirm, of every job that reconciles items.
+    pub enum LifeTotal {
+        /// See [`ReconciledLives::vanished`].
+        Vanished = "vanished",
+        /// See [`ReconciledLives::revived`].
+        Revived = "revived",
+        /// See [`ReconciledLives::of_later_stream`].
+        OfLaterStream = "of_later_stream",
+    }
+}
+
+impl LifeTotal {
+    /// Adds the lives of a reconciliation.
+    pub(crate) fn add(totals: &mut JobTotals, lives: ReconciledLives) {
+        totals.add(Self::Vanished, lives.vanished);
+        totals.add(Self::Revived, lives.revived);
+        totals.add(Self::OfLaterStream, lives.of_later_stream);
+    }
+}
+
+job_totals! {
+    /// The counters of a backfill. The kind of an error is counted beside `failed`, as `failed_<kind>`.
+    pub enum BackfillTotal {
+        Reconciled = "reconciled",
+        Skipped = "skipped",
+        Failed = "failed",
+        FailedLookups = "failed_lookups",
+        FailedWithoutItemKey = "failed_without_item_key",
+        EntriesWithHashedKeys = "entries_with_hashed_keys",
+        Orphans = "orphans",
+        LookupsReplaced = "lookups_replaced",
+        Mirrors = "mirrors",
+        UnwritableMirrors = "unwritable_mirrors",
+        Conflicts = "conflicts",
+        WriteUnits = "write_units",
+        DatasetRows = "dataset_rows",
+        DatasetFiles = "dataset_files",
+        DatasetFilesThere = "dataset_files_there",
+        RescuedRows = "rescued_rows",
+        UndatedRows = "undated_rows",
+        ReadUnits = "read_units",
+    }
+}
 
 /// Whether a backfill fills datasets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

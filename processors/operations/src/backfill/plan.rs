@@ -12,7 +12,7 @@ use afterwrite_model::clock::Clock;
 use afterwrite_preview::tables::OverlayTables;
 
 use super::task::BackfillTask;
-use super::{BackfillArguments, BackfillPart};
+use super::{BackfillArguments, BackfillPart, BackfillTotal};
 use crate::jobs::{JobPlan, JobTask as _, JobTotals, STEP_TIME, repeated};
 use crate::{DeploymentContext, PatientTables};
 
@@ -65,7 +65,7 @@ where
         if is_exact { number } else { number * u64::from(segments) / u64::from(SAMPLED_SEGMENTS) }
     };
     let units = overlay.units();
-    let changes = scale(sample.totals.get("reconciled").copied().unwrap_or(0));
+    let changes = scale(sample.totals.number(BackfillTotal::Reconciled));
     let mut notes = vec!["prices are those of on-demand tables in us-east-1".to_owned()];
     if !is_exact {
         notes.push(format!("estimated from a sample of {} items", sample.items));
@@ -99,9 +99,7 @@ async fn run_sample<T: Tables + TableScan + Clone, C: Clock>(
             sample.items += outcome.items;
             sample.paced += outcome.spent;
             sample.bytes += outcome.bytes;
-            for (name, number) in outcome.totals {
-                *sample.totals.entry(name).or_default() += number;
-            }
+            sample.totals.add_all(&outcome.totals);
         }
     }
     Ok(sample)

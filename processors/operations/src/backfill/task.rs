@@ -1,32 +1,36 @@
 //! The steps of a backfill: a page of items, reconciled where the ledger lacks them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite_ledger::tables::{TableScan, Tables, item_bytes};
 use afterwrite_ledger::{
-    CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, ReconciledLives, SourceItem,
-    StateItems, StoredEntry,
+    CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, SourceItem, StateItems, StoredEntry,
 };
 use afterwrite_model::clock::Clock;
-use afterwrite_model::projection::{LookupKey, RollupTargets, awaits_lookup, lookup_keys, offered_outputs};
+use afterwrite_model::projection::{
+    LookupKey, RollupTargets, SearchedLookups, awaits_lookup, lookup_keys, offered_outputs,
+};
 use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::export::{ExportSource, TableExport};
-use super::lookups::searched;
 use super::stream_labels::stream_labels;
-use super::{BackfillArguments, BackfillPart, OF_LATER_STREAM, REVIVED, VANISHED, parts};
+use super::{BackfillArguments, BackfillPart, BackfillTotal, LifeTotal, parts};
 use crate::DeploymentContext;
-use crate::cursor::{decode_cursor, encode_cursor};
-use crate::items::{IdentifiedItem, identified, source_keys};
-use crate::jobs::{JobTask, JobTotals, STEP_TIME, StepOutcome, UnitMeanings, WorkUnit, repeated};
+use crate::items::{IdentifiedItem, identified, read_page, segment_request, source_keys};
+use crate::jobs::{
+    JobTask, JobTotals, LACKING_OUTPUT, STEP_TIME, StepOutcome, UnitMeanings, WorkUnit, count, repeated,
+    unknown_unit,
+};
 use crate::projector::{ItemProjector, contribute_equally};
 
 /// The items of a page: what one reconciliation can pack well.
 pub(super) const PAGE_ITEMS: u32 = 200;
 /// The time limit of a page.
 const PAGE_TIME: Duration = Duration::from_secs(60);
+/// The unwritable mirrors that are named.
+const NAMED_MIRRORS: usize = 100;
 
 /// Counts what a table already has.
 #[derive(Debug)]
@@ -39,6 +43,7 @@ pub struct BackfillTask<T, C> {
     parts: UnitMeanings<BackfillPart>,
     labels: Vec<String>,
     files: Option<TableExport>,
+    unwritable_mirrors: Mutex<Vec<String>>,
 }
 
 impl<T: Tables + TableScan + Clone, C: Clock + Clone> BackfillTask<T, C> {
@@ -60,7 +65,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> BackfillTask<T, C> {
         }
         let dropped = if arguments.drop { DroppedAggregates::Subtract } else { DroppedAggregates::Keep };
         Ok(Self {
-            ledger: context.ledger().dropping(dropped),
+            ledger: context.ledger().dropping(dropped).naming_keys(true),
             state: context.state_items(),
             projector: ItemProjector::new(&context),
             parts: UnitMeanings::new(parts(model, &arguments, files.as_ref().map_or(0, TableExport::count))),
@@ -68,6 +73,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> BackfillTask<T, C> {
             arguments,
             labels,
             files,
+            unwritable_mirrors: Mutex::default(),
         })
     }
 }
@@ -77,6 +83,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     #[must_use]
     pub fn units(&self) -> Vec<WorkUnit> {
         self.parts.units()
+    }
+
+    /// The first mirrors that this process could not write, each with its item and the reason.
+    pub fn unwritable_mirrors(&self) -> Vec<String> {
+        self.unwritable_mirrors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The units of a sample: so many segments of each table.
@@ -94,18 +105,12 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         segment: u32,
         is_looked_up: bool,
     ) -> Result<StepOutcome> {
-        let request = ScanRequest {
-            table: self.table_name(table)?,
-            segment,
-            segments: self.arguments.segments.max(1),
-            is_consistent: false,
-            page_items: Some(PAGE_ITEMS),
-            start_after: decode_cursor(unit.cursor.as_ref())?,
-        };
-        let page = self.context.tables.scan(&request).await?;
+        let segment = (segment, self.arguments.segments);
+        let request = segment_request(self.table_name(table)?, segment, PAGE_ITEMS);
+        let (page, read) = read_page(&self.context.tables, unit, request).await?;
         let mut outcome = self.count(table, &page.items, is_looked_up, None).await?;
-        outcome.cursor = page.next.as_ref().map(encode_cursor);
-        add(&mut outcome.totals, "read_units", page.read_units);
+        outcome.cursor = read.cursor;
+        outcome.totals.add(BackfillTotal::ReadUnits, page.read_units);
         Ok(outcome)
     }
 
@@ -147,10 +152,10 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         };
         if is_looked_up && self.arguments.reattribute {
             let replaced = self.reattribute(&wanted).await?;
-            add(&mut outcome.totals, "lookups_replaced", replaced);
+            outcome.totals.add(BackfillTotal::LookupsReplaced, replaced);
         }
         let lacking = self.lacking(&wanted).await?;
-        add(&mut outcome.totals, "skipped", count(wanted.len() - lacking.len()));
+        outcome.totals.add(BackfillTotal::Skipped, count(wanted.len() - lacking.len()));
         // An item offers outputs to lookups only through the ledger, so lookups come first: see the phases.
         self.reconcile(table, &lacking, exported_at, &mut outcome.totals).await?;
         Ok(outcome)
@@ -263,6 +268,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
                 self.ledger.reconcile_exported(sources.zip(images).collect(), label, self.deadline()).await?
             }
         };
+        let unwritable = outcome.unwritable_mirrors.iter().map(ToString::to_string);
+        let mut named = self.unwritable_mirrors.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = NAMED_MIRRORS.saturating_sub(named.len());
+        named.extend(unwritable.take(room));
+        drop(named);
         add_outcome(totals, outcome)
     }
 
@@ -281,15 +291,40 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let mut wanted: Vec<LookupKey<'static>> = needed.map(LookupKey::into_owned).collect();
         wanted.sort();
         wanted.dedup();
-        let searched = searched(&self.ledger, &self.projector, wanted, self.deadline(), totals).await?;
+        let searched = self.searched(wanted, totals).await?;
         let mut targets = RollupTargets::of(&self.context.model);
         let (without, with): (Vec<_>, Vec<_>) = images.into_iter().partition(|(item, image)| {
             let identity = (item.source, &item.candidates);
             awaits_lookup(&self.context.model, identity, image, &searched, &mut targets)
         });
-        add(totals, "failed", count(without.len()));
-        add(totals, "failed_lookups", count(without.len()));
+        totals.add(BackfillTotal::Failed, count(without.len()));
+        totals.add(BackfillTotal::FailedLookups, count(without.len()));
         Ok(with.into_iter().map(|(item, _)| item.clone()).collect())
+    }
+
+    /// The results of lookups. A lookup that an earlier model has remembered without an output of this model has failed; `totals` counts such
+    /// lookups. The remembered results are read by themselves only if the ledger reports such a lookup.
+    async fn searched(
+        &self,
+        mut wanted: Vec<LookupKey<'static>>,
+        totals: &mut JobTotals,
+    ) -> Result<SearchedLookups> {
+        let mut searched = SearchedLookups::default();
+        let found = match self.ledger.look_up(&wanted, self.deadline()).await {
+            Err(error) if error.kind() == ErrorKind::State => {
+                let lacking = self.projector.read(wanted.clone()).await?.lacking();
+                if lacking.is_empty() {
+                    return Err(error);
+                }
+                totals.add(LACKING_OUTPUT, count(lacking.len()));
+                wanted.retain(|key| !lacking.contains_key(key));
+                lacking.into_iter().for_each(|(key, error)| searched.note_failure(key, error));
+                self.ledger.look_up(&wanted, self.deadline()).await?
+            }
+            found => found?,
+        };
+        wanted.into_iter().zip(found).for_each(|(key, outputs)| searched.note(key, outputs));
+        Ok(searched)
     }
 
     pub(super) fn deadline(&self) -> Timestamp {
@@ -303,26 +338,15 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
 
 impl<T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillTask<T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        match (self.parts.find(unit), &self.arguments.export) {
-            (Some(BackfillPart::Segment { table, segment, is_looked_up }), _) => {
+        match (self.parts.find(unit)?, &self.arguments.export) {
+            (BackfillPart::Segment { table, segment, is_looked_up }, _) => {
                 Box::pin(self.segment(unit, *table, *segment, *is_looked_up)).await
             }
-            (Some(BackfillPart::File { index }), Some(export)) => {
-                Box::pin(self.file(unit, *index, export)).await
-            }
-            (Some(BackfillPart::Ledger { segment }), _) => {
-                Box::pin(self.ledger_segment(unit, *segment)).await
-            }
-            (Some(BackfillPart::File { .. }), None) | (None, _) => Err(unknown_unit(unit)),
+            (BackfillPart::File { index }, Some(export)) => Box::pin(self.file(unit, *index, export)).await,
+            (BackfillPart::Ledger { segment }, _) => Box::pin(self.ledger_segment(unit, *segment)).await,
+            (BackfillPart::File { .. }, None) => Err(unknown_unit(unit)),
         }
     }
-}
-
-/// The error of a unit that the arguments of its job do not name.
-pub(super) fn unknown_unit(unit: &WorkUnit) -> Error {
-    Error::new(ErrorKind::Configuration, "the job has a unit that its arguments do not name")
-        .with("unit", unit.name.as_str())
-        .hint("Resume the job with the model that it was created with, or create it again")
 }
 
 /// Adds what a reconciliation did. An error that a later attempt can heal fails the step, which is then repeated.
@@ -335,44 +359,19 @@ fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
     if let Some(failure) = failures.iter().find(|failure| failure.error.kind() == ErrorKind::State) {
         return Err(failure.error.restated());
     }
-    for (name, number) in [
-        ("reconciled", done.reconciled),
-        ("write_units", done.write_units),
-        ("mirrors", done.mirrors),
-        ("conflicts", done.conflicts),
-        ("unwritable_mirrors", count(unwritable_mirrors.len())),
-        ("failed", count(failures.len())),
-    ] {
-        add(totals, name, number);
-    }
-    add_lives(totals, lives);
+    totals.add(BackfillTotal::Reconciled, done.reconciled);
+    totals.add(BackfillTotal::WriteUnits, done.write_units);
+    totals.add(BackfillTotal::Mirrors, done.mirrors);
+    totals.add(BackfillTotal::Conflicts, done.conflicts);
+    totals.add(BackfillTotal::UnwritableMirrors, count(unwritable_mirrors.len()));
+    totals.add(BackfillTotal::Failed, count(failures.len()));
+    LifeTotal::add(totals, lives);
     for failure in &failures {
-        add(totals, &format!("failed_{}", failure.error.kind().name()), 1);
+        totals.add(format!("failed_{}", failure.error.kind().name()), 1);
     }
     Ok(())
 }
 
-/// Adds the lives that only the archive can confirm.
-pub(crate) fn add_lives(totals: &mut JobTotals, lives: ReconciledLives) {
-    for (name, number) in
-        [(VANISHED, lives.vanished), (REVIVED, lives.revived), (OF_LATER_STREAM, lives.of_later_stream)]
-    {
-        add(totals, name, number);
-    }
-}
-
 fn missing_table(table: &str) -> Error {
     Error::new(ErrorKind::Configuration, "the model has no such table").with("table", table)
-}
-
-/// Adds to a total; zeros are left out.
-pub(crate) fn add(totals: &mut JobTotals, name: &str, number: u64) {
-    if number > 0 {
-        *totals.entry(name.to_owned()).or_default() += number;
-    }
-}
-
-/// A length as a number.
-pub(crate) fn count(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
 
 use afterwrite_ledger::tables::TableScan;
 use afterwrite_model::table::Model;
@@ -13,6 +12,8 @@ use afterwrite_model::{Error, ErrorKind, Result, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+
+use crate::DeploymentContext;
 
 /// How much of a hash is kept, in bytes.
 const DIGEST_LENGTH: usize = 16;
@@ -98,13 +99,10 @@ impl JobBasis {
     ///
     /// # Errors
     /// As [`TableScan::describe`].
-    pub async fn of(
-        model: &Model,
-        table_names: &[Arc<str>],
-        state_table: &str,
+    pub async fn of<T: TableScan, C>(
+        DeploymentContext { model, table_names, state_table, tables, .. }: &DeploymentContext<T, C>,
         target: Option<&str>,
         arguments: &Value,
-        tables: &impl TableScan,
     ) -> Result<Self> {
         let mut sources = Vec::with_capacity(table_names.len());
         for name in table_names {

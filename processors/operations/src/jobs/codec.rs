@@ -1,4 +1,4 @@
-//! A job ⇄ its item in the state table.
+//! A job ⇄ its item in the state table; the changes of that item and the conditions on them.
 //!
 //! | `version` | form |
 //! |---|---|
@@ -8,13 +8,14 @@
 use std::borrow::Cow;
 
 use afterwrite_ledger::OperationItem;
-use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::effect::{AttributeChange, WriteCondition};
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::state::{JobLease, JobState};
+use super::state::{JobLease, JobState, JobStatus};
 use super::wait::JobWait;
 use super::work::{WorkSummary, WorkUnit};
 
@@ -123,6 +124,49 @@ pub(super) fn decode(item: &Item, now: Timestamp) -> Result<JobState> {
     })
 }
 
+/// Sets an attribute.
+pub(super) fn set(name: &str, value: AttributeValue<'static>) -> AttributeChange {
+    AttributeChange::Set(AttributePath::from(name), value)
+}
+
+/// The job has another status.
+pub(super) fn differs(status: JobStatus) -> WriteCondition {
+    WriteCondition::Differs(AttributePath::from(STATUS), AttributeValue::text(status.name()))
+}
+
+/// No operator has paused or stopped the job.
+pub(super) fn is_running() -> WriteCondition {
+    let running = AttributeValue::text(JobStatus::Running.name());
+    WriteCondition::Equals(AttributePath::from(STATUS), running)
+}
+
+/// This process has the lease.
+pub(super) fn owned_by(lease: &JobLease) -> WriteCondition {
+    WriteCondition::Equals(AttributePath::from(LEASE_OWNER), AttributeValue::text(lease.owner.as_str()))
+}
+
+/// Renews a lease.
+pub(super) fn lease_changes(lease: &JobLease) -> Vec<AttributeChange> {
+    vec![
+        set(LEASE_OWNER, AttributeValue::text(lease.owner.as_str())),
+        set(LEASE_UNTIL, time_value(lease.until)),
+    ]
+}
+
+/// Saves how far a job is.
+pub(super) fn progress_changes(job: &JobState) -> Result<Vec<AttributeChange>> {
+    let waiting = AttributePath::from(WAITING);
+    Ok(vec![
+        match &job.waiting {
+            Some(wait) => AttributeChange::Set(waiting, wait_value(wait)?),
+            None => AttributeChange::Remove(waiting),
+        },
+        set(WORK, json_value(&job.work)?),
+        set(TOTALS, json_value(&job.totals)?),
+        set(UPDATED_AT, time_value(job.updated_at)),
+    ])
+}
+
 /// A value as JSON text.
 pub(super) fn json_value(value: &impl Serialize) -> Result<AttributeValue<'static>> {
     let json = serde_json::to_string(value).map_err(|error| {
@@ -185,7 +229,7 @@ fn unreadable(attribute: &'static str) -> Error {
 mod tests {
     use super::super::basis::JobBasis;
     use super::super::plan::JobPlan;
-    use super::super::state::{JobKind, JobStatus};
+    use super::super::state::JobKind;
     use super::super::wait::WaitReason;
     use super::*;
 
@@ -200,7 +244,7 @@ mod tests {
             status: JobStatus::Running,
             work: WorkSummary { units: 2, units_done: 1, items: 5, bytes: 6 },
             rate: Some(100),
-            totals: [("reconciled".to_owned(), 3)].into(),
+            totals: [("reconciled", 3)].into(),
             plan: JobPlan { items: 10, ..JobPlan::default() },
             lease: Some(JobLease {
                 owner: "p".to_owned(),

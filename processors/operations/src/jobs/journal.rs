@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::store::JobStore;
+use super::totals::count;
 
 /// How long a journal is kept.
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
@@ -88,7 +89,7 @@ impl<T: Tables, C: Clock> JobJournal<T, C> {
                 break;
             }
         }
-        *next = u64::try_from(values.len()).unwrap_or(u64::MAX);
+        *next = count(values.len());
         Ok(values)
     }
 }

@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::basis::JobBasis;
 use super::plan::{JobCosts, JobPlan, UnitPrices, approximate};
 use super::state::{JobState, JobStatus};
+use super::totals::JobTotals;
 use super::wait::{JobWait, WaitReason};
-use super::work::{JobTotals, WorkSummary};
+use super::work::WorkSummary;
 
-/// The total of remembered lookups that lack an output of the model.
+/// The counter of remembered lookups that lack an output of the model. A job that has it is repeated with another option.
 pub(crate) const LACKING_OUTPUT: &str = "lookups_lacking_output";
 
 /// How far a job is.

@@ -28,9 +28,10 @@ use super::rate::RateLimiter;
 use super::requests::repeated;
 use super::state::{JobState, JobStatus};
 use super::store::JobStore;
+use super::totals::JobTotals;
 use super::units::{AcquiredJob, JobUnits, StoredPart, UnitQueue};
 use super::wait::JobWait;
-use super::work::{StepOutcome, WorkUnit, add_total};
+use super::work::{StepOutcome, WorkUnit};
 
 /// The time between two reports and two readings of status and rate.
 const TICK: Duration = Duration::from_secs(1);
@@ -44,6 +45,11 @@ pub trait JobTask: Sync {
     /// Does a small part of a unit, beginning at its cursor. It must be idempotent: after a kill it runs again. A step whose error
     /// can be retried is repeated for up to two minutes.
     fn step(&self, unit: &WorkUnit) -> impl Future<Output = Result<StepOutcome>>;
+
+    /// Prepares the task and its units for this process, once it has the lease: restores what an earlier process has found.
+    fn restore(&self, _job: &mut AcquiredJob) -> impl Future<Output = Result<()>> {
+        async { Ok(()) }
+    }
 
     /// The wait of the steps; `None` if none of them waits longer than for a request.
     fn waiting(&self) -> Option<JobWait> {
@@ -152,9 +158,7 @@ impl JobRun {
         work.units_done += usize::from(outcome.cursor.is_none());
         work.items += outcome.items;
         work.bytes += outcome.bytes;
-        for (name, number) in &outcome.totals {
-            add_total(&mut self.job.totals, name, *number);
-        }
+        self.job.totals.add_all(&outcome.totals);
         self.limiter.spend(outcome.spent, now);
     }
 
@@ -297,6 +301,27 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
         job.rate = stored.rate;
         Ok((stored.status != JobStatus::Running).then_some(RunEnd::Requested(stored.status)))
     }
+}
+
+/// Runs the steps of units one after the other, without a job; returns their counters. Calls `progress` after each step.
+///
+/// # Errors
+/// As [`JobTask::step`].
+pub(crate) async fn run_units(
+    task: &impl JobTask,
+    units: Vec<WorkUnit>,
+    mut progress: impl FnMut(&JobTotals),
+) -> Result<JobTotals> {
+    let mut totals = JobTotals::new();
+    for mut unit in units {
+        while !unit.is_done {
+            let outcome = Box::pin(task.step(&unit)).await?;
+            (unit.is_done, unit.cursor) = (outcome.cursor.is_none(), outcome.cursor);
+            totals.add_all(&outcome.totals);
+            progress(&totals);
+        }
+    }
+    Ok(totals)
 }
 
 /// Awaits requests while steps go on; returns the steps that have ended meanwhile, too.

@@ -1,4 +1,4 @@
-//! The state of a job.
+//! The state of a job, and whether a process may continue it.
 
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::basis::JobBasis;
 use super::plan::JobPlan;
+use super::totals::JobTotals;
 use super::wait::JobWait;
-use super::work::{JobTotals, WorkSummary, WorkUnit};
+use super::work::{WorkSummary, WorkUnit};
 
 /// The argument of a job that reads standard input or a pipe.
 const READS_STREAM: &str = "reads_stream";
@@ -166,5 +167,41 @@ impl JobState {
     #[must_use]
     pub fn reads_stream(&self) -> bool {
         self.arguments.get(READS_STREAM).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// Refuses to continue the job on anything but what it was planned for.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] with the difference.
+    pub fn check_basis(&self, now: &JobBasis) -> Result<()> {
+        let Some(planned) = &self.basis else {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "the job was created by an earlier version, which did not store what the job runs on",
+            )
+            .with("job", self.id.as_str())
+            .hint(self.plan_again()));
+        };
+        let Some((words, before, present)) = planned.difference(now) else { return Ok(()) };
+        Err(Error::new(ErrorKind::Configuration, format!("the job was planned for {words}"))
+            .with("job", self.id.as_str())
+            .with("planned for", before)
+            .with("now", present)
+            .hint(self.plan_again()))
+    }
+
+    /// How to plan the job again.
+    #[must_use]
+    pub fn plan_again(&self) -> String {
+        let again = match self.kind {
+            JobKind::Backfill => "items that are counted already are skipped",
+            JobKind::Replay | JobKind::Redrive => "records that are counted already are skipped",
+            JobKind::Verify | JobKind::Repair => "everything is judged again",
+        };
+        format!(
+            "Plan it again: run `afterwrite {}` with the arguments that `afterwrite jobs show {id} --json` prints; {again}. Then end this job: `afterwrite jobs stop {id}`",
+            self.kind.name(),
+            id = self.id
+        )
     }
 }

@@ -9,7 +9,6 @@
 //! and sets the end of its lease, or compares that of another process, by the time of that response. A response is older than the write
 //! that follows it, so a lease ends too early rather than too late.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,10 +20,10 @@ use afterwrite_model::record::{AttributePath, AttributeValue, Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::basis::JobBasis;
-use super::codec;
-use super::item_changes::{differs, is_running, lease_changes, owned_by, progress_changes, set};
+use super::codec::{self, differs, is_running, lease_changes, owned_by, progress_changes, set};
 use super::requests;
 use super::state::{JobKind, JobLease, JobState, JobStatus, NewJob};
+use super::totals::JobTotals;
 use super::units::{AcquiredJob, JobUnits, PART_UNITS, StoredPart, batches};
 
 /// The jobs that a list shows.
@@ -99,7 +98,7 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
             status: JobStatus::Planned,
             work: units.summary(),
             rate: new.rate,
-            totals: BTreeMap::new(),
+            totals: JobTotals::new(),
             plan: new.plan,
             lease: None,
             created_at: now,

@@ -4,7 +4,7 @@
 //! have added, so that cursors and counters are saved together: after a kill, no counter has a step twice. Only parts that have changed are
 //! saved, in transactions that also renew the lease, so that a process without the lease saves nothing. Parts expire 90 days later.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::codec::{json_value, parsed, time_in_seconds};
 use super::state::JobState;
-use super::work::{JobTotals, StepOutcome, WorkSummary, WorkUnit, add_total};
+use super::totals::{JobTotal, JobTotals};
+use super::work::{StepOutcome, WorkSummary, WorkUnit};
 
 /// The units of a part. A cursor has at most 20 KB: the longest keys, of characters that JSON escapes. So a part always fits into an item.
 pub(super) const PART_UNITS: usize = 16;
@@ -106,9 +107,7 @@ impl JobUnits {
     #[must_use]
     pub fn totals(&self) -> JobTotals {
         let mut totals = JobTotals::new();
-        for (name, number) in self.parts.iter().flat_map(|part| &part.totals) {
-            add_total(&mut totals, name, *number);
-        }
+        self.parts.iter().for_each(|part| totals.add_all(&part.totals));
         totals
     }
 
@@ -124,9 +123,7 @@ impl JobUnits {
         unit.cursor.clone_from(&outcome.cursor);
         unit.items += outcome.items;
         unit.bytes += outcome.bytes;
-        for (name, number) in &outcome.totals {
-            add_total(&mut part.totals, name, *number);
-        }
+        part.totals.add_all(&outcome.totals);
         part.is_changed = true;
     }
 
@@ -141,10 +138,10 @@ impl JobUnits {
     }
 
     /// Forgets counters, because the steps that have added to them are repeated.
-    pub(crate) fn forget_totals(&mut self, names: &[&str]) {
+    pub(crate) fn forget_totals(&mut self, forgotten: &[impl JobTotal + Copy]) {
         for part in &mut self.parts {
             let before = part.totals.len();
-            part.totals.retain(|name, _| !names.contains(&name.as_str()));
+            forgotten.iter().for_each(|total| part.totals.remove(*total));
             part.is_changed |= part.totals.len() != before;
         }
     }
@@ -241,35 +238,6 @@ impl UnitQueue {
     }
 }
 
-/// The meaning of each unit of a task, found by the unit's name.
-#[derive(Debug)]
-pub(crate) struct UnitMeanings<M> {
-    units: Vec<(WorkUnit, M)>,
-    by_name: HashMap<String, usize>,
-}
-
-impl<M> UnitMeanings<M> {
-    pub(crate) fn new(units: Vec<(WorkUnit, M)>) -> Self {
-        let by_name = units.iter().enumerate().map(|(index, (unit, _))| (unit.name.clone(), index)).collect();
-        Self { units, by_name }
-    }
-
-    /// The units with their meanings, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &(WorkUnit, M)> {
-        self.units.iter()
-    }
-
-    /// The units, in order.
-    pub(crate) fn units(&self) -> Vec<WorkUnit> {
-        self.units.iter().map(|(unit, _)| unit.clone()).collect()
-    }
-
-    /// The meaning of a unit.
-    pub(crate) fn find(&self, unit: &WorkUnit) -> Option<&M> {
-        self.by_name.get(&unit.name).and_then(|index| self.units.get(*index)).map(|(_, meaning)| meaning)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,7 +252,7 @@ mod tests {
         let now = Timestamp::from_epoch_seconds(1);
         let mut stored: BTreeMap<usize, Item> = units.take_changed(now).unwrap().into_iter().collect();
         assert_eq!(stored.len(), 3);
-        let totals = JobTotals::from([("counted".to_owned(), 2)]);
+        let totals = JobTotals::from([("counted", 2)]);
         let cursor = Some(serde_json::json!({ "PK": { "S": "a" } }));
         units.apply(17, &StepOutcome { cursor, items: 5, totals, ..StepOutcome::default() });
         let changed = units.take_changed(now).unwrap();

@@ -1,12 +1,12 @@
-//! The work of a job: its units, the result of a step of one, and what the steps count.
+//! The work of a job: its units, what each unit means to the task, and the result of a step.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Counters of a job by name: `reconciled`, `skipped`, `failed`, …
-pub type JobTotals = BTreeMap<String, u64>;
+use super::totals::JobTotals;
 
 /// A part of a job's work that proceeds by itself: a segment of a table, an object of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,12 +81,47 @@ pub struct StepOutcome {
     pub totals: JobTotals,
 }
 
-/// Adds to a counter.
-pub(super) fn add_total(totals: &mut JobTotals, name: &str, number: u64) {
-    match totals.get_mut(name) {
-        Some(total) => *total += number,
-        None => {
-            totals.insert(name.to_owned(), number);
-        }
+/// The units of a task, each with its meaning: the part of the work that it stands for. A stored unit has a name only.
+#[derive(Debug)]
+pub(crate) struct UnitMeanings<M> {
+    units: Vec<(WorkUnit, M)>,
+    by_name: HashMap<String, usize>,
+}
+
+impl<M> UnitMeanings<M> {
+    pub(crate) fn new(units: Vec<(WorkUnit, M)>) -> Self {
+        let by_name = units.iter().enumerate().map(|(index, (unit, _))| (unit.name.clone(), index)).collect();
+        Self { units, by_name }
     }
+
+    /// The units with their meanings, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(WorkUnit, M)> {
+        self.units.iter()
+    }
+
+    /// The units, in order.
+    pub(crate) fn units(&self) -> Vec<WorkUnit> {
+        self.units.iter().map(|(unit, _)| unit.clone()).collect()
+    }
+
+    /// Whether the task has a unit.
+    pub(crate) fn has(&self, unit: &WorkUnit) -> bool {
+        self.by_name.contains_key(&unit.name)
+    }
+
+    /// The meaning of a unit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if the arguments of the job do not name the unit.
+    pub(crate) fn find(&self, unit: &WorkUnit) -> Result<&M> {
+        let known = self.by_name.get(&unit.name).and_then(|index| self.units.get(*index));
+        known.map(|(_, meaning)| meaning).ok_or_else(|| unknown_unit(unit))
+    }
+}
+
+/// The error of a unit that the arguments of its job do not name.
+pub(crate) fn unknown_unit(unit: &WorkUnit) -> Error {
+    Error::new(ErrorKind::Configuration, "the job has a unit that its arguments do not name")
+        .with("unit", unit.name.as_str())
+        .hint("Resume the job with the model that it was created with, or create it again")
 }

@@ -14,4 +14,4 @@ mod task;
 
 pub use self::objects::{ObjectRedrive, SettledObjects};
 pub use self::parked::{PARKED_INDEX, ParkedItem, ParkedRedrive, parked_by_index, parked_by_scan};
-pub use self::task::{RedriveReport, RedriveTask, StayingObject, StayingParked};
+pub use self::task::{RedriveReport, RedriveTask, RedriveTotal, StayingObject, StayingParked};

@@ -10,8 +10,8 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::Bucket;
 use futures::TryStreamExt as _;
 
-use crate::jobs::JobTotals;
-use crate::replay::{RecordTarget, TargetOutcome};
+use crate::jobs::{JobTotals, count};
+use crate::replay::{DeliveryTotal, RecordTarget, TargetOutcome};
 
 /// The prefix to which objects move whose records are processed.
 const REDRIVEN: &str = "redriven/";
@@ -87,7 +87,7 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
             Ok(_) => self.relay.deliver(&event, deadline).await,
             Err(_) => Ok(TargetOutcome::default()),
         };
-        let mut totals = JobTotals::from([("records".to_owned(), length(records.len()))]);
+        let mut totals = JobTotals::from([(DeliveryTotal::Records, count(records.len()))]);
         let mut reason = None;
         for outcome in [counted, relayed] {
             let TargetOutcome { totals: of_target, failed, parked } = match outcome {
@@ -98,9 +98,7 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
                 }
                 Err(error) => return Err(error),
             };
-            for (name, number) in of_target {
-                *totals.entry(name).or_default() += number;
-            }
+            totals.add_all(&of_target);
             reason = reason.or(failed.into_iter().chain(parked).next().map(|failed| failed.error));
         }
         if reason.is_none() {
@@ -158,8 +156,4 @@ fn not_redrivable(reason: &str) -> Error {
     Error::new(ErrorKind::Rejected, format!("the object has no records: {reason}")).hint(
         "Only on-failure destinations in S3 have the event. Records that an SQS or SNS destination names are in the archive: replay their hour",
     )
-}
-
-fn length(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

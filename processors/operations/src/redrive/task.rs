@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::objects::{FailureObject, ObjectRedrive};
 use super::parked::{ParkedItem, ParkedRedrive, ParkedResult};
-use crate::backfill::add_lives;
-use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit};
+use crate::backfill::LifeTotal;
+use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit, count, job_totals, run_units};
 use crate::replay::RecordTarget;
 
 /// The units of the job.
@@ -23,6 +23,18 @@ const PARKED: &str = "parked";
 const STEP_ITEMS: usize = 25;
 /// The reasons that are kept.
 const MAX_REASONS: usize = 100;
+
+job_totals! {
+    /// The counters of a redrive.
+    pub enum RedriveTotal {
+        Objects = "objects",
+        ObjectsFailed = "objects_failed",
+        Reconciled = "reconciled",
+        /// Parked items that another write healed meanwhile.
+        HealedBefore = "healed_before",
+        StillParked = "still_parked",
+    }
+}
 
 /// Redrives on-failure objects, parked items, or both: the objects first, because they may heal parked items.
 #[derive(Debug)]
@@ -117,20 +129,7 @@ where
     /// # Errors
     /// As [`JobTask::step`].
     pub async fn run(&self) -> Result<JobTotals> {
-        let mut totals = JobTotals::new();
-        for mut unit in self.units() {
-            loop {
-                let outcome = Box::pin(self.step(&unit)).await?;
-                for (name, number) in outcome.totals {
-                    *totals.entry(name).or_default() += number;
-                }
-                unit.cursor = outcome.cursor;
-                if unit.cursor.is_none() {
-                    break;
-                }
-            }
-        }
-        Ok(totals)
+        run_units(self, self.units(), |_| {}).await
     }
 
     /// Redrives one object: the first behind the cursor.
@@ -142,9 +141,9 @@ where
         };
         let (mut totals, reason) = Box::pin(objects.redrive(&object)).await?;
         match reason {
-            None => add(&mut totals, "objects", 1),
+            None => totals.add(RedriveTotal::Objects, 1),
             Some(error) => {
-                add(&mut totals, "objects_failed", 1);
+                totals.add(RedriveTotal::ObjectsFailed, 1);
                 let staying = StayingObject { key: object.key.clone(), reason: error.to_string() };
                 let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
                 if report.staying_objects.len() < MAX_REASONS {
@@ -190,16 +189,16 @@ where
         let cursor = write_cursor(last)?;
         let results = redrive.redrive(&items).await?;
         let mut totals = JobTotals::new();
-        let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
+        let count = count(items.len());
         for (item, result) in items.into_iter().zip(results) {
             match result {
                 ParkedResult::Reconciled(lives) => {
-                    add(&mut totals, "reconciled", 1);
-                    add_lives(&mut totals, lives);
+                    totals.add(RedriveTotal::Reconciled, 1);
+                    LifeTotal::add(&mut totals, lives);
                 }
-                ParkedResult::Healed => add(&mut totals, "healed_before", 1),
+                ParkedResult::Healed => totals.add(RedriveTotal::HealedBefore, 1),
                 ParkedResult::Stays(reason) => {
-                    add(&mut totals, "still_parked", 1);
+                    totals.add(RedriveTotal::StillParked, 1);
                     let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
                     if report.staying_parked.len() < MAX_REASONS {
                         report.staying_parked.push(StayingParked { item, reason });
@@ -225,10 +224,6 @@ where
             _ => Box::pin(self.redrive_parked(unit)).await,
         }
     }
-}
-
-fn add(totals: &mut JobTotals, name: &str, number: u64) {
-    *totals.entry(name.to_owned()).or_default() += number;
 }
 
 fn read_cursor<T: DeserializeOwned>(unit: &WorkUnit) -> Result<Option<T>> {

@@ -23,8 +23,8 @@ use afterwrite_services::Bucket;
 use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
 use crate::jobs::WaitReason;
 use crate::verify::{
-    DatasetJudge, FindingPlace, JudgedRow, RowDifference, RowVerdicts, VerifyFinding, candidates_of,
-    check_generation, is_foreign_row,
+    DatasetJudge, JudgedRow, RowDifference, RowVerdicts, VerifyFinding, candidates_of, check_generation,
+    is_foreign_row,
 };
 
 /// The time limit of the commits.
@@ -60,7 +60,7 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
     /// # Errors
     /// As [`Tables::read`] and [`Bucket`].
     pub async fn repair(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
-        let of_datasets = findings.iter().filter(|finding| finding.place == FindingPlace::Dataset);
+        let of_datasets = findings.iter().filter(|finding| finding.subject.row().is_some());
         let of_datasets: Vec<&VerifyFinding> = of_datasets.collect();
         check_generation(self.judge.model(), of_datasets.iter().copied())?;
         let candidates = candidates_of(self.judge.model(), of_datasets.iter().copied());
@@ -68,10 +68,9 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
         let (foreign, known): (Vec<_>, Vec<_>) =
             of_datasets.into_iter().partition(|finding| is_foreign_row(self.judge.model(), finding));
         let mut log = not_repaired(&known, &verdicts);
-        log.extend(foreign.into_iter().map(|finding| RepairLogEntry {
-            finding: finding.clone(),
-            outcome: RepairOutcome::Failed,
-            action: "the model has no such dataset, or no entity of the row: nothing was written".to_owned(),
+        log.extend(foreign.into_iter().map(|finding| {
+            let reason = "the model has no such dataset, or no entity of the row: nothing was written";
+            RepairLogEntry::failed(finding.clone(), reason)
         }));
         for rows in verdicts.drifted.chunks(ROWS_AT_ONCE) {
             log.extend(Box::pin(self.repair_rows(rows)).await?);
@@ -88,11 +87,11 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
             let replaceable_at = replaceable_at(row).map_or(now, |at| at.max(now));
             if replaceable_at.since(now) > SNAPSHOT_LAG + COMMIT_TIME {
                 let action = "the newest row is dated in the future, so that no snapshot replaces it: remove it with the program that wrote it";
-                log.push(entry(row, RepairOutcome::Failed, action));
+                log.push(RepairLogEntry::failed(row.finding.clone(), action));
             } else if !row.key.is_known() || !self.has_identity(row) {
                 let action =
                     "the row's key is of no item of the model: remove the row with the program that wrote it";
-                log.push(entry(row, RepairOutcome::Failed, action));
+                log.push(RepairLogEntry::failed(row.finding.clone(), action));
             } else {
                 wait = wait.max(replaceable_at.since(now));
                 repairable.push(row);
@@ -166,10 +165,8 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
             Box::pin(self.judge.exporter.add_snapshot(reading, &items, deadline)).await?;
         }
         let repaired = present.iter().map(|row| self.written(row.judged, RepairWrite::Row));
-        let changed = gone.iter().map(|row| {
-            entry(row.judged, RepairOutcome::Changed, "nothing was written: the item was deleted")
-        });
-        Ok(repaired.chain(changed).collect())
+        let deleted = gone.iter().map(|row| changed(row.judged, "nothing was written: the item was deleted"));
+        Ok(repaired.chain(deleted).collect())
     }
 
     /// Ends rows that belong to no item, if that is still so.
@@ -184,8 +181,7 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
         let mut log = Vec::with_capacity(foreign.len());
         for row in &foreign {
             if self.belongs(row).await? {
-                let action = "nothing was written: the item exists by now";
-                log.push(entry(row.judged, RepairOutcome::Changed, action));
+                log.push(changed(row.judged, "nothing was written: the item exists by now"));
                 continue;
             }
             log.push(self.written(row.judged, RepairWrite::Removal));
@@ -221,7 +217,7 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
 
 impl RepairedRow<'_> {
     fn difference(&self) -> Option<RowDifference> {
-        self.judged.finding.row.as_ref().map(|row| row.difference)
+        self.judged.finding.subject.row().map(|row| row.difference)
     }
 }
 
@@ -231,25 +227,27 @@ fn replaceable_at(row: &JudgedRow) -> Option<Timestamp> {
     Some(Timestamp::from_epoch_ms(changed_at).plus(SNAPSHOT_LAG + Duration::from_secs(1)))
 }
 
-fn entry(row: &JudgedRow, outcome: RepairOutcome, action: &str) -> RepairLogEntry {
-    RepairLogEntry { finding: row.finding.clone(), outcome, action: action.to_owned() }
+/// The line of a row that changed before it could be repaired.
+fn changed(row: &JudgedRow, action: &str) -> RepairLogEntry {
+    RepairLogEntry {
+        finding: row.finding.clone(),
+        outcome: RepairOutcome::Changed,
+        action: action.to_owned(),
+    }
 }
 
 /// The lines of findings that are right by now, or cannot be decided.
 fn not_repaired(findings: &[&VerifyFinding], verdicts: &RowVerdicts) -> Vec<RepairLogEntry> {
     let is_same = |one: &VerifyFinding, other: &VerifyFinding| {
-        let dataset = |finding: &VerifyFinding| finding.row.as_ref().map(|row| row.dataset.clone());
-        one.key == other.key && one.table == other.table && dataset(one) == dataset(other)
+        let dataset = |finding: &VerifyFinding| finding.subject.row().map(|row| row.dataset.clone());
+        one.subject.key() == other.subject.key() && dataset(one) == dataset(other)
     };
     let others =
         findings.iter().filter(|finding| !verdicts.drifted.iter().any(|row| is_same(&row.finding, finding)));
     let line = |finding: &&&VerifyFinding| {
         let is_open = verdicts.undecided.iter().any(|other| is_same(other, finding));
-        RepairLogEntry {
-            finding: (**finding).clone(),
-            outcome: if is_open { RepairOutcome::Changed } else { RepairOutcome::AlreadyRight },
-            action: "nothing was written".to_owned(),
-        }
+        let outcome = if is_open { RepairOutcome::Changed } else { RepairOutcome::AlreadyRight };
+        RepairLogEntry::unwritten((**finding).clone(), outcome)
     };
     others.map(|finding| line(&finding)).collect()
 }

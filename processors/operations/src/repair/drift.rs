@@ -1,6 +1,6 @@
 //! Repair of what the state table and the application's items show.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use afterwrite_ledger::tables::{TableScan, Tables, WriteError};
@@ -15,14 +15,15 @@ use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
 use crate::DeploymentContext;
 use crate::jobs::JobWait;
 use crate::verify::{
-    FindingPlace, FindingVerdict, RollupPlace, RollupReading, SumVerdict, Tolerance, VerifyFinding,
-    check_generation, expected_values, judge, read_sums, recheck_findings,
+    FindingSubject, FoundItem, RollupPlace, RollupReading, SumVerdict, Tolerance, VerifyFinding,
+    check_generation, expected_values, is_rollup, judge, read_sums, recheck_items,
 };
 
 /// The time limit of a reconciliation.
 const RECONCILE_TIME: Duration = Duration::from_secs(60);
 /// The items that are reconciled at once.
 const ITEMS_AT_ONCE: usize = 100;
+const UNKNOWN_KEY: &str = "no entity or rollup of the model has this key: nothing was written";
 
 /// Repairs findings.
 #[derive(Debug)]
@@ -35,13 +36,13 @@ pub struct DriftRepairer<T, C> {
 
 /// Whether other places of an item were not judged because of this finding.
 fn hides_others(finding: &VerifyFinding) -> bool {
-    match finding.place {
-        FindingPlace::Ledger | FindingPlace::UnreadableEntry => true,
-        FindingPlace::Rollup
-        | FindingPlace::Extreme
-        | FindingPlace::Mirror
-        | FindingPlace::ThreeWay
-        | FindingPlace::Dataset => finding.verdict == FindingVerdict::Undecided,
+    match finding.subject {
+        FindingSubject::Entry(..) | FindingSubject::UnreadableEntry(_) => true,
+        FindingSubject::Rollup(_)
+        | FindingSubject::Extreme(_)
+        | FindingSubject::Mirror(_)
+        | FindingSubject::ThreeWay(_)
+        | FindingSubject::Row(..) => !finding.is_drift(),
     }
 }
 
@@ -64,67 +65,51 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         self.tolerance.waits.current()
     }
 
-    /// Judges findings again and repairs those that are still drift. Returns a log with a line for each finding; findings about datasets
-    /// are ignored, see [`super::DatasetRepairer`].
+    /// Judges findings about items again, and reconciles the items that have drifted. Returns a log with a line for each finding; findings
+    /// about rollups and rows are ignored.
     ///
     /// # Errors
     /// As [`Tables::read`]; an error of a single repair is in the log.
-    pub async fn repair(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
-        check_generation(&self.context.model, findings)?;
-        let of_state = findings.iter().filter(|finding| finding.place != FindingPlace::Dataset);
-        let (of_application, of_derived): (Vec<_>, Vec<_>) =
-            of_state.cloned().partition(|finding| finding.place == FindingPlace::ThreeWay);
-        let (of_items, others): (Vec<_>, Vec<_>) =
-            of_derived.into_iter().partition(|finding| finding.source(&self.context.model).is_some());
-        let (of_rollups, of_others): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|finding| finding.rollup(&self.context.model).is_some());
-        let now = recheck_findings(&self.context, self.tolerance.clone(), &of_items).await?;
-        let mut log = self.already_right(&of_items, &now);
-        log.extend(of_application.into_iter().map(|finding| RepairLogEntry {
-            finding,
-            outcome: RepairOutcome::Failed,
-            action: "the application's own counter is the application's to repair".to_owned(),
-        }));
-        log.extend(of_others.into_iter().map(|finding| RepairLogEntry {
-            finding,
-            outcome: RepairOutcome::Failed,
-            action: "no entity or rollup of the model has this key: nothing was written".to_owned(),
-        }));
-        let drifted: Vec<_> =
-            now.into_iter().filter(|finding| finding.verdict == FindingVerdict::Drift).collect();
-        log.extend(self.repair_items(drifted).await?);
-        log.extend(self.repair_rollups(&of_rollups).await?);
+    pub(super) async fn repair_items(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
+        let model = &self.context.model;
+        check_generation(model, findings)?;
+        let (mut log, mut known, mut sources) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for finding in findings {
+            match &finding.subject {
+                FindingSubject::Entry(item, _)
+                | FindingSubject::UnreadableEntry(item)
+                | FindingSubject::Extreme(item)
+                | FindingSubject::Mirror(item) => match item.source(model) {
+                    Some(source) => {
+                        known.push(finding);
+                        sources.insert(source);
+                    }
+                    None => log.push(RepairLogEntry::failed(finding.clone(), UNKNOWN_KEY)),
+                },
+                FindingSubject::ThreeWay(_) => {
+                    let reason = "the application's own counter is the application's to repair";
+                    log.push(RepairLogEntry::failed(finding.clone(), reason));
+                }
+                FindingSubject::Rollup(_) | FindingSubject::Row(..) => {}
+            }
+        }
+        let now = recheck_items(&self.context, &self.tolerance, sources).await?;
+        log.extend(known.into_iter().filter_map(|finding| already_right(finding, &now)));
+        let drifted: Vec<_> = now.into_iter().filter(VerifyFinding::is_drift).collect();
+        log.extend(self.reconcile_items(drifted).await?);
         Ok(log)
     }
 
-    /// The lines of findings that are right by now, or cannot be decided.
-    fn already_right(&self, before: &[VerifyFinding], now: &[VerifyFinding]) -> Vec<RepairLogEntry> {
-        let is_drift = |finding: &&VerifyFinding| {
-            now.iter().any(|other| other.verdict == FindingVerdict::Drift && finding.is_repeated_by(other))
-        };
-        let others = before.iter().filter(|finding| !is_drift(finding));
-        others
-            .map(|finding| {
-                let is_open = now.iter().any(|other| finding.has_item_of(other) && hides_others(other));
-                RepairLogEntry {
-                    finding: finding.clone(),
-                    outcome: if is_open { RepairOutcome::Changed } else { RepairOutcome::AlreadyRight },
-                    action: "nothing was written".to_owned(),
-                }
-            })
-            .collect()
-    }
-
     /// Reconciles items.
-    async fn repair_items(&self, findings: Vec<VerifyFinding>) -> Result<Vec<RepairLogEntry>> {
+    async fn reconcile_items(&self, findings: Vec<VerifyFinding>) -> Result<Vec<RepairLogEntry>> {
         let mut log = Vec::with_capacity(findings.len());
         for findings in findings.chunks(ITEMS_AT_ONCE) {
             for table in 0..self.context.model.tables.len() {
-                let of_table: Vec<(VerifyFinding, SourceKey<'static>)> = findings
-                    .iter()
-                    .filter_map(|finding| Some((finding.clone(), finding.source(&self.context.model)?)))
-                    .filter(|(_, source)| source.table == table)
-                    .collect();
+                let keyed = findings.iter().filter_map(|finding| {
+                    let source = finding.subject.item()?.source(&self.context.model)?;
+                    Some((finding.clone(), source)).filter(|(_, source)| source.table == table)
+                });
+                let of_table: Vec<(VerifyFinding, SourceKey<'static>)> = keyed.collect();
                 let sources: BTreeSet<SourceKey<'static>> =
                     of_table.iter().map(|(_, source)| source.clone()).collect();
                 let failed = self.reconcile(table, &sources.into_iter().collect::<Vec<_>>()).await?;
@@ -132,11 +117,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
                     let error = failed.iter().find(|(known, _)| *known == source).map(|(_, error)| error);
                     log.push(match error {
                         None => RepairLogEntry::written(finding, RepairWrite::Item, self.is_dry_run),
-                        Some(error) => RepairLogEntry {
-                            finding,
-                            outcome: RepairOutcome::Failed,
-                            action: error.to_string(),
-                        },
+                        Some(error) => RepairLogEntry::failed(finding, error.to_string()),
                     });
                 }
             }
@@ -183,41 +164,43 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         Ok(failed)
     }
 
-    /// Judges rollups, and sets those that differ.
-    async fn repair_rollups(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
+    /// Judges rollups, and sets the rollups that differ. Findings about items and rows are ignored.
+    ///
+    /// # Errors
+    /// As [`DriftRepairer::repair_items`].
+    pub(super) async fn repair_rollups(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
         let DeploymentContext { model, clock, .. } = &self.context;
-        let places: BTreeSet<RollupPlace> =
-            findings.iter().filter_map(|finding| finding.rollup(model)).collect();
-        if places.is_empty() {
-            return Ok(Vec::new());
+        check_generation(model, findings)?;
+        let mut log = Vec::with_capacity(findings.len());
+        let mut known: BTreeMap<RollupPlace, &VerifyFinding> = BTreeMap::new();
+        for finding in findings {
+            let FindingSubject::Rollup(place) = &finding.subject else { continue };
+            if is_rollup(model, place) {
+                known.entry(place.clone()).or_insert(finding);
+            } else {
+                log.push(RepairLogEntry::failed(finding.clone(), UNKNOWN_KEY));
+            }
         }
-        let readings = read_sums(&self.context, &places).await?;
-        let mut log = Vec::with_capacity(readings.len());
+        if known.is_empty() {
+            return Ok(log);
+        }
+        let places = known.keys().cloned().collect();
         let mut shown: Vec<SourceKey<'static>> = Vec::new();
-        for reading in readings {
-            let before =
-                findings.iter().find(|finding| finding.rollup(model).as_ref() == Some(&reading.place));
+        for reading in read_sums(&self.context, &places).await? {
+            let Some(before) = known.get(&reading.place) else { continue };
             let sum = (&reading.sum, reading.unreadable_entries);
-            let verdict = judge(model, &reading.place, sum, reading.item.as_ref(), clock.now());
-            log.push(match (verdict, before) {
-                (SumVerdict::Differs(finding), _) => {
+            log.push(match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
+                SumVerdict::Differs(finding) => {
                     let entry = self.set_rollup(&reading, finding).await?;
-                    if matches!(entry.outcome, RepairOutcome::Repaired | RepairOutcome::WouldBeRepaired) {
+                    if !entry.outcome.is_left() {
                         shown.extend(self.mirroring_items(&reading.place));
                     }
                     entry
                 }
-                (SumVerdict::Changed(finding), _) => RepairLogEntry {
-                    finding,
-                    outcome: RepairOutcome::Changed,
-                    action: "nothing was written".to_owned(),
-                },
-                (SumVerdict::Confirmed | SumVerdict::Expired, Some(before)) => RepairLogEntry {
-                    finding: before.clone(),
-                    outcome: RepairOutcome::AlreadyRight,
-                    action: "nothing was written".to_owned(),
-                },
-                (SumVerdict::Confirmed | SumVerdict::Expired, None) => continue,
+                SumVerdict::Changed(finding) => RepairLogEntry::unwritten(finding, RepairOutcome::Changed),
+                SumVerdict::Confirmed | SumVerdict::Expired => {
+                    RepairLogEntry::unwritten((*before).clone(), RepairOutcome::AlreadyRight)
+                }
             });
         }
         log.extend(self.refresh_copies(shown).await?);
@@ -231,10 +214,9 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         for table in 0..model.tables.len() {
             let of_table: Vec<_> = shown.iter().filter(|source| source.table == table).cloned().collect();
             let failed = self.reconcile(table, &of_table).await?;
-            log.extend(failed.into_iter().map(|(source, error)| RepairLogEntry {
-                finding: VerifyFinding::of_source(FindingPlace::Mirror, model, &source),
-                outcome: RepairOutcome::Failed,
-                action: error.to_string(),
+            log.extend(failed.into_iter().map(|(source, error)| {
+                let subject = FindingSubject::Mirror(FoundItem::of(model, &source));
+                RepairLogEntry::failed(VerifyFinding::of(subject), error.to_string())
             }));
         }
         Ok(log)
@@ -244,9 +226,10 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     async fn set_rollup(&self, reading: &RollupReading, finding: VerifyFinding) -> Result<RepairLogEntry> {
         let expected =
             expected_values(&self.context.model, &reading.place, &reading.sum, reading.item.as_ref());
+        let (rev, entity_type) = (AttributePath::from("rev"), AttributePath::from("EntityType"));
         let mut changes = vec![
-            AttributeChange::Set(AttributePath::from("EntityType"), "ROLLUP".into()),
-            AttributeChange::Add(AttributePath::from("rev"), Decimal::ONE),
+            AttributeChange::Set(entity_type, "ROLLUP".into()),
+            AttributeChange::Add(rev.clone(), Decimal::ONE),
         ];
         if let Some(expires_at) = reading.sum.expires_at {
             let value = Decimal::from(expires_at.epoch_seconds()).into();
@@ -261,26 +244,24 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             });
         }
         let condition = match (&reading.item, &reading.sum.rev) {
-            (_, Some(rev)) => {
-                WriteCondition::Equals(AttributePath::from("rev"), AttributeValue::N(rev.clone()))
+            (_, Some(judged)) => WriteCondition::Equals(rev, AttributeValue::N(judged.clone())),
+            (Some(_), None) => {
+                WriteCondition::All(vec![WriteCondition::ItemExists, WriteCondition::Absent(rev)])
             }
-            (Some(_), None) => WriteCondition::All(vec![
-                WriteCondition::ItemExists,
-                WriteCondition::Absent(AttributePath::from("rev")),
-            ]),
             (None, None) => WriteCondition::ItemAbsent,
         };
         let key = self.state.key(&reading.place.0, &reading.place.1);
         let write = Write { key, condition, action: WriteAction::Update(changes) };
-        let (outcome, action) = match self.context.tables.write(&write).await {
-            Ok(_) => return Ok(RepairLogEntry::written(finding, RepairWrite::Measures, self.is_dry_run)),
+        match self.context.tables.write(&write).await {
+            Ok(_) => Ok(RepairLogEntry::written(finding, RepairWrite::Measures, self.is_dry_run)),
             Err(WriteError::Refused(
                 WriteRefusal::Condition(_) | WriteRefusal::Conflict | WriteRefusal::Throttled,
-            )) => (RepairOutcome::Changed, "nothing was written".to_owned()),
-            Err(WriteError::Refused(WriteRefusal::Invalid(reason))) => (RepairOutcome::Failed, reason),
-            Err(WriteError::Failed(error)) => return Err(error),
-        };
-        Ok(RepairLogEntry { finding, outcome, action })
+            )) => Ok(RepairLogEntry::unwritten(finding, RepairOutcome::Changed)),
+            Err(WriteError::Refused(WriteRefusal::Invalid(reason))) => {
+                Ok(RepairLogEntry::failed(finding, reason))
+            }
+            Err(WriteError::Failed(error)) => Err(error),
+        }
     }
 
     /// The items that show copies of a rollup, as far as the rollup's key determines them.
@@ -297,4 +278,15 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         });
         mirrors.collect()
     }
+}
+
+/// The line of a finding that is right by now, or cannot be decided; `None` if it is still drift.
+fn already_right(finding: &VerifyFinding, now: &[VerifyFinding]) -> Option<RepairLogEntry> {
+    if now.iter().any(|other| other.is_drift() && finding.is_repeated_by(other)) {
+        return None;
+    }
+    let mut of_item = now.iter().filter(|other| other.subject.key() == finding.subject.key());
+    let outcome =
+        if of_item.any(hides_others) { RepairOutcome::Changed } else { RepairOutcome::AlreadyRight };
+    Some(RepairLogEntry::unwritten(finding.clone(), outcome))
 }

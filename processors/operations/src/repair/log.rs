@@ -1,9 +1,11 @@
 //! The log of a repair.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
-use crate::backfill::{REVIVED, VANISHED};
-use crate::jobs::JobTotals;
+use crate::backfill::LifeTotal;
+use crate::jobs::{JobTotal, JobTotals};
 use crate::verify::{FindingLife, VerifyFinding};
 
 /// The outcome of one repair.
@@ -20,6 +22,30 @@ pub enum RepairOutcome {
     Changed,
     /// It could not be written.
     Failed,
+}
+
+/// Each outcome is a counter of the job.
+impl JobTotal for RepairOutcome {
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Repaired => "repaired",
+            Self::WouldBeRepaired => "would_be_repaired",
+            Self::AlreadyRight => "already_right",
+            Self::Changed => "changed",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+impl RepairOutcome {
+    /// Whether a person has to look at the finding again.
+    #[must_use]
+    pub fn is_left(self) -> bool {
+        match self {
+            Self::Repaired | Self::WouldBeRepaired | Self::AlreadyRight => false,
+            Self::Changed | Self::Failed => true,
+        }
+    }
 }
 
 /// A line of the log of a repair.
@@ -86,6 +112,16 @@ impl RepairLogEntry {
         };
         Self { finding, outcome, action: action.to_owned() }
     }
+
+    /// The line of a finding that cannot be repaired, with the reason.
+    pub(super) fn failed(finding: VerifyFinding, reason: impl Into<String>) -> Self {
+        Self { finding, outcome: RepairOutcome::Failed, action: reason.into() }
+    }
+
+    /// The line of a finding for which there was nothing to write.
+    pub(super) fn unwritten(finding: VerifyFinding, outcome: RepairOutcome) -> Self {
+        Self { finding, outcome, action: "nothing was written".to_owned() }
+    }
 }
 
 /// How many findings had each outcome, and how many repairs ended or began a life of an item that only the archive can confirm.
@@ -93,21 +129,11 @@ impl RepairLogEntry {
 pub fn repair_totals(log: &[RepairLogEntry]) -> JobTotals {
     let mut totals = JobTotals::new();
     for entry in log {
-        let name = match entry.outcome {
-            RepairOutcome::Repaired => "repaired",
-            RepairOutcome::WouldBeRepaired => "would_be_repaired",
-            RepairOutcome::AlreadyRight => "already_right",
-            RepairOutcome::Changed => "changed",
-            RepairOutcome::Failed => "failed",
-        };
-        *totals.entry(name.to_owned()).or_default() += 1;
-        let life = entry.finding.life.filter(|_| entry.outcome == RepairOutcome::Repaired);
-        if let Some(life) = life {
-            let name = match life {
-                FindingLife::Vanished => VANISHED,
-                FindingLife::Revived => REVIVED,
-            };
-            *totals.entry(name.to_owned()).or_default() += 1;
+        totals.add(entry.outcome, 1);
+        match entry.finding.subject.life().filter(|_| entry.outcome == RepairOutcome::Repaired) {
+            Some(FindingLife::Vanished) => totals.add(LifeTotal::Vanished, 1),
+            Some(FindingLife::Revived) => totals.add(LifeTotal::Revived, 1),
+            None => {}
         }
     }
     totals

@@ -11,15 +11,15 @@
 use std::sync::{Mutex, PoisonError};
 
 use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
-use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::Bucket;
 
 use super::datasets::DatasetRepairer;
 use super::drift::DriftRepairer;
-use super::log::{RepairLogEntry, RepairOutcome, repair_totals};
-use crate::jobs::{JobTask, JobWait, StepOutcome, WorkUnit, later};
-use crate::verify::{DatasetJudge, FindingPlace, VerifyFinding};
+use super::log::{RepairLogEntry, repair_totals};
+use crate::jobs::{JobTask, JobWait, StepOutcome, UnitMeanings, WorkUnit, count, later};
+use crate::verify::{DatasetJudge, FindingSubject, VerifyFinding};
 
 /// The findings of a unit.
 const UNIT_FINDINGS: usize = 1_000;
@@ -42,6 +42,7 @@ pub struct RepairTask<B, T, C> {
     id: String,
     is_dry_run: bool,
     findings: SortedFindings,
+    parts: UnitMeanings<RepairPart>,
     log: Mutex<Vec<RepairLogEntry>>,
 }
 
@@ -57,14 +58,14 @@ impl SortedFindings {
     fn new(findings: &[VerifyFinding]) -> Self {
         let mut sorted = Self::default();
         for finding in findings {
-            let list = match finding.place {
-                FindingPlace::Ledger
-                | FindingPlace::UnreadableEntry
-                | FindingPlace::Mirror
-                | FindingPlace::Extreme
-                | FindingPlace::ThreeWay => &mut sorted.items,
-                FindingPlace::Dataset => &mut sorted.datasets,
-                FindingPlace::Rollup => &mut sorted.rollups,
+            let list = match finding.subject {
+                FindingSubject::Entry(..)
+                | FindingSubject::UnreadableEntry(_)
+                | FindingSubject::Mirror(_)
+                | FindingSubject::Extreme(_)
+                | FindingSubject::ThreeWay(_) => &mut sorted.items,
+                FindingSubject::Row(..) => &mut sorted.datasets,
+                FindingSubject::Rollup(_) => &mut sorted.rollups,
             };
             list.push(finding.clone());
         }
@@ -104,12 +105,14 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T
         id: &str,
         findings: &[VerifyFinding],
     ) -> Self {
+        let findings = SortedFindings::new(findings);
         Self {
             repairer,
             datasets,
             id: id.to_owned(),
             is_dry_run: false,
-            findings: SortedFindings::new(findings),
+            parts: UnitMeanings::new(findings.parts()),
+            findings,
             log: Mutex::default(),
         }
     }
@@ -131,10 +134,10 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T
     /// Does everything at once, without a job; returns the log.
     ///
     /// # Errors
-    /// As [`DriftRepairer::repair`] and [`DatasetRepairer::repair`].
+    /// As [`JobTask::step`].
     pub async fn run(&self) -> Result<Vec<RepairLogEntry>> {
-        for (unit, _) in self.findings.parts() {
-            Box::pin(self.step(&unit)).await?;
+        for (unit, _) in self.parts.iter() {
+            Box::pin(self.step(unit)).await?;
         }
         Ok(self.log())
     }
@@ -147,11 +150,7 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T
             }
             None => {
                 let action = "nothing was written: no bucket is set; set AFTERWRITE_BUCKET or pass --bucket";
-                let failed = findings.iter().map(|finding| RepairLogEntry {
-                    finding: finding.clone(),
-                    outcome: RepairOutcome::Failed,
-                    action: action.to_owned(),
-                });
+                let failed = findings.iter().map(|finding| RepairLogEntry::failed(finding.clone(), action));
                 Ok(failed.collect())
             }
         }
@@ -160,29 +159,19 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T
 
 impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> JobTask for RepairTask<B, T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        let parts = self.findings.parts();
-        let part = parts.iter().find(|(known, _)| known.name == unit.name).map(|(_, part)| *part);
         let of_part = |findings: &[VerifyFinding], part: usize| {
             findings.chunks(UNIT_FINDINGS).nth(part).unwrap_or_default().to_vec()
         };
-        let log = match part {
-            Some(RepairPart::Items { part }) => {
-                Box::pin(self.repairer.repair(&of_part(&self.findings.items, part))).await?
+        let log = match *self.parts.find(unit)? {
+            RepairPart::Items { part } => {
+                Box::pin(self.repairer.repair_items(&of_part(&self.findings.items, part))).await?
             }
-            Some(RepairPart::Datasets { part }) => {
+            RepairPart::Datasets { part } => {
                 Box::pin(self.repair_datasets(&of_part(&self.findings.datasets, part))).await?
             }
-            Some(RepairPart::Rollups) => Box::pin(self.repairer.repair(&self.findings.rollups)).await?,
-            None => {
-                return Err(Error::new(
-                    ErrorKind::Configuration,
-                    "the job has a unit that its findings do not name",
-                )
-                .with("unit", unit.name.as_str())
-                .hint("Start the repair again"));
-            }
+            RepairPart::Rollups => Box::pin(self.repairer.repair_rollups(&self.findings.rollups)).await?,
         };
-        let items = u64::try_from(log.len()).unwrap_or(u64::MAX);
+        let items = count(log.len());
         let totals = repair_totals(&log);
         self.log.lock().unwrap_or_else(PoisonError::into_inner).extend(log);
         Ok(StepOutcome { items, spent: items, totals, ..StepOutcome::default() })

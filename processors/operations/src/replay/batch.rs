@@ -1,5 +1,7 @@
 //! Batches of records as Lambda events.
 
+use crate::jobs::count;
+
 /// The most records of a batch: Lambda's recommended batch of `aggregator`.
 pub(super) const MAX_RECORDS: usize = 1_000;
 /// The most bytes of a batch, below Lambda's limit of 6 MB.
@@ -27,7 +29,7 @@ impl RecordBatch {
     }
 
     pub(super) fn len(&self) -> u64 {
-        u64::try_from(self.records.len()).unwrap_or(u64::MAX)
+        count(self.records.len())
     }
 
     pub(super) fn event(&self) -> Vec<u8> {

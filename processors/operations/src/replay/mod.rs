@@ -32,5 +32,5 @@ mod task;
 
 pub use self::lookup_copy::LookupCopy;
 pub use self::state_only::StateOnlyTables;
-pub use self::target::{NoTarget, RecordTarget, TargetOutcome};
+pub use self::target::{DeliveryTotal, NoTarget, RecordTarget, TargetOutcome};
 pub use self::task::{InputSource, ReplayTask, ReplayTotals};

@@ -9,7 +9,26 @@ use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, Result};
 use afterwrite_services::{Cache, DeliveryStream, Distribution, ObjectStore, PathQueue};
 
-use crate::jobs::JobTotals;
+use crate::jobs::{JobTotals, count, job_totals};
+
+job_totals! {
+    /// The counters of delivered records, beside those of the ledger.
+    pub enum DeliveryTotal {
+        LookupsCopied = "lookups_copied",
+        Records = "records",
+        /// Texts that are not change records.
+        Rejected = "rejected",
+        /// Records that were not processed.
+        Failed = "failed",
+        /// Records that can never be processed as they are.
+        Unprocessable = "unprocessable",
+        /// Records of items that no entity has.
+        Unmatched = "unmatched",
+        KeysInvalidated = "keys_invalidated",
+        PathsInvalidated = "paths_invalidated",
+        LinesArchived = "lines_archived",
+    }
+}
 
 /// A handler of batches.
 pub trait RecordTarget: Send + Sync {
@@ -55,9 +74,9 @@ impl<T: Tables, C: Clock> RecordTarget for StreamAggregator<T, C> {
         let handled = Box::pin(self.handle(event, deadline)).await?;
         let mut outcome =
             TargetOutcome { failed: handled.failures, parked: handled.parked, ..TargetOutcome::default() };
-        outcome.count("unmatched", handled.unmatched);
+        outcome.totals.add(DeliveryTotal::Unmatched, handled.unmatched);
         for (name, number) in handled.totals.named() {
-            outcome.count(name, number);
+            outcome.totals.add(name, number);
         }
         Ok(outcome)
     }
@@ -76,11 +95,12 @@ where
         let relayed = Box::pin(self.handle(event, deadline)).await?;
         let mut outcome = TargetOutcome { failed: relayed.failures, ..TargetOutcome::default() };
         if let Some(invalidated) = relayed.invalidated {
-            outcome.count_len("keys_invalidated", invalidated.keys);
-            outcome.count_len("paths_invalidated", invalidated.paths + invalidated.queued_paths);
+            outcome.totals.add(DeliveryTotal::KeysInvalidated, count(invalidated.keys));
+            let paths = invalidated.paths + invalidated.queued_paths;
+            outcome.totals.add(DeliveryTotal::PathsInvalidated, count(paths));
         }
         if let Some(archived) = relayed.archived {
-            outcome.count("lines_archived", archived.lines);
+            outcome.totals.add(DeliveryTotal::LinesArchived, archived.lines);
         }
         Ok(outcome)
     }
@@ -90,16 +110,5 @@ impl TargetOutcome {
     /// Whether a further delivery can process what failed.
     pub(super) fn retryable(&self) -> Option<&Error> {
         self.failed.iter().map(|failed| &failed.error).find(|error| error.is_retryable())
-    }
-
-    fn count(&mut self, name: &str, number: impl TryInto<u64>) {
-        let number = number.try_into().unwrap_or(u64::MAX);
-        if number > 0 {
-            self.totals.insert(name.to_owned(), number);
-        }
-    }
-
-    fn count_len(&mut self, name: &str, number: usize) {
-        self.count(name, number);
     }
 }

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use super::batch::RecordBatch;
 use super::lookup_copy::LookupCopy;
-use super::target::{RecordTarget, TargetOutcome};
-use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit};
+use super::target::{DeliveryTotal, RecordTarget, TargetOutcome};
+use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit, count, run_units};
 
 /// The name of the unit that copies remembered lookups.
 const LOOKUPS: &str = "lookups";
@@ -145,22 +145,8 @@ where
     ///
     /// # Errors
     /// As [`JobTask::step`].
-    pub async fn run(&self, mut progress: impl FnMut(&JobTotals)) -> Result<JobTotals> {
-        let mut totals = JobTotals::new();
-        for mut unit in self.units() {
-            loop {
-                let outcome = Box::pin(self.step(&unit)).await?;
-                for (name, number) in outcome.totals {
-                    *totals.entry(name).or_default() += number;
-                }
-                progress(&totals);
-                unit.cursor = outcome.cursor;
-                if unit.cursor.is_none() {
-                    break;
-                }
-            }
-        }
-        Ok(totals)
+    pub async fn run(&self, progress: impl FnMut(&JobTotals)) -> Result<JobTotals> {
+        run_units(self, self.units(), progress).await
     }
 
     async fn copy_lookups(&self, unit: &WorkUnit) -> Result<StepOutcome> {
@@ -169,7 +155,7 @@ where
             unit.cursor.as_ref().and_then(|cursor| cursor.as_str().map(str::to_owned));
         let after = after.as_deref().and_then(cursor_key);
         let (copied, next) = lookups.copy_page(after).await?;
-        let totals = JobTotals::from([("lookups_copied".to_owned(), copied)]);
+        let totals = JobTotals::from([(DeliveryTotal::LookupsCopied, copied)]);
         let cursor = next.as_ref().and_then(key_cursor).map(Value::String);
         Ok(StepOutcome { cursor, items: copied, spent: copied, totals, ..StepOutcome::default() })
     }
@@ -211,10 +197,8 @@ where
         }
         outcome.items = batch.len();
         outcome.spent = batch.len();
-        *outcome.totals.entry("records".to_owned()).or_default() += batch.len();
-        if rejected > 0 {
-            *outcome.totals.entry("rejected".to_owned()).or_default() += rejected;
-        }
+        outcome.totals.add_all(&JobTotals::from([(DeliveryTotal::Records, batch.len())]));
+        outcome.totals.add(DeliveryTotal::Rejected, rejected);
         outcome.cursor = next.as_ref().and_then(|opened| serde_json::to_value(&opened.cursor).ok());
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(outcome)
@@ -229,18 +213,16 @@ where
         let event = batch.event();
         let (counted, relayed) = self.deliver_repeatedly(&event).await?;
         for outcome in [&counted, &relayed] {
-            let all_failed = length(outcome.failed.len()) >= batch.len() && batch.len() > FEW_RECORDS;
+            let all_failed = count(outcome.failed.len()) >= batch.len() && batch.len() > FEW_RECORDS;
             if let Some(error) = outcome.retryable().filter(|_| all_failed) {
                 return Err(error.restated());
             }
         }
         let mut totals = JobTotals::new();
         for TargetOutcome { totals: of_target, failed, parked } in [counted, relayed] {
-            for (name, number) in of_target {
-                *totals.entry(name).or_default() += number;
-            }
-            count_failed(&mut totals, "failed", &failed);
-            count_failed(&mut totals, "unprocessable", &parked);
+            totals.add_all(&of_target);
+            totals.add(DeliveryTotal::Failed, count(failed.len()));
+            totals.add(DeliveryTotal::Unprocessable, count(parked.len()));
             self.note(|report| &mut report.failed, failed.iter().map(reason));
             self.note(|report| &mut report.parked, parked.iter().map(reason));
         }
@@ -254,11 +236,9 @@ where
             let mut counted = self.aggregator.deliver(event, deadline).await?;
             let relayed = self.relay.deliver(event, deadline).await?;
             let is_done = counted.retryable().or(relayed.retryable()).is_none();
-            for (name, number) in &counted.totals {
-                *earlier.entry(name.clone()).or_default() += number;
-            }
+            earlier.add_all(&counted.totals);
             if is_done || attempt == MAX_DELIVERIES {
-                counted.totals.extend(earlier);
+                counted.totals = earlier;
                 return Ok((counted, relayed));
             }
             // The records that were processed are skipped in the next delivery.
@@ -360,17 +340,6 @@ fn stopped_elsewhere(problem: &str, object: &str) -> Error {
     Error::new(ErrorKind::Configuration, problem)
         .with("object", object)
         .hint("Restore it, or start another replay: records that were counted are skipped")
-}
-
-fn length(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
-}
-
-fn count_failed(totals: &mut JobTotals, name: &str, failed: &[FailedRecord]) {
-    let number = length(failed.len());
-    if number > 0 {
-        *totals.entry(name.to_owned()).or_default() += number;
-    }
 }
 
 fn reason(failed: &FailedRecord) -> String {

@@ -74,10 +74,7 @@ impl VerifierFunction {
     /// Verifies until the deadline.
     async fn verify(&self, request: VerifierRequest, deadline: Timestamp) -> Result<VerifierReport> {
         let begun = SystemClock.now();
-        let FunctionConfig { model, table_names, .. } = &self.config;
-        let no_arguments = Value::Null;
-        let basis =
-            JobBasis::of(model, table_names, &self.state_table, None, &no_arguments, &self.tables).await?;
+        let basis = JobBasis::of(&self.context(), None, &Value::Null).await?;
         let mut rotation = self.rotations.load(SampleRotation::new(&basis, &SystemClock)?).await?;
         let arguments = self.arguments(request, &rotation).await?;
         let mut units = verify_units(&self.config.model, &arguments);
@@ -118,12 +115,7 @@ impl VerifierFunction {
             bytes = bytes.max(self.tables.describe(name).await?.bytes);
         }
         let segments = (bytes / SEGMENT_BYTES).clamp(*SEGMENTS.start(), *SEGMENTS.end());
-        let datasets = match (self.config.model.datasets.is_empty(), request.datasets, &self.bucket) {
-            (true, ..) => DatasetCoverage::NoDatasets,
-            (false, false, _) => DatasetCoverage::Excluded,
-            (false, true, None) => DatasetCoverage::NoBucket,
-            (false, true, Some(_)) => DatasetCoverage::Compared,
-        };
+        let datasets = DatasetCoverage::of(&self.config.model, !request.datasets, self.bucket.is_some());
         let segments = u32::try_from(segments).unwrap_or(u32::MAX);
         let KeySample { share, seed } = rotation.sample(request.sample);
         Ok(VerifyArguments {
@@ -136,18 +128,22 @@ impl VerifierFunction {
         })
     }
 
-    fn job(
-        &self,
-        arguments: &VerifyArguments,
-        end: Timestamp,
-    ) -> Result<VerifyJob<S3Bucket, FunctionTables, SystemClock>> {
-        let context = DeploymentContext {
+    fn context(&self) -> DeploymentContext<FunctionTables, SystemClock> {
+        DeploymentContext {
             model: Arc::clone(&self.config.model),
             table_names: self.config.table_names.clone(),
             state_table: Arc::clone(&self.state_table),
             tables: Arc::clone(&self.tables),
             clock: SystemClock,
-        };
+        }
+    }
+
+    fn job(
+        &self,
+        arguments: &VerifyArguments,
+        end: Timestamp,
+    ) -> Result<VerifyJob<S3Bucket, FunctionTables, SystemClock>> {
+        let context = self.context();
         let state = VerifyTask::new(context.clone(), arguments.clone());
         let datasets = match &self.bucket {
             Some(bucket) if arguments.datasets == DatasetCoverage::Compared => {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::rotation::RotationReport;
 use super::timed::VerifiedShare;
-use crate::verify::{FindingVerdict, VerifiedPart, VerifyReport, VerifySummary, unjudged_error};
+use crate::verify::{VerifiedPart, VerifyReport, VerifySummary, unjudged_error};
 
 /// The prefix of reports in the bucket.
 const PREFIX: &str = "reports/verify/";
@@ -35,14 +35,10 @@ impl VerifierReport {
     /// A report of what was found.
     #[must_use]
     pub fn new(found: &VerifyReport, read: VerifiedShare, rotation: RotationReport) -> Self {
-        let count = |verdict: FindingVerdict| {
-            let of_verdict = found.findings.iter().filter(|finding| finding.verdict == verdict);
-            u64::try_from(of_verdict.count()).unwrap_or(u64::MAX)
-        };
         let summary = found.summary.clone();
         Self {
             checked_targets: summary.rollups + summary.items + summary.dataset_keys,
-            drifted_targets: count(FindingVerdict::Drift),
+            drifted_targets: summary.drift,
             undecided_targets: summary.undecided + read.unjudged,
             read,
             summary,

@@ -18,8 +18,8 @@ use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 
 use super::timed::TimedResult;
-use crate::jobs::{JobBasis, WorkUnit, text_digest};
-use crate::verify::{FindingPlace, FindingVerdict, KeySample, VerifyReport};
+use crate::jobs::{JobBasis, WorkUnit, count, text_digest};
+use crate::verify::{FindingPlace, KeySample, VerifyReport};
 
 /// The object that has the rotation.
 const ROTATION: &str = "reports/rotation.json";
@@ -71,9 +71,8 @@ impl JudgedShares {
 
 fn undecided(report: &VerifyReport, is_place: impl Fn(FindingPlace) -> bool) -> u64 {
     let findings = report.findings.iter();
-    let undecided =
-        findings.filter(|finding| finding.verdict == FindingVerdict::Undecided && is_place(finding.place));
-    u64::try_from(undecided.count()).unwrap_or(u64::MAX)
+    let undecided = findings.filter(|finding| !finding.is_drift() && is_place(finding.place()));
+    count(undecided.count())
 }
 
 /// How much was judged, since when.
@@ -335,7 +334,7 @@ async fn read(bucket: &impl Bucket) -> Result<Option<SampleRotation>> {
 mod tests {
     use super::*;
     use crate::verifier::timed::VerifiedShare;
-    use crate::verify::{VerifyFinding, VerifySummary};
+    use crate::verify::{FindingSubject, FindingVerdict, FoundItem, VerifyFinding, VerifySummary};
 
     #[test]
     fn the_rows_of_units_are_short() {
@@ -351,8 +350,9 @@ mod tests {
         let unit = |segment: u32| WorkUnit { name: segment.to_string(), phase: 3, ..WorkUnit::default() };
         let units: Vec<WorkUnit> = (0..8).map(unit).collect();
         let run = |segments: std::ops::Range<u32>, items: f64, undecided: usize| {
-            let mut finding = VerifyFinding::of_state(FindingPlace::Ledger, Vec::new());
-            finding.verdict = FindingVerdict::Undecided;
+            let item = FoundItem { table: String::new(), partition: String::new(), sort: None };
+            let mut finding = VerifyFinding::of(FindingSubject::Entry(item, None));
+            finding.verdict = FindingVerdict::Undecided(None);
             let summary = VerifySummary { items: 100, ..VerifySummary::default() };
             let report = VerifyReport { summary, findings: vec![finding; undecided] };
             let share = VerifiedShare { items, rollups: 1.0, ..VerifiedShare::default() };

@@ -24,7 +24,7 @@ use futures::future::join;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde::Serialize;
 
-use crate::jobs::{JobTask as _, JobTotals, StepOutcome, WorkUnit, approximate};
+use crate::jobs::{JobTask as _, JobTotals, StepOutcome, WorkUnit, approximate, count};
 use crate::verify::{ReadSides, VerifyJob, VerifyReport};
 
 /// The steps at once.
@@ -88,7 +88,7 @@ impl TimedRun {
     fn share(&self, phase: u32) -> f64 {
         let units = self.units.get(&phase).map(Vec::as_slice).unwrap_or_default();
         let done = units.iter().filter(|unit| unit.is_done).count();
-        let number = |count: usize| approximate(u64::try_from(count).unwrap_or(u64::MAX));
+        let number = |units: usize| approximate(count(units));
         if units.is_empty() { 0.0 } else { number(done) / number(units.len()) }
     }
 
@@ -99,9 +99,7 @@ impl TimedRun {
     fn apply(&mut self, mut unit: WorkUnit, outcome: StepOutcome) -> WorkUnit {
         unit.is_done = outcome.cursor.is_none();
         unit.cursor = outcome.cursor;
-        for (name, number) in outcome.totals {
-            *self.totals.entry(name).or_default() += number;
-        }
+        self.totals.add_all(&outcome.totals);
         unit
     }
 }
@@ -167,9 +165,7 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> TimedVerification<'_, B
         }
         for part in [items, rows] {
             run.units.extend(part.units);
-            for (name, number) in part.totals {
-                *run.totals.entry(name).or_default() += number;
-            }
+            run.totals.add_all(&part.totals);
         }
         Ok(())
     }

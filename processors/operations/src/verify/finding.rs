@@ -1,35 +1,54 @@
-//! The findings of a verification, as lines of JSON: key, place, expected and found values, and nothing else of an item.
+//! The findings of a verification: what differs, how certain that is, and why. [`super::finding_line`] has their JSON.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use afterwrite_ledger::StoredEntry;
 use afterwrite_model::entity::SourceKey;
-use afterwrite_model::table::Model;
+use afterwrite_model::record::Item;
+use afterwrite_model::table::{Entity, Model, OnExpiry};
 use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::life::FindingLife;
-use super::place::{RollupPlace, is_rollup};
 use super::sample::KeySample;
-use super::undecided::{UndecidedCause, UndecidedReason};
 
-/// Where a difference was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FindingPlace {
-    /// A ledger entry differs from what its item contributes.
-    Ledger,
-    /// A ledger entry cannot be read: something else has changed it.
-    UnreadableEntry,
-    /// A rollup differs from the sum of the ledger, or an average from its parts.
-    Rollup,
-    /// A `max` or `min` does not cover an item.
-    Extreme,
-    /// An attribute of an application's item differs from its rollup.
-    Mirror,
-    /// The application's own counter differs from the rollup or from a recount of the items.
-    ThreeWay,
-    /// A row of a dataset differs from its item.
-    Dataset,
+/// `PK` and `SK` of a rollup.
+pub type RollupPlace = (String, String);
+
+/// Whether a rollup of the model has this key.
+pub(crate) fn is_rollup(model: &Model, (partition, sort): &RollupPlace) -> bool {
+    model.rollups.iter().any(|rollup| rollup.has_stored_key(partition, sort))
+}
+
+/// An item of an application, by its key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FoundItem {
+    /// The table, as the model names it.
+    pub table: String,
+    /// The partition key.
+    pub partition: String,
+    /// The sort key, if there is one.
+    pub sort: Option<String>,
+}
+
+impl FoundItem {
+    /// The item with this key.
+    pub(crate) fn of(model: &Model, source: &SourceKey<'_>) -> Self {
+        let table = model.tables.get(source.table);
+        Self {
+            table: table.map_or_else(String::new, |table| table.name.to_string()),
+            partition: source.partition.to_string(),
+            sort: source.sort.as_deref().map(str::to_owned),
+        }
+    }
+
+    /// The key; `None` if no entity of the model has it.
+    pub(crate) fn source(&self, model: &Model) -> Option<SourceKey<'static>> {
+        let table = model.tables.iter().position(|table| *table.name == *self.table)?;
+        let (partition, sort) = (self.partition.clone().into(), self.sort.clone().map(Into::into));
+        let source = SourceKey { table, partition, sort };
+        (!source.candidates(model).is_empty()).then_some(source)
+    }
 }
 
 /// How a dataset differs from an item.
@@ -55,14 +74,212 @@ pub struct RowLocation {
     pub difference: RowDifference,
 }
 
-/// How certain a finding is.
+/// A difference about the life of an item whose entity keeps what expired. Only the archive shows whether the item expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+pub enum FindingLife {
+    /// The item does not exist, and is counted.
+    Vanished,
+    /// The item exists, and the ledger has its deletion.
+    Revived,
+}
+
+impl FindingLife {
+    /// Whether the item lives by its entry and does not by its table, or the other way round. Only an entity that keeps what expired has
+    /// totals that depend on how the item ended.
+    pub(crate) fn of(
+        model: &Model,
+        source: &SourceKey<'_>,
+        (entry, item): (Option<&StoredEntry>, Option<&Item>),
+    ) -> Option<Self> {
+        let keeps = |entity: &Entity| entity.on_expiry == OnExpiry::Keep && !entity.aggregates.is_empty();
+        if !source.candidates(model).any(keeps) {
+            return None;
+        }
+        match (entry?.is_tombstone, item) {
+            (false, None) => Some(Self::Vanished),
+            (true, Some(_)) => Some(Self::Revived),
+            (true, None) | (false, Some(_)) => None,
+        }
+    }
+
+    /// Why the item differs, and what to do before a repair.
+    pub(crate) fn cause(self) -> &'static str {
+        match self {
+            Self::Vanished => {
+                "the item does not exist: the record of its deletion was lost. If TTL deleted it, it must stay counted: replay the archive before \
+                 `afterwrite repair`, which subtracts it"
+            }
+            Self::Revived => {
+                "the item exists, but the ledger has its deletion: a record was lost, or the table was restored. Then follow \"After a restore\" in \
+                 docs/RUNBOOK.md before `afterwrite repair`, which counts the item again"
+            }
+        }
+    }
+}
+
+/// The subject of a finding, with its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FindingSubject {
+    /// A ledger entry differs from what its item contributes. For some differences, only the archive shows which one is right.
+    Entry(FoundItem, Option<FindingLife>),
+    /// A ledger entry cannot be read: something else has changed it.
+    UnreadableEntry(FoundItem),
+    /// A rollup differs from the sum of the ledger, or an average from its parts.
+    Rollup(RollupPlace),
+    /// A `max` or `min` does not cover an item.
+    Extreme(FoundItem),
+    /// An attribute of an application's item differs from its rollup.
+    Mirror(FoundItem),
+    /// The application's own counter differs from the rollup or from a recount of the items.
+    ThreeWay(FoundItem),
+    /// A row of a dataset differs from its item.
+    Row(FoundItem, RowLocation),
+}
+
+/// Where a difference was found, in the order of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingPlace {
+    /// See [`FindingSubject::Entry`].
+    Ledger,
+    /// See [`FindingSubject::UnreadableEntry`].
+    UnreadableEntry,
+    /// See [`FindingSubject::Rollup`].
+    Rollup,
+    /// See [`FindingSubject::Extreme`].
+    Extreme,
+    /// See [`FindingSubject::Mirror`].
+    Mirror,
+    /// See [`FindingSubject::ThreeWay`].
+    ThreeWay,
+    /// See [`FindingSubject::Row`].
+    Dataset,
+}
+
+impl FindingSubject {
+    /// Where it was found.
+    #[must_use]
+    pub fn place(&self) -> FindingPlace {
+        match self {
+            Self::Entry(..) => FindingPlace::Ledger,
+            Self::UnreadableEntry(_) => FindingPlace::UnreadableEntry,
+            Self::Rollup(_) => FindingPlace::Rollup,
+            Self::Extreme(_) => FindingPlace::Extreme,
+            Self::Mirror(_) => FindingPlace::Mirror,
+            Self::ThreeWay(_) => FindingPlace::ThreeWay,
+            Self::Row(..) => FindingPlace::Dataset,
+        }
+    }
+
+    /// The item; `None` for a rollup.
+    #[must_use]
+    pub fn item(&self) -> Option<&FoundItem> {
+        match self {
+            Self::Entry(item, _) | Self::Row(item, _) => Some(item),
+            Self::UnreadableEntry(item) | Self::Extreme(item) | Self::Mirror(item) | Self::ThreeWay(item) => {
+                Some(item)
+            }
+            Self::Rollup(_) => None,
+        }
+    }
+
+    /// The row, for a finding about a dataset.
+    #[must_use]
+    pub fn row(&self) -> Option<&RowLocation> {
+        if let Self::Row(_, row) = self { Some(row) } else { None }
+    }
+
+    /// Whether only the archive shows what is right.
+    #[must_use]
+    pub fn life(&self) -> Option<FindingLife> {
+        if let Self::Entry(_, life) = self { *life } else { None }
+    }
+
+    /// The table of the key, as the model names it, or `None` for the state table; and the key.
+    #[must_use]
+    pub fn key(&self) -> (Option<&str>, Vec<&str>) {
+        match (self, self.item()) {
+            (Self::Rollup((partition, sort)), _) => (None, vec![partition, sort]),
+            (_, Some(FoundItem { table, partition, sort })) => {
+                (Some(table), std::iter::once(partition).chain(sort).map(String::as_str).collect())
+            }
+            (_, None) => (None, Vec::new()),
+        }
+    }
+}
+
+/// How certain a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingVerdict {
     /// It is wrong: nothing that was in flight explains it.
     Drift,
-    /// It kept changing while it was looked at, or cannot be computed.
-    Undecided,
+    /// It kept changing while it was looked at, or cannot be computed. Earlier versions named no reason.
+    Undecided(Option<UndecidedReason>),
+}
+
+/// The kinds of causes of undecided findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UndecidedReason {
+    /// It changed while it was judged.
+    Changed,
+    /// There was no time to judge it again.
+    OutOfTime,
+    /// The log of a dataset is not complete yet, as far as is known.
+    IncompleteLog,
+    /// A lookup that it depends on is not remembered.
+    LookupNotRemembered,
+    /// A remembered lookup lacks an output that the model declares.
+    LookupLacksOutput,
+    /// The item cannot be counted as it is.
+    Uncountable,
+    /// Ledger entries that cannot be read may contain the difference.
+    UnreadableLedger,
+    /// The model has nothing with this key.
+    Foreign,
+    /// Only a comparison of all items can decide it.
+    NotComparable,
+}
+
+impl UndecidedReason {
+    /// Whether items of one entity have the cause because of what the ledger remembers, not because of what each of them is.
+    #[must_use]
+    pub fn is_of_lookup(self) -> bool {
+        match self {
+            Self::LookupNotRemembered | Self::LookupLacksOutput => true,
+            Self::Changed
+            | Self::OutOfTime
+            | Self::IncompleteLog
+            | Self::Uncountable
+            | Self::UnreadableLedger
+            | Self::Foreign
+            | Self::NotComparable => false,
+        }
+    }
+}
+
+/// The cause of one undecided finding: its kind, and the cause in words, with what mends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UndecidedCause {
+    pub(crate) reason: UndecidedReason,
+    pub(crate) text: Cow<'static, str>,
+}
+
+impl UndecidedCause {
+    pub(crate) fn new(reason: UndecidedReason, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { reason, text: text.into() }
+    }
+
+    /// It changed while it was judged.
+    pub(crate) fn changed(text: &'static str) -> Self {
+        Self::new(UndecidedReason::Changed, text)
+    }
+
+    /// There was no time to judge it again.
+    pub(crate) fn out_of_time() -> Self {
+        Self::new(UndecidedReason::OutOfTime, "there was no time to judge the item again")
+    }
 }
 
 /// An expected and a found value; `None` is an absent attribute.
@@ -76,126 +293,85 @@ pub struct ExpectedValue {
 
 /// A difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "super::finding_line::FindingLine", try_from = "super::finding_line::FindingLine")]
 pub struct VerifyFinding {
-    /// Where it was found.
-    pub place: FindingPlace,
+    /// The place that differs, with its key.
+    pub subject: FindingSubject,
     /// How certain it is.
     pub verdict: FindingVerdict,
-    /// The table of the key, as the model names it; `None` for the state table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table: Option<String>,
-    /// The partition key, and the sort key if there is one.
-    pub key: Vec<String>,
-    /// The row, for a finding about a dataset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub row: Option<RowLocation>,
     /// The values that differ, by name. Those of a ledger entry are named `PK / SK / measure` of the rollup.
     pub values: BTreeMap<String, ExpectedValue>,
     /// The revision of the entry or rollup that was judged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
-    /// Whether only the archive shows what is right.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub life: Option<FindingLife>,
     /// Why it differs, or why it cannot be decided, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// The kind of cause of an undecided finding.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undecided: Option<UndecidedReason>,
     /// The generation of the model that has found it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
     /// The sample in which it was found; `None` if everything was judged.
-    #[serde(flatten)]
     pub sample: Option<KeySample>,
 }
 
 impl VerifyFinding {
-    /// Whether both are of one place of one item, at one revision.
-    pub(crate) fn is_of(&self, other: &Self) -> bool {
-        (self.place, &self.table, &self.key, &self.rev) == (other.place, &other.table, &other.key, &other.rev)
-    }
-
-    /// Whether a later finding is about the same difference: of one place of one item, and of one measure if it is about `max` or `min`. A
-    /// finding that was stored without its values is about each of them.
-    pub(crate) fn is_repeated_by(&self, later: &Self) -> bool {
-        let has_measure = match self.place {
-            FindingPlace::Extreme => {
-                self.values.is_empty() || self.values.keys().any(|name| later.values.contains_key(name))
-            }
-            FindingPlace::Ledger
-            | FindingPlace::UnreadableEntry
-            | FindingPlace::Rollup
-            | FindingPlace::Mirror
-            | FindingPlace::ThreeWay
-            | FindingPlace::Dataset => true,
-        };
-        self.place == later.place && self.has_item_of(later) && has_measure
-    }
-
-    /// Whether both are about one item.
-    pub(crate) fn has_item_of(&self, other: &Self) -> bool {
-        (&self.table, &self.key) == (&other.table, &other.key)
-    }
-
-    /// A finding about an item of a source table.
-    pub(crate) fn of_source(place: FindingPlace, model: &Model, source: &SourceKey<'_>) -> Self {
-        let table = model.tables.get(source.table).map(|table| table.name.to_string());
-        let key = std::iter::once(&source.partition).chain(&source.sort);
-        Self { table, key: key.map(ToString::to_string).collect(), ..Self::of_state(place, Vec::new()) }
-    }
-
-    /// A finding about an item of the state table.
-    pub(crate) fn of_state(place: FindingPlace, key: Vec<String>) -> Self {
+    /// A difference, without its values.
+    pub(crate) fn of(subject: FindingSubject) -> Self {
         Self {
-            place,
+            subject,
             verdict: FindingVerdict::Drift,
-            table: None,
-            key,
-            row: None,
             values: BTreeMap::new(),
             rev: None,
-            life: None,
             cause: None,
-            undecided: None,
             generation: None,
             sample: None,
         }
     }
 
-    /// The same as this model's finding.
-    pub(crate) fn of_model(self, model: &Model) -> Self {
-        Self { generation: Some(model.generation), ..self }
+    /// The same finding, which cannot be decided.
+    pub(crate) fn undecided(self, UndecidedCause { reason, text }: UndecidedCause) -> Self {
+        let verdict = FindingVerdict::Undecided(Some(reason));
+        Self { verdict, cause: Some(text.into_owned()), ..self }
+    }
+
+    /// Where it was found.
+    #[must_use]
+    pub fn place(&self) -> FindingPlace {
+        self.subject.place()
+    }
+
+    /// Whether it is wrong.
+    #[must_use]
+    pub fn is_drift(&self) -> bool {
+        match self.verdict {
+            FindingVerdict::Drift => true,
+            FindingVerdict::Undecided(_) => false,
+        }
+    }
+
+    /// Whether both are of one place of one item, at one revision.
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        (self.place(), self.subject.key(), &self.rev) == (other.place(), other.subject.key(), &other.rev)
+    }
+
+    /// Whether a later finding is about the same difference: of one place of one item, and of one measure if it is about `max` or `min`. A
+    /// finding that was stored without its values is about each of them.
+    pub(crate) fn is_repeated_by(&self, later: &Self) -> bool {
+        let has_measure = match self.subject {
+            FindingSubject::Extreme(_) => {
+                self.values.is_empty() || self.values.keys().any(|name| later.values.contains_key(name))
+            }
+            FindingSubject::Entry(..)
+            | FindingSubject::UnreadableEntry(_)
+            | FindingSubject::Rollup(_)
+            | FindingSubject::Mirror(_)
+            | FindingSubject::ThreeWay(_)
+            | FindingSubject::Row(..) => true,
+        };
+        self.place() == later.place() && self.subject.key() == later.subject.key() && has_measure
     }
 
     /// The same without the values: what a repair needs.
     #[must_use]
     pub fn without_values(&self) -> Self {
         Self { values: BTreeMap::new(), ..self.clone() }
-    }
-
-    pub(crate) fn undecided(self, UndecidedCause { reason, text }: UndecidedCause) -> Self {
-        let (verdict, undecided) = (FindingVerdict::Undecided, Some(reason));
-        Self { verdict, undecided, cause: Some(text.into_owned()), ..self }
-    }
-
-    /// The source item; `None` for a finding about the state table, and for a key that no entity of the model has.
-    pub(crate) fn source(&self, model: &Model) -> Option<SourceKey<'static>> {
-        let name = self.table.as_deref()?;
-        let table = model.tables.iter().position(|table| *table.name == *name)?;
-        let mut key = self.key.iter();
-        let partition = key.next()?.clone().into();
-        let source = SourceKey { table, partition, sort: key.next().map(|sort| sort.clone().into()) };
-        (!source.candidates(model).is_empty()).then_some(source)
-    }
-
-    /// The rollup's `PK` and `SK`; `None` for any other finding, and for a key that no rollup of the model has.
-    pub(crate) fn rollup(&self, model: &Model) -> Option<RollupPlace> {
-        let (None, None, [partition, sort]) = (&self.table, &self.row, self.key.as_slice()) else {
-            return None;
-        };
-        Some((partition.clone(), sort.clone())).filter(|place| is_rollup(model, place))
     }
 }
 
@@ -214,27 +390,4 @@ pub(crate) fn check_generation<'f>(
         .with("this model's generation", model.generation.to_string())
         .with("model", &*model.name)
         .hint("Use the model that the functions have: pass --model, or set AFTERWRITE_MODEL"))
-}
-
-/// Reads findings, one a line.
-///
-/// # Errors
-/// [`ErrorKind::Configuration`] if a line is not a finding.
-pub fn parse_findings(text: &str) -> Result<Vec<VerifyFinding>> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let findings = lines.map(|(number, line)| {
-        serde_json::from_str(line).map_err(|error| {
-            Error::new(ErrorKind::Configuration, "a line is not a finding of `afterwrite verify`")
-                .with("line", (number + 1).to_string())
-                .caused_by(error)
-        })
-    });
-    findings.collect()
-}
-
-/// Findings as text, one a line.
-#[must_use]
-pub fn finding_lines(findings: &[VerifyFinding]) -> String {
-    let lines = findings.iter().filter_map(|finding| serde_json::to_string(finding).ok());
-    lines.map(|line| line + "\n").collect()
 }

@@ -17,14 +17,14 @@ use afterwrite_model::record::{Decimal, Image, Item, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::extremes::ItemExtremes;
-use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
-use super::life::FindingLife;
+use super::finding::{
+    ExpectedValue, FindingLife, FindingSubject, FoundItem, UndecidedCause, UndecidedReason, VerifyFinding,
+};
+use super::item_rollups::{ItemRollups, JudgedParts, mirrors_of};
 use super::sums::text_of;
-use super::undecided::{UndecidedCause, UndecidedReason};
-use super::unjudged::JudgedParts;
 use crate::DeploymentContext;
 use crate::items::IdentifiedItem;
+use crate::jobs::count;
 use crate::projector::{ItemProjector, RememberedOutputs, contribute_equally, has_aggregate};
 
 const NOT_REMEMBERED: &str = "a lookup of the item is not remembered: the looked-up item was deleted before it was counted, or its record is in flight; `afterwrite backfill --all` counts the items whose looked-up item exists";
@@ -50,9 +50,9 @@ pub(crate) struct ItemJudgement {
 }
 
 /// An item as it was read, with its entry.
-pub(super) struct ReadItem<'r> {
-    pub(super) source: &'r SourceKey<'r>,
-    pub(super) entry: Option<StoredEntry>,
+struct ReadItem<'r> {
+    source: &'r SourceKey<'r>,
+    entry: Option<StoredEntry>,
     /// The finding about the entry, if it cannot be read.
     unreadable: Option<VerifyFinding>,
     item: Option<Item>,
@@ -159,7 +159,8 @@ impl<T: Tables> ItemJudge<T> {
         rev: Option<String>,
         error: &Error,
     ) -> VerifyFinding {
-        let mut finding = VerifyFinding::of_source(FindingPlace::UnreadableEntry, &self.model, source);
+        let item = FoundItem::of(&self.model, source);
+        let mut finding = VerifyFinding::of(FindingSubject::UnreadableEntry(item));
         (finding.rev, finding.cause) = (rev, Some(error.to_string()));
         finding
     }
@@ -177,7 +178,8 @@ impl<T: Tables> ItemJudge<T> {
             keys.extend(needed.unwrap_or_default().into_iter().map(LookupKey::into_owned));
             let Some(identity) = item.candidates.in_state(image) else { continue };
             let scope = ImageScope::of(&self.model, identity, image);
-            let used = self.mirrors_of(identity).into_iter().filter_map(|mirror| mirror.lookup.as_ref());
+            let used =
+                mirrors_of(&self.model, identity).into_iter().filter_map(|mirror| mirror.lookup.as_ref());
             keys.extend(used.filter_map(|used| Some(scope.lookup_key(used).ok()?.into_owned())));
         }
         self.projector.read(keys).await
@@ -210,15 +212,21 @@ impl<T: Tables> ItemJudge<T> {
             self.ledger_difference(read, &projection, targets).into_iter().collect();
         let mut parts = JudgedParts { extremes_judged: 1, ..JudgedParts::default() };
         if read.item.is_some() {
-            let mirrors = self.judge_mirrors(read, item, image, outputs).await?;
-            parts.mirrors_judged = mirrors.judged;
-            differences.extend(mirrors.differences);
+            let rollups = ItemRollups {
+                model: &self.model,
+                state: &self.state,
+                tables: &self.tables,
+                item: FoundItem::of(&self.model, read.source),
+                entry_rev: entry_rev(read),
+            };
+            if let Some(identity) = item.candidates.in_state(image) {
+                let mirrors = rollups.judge_mirrors(identity, image, outputs).await?;
+                parts.mirrors_judged = mirrors.judged;
+                differences.extend(mirrors.differences);
+            }
             if differences.is_empty() && read.entry.is_some() {
-                let mut finding = VerifyFinding::of_source(FindingPlace::Extreme, &self.model, read.source);
-                finding.rev = entry_rev(read);
-                let (values, read_at) = (projection.extremes.as_slice(), read.read_at);
-                let extremes = ItemExtremes { values, targets, read_at, finding };
-                differences.extend(extremes.differences(&self.state, &self.tables).await?);
+                let extremes = rollups.judge_extremes(&projection.extremes, targets, read.read_at);
+                differences.extend(extremes.await?);
             }
         }
         Ok(ItemJudgement { differences, undecided: None, parts })
@@ -262,7 +270,7 @@ impl<T: Tables> ItemJudge<T> {
             identity.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index));
         let mut measures = aggregates.flat_map(|aggregate| &aggregate.measures);
         JudgedParts {
-            mirrors: u64::try_from(self.mirrors_of(identity).len()).unwrap_or(u64::MAX),
+            mirrors: count(mirrors_of(&self.model, identity).len()),
             extremes: u64::from(measures.any(|measure| measure.kind.function().is_extreme())),
             ..JudgedParts::default()
         }
@@ -280,10 +288,11 @@ impl<T: Tables> ItemJudge<T> {
         if contribute_equally(&self.model, &projection.contributions, counted) {
             return None;
         }
-        let mut finding = VerifyFinding::of_source(FindingPlace::Ledger, &self.model, read.source);
+        let life = FindingLife::of(&self.model, read.source, (read.entry.as_ref(), read.item.as_ref()));
+        let subject = FindingSubject::Entry(FoundItem::of(&self.model, read.source), life);
+        let mut finding = VerifyFinding::of(subject);
         finding.rev = entry_rev(read);
-        finding.life = FindingLife::of(&self.model, read.source, (read.entry.as_ref(), read.item.as_ref()));
-        finding.cause = self.ledger_cause(read, finding.life);
+        finding.cause = self.ledger_cause(read, life);
         let expected = self.flat(&projection.contributions, targets);
         let found = self.flat(counted, targets);
         for name in expected.keys().chain(found.keys()) {
@@ -349,6 +358,6 @@ impl ItemJudgement {
     }
 }
 
-pub(super) fn entry_rev(read: &ReadItem<'_>) -> Option<String> {
+fn entry_rev(read: &ReadItem<'_>) -> Option<String> {
     read.entry.as_ref().map(|entry| entry.rev.to_string())
 }

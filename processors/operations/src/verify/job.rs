@@ -1,6 +1,5 @@
 //! A verification as one job: the ledger, rollups and mirrors, and datasets, if they are compared.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::{TableScan, Tables};
@@ -9,15 +8,12 @@ use afterwrite_model::clock::Clock;
 use afterwrite_model::table::Model;
 use afterwrite_services::Bucket;
 
-use super::VerifyArguments;
-use super::coverage::DatasetCoverage;
-use super::datasets::{DatasetCheck, ReadSides};
-use super::finding::VerifyFinding;
-use super::journal::{VerifyEntry, set_back_units};
-use super::sample::KeySample;
-use super::state::VerifySummary;
+use super::arguments::{DatasetCoverage, VerifyArguments};
+use super::datasets::{DatasetCheck, ReadSides, check_units};
+use super::journal::VerifyEntry;
+use super::report::VerifyReport;
 use super::task::VerifyTask;
-use super::unjudged::{RunKnowledge, unjudged_recheck};
+use super::units::parts;
 use crate::jobs::{AcquiredJob, JobJournal, JobTask, JobTotals, JobWait, StepOutcome, WorkUnit, later};
 
 /// The parts of a verification.
@@ -29,15 +25,6 @@ pub struct VerifyJob<B, T, C> {
     datasets: Option<DatasetCheck<B, T, C>>,
     coverage: DatasetCoverage,
     journal: Option<Arc<JobJournal<T, C>>>,
-}
-
-/// The result of a verification.
-#[derive(Clone, Debug, PartialEq)]
-pub struct VerifyReport {
-    /// Its numbers.
-    pub summary: VerifySummary,
-    /// Its findings: drift first, then by place and key.
-    pub findings: Vec<VerifyFinding>,
 }
 
 impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> VerifyJob<B, T, C> {
@@ -63,21 +50,6 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> VerifyJob<B, T, C> {
         }
     }
 
-    /// Prepares the job for this process: restores what the journal has, and sets back the units whose results are lost.
-    ///
-    /// # Errors
-    /// As [`JobJournal::read`].
-    pub async fn restore(&self, job: &mut AcquiredJob) -> Result<()> {
-        let Some(journal) = &self.journal else { return Ok(()) };
-        let entries: Vec<VerifyEntry> = journal.read().await?;
-        set_back_units(job, self.state.is_three_way());
-        self.state.restore(&entries);
-        if let Some(datasets) = &self.datasets {
-            datasets.restore(&entries);
-        }
-        Ok(())
-    }
-
     /// Restricts the comparison of datasets to what was read.
     pub(crate) fn limit_datasets(&self, sides: ReadSides) {
         if let Some(datasets) = &self.datasets {
@@ -94,56 +66,20 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> VerifyJob<B, T, C> {
     /// The result, once every unit is done. `totals` are those of the job.
     #[must_use]
     pub fn report(&self, totals: &JobTotals) -> VerifyReport {
-        let mut findings = self.state.findings();
+        let (run, mut findings) = self.state.found(self.coverage);
         findings.extend(self.datasets.iter().flat_map(DatasetCheck::findings));
-        VerifyReport::new(&self.state.knowledge(self.coverage), totals, findings)
+        VerifyReport::new(&run, totals, findings)
     }
 }
 
-impl VerifyReport {
-    /// A report of these findings of a run.
-    pub(crate) fn new(run: &RunKnowledge<'_>, totals: &JobTotals, mut findings: Vec<VerifyFinding>) -> Self {
-        let sample = run.arguments.key_sample();
-        for finding in &mut findings {
-            finding.sample = Some(sample).filter(|sample| !sample.is_all());
-            finding.generation = Some(run.model.generation);
-        }
-        findings.sort_by(|one, other| {
-            (one.verdict, one.place, &one.table, &one.key, &one.row).cmp(&(
-                other.verdict,
-                other.place,
-                &other.table,
-                &other.key,
-                &other.row,
-            ))
-        });
-        findings.dedup();
-        Self { summary: VerifySummary::of(run, totals, &findings), findings }
+/// The units of a verification with these arguments.
+#[must_use]
+pub fn verify_units(model: &Arc<Model>, arguments: &VerifyArguments) -> Vec<WorkUnit> {
+    let mut units: Vec<WorkUnit> = parts(model, arguments).into_iter().map(|(unit, _)| unit).collect();
+    if arguments.datasets == DatasetCoverage::Compared {
+        units.extend(check_units(model, arguments));
     }
-
-    /// A report of findings that were judged again: `found` are those that are left of `given`.
-    #[must_use]
-    pub fn of_recheck(
-        model: &Model,
-        given: &[VerifyFinding],
-        found: Vec<VerifyFinding>,
-        coverage: DatasetCoverage,
-    ) -> Self {
-        let is_left = |finding: &&VerifyFinding| {
-            found.iter().any(|left| (&left.table, &left.key) == (&finding.table, &finding.key))
-        };
-        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let (items, left) = (count(given.len()), count(given.iter().filter(is_left).count()));
-        let totals =
-            JobTotals::from([("items".to_owned(), items), ("items_confirmed".to_owned(), items - left)]);
-        let KeySample { share, seed } = given.iter().find_map(|finding| finding.sample).unwrap_or_default();
-        let arguments = VerifyArguments { sample: share, seed, ..VerifyArguments::default() };
-        let run = RunKnowledge { model, arguments: &arguments, coverage, decided_entities: BTreeSet::new() };
-        let mut report = Self::new(&run, &totals, found);
-        report.summary.unjudged =
-            unjudged_recheck(items - left, items, &report.findings).into_iter().collect();
-        report
-    }
+    units
 }
 
 impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> JobTask for VerifyJob<B, T, C> {
@@ -152,6 +88,17 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> JobTask for VerifyJob<B
             Some(datasets) if datasets.has(unit) => datasets.step(unit).await,
             Some(_) | None => self.state.step(unit).await,
         }
+    }
+
+    /// Restores what the journal has, and sets back the units whose results are lost.
+    async fn restore(&self, job: &mut AcquiredJob) -> Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let entries: Vec<VerifyEntry> = journal.read().await?;
+        self.state.restore(job, &entries);
+        if let Some(datasets) = &self.datasets {
+            datasets.restore(&entries);
+        }
+        Ok(())
     }
 
     fn waiting(&self) -> Option<JobWait> {

@@ -1,4 +1,4 @@
-//! The findings of a verification so far, as its journal keeps them; and the units that a resumed job repeats.
+//! The suspects of a verification so far, as its journal keeps them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,11 +8,8 @@ use afterwrite_model::record::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::datasets::RowCandidate;
-use super::finding::FindingPlace;
-use super::place::RollupPlace;
-use super::state::{SuspectItem, VerifyState};
-use super::unjudged::FOREIGN_ENTRIES;
-use crate::jobs::AcquiredJob;
+use super::finding::{FindingPlace, RollupPlace};
+use super::suspects::SuspectItem;
 
 /// The suspects or candidates of one entry.
 pub(crate) const ENTRY_ITEMS: usize = 500;
@@ -75,25 +72,34 @@ impl StoredSuspect {
     }
 }
 
-/// The state of a verification by its journal, without the candidates of datasets.
-pub(super) fn restored_state(entries: &[VerifyEntry], now: Timestamp) -> VerifyState {
-    let mut state = VerifyState::default();
+/// The suspects in a journal, without the candidates of datasets.
+#[derive(Debug, Default)]
+pub(super) struct RestoredSuspects {
+    pub(super) items: Vec<SuspectItem>,
+    pub(super) rollups: BTreeSet<RollupPlace>,
+    /// Entities of which an item was found right.
+    pub(super) decided_entities: BTreeSet<Arc<str>>,
+}
+
+/// The suspects in a journal that is read at this time.
+pub(super) fn restored_suspects(entries: &[VerifyEntry], now: Timestamp) -> RestoredSuspects {
+    let mut restored = RestoredSuspects::default();
     let mut known: BTreeSet<SourceKey<'static>> = BTreeSet::new();
     for entry in entries {
         match entry {
             VerifyEntry::Items(suspects) => {
                 let suspects = suspects.iter().cloned().map(|suspect| suspect.restored(now));
-                state.suspects.extend(suspects.filter(|suspect| known.insert(suspect.source.clone())));
+                restored.items.extend(suspects.filter(|suspect| known.insert(suspect.source.clone())));
             }
             VerifyEntry::Decided(entities) => {
-                state.decided_entities.extend(entities.iter().map(|name| Arc::from(name.as_str())));
+                restored.decided_entities.extend(entities.iter().map(|name| Arc::from(name.as_str())));
             }
-            VerifyEntry::FirstRollups => state.suspect_rollups.clear(),
-            VerifyEntry::Rollups(places) => state.suspect_rollups.extend(places.iter().cloned()),
+            VerifyEntry::FirstRollups => restored.rollups.clear(),
+            VerifyEntry::Rollups(places) => restored.rollups.extend(places.iter().cloned()),
             VerifyEntry::FirstRows | VerifyEntry::Rows(_) => {}
         }
     }
-    state
+    restored
 }
 
 /// The candidates of datasets by a journal.
@@ -110,74 +116,6 @@ pub(crate) fn restored_rows(entries: &[VerifyEntry]) -> Vec<RowCandidate> {
         }
     }
     rows
-}
-
-/// Phases whose results are kept together: all of them are repeated unless the last one is done.
-struct KeptPhases {
-    phases: std::ops::RangeInclusive<u32>,
-    /// The totals that these phases add.
-    totals: &'static [&'static str],
-    /// Whether nothing of them is kept, although they are done.
-    is_volatile: bool,
-}
-
-const KEPT: [KeptPhases; 4] = [
-    // Sums of the ledger are in memory.
-    KeptPhases {
-        phases: 0..=2,
-        totals: &["rollups", "rollups_confirmed", "rollups_expired"],
-        is_volatile: false,
-    },
-    // Findings are in memory; suspects are in the journal.
-    KeptPhases {
-        phases: 5..=7,
-        totals: &[
-            "items_rechecked",
-            "mirrors_rechecked",
-            "extremes_rechecked",
-            "rollups_rechecked",
-            "three_way",
-            "three_way_decided",
-        ],
-        is_volatile: true,
-    },
-    // Digests are in temporary files.
-    KeptPhases {
-        phases: 8..=10,
-        totals: &["dataset_rows", "dataset_keys", "dataset_keys_confirmed", "dataset_keys_unjudged"],
-        is_volatile: false,
-    },
-    KeptPhases { phases: 11..=11, totals: &["dataset_keys_rechecked"], is_volatile: true },
-];
-/// The totals of phases 3 and 4, whose steps are kept one by one.
-const ITEM_TOTALS: [&str; 9] = [
-    "items",
-    "items_confirmed",
-    "items_read",
-    "hashed_entries",
-    FOREIGN_ENTRIES,
-    "mirrors",
-    "mirrors_judged",
-    "extremes",
-    "extremes_judged",
-];
-
-/// Sets back the units of a resumed job whose results were lost with its last process. A three-way comparison begins again: its counts
-/// are in memory.
-pub(super) fn set_back_units(job: &mut AcquiredJob, is_three_way: bool) {
-    let AcquiredJob { state, units } = job;
-    for KeptPhases { phases, totals, is_volatile } in KEPT {
-        let is_done = units.iter().filter(|unit| unit.phase == *phases.end()).all(|unit| unit.is_done);
-        if !is_done || is_volatile || (is_three_way && *phases.start() == 0) {
-            units.set_back(&phases);
-            units.forget_totals(totals);
-        }
-    }
-    if is_three_way {
-        units.set_back(&(3..=4));
-        units.forget_totals(&ITEM_TOTALS);
-    }
-    (state.work, state.totals) = (units.summary(), units.totals());
 }
 
 #[cfg(test)]
@@ -199,7 +137,7 @@ mod tests {
         for now in
             [Timestamp::from_epoch_seconds(1_770_400_600), Timestamp::from_epoch_seconds(1_770_399_400)]
         {
-            let restored = restored_state(&entries, now).suspects;
+            let restored = restored_suspects(&entries, now).items;
             assert_eq!(restored.len(), 1);
             assert_eq!((restored[0].seen_at, restored[0].rev.as_deref()), (now, Some("7")));
         }

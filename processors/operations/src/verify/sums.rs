@@ -12,10 +12,11 @@
 //!
 //! Memory: one sum for each rollup that is judged, about 300 bytes. `--sample` and `--only` limit them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
 use afterwrite_ledger::{StateItem, StateItems, StoredEntry};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::RollupTargets;
@@ -23,14 +24,14 @@ use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_model::table::{ComputedMeasure, Measure, Model, RollupDestination};
 use afterwrite_model::{ErrorKind, Result};
 
-use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
-use super::place::RollupPlace;
-use super::undecided::{UndecidedCause, UndecidedReason};
+use super::finding::{
+    ExpectedValue, FindingSubject, RollupPlace, UndecidedCause, UndecidedReason, VerifyFinding,
+};
 use crate::DeploymentContext;
 use crate::projector::has_aggregate;
 
 /// The rollups that are read at once.
-pub(crate) const READ_ROLLUPS: usize = 500;
+const READ_ROLLUPS: usize = 500;
 const REV: &str = "rev";
 const EXPIRES_AT: &str = "expires_at";
 const SETTLED: &str = "settled_";
@@ -115,6 +116,66 @@ pub(crate) fn entry_of<'i>(state: &StateItems, item: &'i Item) -> Option<&'i Ite
     }
 }
 
+/// The pause between reading rollups and reading the ledger: see the head of this file.
+pub(crate) const SETTLE: Duration = Duration::from_secs(2);
+
+/// A pause before the first of several steps: all of them begin [`SETTLE`] after it was reached first, or later.
+#[derive(Debug, Default)]
+pub(crate) struct SettlePause(Mutex<Option<Timestamp>>);
+
+impl SettlePause {
+    /// Waits until the pause is over.
+    pub(crate) async fn wait(&self, clock: &impl Clock) {
+        let now = clock.now();
+        let ends_at = *self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now.plus(SETTLE));
+        clock.sleep(ends_at.since(now)).await;
+    }
+}
+
+/// A rollup that was read after the ledger.
+#[derive(Clone, Debug)]
+pub(crate) struct RollupReading {
+    pub(crate) place: RollupPlace,
+    pub(crate) sum: RollupSum,
+    /// The entries of the ledger that could not be read.
+    pub(crate) unreadable_entries: u64,
+    pub(crate) item: Option<Item>,
+}
+
+/// Reads some rollups, the whole ledger, and the rollups again.
+pub(crate) async fn read_sums<T: Tables + TableScan>(
+    context: &DeploymentContext<T, impl Clock>,
+    places: &BTreeSet<RollupPlace>,
+) -> Result<Vec<RollupReading>> {
+    let DeploymentContext { model, state_table, tables, clock, .. } = context;
+    let state = &context.state_items();
+    let keys: Vec<_> = places.iter().map(|(partition, sort)| state.key(partition, sort)).collect();
+    let mut sums = LedgerSums::default();
+    for (place, item) in places.iter().zip(tables.read(&keys).await?.items) {
+        note_revision(&mut sums, place.clone(), &item.unwrap_or_default());
+    }
+    clock.sleep(SETTLE).await;
+    let mut request = ScanRequest { is_consistent: true, ..ScanRequest::whole(Arc::clone(state_table)) };
+    loop {
+        let page = tables.scan(&request).await?;
+        let mut targets = RollupTargets::of(model);
+        for item in page.items.iter().filter_map(|item| entry_of(state, item)) {
+            add_entry(state, item, &mut targets, &mut sums, |place| places.contains(place))?;
+        }
+        match page.next {
+            Some(next) => request.start_after = Some(next),
+            None => break,
+        }
+    }
+    clock.sleep(SETTLE).await;
+    let items = tables.read(&keys).await?.items;
+    let readings = places.iter().zip(items).map(|(place, item)| {
+        let sum = sums.rollups.get(place).cloned().unwrap_or_default();
+        RollupReading { place: place.clone(), sum, unreadable_entries: sums.unreadable_entries, item }
+    });
+    Ok(readings.collect())
+}
+
 fn unreadable_ledger(unreadable_entries: u64) -> UndecidedCause {
     let cause = format!(
         "{unreadable_entries} ledger entries cannot be read, and it is unknown which rollups contain what they counted"
@@ -135,7 +196,7 @@ pub(crate) fn judge(
     if sum.expires_at.max(stored_expiry).is_some_and(|at| at <= now.plus(StateItems::CLOCK_TOLERANCE)) {
         return SumVerdict::Expired;
     }
-    let mut finding = VerifyFinding::of_state(FindingPlace::Rollup, vec![place.0.clone(), place.1.clone()]);
+    let mut finding = VerifyFinding::of(FindingSubject::Rollup(place.clone()));
     finding.rev = number(REV).map(ToString::to_string);
     if number(REV) != sum.rev.as_ref() {
         return SumVerdict::Changed(
@@ -272,9 +333,9 @@ pub(crate) struct JudgedRollups {
 /// Compares sums of the ledger with the rollups as they are now.
 pub(crate) async fn judge_sums<T: Tables, C: Clock>(
     context: &DeploymentContext<T, C>,
-    state: &StateItems,
     sums: &LedgerSums,
 ) -> Result<JudgedRollups> {
+    let state = context.state_items();
     let mut judged = JudgedRollups::default();
     let places: Vec<_> = sums.rollups.iter().collect();
     for places in places.chunks(READ_ROLLUPS) {

@@ -12,17 +12,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
 
-use super::finding::{FindingPlace, VerifyFinding};
+use super::finding::{
+    FindingPlace, FindingSubject, FoundItem, RollupPlace, UndecidedCause, UndecidedReason, VerifyFinding,
+    check_generation, is_rollup,
+};
+use super::item_rollups::JudgedParts;
 use super::items::{ItemJudge, ItemJudgement};
-use super::state::{SuspectItem, VerifyState};
-use super::undecided::UndecidedCause;
-use super::unjudged::{JudgedParts, entity_of};
+use super::sums::{SumVerdict, judge, read_sums};
+use crate::DeploymentContext;
 use crate::items::owned_key;
 use crate::jobs::{WaitBoard, WaitReason};
 
@@ -44,6 +48,26 @@ impl From<Duration> for Tolerance {
     fn from(duration: Duration) -> Self {
         Self { duration, waits: WaitBoard::default() }
     }
+}
+
+/// A difference that may be explained by a change in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct SuspectItem {
+    /// The source item.
+    pub(crate) source: SourceKey<'static>,
+    /// The place that differs.
+    pub(crate) place: FindingPlace,
+    /// The revision of the entry, or of the rollup of a mirror or extreme, when it was seen; `None` if there was none.
+    pub(crate) rev: Option<String>,
+    /// When it was seen with this revision first.
+    pub(crate) seen_at: Timestamp,
+    /// How often it was looked at again with another revision.
+    pub(crate) rounds: u32,
+}
+
+/// The entity that stands for the items with a key: the first one that matches it.
+pub(crate) fn entity_of(model: &Model, source: &SourceKey<'_>) -> Option<Arc<str>> {
+    source.candidates(model).iter().next().map(|identity| Arc::clone(&identity.entity.name))
 }
 
 /// Items that were judged for the first time.
@@ -77,7 +101,7 @@ pub(crate) async fn judge_first<T: Tables>(
             let difference = judgement.differences.first();
             first.suspects.push(SuspectItem {
                 source: owned_key(source),
-                place: difference.map_or(FindingPlace::Ledger, |difference| difference.place),
+                place: difference.map_or(FindingPlace::Ledger, |difference| difference.place()),
                 rev: difference.and_then(|difference| difference.rev.clone()),
                 seen_at: now,
                 rounds: 0,
@@ -87,54 +111,86 @@ pub(crate) async fn judge_first<T: Tables>(
     Ok(first)
 }
 
-/// Judges suspects again, once each is older than the tolerance. Returns those that must wait again and how many are right, and notes
-/// the findings.
-pub(crate) async fn judge_suspects<T: Tables, C: Clock>(
+/// The results of suspects that were judged again.
+#[derive(Debug, Default)]
+pub(crate) struct RecheckedItems {
+    pub(crate) findings: Vec<VerifyFinding>,
+    /// How many are right.
+    pub(crate) confirmed: u64,
+    /// The judged parts of all of them.
+    pub(crate) parts: JudgedParts,
+    /// The entities of the items that are right.
+    pub(crate) decided_entities: BTreeSet<Arc<str>>,
+}
+
+/// Judges suspects until each is right, drifted or undecided. Suspects that would have to wait beyond `until` are undecided.
+pub(crate) async fn judge_until<T: Tables, C: Clock>(
+    judge: &ItemJudge<T>,
+    clock: &C,
+    mut suspects: Vec<SuspectItem>,
+    tolerance: &Tolerance,
+    until: Option<Timestamp>,
+) -> Result<RecheckedItems> {
+    let mut known = RecheckedItems::default();
+    while !suspects.is_empty() {
+        let ripe_at = suspects.iter().map(|suspect| suspect.seen_at.plus(tolerance.duration)).max();
+        if until.is_some_and(|until| ripe_at.is_some_and(|ripe_at| ripe_at >= until)) {
+            let late = |suspect: &SuspectItem| suspect.undecided(&judge.model, UndecidedCause::out_of_time());
+            known.findings.extend(suspects.iter().map(late));
+            break;
+        }
+        suspects = judge_suspects(judge, clock, suspects, tolerance, &mut known).await?;
+    }
+    Ok(known)
+}
+
+/// Judges suspects again, once each is older than the tolerance. Returns the suspects that must wait again.
+async fn judge_suspects<T: Tables, C: Clock>(
     judge: &ItemJudge<T>,
     clock: &C,
     suspects: Vec<SuspectItem>,
     tolerance: &Tolerance,
-    state: &mut VerifyState,
-) -> Result<(Vec<SuspectItem>, u64)> {
-    let (mut open, mut confirmed) = (Vec::new(), 0);
+    known: &mut RecheckedItems,
+) -> Result<Vec<SuspectItem>> {
+    let mut open = Vec::new();
     for suspects in suspects.chunks(JUDGED_ITEMS) {
         let ripe_at = suspects.iter().map(|suspect| suspect.seen_at.plus(tolerance.duration)).max();
         let wait = ripe_at.map_or(Duration::ZERO, |ripe_at| ripe_at.since(clock.now()));
         tolerance.waits.sleep(clock, WaitReason::Tolerance, wait).await;
         let sources: Vec<_> = suspects.iter().map(|suspect| suspect.source.clone()).collect();
         for (suspect, judgement) in suspects.iter().zip(judge.judge(&sources, clock.now()).await?) {
-            state.rechecked_parts = state.rechecked_parts.plus(judgement.parts);
+            known.parts = known.parts.plus(judgement.parts);
             if judgement.is_confirmed() {
-                confirmed += 1;
-                state.decided_entities.extend(entity_of(&judge.model, &suspect.source));
+                known.confirmed += 1;
+                known.decided_entities.extend(entity_of(&judge.model, &suspect.source));
             } else {
-                open.extend(judge_again(judge, suspect, judgement, clock.now(), state));
+                open.extend(judge_again(&judge.model, suspect, judgement, clock.now(), known));
             }
         }
     }
-    Ok((open, confirmed))
+    Ok(open)
 }
 
-/// Notes the finding about a suspect that is not right, or returns it as it must be judged once more.
-fn judge_again<T>(
-    judge: &ItemJudge<T>,
+/// Notes the finding about a suspect that is not right, or returns the suspect if it must be judged once more.
+fn judge_again(
+    model: &Model,
     suspect: &SuspectItem,
     judgement: ItemJudgement,
     now: Timestamp,
-    state: &mut VerifyState,
+    known: &mut RecheckedItems,
 ) -> Option<SuspectItem> {
-    let same = |finding: &VerifyFinding| finding.place == suspect.place && finding.rev == suspect.rev;
+    let same = |finding: &VerifyFinding| finding.place() == suspect.place && finding.rev == suspect.rev;
     if judgement.differences.iter().any(same) {
         // Differences at other places were seen now for the first time: they are judged by themselves. One that is a finding
         // already is not: two of them would be judged in turn without end.
         let (drifted, others): (Vec<_>, Vec<_>) = judgement.differences.into_iter().partition(same);
-        state.findings.extend(drifted);
-        let next = others.iter().find(|other| !state.findings.iter().any(|known| other.is_of(known)));
+        known.findings.extend(drifted);
+        let next = others.iter().find(|other| !known.findings.iter().any(|known| other.is_of(known)));
         return next.map(|other| again(suspect, other, now));
     }
     if suspect.rounds + 1 >= ROUNDS {
         let kept = UndecidedCause::changed("the item kept changing while it was judged");
-        state.find(undecided(judge, suspect, judgement.undecided.unwrap_or(kept)));
+        known.findings.push(suspect.undecided(model, judgement.undecided.unwrap_or(kept)));
         return None;
     }
     Some(match judgement.differences.first() {
@@ -145,7 +201,7 @@ fn judge_again<T>(
 
 fn again(suspect: &SuspectItem, difference: &VerifyFinding, now: Timestamp) -> SuspectItem {
     SuspectItem {
-        place: difference.place,
+        place: difference.place(),
         rev: difference.rev.clone(),
         seen_at: now,
         rounds: suspect.rounds + 1,
@@ -153,11 +209,99 @@ fn again(suspect: &SuspectItem, difference: &VerifyFinding, now: Timestamp) -> S
     }
 }
 
-/// The finding about a suspect that cannot be judged again in time.
-pub(crate) fn out_of_time<T>(judge: &ItemJudge<T>, suspect: &SuspectItem) -> VerifyFinding {
-    undecided(judge, suspect, UndecidedCause::out_of_time())
+impl SuspectItem {
+    /// The finding about a suspect that cannot be decided.
+    fn undecided(&self, model: &Model, cause: UndecidedCause) -> VerifyFinding {
+        let item = FoundItem::of(model, &self.source);
+        let subject = match self.place {
+            FindingPlace::UnreadableEntry => FindingSubject::UnreadableEntry(item),
+            FindingPlace::Extreme => FindingSubject::Extreme(item),
+            FindingPlace::Mirror => FindingSubject::Mirror(item),
+            // No other place is suspected of an item.
+            FindingPlace::Ledger | FindingPlace::Rollup | FindingPlace::ThreeWay | FindingPlace::Dataset => {
+                FindingSubject::Entry(item, None)
+            }
+        };
+        VerifyFinding::of(subject).undecided(cause)
+    }
 }
 
-fn undecided<T>(judge: &ItemJudge<T>, suspect: &SuspectItem, cause: UndecidedCause) -> VerifyFinding {
-    VerifyFinding::of_source(suspect.place, &judge.model, &suspect.source).undecided(cause)
+/// Judges items until each is right, drifted or undecided; returns the findings.
+pub(crate) async fn recheck_items<T: Tables + Clone, C: Clock + Clone>(
+    context: &DeploymentContext<T, C>,
+    tolerance: &Tolerance,
+    sources: BTreeSet<SourceKey<'static>>,
+) -> Result<Vec<VerifyFinding>> {
+    let judge = ItemJudge::new(context);
+    let sources: Vec<_> = sources.into_iter().collect();
+    let suspects = judge_first(&judge, &sources, context.clock.now()).await?.suspects;
+    let known = judge_until(&judge, &context.clock, suspects, tolerance, None).await?;
+    let generation = Some(context.model.generation);
+    Ok(known.findings.into_iter().map(|finding| VerifyFinding { generation, ..finding }).collect())
+}
+
+/// The key of a finding that is judged again.
+enum RecheckedKey {
+    Rollup(RollupPlace),
+    Item(SourceKey<'static>),
+    /// It cannot be judged by itself.
+    Undecidable(UndecidedCause),
+    /// Another judge looks at rows.
+    Row,
+}
+
+impl RecheckedKey {
+    fn of(model: &Model, subject: &FindingSubject) -> Self {
+        let key = match subject {
+            FindingSubject::Rollup(place) => is_rollup(model, place).then(|| Self::Rollup(place.clone())),
+            FindingSubject::Entry(item, _)
+            | FindingSubject::UnreadableEntry(item)
+            | FindingSubject::Extreme(item)
+            | FindingSubject::Mirror(item) => item.source(model).map(Self::Item),
+            FindingSubject::ThreeWay(_) => {
+                let text = "compare again with `afterwrite verify --three-way`";
+                Some(Self::Undecidable(UndecidedCause::new(UndecidedReason::NotComparable, text)))
+            }
+            FindingSubject::Row(..) => Some(Self::Row),
+        };
+        let unknown = UndecidedReason::Foreign;
+        let text = "no entity or rollup of the model has this key";
+        key.unwrap_or_else(|| Self::Undecidable(UndecidedCause::new(unknown, text)))
+    }
+}
+
+/// Judges findings again, which a person wants to be sure of: returns those that are still drift or cannot be decided, as they are now.
+/// Findings about datasets are ignored; see [`super::recheck_rows`].
+///
+/// # Errors
+/// As [`Tables::read`].
+pub async fn recheck_findings<T: Tables + TableScan + Clone, C: Clock + Clone>(
+    context: &DeploymentContext<T, C>,
+    tolerance: impl Into<Tolerance>,
+    findings: &[VerifyFinding],
+) -> Result<Vec<VerifyFinding>> {
+    let DeploymentContext { model, clock, .. } = context;
+    check_generation(model, findings)?;
+    let (mut rollups, mut sources) = (BTreeSet::<RollupPlace>::new(), BTreeSet::new());
+    let mut found = Vec::new();
+    for finding in findings {
+        match RecheckedKey::of(model, &finding.subject) {
+            RecheckedKey::Rollup(place) => rollups.extend([place]),
+            RecheckedKey::Item(source) => sources.extend([source]),
+            RecheckedKey::Undecidable(cause) => found.push(finding.clone().undecided(cause)),
+            RecheckedKey::Row => {}
+        }
+    }
+    if !rollups.is_empty() {
+        for reading in read_sums(context, &rollups).await? {
+            let sum = (&reading.sum, reading.unreadable_entries);
+            match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
+                SumVerdict::Confirmed | SumVerdict::Expired => {}
+                SumVerdict::Differs(finding) | SumVerdict::Changed(finding) => found.push(finding),
+            }
+        }
+    }
+    found.extend(recheck_items(context, &tolerance.into(), sources).await?);
+    let generation = Some(model.generation);
+    Ok(found.into_iter().map(|finding| VerifyFinding { generation, ..finding }).collect())
 }

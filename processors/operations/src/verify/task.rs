@@ -1,37 +1,36 @@
 //! The steps of a verification.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use afterwrite_ledger::StateItem;
-use afterwrite_ledger::tables::{ScanPage, ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite_ledger::tables::{ScanPage, ScanRequest, TableScan, Tables};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
+use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
-use afterwrite_model::record::{AttributeValue, Image, Timestamp};
+use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::table::{Entity, Model};
 
-use super::coverage::DatasetCoverage;
-use super::finding::VerifyFinding;
+use super::arguments::{DatasetCoverage, VerifyArguments};
+use super::finding::{RollupPlace, VerifyFinding};
 use super::items::ItemJudge;
-use super::journal::{ENTRY_ITEMS, StoredSuspect, VerifyEntry, restored_state};
-use super::place::RollupPlace;
-use super::recheck::{SETTLE, SettlePause};
-use super::state::VerifyState;
+use super::journal::{ENTRY_ITEMS, StoredSuspect, VerifyEntry, restored_suspects};
 use super::sums::{
-    EntryCount, JudgedRollups, LedgerSums, READ_ROLLUPS, add_entry, counted_by, entry_of, judge_sums,
+    EntryCount, JudgedRollups, LedgerSums, SETTLE, SettlePause, add_entry, counted_by, entry_of, judge_sums,
     note_revision,
 };
-use super::suspects::{Tolerance, judge_first, judge_suspects, out_of_time};
-use super::three_way::count_comparison;
-use super::unjudged::{FOREIGN_ENTRIES, RunKnowledge};
-use super::{VerifyArguments, VerifyPart, parts, unknown_unit};
+use super::suspects::{SuspectItem, Tolerance, judge_first, judge_until};
+use super::three_way::{ThreeWayComparison, ThreeWayCounts};
+use super::units::{VerifyPart, VerifyTotal, parts, set_back_units};
+use super::unjudged::RunKnowledge;
 use crate::DeploymentContext;
-use crate::cursor::{decode_cursor, encode_cursor};
-use crate::items::{IdentifiedItem, identified, source_keys};
-use crate::jobs::{JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit};
-use crate::projector::RememberedOutputs;
+use crate::items::{IdentifiedItem, identified, identify, read_page, segment_request, source_keys};
+use crate::jobs::{
+    AcquiredJob, JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit, count,
+};
 
 /// The items of a page.
 const PAGE_ITEMS: u32 = 500;
@@ -45,11 +44,26 @@ pub struct VerifyTask<T, C> {
     tolerance: Tolerance,
     parts: UnitMeanings<VerifyPart>,
     state: Mutex<VerifyState>,
+    three_way: Option<ThreeWayComparison>,
     ledger_pauses: [SettlePause; 2],
     /// Keeps what was found for a process that resumes the job; `None` if the job cannot be resumed.
     journal: Option<Arc<JobJournal<T, C>>>,
     /// When rechecks must end; `None` if they have the time that they need.
     until: Option<Timestamp>,
+}
+
+/// The results so far.
+#[derive(Debug, Default)]
+struct VerifyState {
+    /// The sums of the first reading of the ledger, and of the second, of suspects only.
+    sums: LedgerSums,
+    suspect_sums: LedgerSums,
+    /// Items that are judged again once the tolerance has passed.
+    suspects: Vec<SuspectItem>,
+    suspect_rollups: BTreeSet<RollupPlace>,
+    findings: Vec<VerifyFinding>,
+    /// Entities of which an item was found right.
+    decided_entities: BTreeSet<Arc<str>>,
 }
 
 impl<T: Tables + TableScan + Clone, C: Clock + Clone> VerifyTask<T, C> {
@@ -61,6 +75,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> VerifyTask<T, C> {
             judge: ItemJudge::new(&context),
             context,
             tolerance: Duration::from_secs(arguments.tolerance_seconds).into(),
+            three_way: arguments.three_way.clone().map(ThreeWayComparison::new),
             arguments,
             state: Mutex::default(),
             ledger_pauses: Default::default(),
@@ -83,7 +98,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let state = self.lock();
         let items = if is_recheck_done { 0 } else { state.suspects.len() };
         let rollups = if are_rollups_done { 0 } else { state.suspect_rollups.len() };
-        u64::try_from(items + rollups).unwrap_or(u64::MAX)
+        count(items + rollups)
     }
 
     /// Keeps what is found in the journal of the job.
@@ -93,13 +108,16 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         self
     }
 
-    pub(super) fn is_three_way(&self) -> bool {
-        self.arguments.three_way.is_some()
-    }
-
-    /// Goes on with what an earlier process has found.
-    pub(super) fn restore(&self, entries: &[VerifyEntry]) {
-        *self.lock() = restored_state(entries, self.context.clock.now());
+    /// Goes on with what an earlier process has found, and sets back the units whose results are lost.
+    pub(super) fn restore(&self, job: &mut AcquiredJob, entries: &[VerifyEntry]) {
+        set_back_units(job, self.three_way.is_some());
+        let restored = restored_suspects(entries, self.context.clock.now());
+        *self.lock() = VerifyState {
+            suspects: restored.items,
+            suspect_rollups: restored.rollups,
+            decided_entities: restored.decided_entities,
+            ..VerifyState::default()
+        };
     }
 
     async fn note(&self, entries: impl IntoIterator<Item = VerifyEntry>) -> Result<()> {
@@ -117,15 +135,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         self.parts.units()
     }
 
-    /// Its knowledge beside totals and findings.
-    pub(super) fn knowledge(&self, coverage: DatasetCoverage) -> RunKnowledge<'_> {
-        let decided_entities = self.lock().decided_entities.clone();
-        RunKnowledge { model: self.model(), arguments: &self.arguments, coverage, decided_entities }
-    }
-
-    /// The findings so far.
-    pub(super) fn findings(&self) -> Vec<VerifyFinding> {
-        self.lock().findings.clone()
+    /// The findings so far, and what is known beside totals and findings.
+    pub(super) fn found(&self, coverage: DatasetCoverage) -> (RunKnowledge<'_>, Vec<VerifyFinding>) {
+        let VerifyState { findings, decided_entities, .. } = &*self.lock();
+        let (model, decided_entities) = (self.model(), decided_entities.clone());
+        (RunKnowledge { model, arguments: &self.arguments, coverage, decided_entities }, findings.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, VerifyState> {
@@ -143,23 +157,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         segment: u32,
         is_consistent: bool,
     ) -> Result<(ScanPage, StepOutcome)> {
-        let request = ScanRequest {
-            table: Arc::clone(table),
-            segment,
-            segments: self.arguments.segments.max(1),
-            is_consistent,
-            page_items: Some(PAGE_ITEMS),
-            start_after: decode_cursor(unit.cursor.as_ref())?,
-        };
-        let page = self.judge.tables.scan(&request).await?;
-        let outcome = StepOutcome {
-            cursor: page.next.as_ref().map(encode_cursor),
-            spent: u64::try_from(page.items.len()).unwrap_or(u64::MAX),
-            bytes: u64::try_from(page.items.iter().map(item_bytes).sum::<usize>()).unwrap_or(u64::MAX),
-            totals: JobTotals::from([("read_units".to_owned(), page.read_units)]),
-            ..StepOutcome::default()
-        };
-        Ok((page, outcome))
+        let segment = (segment, self.arguments.segments);
+        let request = segment_request(Arc::clone(table), segment, PAGE_ITEMS);
+        read_page(&self.judge.tables, unit, ScanRequest { is_consistent, ..request }).await
     }
 
     /// Phase 0: the revisions of the rollups, before the ledger is read.
@@ -167,20 +167,16 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let (page, outcome) = self.page(unit, &self.context.state_table, segment, false).await?;
         let mut state = self.lock();
         for item in &page.items {
-            let (partition, sort) = match self.judge.state.classify(item) {
-                StateItem::Rollup(partition, sort) => (partition, sort),
+            let place = match self.judge.state.classify(item) {
+                StateItem::Rollup(partition, sort) => (partition.to_owned(), sort.to_owned()),
                 StateItem::Entry(_, entry) => {
                     self.judge.state.check_generation(entry)?;
                     continue;
                 }
                 StateItem::Other => continue,
             };
-            let place = (partition.to_owned(), sort.to_owned());
-            if let Some(check) = &self.arguments.three_way
-                && check.is_counted(self.model(), &place)
-                && let Some(rev) = item.get("rev").and_then(AttributeValue::as_number)
-            {
-                state.three_way.revisions.insert(place.clone(), rev.to_string());
+            if let Some(three_way) = &self.three_way {
+                three_way.note_revision(self.model(), &place, item);
             }
             if self.arguments.judges_rollup(self.model(), &place) {
                 note_revision(&mut state.sums, place, item);
@@ -220,36 +216,35 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let suspects: Vec<RollupPlace> = judged.differing.into_iter().map(|(place, _)| place).collect();
         let parts = suspects.chunks(ENTRY_ITEMS).map(|places| VerifyEntry::Rollups(places.to_vec()));
         self.note([VerifyEntry::FirstRollups].into_iter().chain(parts)).await?;
-        let rollups = judged.confirmed + judged.expired + u64::try_from(suspects.len()).unwrap_or(u64::MAX);
-        let totals = [
-            ("rollups", rollups),
-            ("rollups_confirmed", judged.confirmed),
-            ("rollups_expired", judged.expired),
-        ];
+        let rollups = judged.confirmed + judged.expired + count(suspects.len());
+        let totals = JobTotals::from([
+            (VerifyTotal::Rollups, rollups),
+            (VerifyTotal::RollupsConfirmed, judged.confirmed),
+            (VerifyTotal::RollupsExpired, judged.expired),
+        ]);
         let mut state = self.lock();
         (state.sums, state.suspect_rollups) = (LedgerSums::default(), suspects.into_iter().collect());
-        Ok(counted(totals))
+        Ok(StepOutcome { totals, ..StepOutcome::default() })
     }
 
     /// Phase 7: the suspected rollups after the ledger was read again; and the three-way comparison.
     async fn suspected_rollups(&self) -> Result<StepOutcome> {
-        let (findings, compared) = self.compare_three_ways().await?;
+        let (findings, mut totals) = self.compare_three_ways().await?;
         let judged = self.judge_rollups(|state| &mut state.suspect_sums).await?;
-        let mut outcome =
-            counted([("rollups_rechecked", judged.confirmed), ("rollups_expired", judged.expired)]);
-        outcome.totals.extend(compared);
+        totals.add(VerifyTotal::RollupsRechecked, judged.confirmed);
+        totals.add(VerifyTotal::RollupsExpired, judged.expired);
         let mut state = self.lock();
         state.suspect_sums = LedgerSums::default();
         state.findings.extend(findings);
         state.findings.extend(judged.differing.into_iter().map(|(_, finding)| finding));
-        Ok(outcome)
+        Ok(StepOutcome { totals, ..StepOutcome::default() })
     }
 
     /// Compares sums of the ledger with the rollups as they are now. The sums stay in the state if a request fails: the step is repeated.
     async fn judge_rollups(&self, sums_of: fn(&mut VerifyState) -> &mut LedgerSums) -> Result<JudgedRollups> {
         self.context.clock.sleep(SETTLE).await;
         let sums = std::mem::take(sums_of(&mut self.lock()));
-        let judged = judge_sums(&self.context, &self.judge.state, &sums).await;
+        let judged = judge_sums(&self.context, &sums).await;
         *sums_of(&mut self.lock()) = sums;
         judged
     }
@@ -259,54 +254,34 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let name = self.context.table_names.get(table).cloned().unwrap_or_default();
         let (page, mut outcome) = self.page(unit, &name, segment, false).await?;
         outcome.items = outcome.spent;
-        outcome.totals.insert("items_read".to_owned(), outcome.items);
+        outcome.totals.add_all(&JobTotals::from([(VerifyTotal::ItemsRead, outcome.items)]));
         let sources = source_keys(self.model(), table, &page.items);
-        let wanted = identified(self.model(), &page.items, &sources);
-        let mut images: Vec<_> = Vec::new();
-        if self.is_three_way() {
-            images.extend(wanted.iter().map(|item| (item, item.image(self.model()))));
-        }
-        let outputs = self.judge.projector.remembered(&images).await?;
-        let judged =
-            wanted.iter().filter(|item| self.arguments.judges_source(item.source)).cloned().collect();
-        let judged = self.arguments.of_tenant(&self.judge, judged).await?;
-        let keys: Vec<SourceKey<'_>> = judged.iter().map(|item| item.source.clone()).collect();
-        outcome.totals.extend(self.judge_keys(&keys).await?);
+        let items = identified(self.model(), &page.items, &sources);
+        let recount = match &self.three_way {
+            Some(three_way) => three_way.recount(&self.judge, &items).await?,
+            None => ThreeWayCounts::default(),
+        };
+        let wanted = items.into_iter().filter(|item| self.arguments.judges_source(item.source)).collect();
+        let wanted = self.of_tenant(wanted).await?;
+        let keys: Vec<SourceKey<'_>> = wanted.iter().map(|item| item.source.clone()).collect();
+        outcome.totals.add_all(&self.judge_keys(&keys).await?);
         // Last: a step that is repeated after an error must not count an item twice.
-        self.recount(&images, &outputs);
-        Ok(outcome)
-    }
-
-    /// Adds items to the three-way comparison.
-    fn recount(&self, items: &[(&IdentifiedItem<'_>, Image<'static>)], outputs: &RememberedOutputs) {
-        let Some(check) = &self.arguments.three_way else { return };
-        let mut targets = RollupTargets::of(self.model());
-        let mut state = self.lock();
-        for (item, image) in items {
-            // An item that cannot be counted is a finding of its own.
-            let projection = self.judge.projector.project(item, image, None, outputs, &mut targets);
-            let contributions = projection.map(|projection| projection.contributions).unwrap_or_default();
-            state.three_way.add(check, self.model(), item, &contributions, &targets);
+        if let Some(three_way) = &self.three_way {
+            three_way.add(recount);
         }
+        Ok(outcome)
     }
 
     /// Compares the application's counters with rollups and recounts.
     async fn compare_three_ways(&self) -> Result<(Vec<VerifyFinding>, JobTotals)> {
         let (mut findings, mut totals) = (Vec::new(), JobTotals::new());
-        let Some(check) = &self.arguments.three_way else { return Ok((findings, totals)) };
-        let mut places = self.lock().three_way.places();
-        places.retain(|place| self.arguments.judges_rollup(self.model(), place));
-        for places in places.chunks(READ_ROLLUPS) {
-            let keys: Vec<_> =
-                places.iter().map(|(partition, sort)| self.judge.state.key(partition, sort)).collect();
-            let rollups = self.judge.tables.read(&keys).await?.items;
-            let state = self.lock();
-            for (place, rollup) in places.iter().zip(rollups) {
-                for finding in state.three_way.judge(check, place, rollup.as_ref()) {
-                    count_comparison(&mut totals, finding.as_ref());
-                    findings.extend(finding);
-                }
-            }
+        let Some(three_way) = &self.three_way else { return Ok((findings, totals)) };
+        let is_judged = |place: &RollupPlace| self.arguments.judges_rollup(self.model(), place);
+        for finding in three_way.compare(&self.judge, is_judged).await? {
+            let is_decided = finding.as_ref().is_none_or(VerifyFinding::is_drift);
+            totals.add(VerifyTotal::ThreeWay, 1);
+            totals.add(VerifyTotal::ThreeWayDecided, u64::from(is_decided));
+            findings.extend(finding);
         }
         Ok((findings, totals))
     }
@@ -319,7 +294,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         for item in &page.items {
             let StateItem::Entry(source, entry) = self.judge.state.classify(item) else { continue };
             let Some(source) = source else {
-                *outcome.totals.entry("hashed_entries".to_owned()).or_default() += 1;
+                outcome.totals.add(VerifyTotal::HashedEntries, 1);
                 continue;
             };
             let entry = self.judge.state.decode_entry(entry, &mut targets);
@@ -328,14 +303,40 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             let counted = counted_by(self.model(), entry)?;
             if counted != EntryCount::Nothing && is_judged {
                 if counted == EntryCount::ByModel && !source.candidates(self.model()).any(Entity::is_used) {
-                    *outcome.totals.entry(FOREIGN_ENTRIES.to_owned()).or_default() += 1;
+                    outcome.totals.add(VerifyTotal::ForeignEntries, 1);
                 }
                 sources.push(source);
             }
         }
-        let unseen = self.arguments.unseen(&self.judge, sources).await?;
-        outcome.totals.extend(self.judge_keys(&unseen).await?);
+        let unseen = self.unseen(&sources).await?;
+        outcome.totals.add_all(&self.judge_keys(&unseen).await?);
         Ok(outcome)
+    }
+
+    async fn of_tenant<'p>(&self, items: Vec<IdentifiedItem<'p>>) -> Result<Vec<IdentifiedItem<'p>>> {
+        self.arguments.of_tenant((self.model(), &self.judge.projector), items).await
+    }
+
+    /// The sources that the reading of the source tables has not judged: their items do not exist, or are not the tenant's any more.
+    async fn unseen(&self, sources: &[SourceKey<'static>]) -> Result<Vec<SourceKey<'static>>> {
+        let keyed =
+            sources.iter().filter_map(|source| Some((self.judge.state.source_item_key(source)?, source)));
+        let (keys, sources): (Vec<ItemKey>, Vec<_>) = keyed.unzip();
+        let items = self.judge.tables.read(&keys).await?.items;
+        let read = || sources.iter().copied().zip(items.iter().map(Option::as_ref));
+        if self.arguments.only.is_none() {
+            return Ok(read().filter(|(_, item)| item.is_none()).map(|(source, _)| source.clone()).collect());
+        }
+        let existing = identify(self.model(), read(), Entity::is_used);
+        let seen = self.of_tenant(existing).await?;
+        let seen: BTreeSet<&SourceKey<'_>> = seen.iter().map(|item| item.source).collect();
+        Ok(read().map(|(source, _)| source).filter(|source| !seen.contains(source)).cloned().collect())
+    }
+
+    async fn read_rollups(&self, places: &[RollupPlace]) -> Result<Vec<Option<Item>>> {
+        let keys: Vec<ItemKey> =
+            places.iter().map(|(partition, sort)| self.judge.state.key(partition, sort)).collect();
+        Ok(self.judge.tables.read(&keys).await?.items)
     }
 
     async fn judge_keys(&self, sources: &[SourceKey<'_>]) -> Result<JobTotals> {
@@ -343,69 +344,47 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         for suspects in first.suspects.chunks(ENTRY_ITEMS) {
             self.note([VerifyEntry::Items(suspects.iter().map(StoredSuspect::from).collect())]).await?;
         }
-        let decided = self.lock().decide(&first.decided_entities);
+        let mut decided = first.decided_entities;
+        decided.retain(|entity| self.lock().decided_entities.insert(Arc::clone(entity)));
         if !decided.is_empty() {
+            let decided = decided.iter().map(ToString::to_string).collect();
             self.note([VerifyEntry::Decided(decided)]).await?;
         }
         self.lock().suspects.extend(first.suspects);
-        let items = u64::try_from(sources.len()).unwrap_or(u64::MAX);
-        let mut totals = first.parts.totals(false);
-        totals.extend([("items".to_owned(), items), ("items_confirmed".to_owned(), first.confirmed)]);
-        Ok(totals)
+        Ok(VerifyTotal::judged((count(sources.len()), first.confirmed), first.parts))
     }
 
     /// Phase 5: suspected items; and the revisions of suspected rollups, before the ledger is read again.
     async fn recheck(&self) -> Result<StepOutcome> {
         // A step that is repeated after an error judges all of them again.
-        let mut suspects = self.lock().suspects.clone();
-        let mut results = VerifyState::default();
-        let mut items_confirmed = 0;
-        while !suspects.is_empty() {
-            let ripe_at = suspects.iter().map(|suspect| suspect.seen_at.plus(self.tolerance.duration)).max();
-            if self.until.is_some_and(|until| ripe_at.is_some_and(|ripe_at| ripe_at >= until)) {
-                results.findings.extend(suspects.iter().map(|suspect| out_of_time(&self.judge, suspect)));
-                break;
-            }
-            let judged =
-                judge_suspects(&self.judge, &self.context.clock, suspects, &self.tolerance, &mut results)
-                    .await?;
-            items_confirmed += judged.1;
-            suspects = judged.0;
-        }
+        let suspects = self.lock().suspects.clone();
+        let (clock, tolerance) = (&self.context.clock, &self.tolerance);
+        let known = judge_until(&self.judge, clock, suspects, tolerance, self.until).await?;
         let places: Vec<RollupPlace> = self.lock().suspect_rollups.iter().cloned().collect();
-        let keys: Vec<_> =
-            places.iter().map(|(partition, sort)| self.judge.state.key(partition, sort)).collect();
-        let rollups = self.judge.tables.read(&keys).await?.items;
+        let rollups = self.read_rollups(&places).await?;
         let mut state = self.lock();
-        state.findings.extend(results.findings);
-        state.decided_entities.extend(results.decided_entities);
+        state.findings.extend(known.findings);
+        state.decided_entities.extend(known.decided_entities);
         state.suspect_sums = LedgerSums::default();
         for (place, item) in places.into_iter().zip(rollups) {
             note_revision(&mut state.suspect_sums, place, &item.unwrap_or_default());
         }
-        let mut totals = results.rechecked_parts.totals(true);
-        totals.insert("items_rechecked".to_owned(), items_confirmed);
+        let totals = VerifyTotal::rechecked(known.confirmed, known.parts);
         Ok(StepOutcome { totals, ..StepOutcome::default() })
     }
 }
 
-fn counted<const N: usize>(totals: [(&str, u64); N]) -> StepOutcome {
-    let totals = totals.into_iter().map(|(name, number)| (name.to_owned(), number)).collect();
-    StepOutcome { totals, ..StepOutcome::default() }
-}
-
 impl<T: Tables + TableScan + Clone, C: Clock> JobTask for VerifyTask<T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        match self.parts.find(unit).copied() {
-            Some(VerifyPart::Revisions { segment }) => self.revisions(unit, segment).await,
-            Some(VerifyPart::Ledger { segment }) => self.ledger(unit, segment, false).await,
-            Some(VerifyPart::Rollups) => self.rollups().await,
-            Some(VerifyPart::Items { table, segment }) => Box::pin(self.items(unit, table, segment)).await,
-            Some(VerifyPart::Entries { segment }) => Box::pin(self.entries(unit, segment)).await,
-            Some(VerifyPart::Recheck) => Box::pin(self.recheck()).await,
-            Some(VerifyPart::SuspectedLedger { segment }) => self.ledger(unit, segment, true).await,
-            Some(VerifyPart::SuspectedRollups) => self.suspected_rollups().await,
-            None => Err(unknown_unit(unit)),
+        match *self.parts.find(unit)? {
+            VerifyPart::Revisions { segment } => self.revisions(unit, segment).await,
+            VerifyPart::Ledger { segment } => self.ledger(unit, segment, false).await,
+            VerifyPart::Rollups => self.rollups().await,
+            VerifyPart::Items { table, segment } => Box::pin(self.items(unit, table, segment)).await,
+            VerifyPart::Entries { segment } => Box::pin(self.entries(unit, segment)).await,
+            VerifyPart::Recheck => Box::pin(self.recheck()).await,
+            VerifyPart::SuspectedLedger { segment } => self.ledger(unit, segment, true).await,
+            VerifyPart::SuspectedRollups => self.suspected_rollups().await,
         }
     }
 

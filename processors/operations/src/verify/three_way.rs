@@ -4,18 +4,18 @@
 //! are read, so a rollup that changes in the meantime is undecided.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use afterwrite_ledger::tables::Tables;
 use afterwrite_model::projection::{ItemContributions, RollupTargets};
 use afterwrite_model::record::{AttributeValue, Decimal, Item};
 use afterwrite_model::table::{Model, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
-use super::place::RollupPlace;
-use super::undecided::UndecidedCause;
+use super::finding::{ExpectedValue, FindingSubject, FoundItem, RollupPlace, UndecidedCause, VerifyFinding};
+use super::items::ItemJudge;
 use crate::items::IdentifiedItem;
-use crate::jobs::JobTotals;
 
 /// An application's counter and the measure that it should equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +28,21 @@ pub struct ThreeWayCheck {
     pub measure: String,
 }
 
-/// The counts so far.
+/// The rollups that are read at once.
+const READ_ROLLUPS: usize = 500;
+
+/// A comparison in progress.
+#[derive(Debug)]
+pub(super) struct ThreeWayComparison {
+    check: ThreeWayCheck,
+    counts: Mutex<ThreeWayCounts>,
+}
+
+/// The counts so far, or of a page of items.
 #[derive(Debug, Default)]
-pub(crate) struct ThreeWayCounts {
+pub(super) struct ThreeWayCounts {
     /// The revisions of the rollups before items are read; those that do not exist are missing.
-    pub(crate) revisions: BTreeMap<RollupPlace, String>,
+    revisions: BTreeMap<RollupPlace, String>,
     recounts: BTreeMap<RollupPlace, Decimal>,
     /// The application's counters: the item's key and the value. Several items can show the count of one rollup.
     counters: BTreeMap<RollupPlace, Vec<(VerifyFinding, Decimal)>>,
@@ -61,14 +71,84 @@ impl ThreeWayCheck {
     }
 
     /// Whether a rollup with this key is counted.
-    pub(crate) fn is_counted(&self, model: &Model, place: &RollupPlace) -> bool {
+    fn is_counted(&self, model: &Model, place: &RollupPlace) -> bool {
         self.rollup(model).is_some_and(|(_, rollup)| rollup.has_key(&place.0, &place.1))
+    }
+}
+
+impl ThreeWayComparison {
+    pub(super) fn new(check: ThreeWayCheck) -> Self {
+        Self { check, counts: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ThreeWayCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the revision of a rollup, before items are read.
+    pub(super) fn note_revision(&self, model: &Model, place: &RollupPlace, rollup: &Item) {
+        let rev = rollup.get("rev").and_then(AttributeValue::as_number);
+        if let Some(rev) = rev.filter(|_| self.check.is_counted(model, place)) {
+            self.lock().revisions.insert(place.clone(), rev.to_string());
+        }
+    }
+
+    /// The counts of the items of a page, which are not part of the comparison yet.
+    pub(super) async fn recount<T: Tables>(
+        &self,
+        judge: &ItemJudge<T>,
+        items: &[IdentifiedItem<'_>],
+    ) -> Result<ThreeWayCounts> {
+        let images: Vec<_> = items.iter().map(|item| (item, item.image(&judge.model))).collect();
+        let outputs = judge.projector.remembered(&images).await?;
+        let mut targets = RollupTargets::of(&judge.model);
+        let mut counts = ThreeWayCounts::default();
+        for (item, image) in &images {
+            // An item that cannot be counted is a finding of its own.
+            let projection = judge.projector.project(item, image, None, &outputs, &mut targets);
+            let contributions = projection.map(|projection| projection.contributions).unwrap_or_default();
+            counts.add(&self.check, &judge.model, item, &contributions, &targets);
+        }
+        Ok(counts)
+    }
+
+    /// Adds the counts of a page.
+    pub(super) fn add(&self, page: ThreeWayCounts) {
+        let mut counts = self.lock();
+        for (place, number) in page.recounts {
+            let sum = counts.recounts.entry(place).or_insert(Decimal::ZERO);
+            *sum = sum.plus_unlimited(&number);
+        }
+        for (place, counters) in page.counters {
+            counts.counters.entry(place).or_default().extend(counters);
+        }
+    }
+
+    /// Compares each counter with its rollup and the recount; `None` where all three are equal.
+    pub(super) async fn compare<T: Tables>(
+        &self,
+        judge: &ItemJudge<T>,
+        is_judged: impl Fn(&RollupPlace) -> bool,
+    ) -> Result<Vec<Option<VerifyFinding>>> {
+        let mut places: Vec<RollupPlace> = self.lock().counters.keys().cloned().collect();
+        places.retain(is_judged);
+        let mut findings = Vec::new();
+        for places in places.chunks(READ_ROLLUPS) {
+            let keys: Vec<_> =
+                places.iter().map(|(partition, sort)| judge.state.key(partition, sort)).collect();
+            let rollups = judge.tables.read(&keys).await?.items;
+            let counts = self.lock();
+            for (place, rollup) in places.iter().zip(rollups) {
+                findings.extend(counts.judge(&self.check, place, rollup.as_ref()));
+            }
+        }
+        Ok(findings)
     }
 }
 
 impl ThreeWayCounts {
     /// Adds an item: its contributions to the measure, and the counter that it shows.
-    pub(crate) fn add(
+    fn add(
         &mut self,
         check: &ThreeWayCheck,
         model: &Model,
@@ -91,18 +171,13 @@ impl ThreeWayCounts {
         }
         let shown = item.item.get(check.attribute.as_str()).and_then(AttributeValue::as_number);
         if let Some((shown, place)) = shown.zip(place_of(rollup, model, item)) {
-            let finding = VerifyFinding::of_source(FindingPlace::ThreeWay, model, item.source);
+            let finding = VerifyFinding::of(FindingSubject::ThreeWay(FoundItem::of(model, item.source)));
             self.counters.entry(place).or_default().push((finding, shown.clone()));
         }
     }
 
-    /// The rollups that are compared.
-    pub(crate) fn places(&self) -> Vec<RollupPlace> {
-        self.counters.keys().cloned().collect()
-    }
-
     /// Compares each counter of a rollup, which was read after the items, with the rollup and the recount; `None` where all are equal.
-    pub(crate) fn judge(
+    fn judge(
         &self,
         check: &ThreeWayCheck,
         place: &RollupPlace,
@@ -146,14 +221,6 @@ impl ThreeWayCounts {
             }
             (true, false) => finding,
         })
-    }
-}
-
-/// Counts a comparison in the totals of the job, with its finding, if there is one.
-pub(super) fn count_comparison(totals: &mut JobTotals, finding: Option<&VerifyFinding>) {
-    let is_decided = finding.is_none_or(|finding| finding.undecided.is_none());
-    for name in ["three_way"].into_iter().chain(is_decided.then_some("three_way_decided")) {
-        *totals.entry(name.to_owned()).or_default() += 1;
     }
 }
 

@@ -3,19 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use afterwrite_model::entity::SourceKey;
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind};
 use serde::Serialize;
 
-use super::VerifyArguments;
-use super::coverage::DatasetCoverage;
-use super::finding::{FindingPlace, FindingVerdict, VerifyFinding};
-use super::undecided::UndecidedReason;
-use crate::jobs::JobTotals;
-
-/// The total of entries that count into aggregates of the model, although no entity of it has their items.
-pub(crate) const FOREIGN_ENTRIES: &str = "foreign_entries";
+use super::arguments::{DatasetCoverage, VerifyArguments};
+use super::finding::{FindingPlace, FindingVerdict, UndecidedReason, VerifyFinding};
+use super::suspects::entity_of;
+use super::units::VerifyTotal;
+use crate::jobs::{JobTotals, count};
 
 /// The part of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -89,51 +85,6 @@ impl UnjudgedPart {
     }
 }
 
-/// The mirrors and extremes of items, and how many of them could be judged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct JudgedParts {
-    pub(crate) mirrors: u64,
-    pub(crate) mirrors_judged: u64,
-    /// Items of entities with `max` or `min`.
-    pub(crate) extremes: u64,
-    pub(crate) extremes_judged: u64,
-}
-
-impl JudgedParts {
-    /// The parts that were judged, of all parts of an item.
-    pub(crate) fn of(self, JudgedParts { mirrors, extremes, .. }: Self) -> Self {
-        Self {
-            mirrors,
-            mirrors_judged: self.mirrors_judged.min(mirrors),
-            extremes,
-            extremes_judged: self.extremes_judged.min(extremes),
-        }
-    }
-
-    /// The totals of items that were judged for the first time, or again.
-    pub(crate) fn totals(self, is_again: bool) -> JobTotals {
-        let judged = [("mirrors", self.mirrors_judged), ("extremes", self.extremes_judged)];
-        let suffix = if is_again { "_rechecked" } else { "_judged" };
-        let mut totals: JobTotals =
-            judged.into_iter().map(|(name, number)| ([name, suffix].concat(), number)).collect();
-        if !is_again {
-            totals.extend([("mirrors".to_owned(), self.mirrors), ("extremes".to_owned(), self.extremes)]);
-        }
-        totals.retain(|_, number| *number > 0);
-        totals
-    }
-
-    /// The same together with the parts of another item.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            mirrors: self.mirrors + other.mirrors,
-            mirrors_judged: self.mirrors_judged + other.mirrors_judged,
-            extremes: self.extremes + other.extremes,
-            extremes_judged: self.extremes_judged + other.extremes_judged,
-        }
-    }
-}
-
 /// The error of a verification with such parts.
 #[must_use]
 pub fn unjudged_error(parts: &[UnjudgedPart]) -> Error {
@@ -153,89 +104,86 @@ pub(crate) struct RunKnowledge<'r> {
     pub(crate) decided_entities: BTreeSet<Arc<str>>,
 }
 
-/// The entity that stands for the items with a key: the first one that matches it.
-pub(crate) fn entity_of(model: &Model, source: &SourceKey<'_>) -> Option<Arc<str>> {
-    source.candidates(model).iter().next().map(|identity| Arc::clone(&identity.entity.name))
-}
-
 /// The parts that judged nothing.
 pub(crate) fn unjudged_parts(
     run: &RunKnowledge<'_>,
     totals: &JobTotals,
     findings: &[VerifyFinding],
 ) -> Vec<UnjudgedPart> {
-    let run_totals = RunTotals { totals };
-    if run_totals.sum(&["items", "rollups", "dataset_keys", "three_way"]) == 0 {
-        let cause = nothing_cause(run, run_totals.sum(&["items_read"]));
+    if sum(
+        totals,
+        &[VerifyTotal::Items, VerifyTotal::Rollups, VerifyTotal::DatasetKeys, VerifyTotal::ThreeWay],
+    ) == 0
+    {
+        let cause = nothing_cause(run, totals.number(VerifyTotal::ItemsRead));
         return vec![UnjudgedPart::new(VerifiedPart::Everything, 0, cause)];
     }
     let judged = JudgedFindings { findings };
-    let mut parts = unjudged_items(run, run_totals, &judged);
+    let mut parts = unjudged_items(run, totals, &judged);
     for (part, place, all, decided) in [
         (
             VerifiedPart::Rollups,
             FindingPlace::Rollup,
-            "rollups",
-            &["rollups_confirmed", "rollups_rechecked", "rollups_expired"][..],
+            VerifyTotal::Rollups,
+            &[VerifyTotal::RollupsConfirmed, VerifyTotal::RollupsRechecked, VerifyTotal::RollupsExpired][..],
         ),
         (
             VerifiedPart::Datasets,
             FindingPlace::Dataset,
-            "dataset_keys",
-            &["dataset_keys_confirmed", "dataset_keys_rechecked"][..],
+            VerifyTotal::DatasetKeys,
+            &[VerifyTotal::DatasetKeysConfirmed, VerifyTotal::DatasetKeysRechecked][..],
         ),
     ] {
         let is_place = |other: FindingPlace| other == place;
-        let looked_at = run_totals.sum(&[all]);
-        if looked_at > 0 && run_totals.sum(decided) == 0 && !judged.has_drift(is_place) {
+        let looked_at = totals.number(all);
+        if looked_at > 0 && sum(totals, decided) == 0 && !judged.has_drift(is_place) {
             parts.push(UnjudgedPart::new(part, looked_at, judged.cause(is_place)));
         }
     }
-    let compared = ["three_way", "three_way_decided"].map(|name| run_totals.sum(&[name]));
+    let compared = [VerifyTotal::ThreeWay, VerifyTotal::ThreeWayDecided].map(|total| totals.number(total));
     parts.extend(unjudged_three_way(run, compared, &judged));
     parts
 }
 
-/// The totals of a run.
-#[derive(Clone, Copy)]
-struct RunTotals<'t> {
-    totals: &'t JobTotals,
-}
-
-impl RunTotals<'_> {
-    fn sum(self, names: &[&str]) -> u64 {
-        names.iter().filter_map(|name| self.totals.get(*name)).sum()
-    }
+/// The sum of counters.
+fn sum(totals: &JobTotals, counters: &[VerifyTotal]) -> u64 {
+    counters.iter().map(|total| totals.number(*total)).sum()
 }
 
 /// The items, or the parts of items, that were not judged.
 fn unjudged_items(
     run: &RunKnowledge<'_>,
-    totals: RunTotals<'_>,
+    totals: &JobTotals,
     judged: &JudgedFindings<'_>,
 ) -> Vec<UnjudgedPart> {
-    let items = totals.sum(&["items"]);
-    let are_decided = totals.sum(&["items_confirmed", "items_rechecked"]) > 0 || judged.has_drift(is_of_item);
+    let items = totals.number(VerifyTotal::Items);
+    let are_decided = sum(totals, &[VerifyTotal::ItemsConfirmed, VerifyTotal::ItemsRechecked]) > 0
+        || judged.has_drift(is_of_item);
     if items > 0 && !are_decided {
         return vec![UnjudgedPart::new(VerifiedPart::Items, items, judged.cause(is_of_item))];
     }
     let mut parts = judged.unjudged_entities(run);
-    let foreign = totals.sum(&[FOREIGN_ENTRIES]);
+    let foreign = totals.number(VerifyTotal::ForeignEntries);
     if foreign > 0 {
         let cause = "these ledger entries count, and the model has no entity for their items: use the model that the functions have (--model, AFTERWRITE_MODEL). If the functions have this model, run `afterwrite backfill`";
         parts.push(UnjudgedPart::new(VerifiedPart::Items, foreign, cause));
     }
     for (part, place, all, decided) in [
-        (VerifiedPart::Mirrors, FindingPlace::Mirror, "mirrors", ["mirrors_judged", "mirrors_rechecked"]),
+        (
+            VerifiedPart::Mirrors,
+            FindingPlace::Mirror,
+            VerifyTotal::Mirrors,
+            [VerifyTotal::MirrorsJudged, VerifyTotal::MirrorsRechecked],
+        ),
         (
             VerifiedPart::Extremes,
             FindingPlace::Extreme,
-            "extremes",
-            ["extremes_judged", "extremes_rechecked"],
+            VerifyTotal::Extremes,
+            [VerifyTotal::ExtremesJudged, VerifyTotal::ExtremesRechecked],
         ),
     ] {
-        let looked_at = totals.sum(&[all]);
-        if looked_at > 0 && totals.sum(&decided) == 0 && !judged.has_drift(|other| other == place) {
+        let looked_at = totals.number(all);
+        if looked_at > 0 && sum(totals, &decided) == 0 && !judged.has_drift(|other| other == place) {
             parts.push(UnjudgedPart::new(part, looked_at, judged.cause(is_of_item)));
         }
     }
@@ -308,15 +256,13 @@ struct JudgedFindings<'f> {
 impl JudgedFindings<'_> {
     fn has_drift(&self, is_place: impl Fn(FindingPlace) -> bool) -> bool {
         let mut findings = self.findings.iter();
-        findings.any(|finding| finding.verdict == FindingVerdict::Drift && is_place(finding.place))
+        findings.any(|finding| finding.is_drift() && is_place(finding.place()))
     }
 
     /// The most frequent cause of undecided findings.
     fn cause(&self, is_place: impl Fn(FindingPlace) -> bool) -> String {
-        let undecided = self
-            .findings
-            .iter()
-            .filter(|finding| finding.verdict == FindingVerdict::Undecided && is_place(finding.place));
+        let undecided =
+            self.findings.iter().filter(|finding| !finding.is_drift() && is_place(finding.place()));
         most_frequent(undecided.filter_map(|finding| finding.cause.as_deref()))
     }
 
@@ -324,10 +270,14 @@ impl JudgedFindings<'_> {
     fn unjudged_entities(&self, run: &RunKnowledge<'_>) -> Vec<UnjudgedPart> {
         let mut undecided: BTreeMap<Arc<str>, Vec<&VerifyFinding>> = BTreeMap::new();
         let mut decided = run.decided_entities.clone();
-        for finding in self.findings.iter().filter(|finding| is_of_item(finding.place)) {
-            let source = finding.source(run.model);
+        for finding in self.findings.iter().filter(|finding| is_of_item(finding.place())) {
+            let source = finding.subject.item().and_then(|item| item.source(run.model));
             let Some(entity) = source.and_then(|source| entity_of(run.model, &source)) else { continue };
-            if finding.undecided.is_some_and(UndecidedReason::is_of_lookup) {
+            let is_of_lookup = match finding.verdict {
+                FindingVerdict::Drift => false,
+                FindingVerdict::Undecided(reason) => reason.is_some_and(UndecidedReason::is_of_lookup),
+            };
+            if is_of_lookup {
                 undecided.entry(entity).or_default().push(finding);
             } else {
                 decided.insert(entity);
@@ -337,7 +287,7 @@ impl JudgedFindings<'_> {
         let parts = undecided.into_iter().map(|(entity, findings)| UnjudgedPart {
             part: VerifiedPart::Entity,
             entity: Some(entity.to_string()),
-            looked_at: u64::try_from(findings.len()).unwrap_or(u64::MAX),
+            looked_at: count(findings.len()),
             cause: most_frequent(findings.iter().filter_map(|finding| finding.cause.as_deref())),
         });
         parts.collect()

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite_datasets::export::plain_json;
 use afterwrite_ledger::state::ENTITY_TYPE;
 use afterwrite_model::effect::{ItemKey, KeyAttribute};
-use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::record::{AttributeValue, Item, plain_json};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 

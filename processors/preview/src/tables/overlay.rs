@@ -8,8 +8,7 @@ use afterwrite_ledger::tables::{
     TableScan, TableSummary, Tables, TransactError, WriteError, item_bytes, write_units,
 };
 use afterwrite_model::Error;
-use afterwrite_model::effect::update::{check_paths, normalized, updated, values};
-use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
+use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteRefusal};
 use afterwrite_model::record::Item;
 
 use super::difference::ItemDifference;
@@ -177,33 +176,8 @@ fn key_like(template: &ItemKey, item: &Item) -> Option<ItemKey> {
 
 /// The effect of a write on the stored item.
 fn effect(write: &Write, stored: Option<&Item>) -> WriteEffect {
-    let invalid = |reason: &'static str| WriteRefusal::Invalid(reason.to_owned());
-    if condition::has_unordered_operand(&write.condition) {
-        return Err(invalid("a comparison by order with a value of a type without an order"));
-    }
-    if let WriteAction::Update(changes) = &write.action {
-        check_paths(changes).and_then(|()| normalized(&mut values(changes))).map_err(invalid)?;
-    }
-    if !condition::holds(&write.condition, stored) {
-        return Err(WriteRefusal::Condition(stored.cloned()));
-    }
-    let mut item = match &write.action {
-        WriteAction::Delete => return Ok(None),
-        WriteAction::Put(item) => keyed(item.clone(), &write.key),
-        WriteAction::Update(changes) => {
-            let before = stored.cloned().unwrap_or_else(|| keyed(Item::new(), &write.key));
-            updated(before, changes).map_err(invalid)?
-        }
-    };
-    normalized(&mut item).map_err(invalid)?;
-    Ok(Some(item))
-}
-
-fn keyed(mut item: Item, key: &ItemKey) -> Item {
-    for attribute in [Some(&key.partition), key.sort.as_ref()].into_iter().flatten() {
-        item.insert(attribute.name.to_string().into(), attribute.value.clone());
-    }
-    item
+    write.check().map_err(|reason| WriteRefusal::Invalid(reason.to_owned()))?;
+    write.applied(stored)
 }
 
 impl<T: Tables> Tables for OverlayTables<T> {

@@ -71,7 +71,7 @@ impl SourceItems {
     pub fn put_json(&mut self, text: &str) -> Result<PlacedItem> {
         let of_table: Option<ItemOfTable<'_>> = serde_json::from_str(text).ok();
         let (named, text) = of_table.map_or((None, text), |named| (Some(named.table), named.item.get()));
-        let parsed = ItemJson::parse(text).and_then(|json| Some((json.to_item()?, json)));
+        let parsed = ItemJson::parse(text).and_then(|json| Some((json.to_item().ok()?, json)));
         let (item, json) = parsed.ok_or_else(|| {
             invalid("an entry is not an item")
                 .hint("Write the item as one JSON object, plainly or in DynamoDB's JSON")
@@ -181,7 +181,7 @@ struct ItemOfTable<'f> {
 #[must_use]
 pub fn images_of(record: &str) -> Option<(Option<Item>, Option<Item>)> {
     let RecordImages { event_name, dynamodb } = serde_json::from_str(record).ok()?;
-    let item = |image: &RawValue| ItemJson::parse(image.get()).and_then(|image| image.to_item());
+    let item = |image: &RawValue| ItemJson::parse(image.get()).and_then(|image| image.to_item().ok());
     let old = dynamodb.old.filter(|_| event_name.as_deref() != Some("INSERT"));
     let new = dynamodb.new.filter(|_| event_name.as_deref() != Some("REMOVE"));
     Some((old.and_then(item), new.and_then(item)))

@@ -36,6 +36,14 @@ use afterwrite_services::dynamodb::{missing_index, missing_table};
 
 pub use self::definition::{IndexDefinition, KeyAttributeType, KeyDefinition, TableDefinition};
 pub use self::scan::MEMORY_STREAM_LABEL;
+
+/// The key of an item whose key attributes `PK` and `SK` are these texts.
+#[must_use]
+pub fn item_key(table: &str, partition: &str, sort: &str) -> ItemKey {
+    let attribute =
+        |name: &str, value: &str| KeyAttribute { name: name.into(), value: AttributeValue::text(value) };
+    ItemKey { table: table.into(), partition: attribute("PK", partition), sort: Some(attribute("SK", sort)) }
+}
 pub use self::table::ItemChange;
 use self::table::{CheckedWrite, StoreFault, StoredKey, StoredTable, index_page};
 

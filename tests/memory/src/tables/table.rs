@@ -22,7 +22,6 @@ const KEY_UPDATED: InvalidUpdate = "an update of an attribute that is part of th
 const INDEX_KEY: InvalidUpdate = "an index's key attribute of a wrong type";
 const EMPTY_INDEX_KEY: InvalidUpdate = "an index's key attribute with an empty value";
 const TOO_LARGE: InvalidUpdate = "an item of more than 400 KB";
-const NOT_ORDERED: InvalidUpdate = "a comparison by order with a value of a type without an order";
 const EMPTY_UPDATE: InvalidUpdate = "an update without a change";
 
 /// The value of a key attribute, in DynamoDB's order.
@@ -158,9 +157,7 @@ impl StoredTable {
         if changes.iter().any(is_key) {
             return Err(KEY_UPDATED.into());
         }
-        let before = stored.cloned().unwrap_or_else(|| keyed(Item::new(), &write.key));
-        let mut item = change::updated(before, changes)?;
-        change::normalized(&mut item)?;
+        let Some(item) = write.after(stored)? else { return Ok(None) };
         self.check_index_keys(&item)?;
         if item_bytes(&item) > MAX_ITEM_BYTES {
             return Err(TOO_LARGE.into());
@@ -214,12 +211,10 @@ impl StoredTable {
 
 /// Checks a write without looking at the stored item; returns the item of a `Put`, with its key.
 fn check_request(write: &Write) -> Result<Option<Item>, StoreFault> {
-    if condition::has_unordered_operand(&write.condition) {
-        return Err(StoreFault::Request(NOT_ORDERED));
-    }
+    write.check().map_err(StoreFault::Request)?;
     match &write.action {
         WriteAction::Put(item) => {
-            let mut item = keyed(item.clone(), &write.key);
+            let mut item = write.key.keyed(item.clone());
             change::normalized(&mut item).map_err(StoreFault::Request)?;
             if item_bytes(&item) > MAX_ITEM_BYTES {
                 return Err(StoreFault::Request(TOO_LARGE));
@@ -230,8 +225,6 @@ fn check_request(write: &Write) -> Result<Option<Item>, StoreFault> {
             if changes.is_empty() {
                 return Err(StoreFault::Request(EMPTY_UPDATE));
             }
-            change::check_paths(changes).map_err(StoreFault::Request)?;
-            change::normalized(&mut change::values(changes)).map_err(StoreFault::Request)?;
             Ok(None)
         }
         WriteAction::Delete => Ok(None),
@@ -260,13 +253,6 @@ fn key_value(value: &AttributeValue<'_>) -> Option<(KeyValue, usize)> {
         // A number is neither empty nor too long for a key.
         value.as_number().map(|number| (KeyValue::Number(number.clone()), size_of::<u8>()))
     }
-}
-
-fn keyed(mut item: Item, key: &ItemKey) -> Item {
-    for attribute in [Some(&key.partition), key.sort.as_ref()].into_iter().flatten() {
-        item.insert(attribute.name.to_string().into(), attribute.value.clone());
-    }
-    item
 }
 
 /// The write units of the larger of the item before and after the write.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use afterwrite_datasets::export::plain_json;
 use afterwrite_datasets::export::preview::{PreviewedColumn, preview_row};
 use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite_model::projection::{
@@ -11,7 +10,7 @@ use afterwrite_model::projection::{
     LookupOutputs, RecordImages, RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions,
     lookup_keys, offered_outputs, rows,
 };
-use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
+use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp, plain_json};
 use afterwrite_model::table::{
     BoundPiece, Dataset, Measure, Mirror, Model, ModelNotation, NO_DAY, NamedList, Operand,
 };

@@ -15,10 +15,18 @@ use aws_sdk_dynamodb::types::{
 };
 use serde_json::Value;
 
-use crate::jobs::{JobTotals, StepOutcome, WorkUnit};
+use crate::jobs::{JobTotals, StepOutcome, WorkUnit, job_totals};
 
 /// The time between two looks at an import.
 const POLL_TIME: Duration = Duration::from_secs(2);
+
+job_totals! {
+    /// The counters of the import.
+    pub enum ImportTotal {
+        Items = "imported_items",
+        Errors = "import_errors",
+    }
+}
 
 /// Imports the results of a run into a new table.
 #[derive(Debug)]
@@ -84,7 +92,7 @@ impl<C: Clock> TableImporter<C> {
 
     /// Sets what an import cannot set: time to live and point-in-time recovery.
     async fn complete(&self, totals: &JobTotals) -> Result<()> {
-        if totals.get("import_errors").is_some_and(|errors| *errors > 0) {
+        if totals.number(ImportTotal::Errors) > 0 {
             return Err(Error::new(ErrorKind::State, "DynamoDB did not import every item")
                 .with("table", self.table.as_str())
                 .hint("The log group /aws-dynamodb/imports has the reasons. Delete the table before another run"));
@@ -166,10 +174,10 @@ impl<C: Clock> TableImporter<C> {
 
 fn imported(description: &ImportTableDescription) -> JobTotals {
     let number = |number: i64| u64::try_from(number).unwrap_or(0);
-    let mut totals = JobTotals::new();
-    totals.insert("imported_items".to_owned(), number(description.imported_item_count));
-    totals.insert("import_errors".to_owned(), number(description.error_count));
-    totals
+    JobTotals::from([
+        (ImportTotal::Items, number(description.imported_item_count)),
+        (ImportTotal::Errors, number(description.error_count)),
+    ])
 }
 
 /// A state table as `infra/` creates it, except for what an import cannot set.

@@ -16,7 +16,7 @@ mod task;
 use afterwrite_bulk::request::PlanRequest;
 use serde::{Deserialize, Serialize};
 
-pub use self::import::TableImporter;
+pub use self::import::{ImportTotal, TableImporter};
 pub use self::plan::plan_bulk;
 pub use self::task::{BulkTask, StepInvoker, bulk_units};
 

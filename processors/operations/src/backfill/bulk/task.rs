@@ -9,10 +9,9 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::Bucket;
 use serde_json::Value;
 
-use super::super::task::unknown_unit;
 use super::import::TableImporter;
 use super::{BulkArguments, IMPORT, ITEMS, LOOKUPS, MAX_LANES, REDUCE};
-use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit};
+use crate::jobs::{JobTask, StepOutcome, UnitMeanings, WorkUnit, unknown_unit};
 
 /// Runs a step: the handler itself, or a Lambda function with the same handler.
 pub trait StepInvoker: Sync {
@@ -38,7 +37,7 @@ pub struct BulkTask<I, C> {
     invoker: I,
     importer: TableImporter<C>,
     requests: RunRequests,
-    parts: Vec<(WorkUnit, BulkPart)>,
+    parts: UnitMeanings<BulkPart>,
 }
 
 impl<I: StepInvoker, C: Clock> BulkTask<I, C> {
@@ -67,7 +66,7 @@ impl<I: StepInvoker, C: Clock> BulkTask<I, C> {
             .with("folder", run.as_str())
             .hint("Start another bulk backfill with a --run-folder of its own"));
         }
-        Ok(Self { invoker, importer, requests, parts: parts(arguments.requests) })
+        Ok(Self { invoker, importer, requests, parts: UnitMeanings::new(parts(arguments.requests)) })
     }
 
     async fn lane(&self, unit: &WorkUnit, phase: u32, first: u32, distance: u32) -> Result<StepOutcome> {
@@ -79,7 +78,7 @@ impl<I: StepInvoker, C: Clock> BulkTask<I, C> {
         let cursor = unit.cursor.as_ref().and_then(Value::as_u64).unwrap_or(u64::from(first));
         let index = usize::try_from(cursor).unwrap_or(usize::MAX);
         let request = requests.get(index).ok_or_else(|| unknown_unit(unit))?;
-        let totals = match self.invoker.invoke(request).await? {
+        let mut totals = match self.invoker.invoke(request).await? {
             BulkResponse::Counted { totals } => totals,
             BulkResponse::Planned(_) => {
                 return Err(Error::new(
@@ -90,27 +89,28 @@ impl<I: StepInvoker, C: Clock> BulkTask<I, C> {
         };
         let next = cursor + u64::from(distance);
         let is_last = usize::try_from(next).map_or(true, |next| next >= requests.len());
-        // A data file is read once for each pass: its items are the progress of the second one.
+        // A data file is read once for each pass: its items are the progress of the second one, and are counted there.
         let items = if phase == ITEMS { totals.get("items").copied().unwrap_or(0) } else { 0 };
+        if phase == LOOKUPS {
+            totals.remove("items");
+        }
         Ok(StepOutcome {
             cursor: (!is_last).then(|| next.into()),
             items,
             bytes: 0,
             spent: items,
-            totals: renamed(totals, phase),
+            totals: totals.into(),
         })
     }
 }
 
 impl<I: StepInvoker, C: Clock> JobTask for BulkTask<I, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        let part = self.parts.iter().find(|(known, _)| known.name == unit.name).map(|(_, part)| part);
-        match part {
-            Some(BulkPart::Lane { phase, first, distance }) => {
-                Box::pin(self.lane(unit, *phase, *first, *distance)).await
+        match *self.parts.find(unit)? {
+            BulkPart::Lane { phase, first, distance } => {
+                Box::pin(self.lane(unit, phase, first, distance)).await
             }
-            Some(BulkPart::Import) => Box::pin(self.importer.step(unit)).await,
-            None => Err(unknown_unit(unit)),
+            BulkPart::Import => Box::pin(self.importer.step(unit)).await,
         }
     }
 }
@@ -137,14 +137,6 @@ fn parts(requests: [u32; 3]) -> Vec<(WorkUnit, BulkPart)> {
     }
     parts.push((WorkUnit::new("import", IMPORT), BulkPart::Import));
     parts
-}
-
-/// The totals of a step; the lines that the first pass reads are not counted as items again.
-fn renamed(mut totals: JobTotals, phase: u32) -> JobTotals {
-    if phase == LOOKUPS {
-        totals.remove("items");
-    }
-    totals
 }
 
 #[cfg(test)]

@@ -28,12 +28,13 @@ use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_services::Bucket;
 
-use super::access::DatasetJudge;
-use super::keys::{DatasetKey, RowCandidate};
-use super::look::{FoundByDay, FoundRow, FoundRows, ItemLook};
+use super::keys::{DatasetKey, RowCandidate, candidates_of, is_foreign_row};
+use super::look::{DatasetJudge, FoundByDay, FoundRow, FoundRows, ItemLook};
 use crate::jobs::WaitReason;
-use crate::verify::finding::{ExpectedValue, FindingPlace, RowDifference, RowLocation, VerifyFinding};
-use crate::verify::undecided::{UndecidedCause, UndecidedReason};
+use crate::verify::finding::{
+    ExpectedValue, FindingSubject, FoundItem, RowDifference, RowLocation, UndecidedCause, UndecidedReason,
+    VerifyFinding, check_generation,
+};
 
 /// How often a candidate is looked at whose item keeps changing, or whose log is not complete yet.
 const ROUNDS: u32 = 5;
@@ -224,13 +225,14 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
         (expected, found): (Option<&BTreeMap<String, String>>, Option<&FoundRow>),
         cause: String,
     ) -> VerifyFinding {
-        let mut finding = VerifyFinding::of_source(FindingPlace::Dataset, self.model(), &key.source());
         let dataset = self.model().datasets.get(key.dataset);
-        finding.row = Some(RowLocation {
+        let row = RowLocation {
             dataset: dataset.map_or_else(String::new, |dataset| dataset.name.to_string()),
             day: day.to_owned(),
             difference,
-        });
+        };
+        let item = FoundItem::of(self.model(), &key.source());
+        let mut finding = VerifyFinding::of(FindingSubject::Row(item, row));
         finding.cause = Some(cause);
         let nothing = BTreeMap::new();
         let (expected, found) = (expected.unwrap_or(&nothing), found.map_or(&nothing, |found| &found.values));
@@ -313,4 +315,29 @@ fn cause(difference: RowDifference, has_item: bool) -> String {
         }
     }
     .to_owned()
+}
+
+/// Judges findings about rows again: returns those that are still drift or cannot be decided, as they are now. Other findings are
+/// ignored.
+///
+/// # Errors
+/// As [`Tables::read`] and [`Bucket::get`].
+pub async fn recheck_rows<B: Bucket, T: Tables + TableScan, C: Clock>(
+    judge: &DatasetJudge<B, T, C>,
+    findings: &[VerifyFinding],
+) -> Result<Vec<VerifyFinding>> {
+    check_generation(judge.model(), findings)?;
+    let candidates = candidates_of(judge.model(), findings);
+    let verdicts = Box::pin(judge.judge(candidates)).await?;
+    let drifted = verdicts.drifted.into_iter().map(|row| row.finding);
+    let foreign = findings.iter().filter(|finding| is_foreign_row(judge.model(), finding)).map(|finding| {
+        let cause = UndecidedCause::new(
+            UndecidedReason::Foreign,
+            "the model has no such dataset, or no entity of the row",
+        );
+        finding.clone().undecided(cause)
+    });
+    let found = drifted.chain(verdicts.undecided).chain(foreign);
+    let generation = Some(judge.model().generation);
+    Ok(found.map(|finding| VerifyFinding { generation, ..finding }).collect())
 }

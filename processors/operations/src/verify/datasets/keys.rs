@@ -7,7 +7,7 @@ use afterwrite_model::entity::SourceKey;
 use afterwrite_model::table::Model;
 use serde::{Deserialize, Serialize};
 
-use crate::verify::finding::{FindingPlace, VerifyFinding};
+use crate::verify::finding::{FindingSubject, VerifyFinding};
 
 /// An item in one dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -73,16 +73,16 @@ impl DatasetKey {
     }
 }
 
-/// The dataset of a finding and its item; `None` if the model does not have both.
-fn known_row(model: &Model, finding: &VerifyFinding) -> Option<(usize, SourceKey<'static>)> {
-    let row = finding.row.as_ref()?;
+/// The key and the day of a finding about a row; `None` for another finding, and if the model does not have the dataset or the item's entity.
+fn known_row<'f>(model: &Model, finding: &'f VerifyFinding) -> Option<(DatasetKey, &'f str)> {
+    let FindingSubject::Row(item, row) = &finding.subject else { return None };
     let dataset = model.datasets.iter().position(|dataset| *dataset.name == *row.dataset)?;
-    Some((dataset, finding.source(model)?))
+    Some((DatasetKey::of_item(dataset, &item.source(model)?), &row.day))
 }
 
 /// Whether a finding is about a row that the model does not know: another model has found it, and this one cannot judge it.
 pub(crate) fn is_foreign_row(model: &Model, finding: &VerifyFinding) -> bool {
-    finding.place == FindingPlace::Dataset && known_row(model, finding).is_none()
+    finding.subject.row().is_some() && known_row(model, finding).is_none()
 }
 
 /// The candidates that findings are about. Findings of other places, and foreign rows, are ignored.
@@ -91,10 +91,8 @@ pub(crate) fn candidates_of<'f>(
     findings: impl IntoIterator<Item = &'f VerifyFinding>,
 ) -> Vec<RowCandidate> {
     let mut days: BTreeMap<DatasetKey, BTreeSet<String>> = BTreeMap::new();
-    for finding in findings {
-        let Some(row) = &finding.row else { continue };
-        let Some((dataset, source)) = known_row(model, finding) else { continue };
-        days.entry(DatasetKey::of_item(dataset, &source)).or_default().insert(row.day.clone());
+    for (key, day) in findings.into_iter().filter_map(|finding| known_row(model, finding)) {
+        days.entry(key).or_default().insert(day.to_owned());
     }
     days.into_iter().map(|(key, days)| RowCandidate { key, days }).collect()
 }

@@ -12,17 +12,15 @@
 //! Memory: one of 256 temporary files at a time, about 200 bytes for each item and row in it; the candidates; and what a compaction
 //! takes. A verification that is resumed after a kill begins with phase 8 again: the temporary files are gone.
 
-mod access;
 mod judge;
 mod keys;
 mod look;
-mod recheck;
 mod spill;
 mod task;
 
-pub use self::access::DatasetJudge;
+pub use self::judge::recheck_rows;
 pub(crate) use self::judge::{JudgedRow, RowVerdicts};
 pub(crate) use self::keys::{RowCandidate, candidates_of, is_foreign_row};
-pub use self::recheck::recheck_rows;
+pub use self::look::DatasetJudge;
 pub(crate) use self::task::check_units;
 pub use self::task::{DatasetCheck, ReadSides};

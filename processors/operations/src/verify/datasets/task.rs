@@ -5,24 +5,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use afterwrite_datasets::export::snapshot::ReadItem;
 use afterwrite_datasets::row_values::DatasetRows;
-use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::table::{Entity, Model};
 use afterwrite_services::Bucket;
 use serde_json::Value;
 
-use super::access::DatasetJudge;
 use super::keys::{DatasetKey, RowCandidate};
+use super::look::DatasetJudge;
 use super::spill::{DigestSpill, FILES, RowSide, SeenRow};
 use crate::backfill::dataset_tables;
-use crate::cursor::{decode_cursor, encode_cursor};
-use crate::items::{identified_of, source_keys};
-use crate::jobs::{JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit};
+use crate::items::{identified_of, read_page, segment_request, source_keys};
+use crate::jobs::{JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit, count};
 use crate::tenant::items_of_tenant;
+use crate::verify::arguments::VerifyArguments;
 use crate::verify::finding::VerifyFinding;
 use crate::verify::journal::{ENTRY_ITEMS, VerifyEntry, restored_rows};
-use crate::verify::{VerifyArguments, unknown_unit};
+use crate::verify::units::VerifyTotal;
 
 /// The items of a page.
 const PAGE_ITEMS: u32 = 500;
@@ -130,27 +130,17 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn part(&self, unit: &WorkUnit) -> Option<CheckPart> {
-        self.parts.find(unit).copied()
-    }
-
     /// Whether a unit is one of these.
     pub(crate) fn has(&self, unit: &WorkUnit) -> bool {
-        self.part(unit).is_some()
+        self.parts.has(unit)
     }
 
     /// A page of a source table.
     async fn items(&self, unit: &WorkUnit, table: usize, segment: u32) -> Result<StepOutcome> {
         let model = self.judge.model();
         let name = self.judge.exporter.tables().get(table).cloned().unwrap_or_default();
-        let request = ScanRequest {
-            segment,
-            segments: self.arguments.segments.max(1),
-            page_items: Some(PAGE_ITEMS),
-            start_after: decode_cursor(unit.cursor.as_ref())?,
-            ..ScanRequest::whole(name)
-        };
-        let page = self.judge.tables.scan(&request).await?;
+        let request = segment_request(name, (segment, self.arguments.segments), PAGE_ITEMS);
+        let (page, outcome) = read_page(&self.judge.tables, unit, request).await?;
         let sources = source_keys(model, table, &page.items);
         let mut wanted = identified_of(model, &page.items, &sources, Entity::has_datasets);
         wanted.retain(|item| self.is_sampled(&DatasetKey::of_item(0, item.source)));
@@ -169,13 +159,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
                 self.spill.add(&key, &seen)?;
             }
         }
-        Ok(StepOutcome {
-            cursor: page.next.as_ref().map(encode_cursor),
-            spent: count(page.items.len()),
-            bytes: count(page.items.iter().map(item_bytes).sum()),
-            totals: JobTotals::from([("read_units".to_owned(), page.read_units)]),
-            ..StepOutcome::default()
-        })
+        Ok(outcome)
     }
 
     fn is_sampled(&self, key: &DatasetKey) -> bool {
@@ -208,7 +192,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
         Ok(StepOutcome {
             cursor: (days.len() > 1).then(|| Value::from(day.as_str())),
             spent: read,
-            totals: JobTotals::from([("dataset_rows".to_owned(), read)]),
+            totals: JobTotals::from([(VerifyTotal::DatasetRows, read)]),
             ..StepOutcome::default()
         })
     }
@@ -250,9 +234,9 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
         Ok(StepOutcome {
             cursor: (next < count(FILES)).then(|| next.into()),
             totals: JobTotals::from([
-                ("dataset_keys".to_owned(), compared.keys),
-                ("dataset_keys_confirmed".to_owned(), compared.confirmed),
-                ("dataset_keys_unjudged".to_owned(), count(unjudged)),
+                (VerifyTotal::DatasetKeys, compared.keys),
+                (VerifyTotal::DatasetKeysConfirmed, compared.confirmed),
+                (VerifyTotal::DatasetKeysUnjudged, count(unjudged)),
             ]),
             ..StepOutcome::default()
         })
@@ -266,19 +250,18 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
         let mut state = self.lock();
         state.findings = verdicts.drifted.into_iter().map(|row| row.finding).collect();
         state.findings.extend(verdicts.undecided);
-        let totals = JobTotals::from([("dataset_keys_rechecked".to_owned(), verdicts.confirmed)]);
+        let totals = JobTotals::from([(VerifyTotal::DatasetKeysRechecked, verdicts.confirmed)]);
         Ok(StepOutcome { totals, ..StepOutcome::default() })
     }
 }
 
 impl<B: Bucket, T: Tables + TableScan, C: Clock> JobTask for DatasetCheck<B, T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        match self.part(unit) {
-            Some(CheckPart::Items { table, segment }) => Box::pin(self.items(unit, table, segment)).await,
-            Some(CheckPart::Rows { dataset }) => Box::pin(self.rows(unit, dataset)).await,
-            Some(CheckPart::Comparison) => Box::pin(self.compare(unit)).await,
-            Some(CheckPart::Recheck) => Box::pin(self.recheck()).await,
-            None => Err(unknown_unit(unit)),
+        match *self.parts.find(unit)? {
+            CheckPart::Items { table, segment } => Box::pin(self.items(unit, table, segment)).await,
+            CheckPart::Rows { dataset } => Box::pin(self.rows(unit, dataset)).await,
+            CheckPart::Comparison => Box::pin(self.compare(unit)).await,
+            CheckPart::Recheck => Box::pin(self.recheck()).await,
         }
     }
 
@@ -344,8 +327,4 @@ fn check_parts(model: &Arc<Model>, arguments: &VerifyArguments) -> Vec<(WorkUnit
     parts.push((WorkUnit::new("dataset comparison", COMPARISON), CheckPart::Comparison));
     parts.push((WorkUnit::new("dataset recheck", RECHECK), CheckPart::Recheck));
     parts
-}
-
-fn count(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
