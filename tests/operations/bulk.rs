@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_bulk::request::{BulkRequest, BulkResponse, BulkTotals, PlanReport, PlanRequest};
-use afterwrite_bulk::{BulkWorker, RunLayout, RunRequests, import_times, visit_items};
+use afterwrite_bulk::{BulkWorker, RunLayout, RunRequests, visit_items};
 use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::state::import::ImportTimes;
 use afterwrite_ledger::{Ledger, TombstoneHistory};
 use afterwrite_memory::{MemoryObjects, MemoryTables};
 use afterwrite_model::clock::Clock as _;
@@ -305,7 +306,7 @@ async fn revisions_and_the_origin_of_the_table_are_of_the_time_of_the_export() {
     }
     let origins: Vec<_> = items.iter().filter(|item| text(item, "EntityType") == "IMPORT").collect();
     assert_eq!(origins.len(), 1);
-    assert_eq!(import_times(origins[0]).unwrap(), (now, now));
+    assert_eq!(ImportTimes::decode(origins[0]).unwrap(), ImportTimes { earliest_ms: now, latest_ms: now });
     assert_eq!(text(origins[0], "PK"), "AFTERWRITE#IMPORT#");
 }
 

@@ -96,10 +96,10 @@ use futures::future::LocalBoxFuture;
 pub use self::core::records::{ItemRecord, ItemRecords, SourceItem};
 pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy, RollupMerger, TombstoneHistory};
 pub use self::remembered::RememberedLookups;
-pub use self::state::OperationItem;
+pub use self::state::life::{LifeChange, UnrecordedLife};
 pub use self::state::lookup::RememberedLookup;
 pub use self::stored::{StateItem, StateItems, StoredEntry};
-pub use self::tally::{CommitTotals, ReconciledLives, SharedCounter};
+pub use self::tally::{CommitTotals, SharedCounter};
 
 use self::batch::{BatchContext, LedgerBatch};
 use self::core::lookups::LookupResults;
@@ -134,8 +134,6 @@ pub struct CommitOutcome {
     pub unwritable_mirrors: Vec<Error>,
     /// The counters of the batch.
     pub totals: CommitTotals,
-    /// The reconciled items whose totals only the archive can confirm.
-    pub lives: ReconciledLives,
 }
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
@@ -328,7 +326,6 @@ fn run<'l, 'r: 'l>(
             outcome.parked.extend(uncounted.parked);
         }
         outcome.totals = tally.totals();
-        outcome.lives = tally.lives();
         Ok(outcome)
     })
 }

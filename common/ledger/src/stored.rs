@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use afterwrite_model::effect::ItemKey;
+use afterwrite_model::effect::{ItemKey, Write};
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::{ItemContributions, RollupTarget, RollupTargets};
-use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::record::{AttributeValue, Item, Position, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::core::source_item_key;
 use super::policy::{CLOCK_TOLERANCE, TOMBSTONE_LIFETIME};
-use super::state::entry::LedgerEntry;
+use super::state::entry::{LedgerEntry, accepted_life};
+use super::state::life::UnrecordedLife;
 use super::state::rollup::rollup_key;
 use super::state::{ROLLUP_TYPE, StateKeys, is_of_type};
 
@@ -28,6 +29,10 @@ pub struct StoredEntry {
     pub parked: Option<String>,
     /// Whether it is a tombstone: the item is deleted.
     pub is_tombstone: bool,
+    /// The position of the newest change that is counted.
+    pub position: Position<'static>,
+    /// The changes of the item's life that no counted record shows.
+    pub unrecorded: Vec<UnrecordedLife>,
     /// The contributions that are counted.
     pub contributions: ItemContributions,
 }
@@ -109,6 +114,8 @@ impl StateItems {
             fingerprint: entry.fingerprint,
             parked: entry.behind.map(|behind| behind.reason.into_owned()),
             is_tombstone: entry.expires_at.is_some(),
+            position: entry.position,
+            unrecorded: entry.unrecorded,
             contributions: entry.current,
         })
     }
@@ -119,6 +126,15 @@ impl StateItems {
     /// [`State`](afterwrite_model::ErrorKind::State) if the model has no such table.
     pub fn entry_key(&self, source: &SourceKey<'_>) -> Result<ItemKey> {
         LedgerEntry::key(&self.keys, &self.model, source)
+    }
+
+    /// The write after which an entry, as it was read, does not name the unrecorded changes of its item's life any more.
+    ///
+    /// # Errors
+    /// As [`Self::entry_key`].
+    pub fn accept_life(&self, source: &SourceKey<'_>, entry: &StoredEntry) -> Result<Write> {
+        let (condition, action) = accepted_life(entry.rev);
+        Ok(Write { key: self.entry_key(source)?, condition, action })
     }
 
     /// The key of a source item in its table; `None` if the texts do not match the table's key schema.

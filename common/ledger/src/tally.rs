@@ -24,31 +24,11 @@ impl SharedCounter {
     }
 }
 
-/// Items whose totals a reconciliation cannot prove right: no record shows how their life ended or began again, or their table's stream is
-/// not the stream that the ledger has followed. The first two are counted for entities that keep what expired.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReconciledLives {
-    /// Items that do not exist, and were subtracted. If they expired, they are settled when the records of their expiries are delivered.
-    pub vanished: u64,
-    /// Items that exist, although a record of an earlier stream of the table deleted them. If they expired and the table was restored, they
-    /// count twice.
-    pub revived: u64,
-    /// Items whose entry has a position of a later stream than their table's: the table was exchanged for an earlier one, whose next
-    /// records of them are taken for duplicates.
-    pub of_later_stream: u64,
-}
-
 macro_rules! tally {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         #[derive(Debug, Default)]
         pub(crate) struct CommitTally {
             $(pub(crate) $name: SharedCounter,)*
-            /// See [`ReconciledLives::vanished`].
-            pub(crate) vanished: SharedCounter,
-            /// See [`ReconciledLives::revived`].
-            pub(crate) revived: SharedCounter,
-            /// See [`ReconciledLives::of_later_stream`].
-            pub(crate) of_later_stream: SharedCounter,
         }
 
         /// The counters of a batch at its end.
@@ -56,14 +36,6 @@ macro_rules! tally {
         pub struct CommitTotals { $($(#[$doc])* pub $name: u64,)* }
 
         impl CommitTally {
-            pub(crate) fn lives(&self) -> ReconciledLives {
-                ReconciledLives {
-                    vanished: self.vanished.get(),
-                    revived: self.revived.get(),
-                    of_later_stream: self.of_later_stream.get(),
-                }
-            }
-
             pub(crate) fn totals(&self) -> CommitTotals {
                 CommitTotals { $($name: self.$name.get(),)* }
             }

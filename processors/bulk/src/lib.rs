@@ -36,5 +36,4 @@ mod worker;
 pub use self::layout::RunLayout;
 pub use self::lines::visit_items;
 pub use self::plan::{MAX_IMPORT_OBJECTS, RunRequests};
-pub use self::reduce::import_times;
 pub use self::worker::BulkWorker;

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use afterwrite_ledger::RollupMerger;
+use afterwrite_ledger::state::import::ImportTimes;
 use afterwrite_ledger::state::{ROLLUP_TYPE, is_of_type};
-use afterwrite_ledger::{OperationItem, RollupMerger};
-use afterwrite_model::record::{AttributeValue, Decimal, Item};
+use afterwrite_model::Result;
+use afterwrite_model::record::Item;
 use afterwrite_model::table::Model;
-use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::{Bucket, ListedObject};
 
 use crate::layout::{RunLayout, key_hash};
@@ -20,10 +21,6 @@ use crate::tables::state_key;
 
 /// The compressed bytes that are merged at once: in memory, about 20 times as many.
 const PASS_BYTES: u64 = 16 * 1024 * 1024;
-
-/// The attributes of the item that describes the origin of the table.
-const EARLIEST: &str = "earliest_ms";
-const LATEST: &str = "latest_ms";
 
 /// Merges a partition.
 pub(crate) async fn reduce(
@@ -43,7 +40,9 @@ pub(crate) async fn reduce(
         let merged = merged_items(bucket, &merger, &parts, (pass, passes, request.partitions)).await?;
         let mut written = ItemWriter::default();
         if pass == 0 && request.partition == 0 {
-            written.push(&origin(request))?;
+            let ReduceRequest { earliest_ms, latest_ms, .. } = *request;
+            let origin = ImportTimes { earliest_ms, latest_ms }.encode();
+            written.push(&ImportTimes::key(&Arc::from("")).keyed(origin))?;
         }
         for mut item in merged.into_values() {
             if is_of_type(&item, ROLLUP_TYPE) {
@@ -96,30 +95,4 @@ fn merge(merger: &RollupMerger, sum: &mut Item, part: Item) -> Result<()> {
         sum.entry(name).or_insert(value);
     }
     Ok(())
-}
-
-/// The item with the times of the exports that the table was built from.
-fn origin(request: &ReduceRequest) -> Item {
-    let mut item = OperationItem::Import.empty_item();
-    let key = OperationItem::Import.key(&Arc::from(""), "");
-    for attribute in std::iter::once(key.partition).chain(key.sort) {
-        item.insert(attribute.name.to_string().into(), attribute.value);
-    }
-    item.insert(EARLIEST.into(), Decimal::from(request.earliest_ms).into());
-    item.insert(LATEST.into(), Decimal::from(request.latest_ms).into());
-    item
-}
-
-/// The earliest and the latest export that a state table was built from, in epoch milliseconds, by its item [`OperationItem::Import`].
-///
-/// # Errors
-/// [`ErrorKind::State`] if the item is not one of these.
-pub fn import_times(item: &Item) -> Result<(i64, i64)> {
-    let time = |name: &'static str| {
-        item.get(name).and_then(AttributeValue::as_number).and_then(Decimal::to_i64).ok_or_else(|| {
-            Error::new(ErrorKind::State, "the item that describes the import of a state table cannot be read")
-                .with("attribute", name)
-        })
-    };
-    Ok((time(EARLIEST)?, time(LATEST)?))
 }

@@ -12,17 +12,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use afterwrite_ledger::state::{self, LOOKUP_PREFIX};
 use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
 };
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal};
-use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::{Error, Result};
 use hashbrown::HashMap;
-
-/// The beginning of the partition keys of remembered lookups.
-const LOOKUP: &str = "LOOKUP#";
 
 /// `PK` and `SK`.
 type StateKey = (String, String);
@@ -106,7 +104,7 @@ impl<T: Tables, C: Clock> CountingTables<T, C> {
     }
 
     fn is_lookup(&self, key: &ItemKey) -> bool {
-        *key.table == *self.state_table && text(&key.partition).starts_with(LOOKUP)
+        *key.table == *self.state_table && text(&key.partition).starts_with(LOOKUP_PREFIX)
     }
 
     async fn read_lookups(&self, keys: &[ItemKey]) -> Result<Vec<Option<Item>>> {
@@ -228,8 +226,8 @@ fn key_texts(key: &ItemKey) -> StateKey {
 
 /// `PK` and `SK` of an item of the state table.
 pub(crate) fn state_key(item: &Item) -> StateKey {
-    let text = |name: &str| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default().to_owned();
-    (text("PK"), text("SK"))
+    let (partition, sort) = state::key_texts(item).unwrap_or_default();
+    (partition.to_owned(), sort.to_owned())
 }
 
 fn text(attribute: &KeyAttribute) -> &str {

@@ -50,6 +50,10 @@ pub struct BackfillCommand {
     /// Subtract contributions to aggregates that the model no longer has.
     #[arg(help_heading = "Items", long)]
     drop: bool,
+    /// Accept that the items that an earlier run named as vanished or restored were deleted or written by the application: they are not named
+    /// any more.
+    #[arg(help_heading = "Items", long, conflicts_with_all = ["only", "mirrors", "datasets_only"])]
+    accept_lives: bool,
     /// Read the items of one table from a full export, a folder or s3://bucket/prefix; its last part is the export's id. With --bulk,
     /// once for each table of the model.
     #[arg(help_heading = "Table export", long, value_name = "PLACE", requires = "mapping_since")]
@@ -89,6 +93,7 @@ impl BackfillCommand {
             reattribute: false,
             mirrors: false,
             drop: false,
+            accept_lives: false,
             export: Vec::new(),
             export_table: None,
             mapping_since: None,
@@ -136,6 +141,7 @@ impl BackfillCommand {
             reattribute: self.reattribute,
             drop: self.drop,
             mirrors: self.mirrors,
+            accept_lives: self.accept_lives,
             export: source,
             datasets,
             bucket: bucket.filter(|_| datasets != DatasetFilling::Skipped),

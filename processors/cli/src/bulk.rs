@@ -8,6 +8,7 @@ use afterwrite_bulk::request::{
 };
 use afterwrite_bulk::{BulkWorker, RunLayout, RunRequests};
 use afterwrite_ledger::StateItems;
+use afterwrite_ledger::state::import::ImportTimes;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
@@ -252,12 +253,8 @@ fn worker(deployment: &Deployment, objects: S3Bucket) -> DeployedWorker {
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] if the replay would begin too late, or tombstones may be gone.
-pub(crate) fn check_import(
-    (earliest_ms, _): (i64, i64),
-    from: Option<Timestamp>,
-    now: Timestamp,
-) -> Result<()> {
-    let earliest = Timestamp::from_epoch_ms(earliest_ms);
+pub(crate) fn check_import(times: ImportTimes, from: Option<Timestamp>, now: Timestamp) -> Result<()> {
+    let earliest = Timestamp::from_epoch_ms(times.earliest_ms);
     if !StateItems::accepts_export(earliest, now) {
         return Err(Error::new(
             ErrorKind::Configuration,

@@ -1,7 +1,7 @@
 //! Reports items whose totals only the archive can confirm.
 
 use afterwrite_model::Result;
-use afterwrite_operations::backfill::LifeTotal;
+use afterwrite_operations::LifeTotal;
 use afterwrite_operations::jobs::JobTotals;
 use afterwrite_services::config::{EnvironmentSettings, dynamodb_client};
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
@@ -62,8 +62,9 @@ fn old_expiries_text(number: u64) -> String {
 
 fn vanished_text(number: u64, may_expire: bool) -> String {
     let text = format!(
-        "{number} items do not exist, and no record of their deletion was counted: they were subtracted. An item that TTL deleted must stay \
-         counted: replay the archive from a time before the lost records on, which settles what expired: {}",
+        "{number} items ended without a record that was counted, and were subtracted, now or in the last 35 days. An item that TTL deleted must \
+         stay counted: replay the archive from a time before the lost records on, which settles what expired: {}. If no item \
+         expired, `afterwrite backfill --accept-lives` ends this message",
         replay_command()
     );
     if may_expire { text } else { format!("{text}. No source table has TTL now") }
@@ -72,7 +73,8 @@ fn vanished_text(number: u64, may_expire: bool) -> String {
 fn revived_text(number: u64) -> String {
     format!(
         "{number} items exist that an earlier stream of their table deleted: the table was restored, or its stream was created again. If they \
-         had expired, they count twice now: follow \"After a restore\" in docs/RUNBOOK.md"
+         had expired, they count twice now: follow \"After a restore\" in docs/RUNBOOK.md. If no item had expired, `afterwrite backfill \
+         --accept-lives` ends this message"
     )
 }
 
@@ -84,8 +86,11 @@ fn later_stream_text(number: u64) -> String {
     )
 }
 
-/// Whether items of a source table may have expired: it has TTL, or it is unknown whether it has.
+/// Whether items of a source table may have expired: the model names their TTL attribute, the table has TTL, or it is unknown whether it has.
 async fn may_expire(deployment: &Deployment) -> Result<bool> {
+    if deployment.config.model.entities.iter().any(|entity| entity.ttl.is_some()) {
+        return Ok(true);
+    }
     let client = Box::pin(dynamodb_client()).await?;
     for table in &deployment.config.table_names {
         let described = Box::pin(client.describe_time_to_live().table_name(&**table).send()).await;

@@ -85,7 +85,7 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
         let records = identify_records(model, &batch, &sources);
         let (items, mut failures) = group_by_item(&records)?;
         let outcome = self.ledger.commit(items, deadline).await?;
-        let CommitOutcome { failures: uncommitted, parked, unwritable_mirrors, totals, lives: _ } = outcome;
+        let CommitOutcome { failures: uncommitted, parked, unwritable_mirrors, totals } = outcome;
         failures.extend(uncommitted);
         let is_unmatched = |record: &&IdentifiedRecord<'_>| {
             record.source.is_ok() && !record.is_matched() && !record.is_heartbeat()

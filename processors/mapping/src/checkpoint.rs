@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+pub use afterwrite_ledger::state::checkpoint::ShardCheckpoint;
 use afterwrite_model::Result;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -30,20 +31,6 @@ pub struct StoredCheckpoints {
     pub stream_arn: Option<String>,
     /// The checkpoint of each shard that was started.
     pub shards: BTreeMap<String, ShardCheckpoint>,
-}
-
-/// How far a shard has been delivered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ShardCheckpoint {
-    /// Started at its oldest record; nothing has been delivered.
-    Oldest,
-    /// Started at its newest record; nothing has been delivered since. A later run reads the shard from its first record: it cannot know
-    /// which records were written after the start, and an older record that is counted again changes nothing.
-    Latest,
-    /// Up to the record with this sequence number.
-    After(String),
-    /// To its end.
-    Finished,
 }
 
 /// Checkpoints in memory.

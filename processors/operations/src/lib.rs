@@ -15,6 +15,7 @@ mod cursor;
 mod deployment_context;
 mod items;
 pub mod jobs;
+mod lives;
 mod patient_tables;
 mod projector;
 pub mod redrive;
@@ -26,5 +27,6 @@ pub mod verifier;
 pub mod verify;
 
 pub use self::deployment_context::DeploymentContext;
+pub use self::lives::{LifeTotal, lives_of_findings};
 pub use self::patient_tables::PatientTables;
 pub use self::tenant::TenantFilter;

@@ -1,4 +1,5 @@
-//! B2. A request that fails once changes nothing in what a verification finds: its step is repeated.
+//! B2, C1. A request that fails once changes nothing in what a verification finds, in the vanished items that a backfill names, or in the
+//! copies that a repair writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,16 +10,19 @@ use afterwrite_ledger::tables::{
 };
 use afterwrite_memory::{MemoryObjects, MemoryTables};
 use afterwrite_model::effect::{ItemKey, Write};
-use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
+use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind};
 use afterwrite_operations::DeploymentContext;
-use afterwrite_operations::backfill::BackfillArguments;
+use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::SilentObserver;
+use afterwrite_operations::repair::{DriftRepairer, RepairTask, repair_units};
 use afterwrite_operations::verify::{
-    DatasetCoverage, ThreeWayCheck, VerifyArguments, VerifyJob, VerifyReport, VerifyTask,
+    DatasetCoverage, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport, VerifyTask,
 };
+use afterwrite_tests::clock::StillClock;
 
-use super::world::{ProofWorld, STATE, TABLE, TOLERANCE};
+use super::world::{ProofWorld, STATE, TABLE, TOLERANCE, model_text};
 
 /// Tables of which one request fails.
 #[derive(Clone)]
@@ -45,11 +49,16 @@ impl Tables for FailsOnce {
     }
 
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        self.request().map_err(WriteError::Failed)?;
         self.tables.write(write).await
     }
 
     async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
-        self.tables.transact(writes).await
+        self.request().map_err(TransactError::Failed)?;
+        // The response is lost as well, as if the process was killed then.
+        let done = self.tables.transact(writes).await;
+        self.request().map_err(TransactError::Failed)?;
+        done
     }
 
     async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
@@ -69,6 +78,16 @@ impl TableScan for FailsOnce {
     }
 }
 
+/// The deployment with tables of which one request fails, and the number of requests.
+fn failing_once(
+    world: &ProofWorld,
+    failing: usize,
+) -> (DeploymentContext<FailsOnce, &'static StillClock>, Arc<AtomicUsize>) {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let tables = FailsOnce { tables: Arc::clone(&world.tables), requests: Arc::clone(&requests), failing };
+    (world.context().with_tables(tables), requests)
+}
+
 /// Verifies while one request fails; returns the report and the number of requests. The report is an error if the request failed so late in
 /// its step that the step is not repeated: then the job fails.
 async fn verify(world: &ProofWorld, failing: usize) -> (Result<VerifyReport, Error>, usize) {
@@ -82,11 +101,8 @@ async fn verify(world: &ProofWorld, failing: usize) -> (Result<VerifyReport, Err
         }),
         ..VerifyArguments::default()
     };
-    let requests = Arc::new(AtomicUsize::new(0));
-    let tables = FailsOnce { tables: Arc::clone(&world.tables), requests: Arc::clone(&requests), failing };
-    let DeploymentContext { model, table_names, state_table, clock, .. } = world.context();
-    let task =
-        VerifyTask::new(DeploymentContext { model, table_names, state_table, tables, clock }, arguments);
+    let (context, requests) = failing_once(world, failing);
+    let task = VerifyTask::new(context, arguments);
     let units = task.units();
     let job: VerifyJob<Arc<MemoryObjects>, _, _> = VerifyJob::new(task, None, DatasetCoverage::NoDatasets);
     let done = world.run(units, &job, &SilentObserver).await;
@@ -128,4 +144,96 @@ async fn b2_a_request_that_fails_once_changes_no_finding() {
         assert_eq!(report.summary, right.summary, "request {failing} fails");
     }
     assert!(finished * 2 > requests, "{finished} of {requests}");
+}
+
+/// Subtracts orders that vanished while one request fails; returns the vanished orders that the last job names, and the number of requests.
+async fn subtract(failing: usize) -> (Option<u64>, usize) {
+    const VANISHED: u32 = 5;
+    let world = ProofWorld::new(20);
+    world.backfill(BackfillArguments::default()).await.unwrap();
+    (0..VANISHED).for_each(|order| {
+        let item = Item::from([("pk".into(), AttributeValue::text(format!("ORDER#{order}")))]);
+        world.tables.delete(&world.tables.key_of(TABLE, &item).unwrap()).unwrap();
+    });
+    let all = BackfillArguments { all: true, segments: 2, ..BackfillArguments::default() };
+    let (context, requests) = failing_once(&world, failing);
+    let done = match BackfillTask::new(context, all.clone(), None).await {
+        Ok(task) => world.run(task.units(), &task, &SilentObserver).await,
+        Err(error) => Err(error),
+    };
+    // An operator plans a job that failed again.
+    let done = match done {
+        Ok(done) => done,
+        Err(_) => world.backfill(all).await.unwrap(),
+    };
+    (done.totals.get("vanished").copied(), requests.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn c1_a_backfill_names_what_vanished_although_a_request_fails() {
+    let (named, requests) = subtract(usize::MAX).await;
+    assert!(named == Some(5) && requests > 10, "{requests} requests: {named:?}");
+    for failing in 0..requests {
+        assert_eq!(subtract(failing).await.0, Some(5), "request {failing} fails");
+    }
+}
+
+/// Countries show the number of their orders.
+const MIRROR: &str = r##"
+[entities.country]
+key = { pk = "COUNTRY#{country}" }
+
+[[mirrors]]
+onto = "country"
+from = "country"
+attributes = { order_count = "orders" }
+"##;
+
+/// Two countries whose rollups are wrong, and shown.
+async fn wrong_countries() -> ProofWorld {
+    let model = Model::parse(&(model_text(1, "ORDER", &["country"]) + MIRROR), "orders.toml");
+    let world = ProofWorld::new(20).with(Arc::new(model.unwrap()));
+    world.put_customer(0, &[("country", "SE")]);
+    for country in ["NO", "SE"] {
+        let key = ("pk".into(), AttributeValue::text(format!("COUNTRY#{country}")));
+        world.tables.put(TABLE, Item::from([key])).unwrap();
+    }
+    world.backfill(BackfillArguments::default()).await.unwrap();
+    for mut rollup in MemoryTables::scan(&world.tables, STATE) {
+        if rollup.contains_key("orders") {
+            let rev = rollup["rev"].as_number().unwrap().plus(&Decimal::ONE).unwrap();
+            rollup.insert("orders".into(), AttributeValue::N(99.into()));
+            rollup.insert("rev".into(), AttributeValue::N(rev));
+            world.tables.put(STATE, rollup).unwrap();
+        }
+    }
+    world.backfill(BackfillArguments { mirrors: true, ..BackfillArguments::default() }).await.unwrap();
+    world
+}
+
+/// Repairs while one request fails, and again if the job has failed; returns the findings that are left, and the number of requests.
+async fn repair(failing: usize) -> (Vec<VerifyFinding>, usize) {
+    let world = wrong_countries().await;
+    let findings = world.verify(VerifyArguments::default()).await.unwrap().findings;
+    assert_eq!(findings.len(), 2, "{findings:#?}");
+    let (context, requests) = failing_once(&world, failing);
+    for context in [context, failing_once(&world, usize::MAX).0] {
+        let repairer = DriftRepairer::new(context, TOLERANCE);
+        let task: RepairTask<Arc<MemoryObjects>, _, _> = RepairTask::new(repairer, None, "repair", &findings);
+        if world.run(repair_units(&findings), &task, &SilentObserver).await.is_ok() {
+            break;
+        }
+    }
+    let report = world.verify(VerifyArguments::default()).await.unwrap();
+    (report.findings, requests.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn c1_a_repair_of_rollups_writes_every_copy_although_a_request_fails() {
+    let (left, requests) = repair(usize::MAX).await;
+    assert!(left.is_empty() && requests > 5, "{requests} requests: {left:#?}");
+    for failing in 0..requests {
+        let left = repair(failing).await.0;
+        assert!(left.is_empty(), "request {failing} fails: {left:#?}");
+    }
 }

@@ -44,9 +44,15 @@ pub(super) fn model(generation: u32, gives: &[&str]) -> Arc<Model> {
 
 /// The same model with another beginning of the keys of orders.
 pub(super) fn model_of_orders(generation: u32, order: &str, gives: &[&str]) -> Arc<Model> {
+    let source = model_text(generation, order, gives);
+    Arc::new(Model::parse(&source, "orders.toml").unwrap_or_else(|errors| panic!("{}", errors.into_error())))
+}
+
+/// The file of that model.
+pub(super) fn model_text(generation: u32, order: &str, gives: &[&str]) -> String {
     let outputs: Vec<String> = gives.iter().map(|name| format!("\"{name}\"")).collect();
     let by_region = if gives.contains(&"region") { BY_REGION } else { "" };
-    let source = format!(
+    format!(
         r#"
 name = "orders"
 generation = {generation}
@@ -79,8 +85,7 @@ measures.orders = "count"
 measures.amount = {{ sum = "amount" }}
 {by_region}"#,
         outputs.join(", ")
-    );
-    Arc::new(Model::parse(&source, "orders.toml").unwrap_or_else(|errors| panic!("{}", errors.into_error())))
+    )
 }
 
 /// The tables, with a clock that only waits move.

@@ -38,7 +38,7 @@ async fn c5_the_report_for_people_states_what_was_searched() {
     world.archive(changed).await;
     let all = world.run(0, "afterwrite replay s3://lake/archive/ --yes");
     assert!(!all.contains("searched"), "{all}");
-    let nothing = world.run(0, "afterwrite replay s3://lake/archives/ --yes");
+    let nothing = world.run(1, "afterwrite replay s3://lake/archives/ --yes");
     assert!(nothing.contains("no file or object") && nothing.contains("s3://lake/archives/"), "{nothing}");
     let some = world.run(0, "afterwrite replay s3://lake/archive/ --from 2026-02-06 --yes");
     assert!(some.contains("searched") && some.contains("2026-02-06T00:00:00Z or later"), "{some}");

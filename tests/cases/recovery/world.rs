@@ -147,6 +147,17 @@ impl RecoveryWorld {
         self.archive(arrived).await;
     }
 
+    /// The functions park a record of an order that is deleted again.
+    pub(crate) async fn park(&mut self, order: &str) {
+        self.number += 1;
+        let mut record = self.record(self.now, order, (None, Some(5)), false);
+        record["dynamodb"]["NewImage"]["total"] = json!({ "S": "five" });
+        self.write("records.jsonl", &lines(&[record]));
+        self.try_run("afterwrite replay records.jsonl --yes");
+        let parked = self.rows(STATE).await.into_iter().filter(|item| item.contains_key("behind"));
+        assert_eq!(parked.count(), 1);
+    }
+
     /// The functions count the pending records.
     pub(crate) fn count(&self) {
         self.write("records.jsonl", &lines(&self.pending));

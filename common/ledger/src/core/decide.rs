@@ -23,13 +23,18 @@ pub(crate) struct RecordDecision {
     pub(crate) too_old_expiries: RecordIndexes,
     /// The records that are older than [`TOMBSTONE_LIFETIME`] and have no entry: the item itself must be read.
     pub(crate) needing_item: RecordIndexes,
+    /// Whether the records change the unrecorded changes of the item's life.
+    pub(crate) changes_lives: bool,
 }
 
 impl RecordDecision {
     /// Whether all records are counted already.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
-        self.uncounted.is_empty() && self.expiries.is_empty() && self.needing_item.is_empty()
+        self.uncounted.is_empty()
+            && self.expiries.is_empty()
+            && self.needing_item.is_empty()
+            && !self.changes_lives
     }
 
     /// The records to count or to settle, oldest first.

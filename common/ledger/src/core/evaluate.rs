@@ -7,11 +7,12 @@ use afterwrite_model::{ErrorKind, Result};
 use smallvec::SmallVec;
 
 use super::decide::{RecordDecision, RecordIndexes};
-use super::facts::ItemFacts;
+use super::facts::{ItemFacts, TableLife};
 use super::lookups::LookupResults;
 use super::{LedgerCore, PoisonPolicy};
-use crate::state::entry::ParkedPosition;
+use crate::state::life::UnrecordedLife;
 use crate::state::marker::ExpiryMarker;
+use crate::state::parked::ParkedPosition;
 use crate::tables::MAX_TRANSACTION_ACTIONS;
 
 /// The state that an entry has after a plan.
@@ -25,6 +26,8 @@ pub(crate) struct NewState<'r> {
     pub(crate) is_deleted: bool,
     /// When the item was reconciled, if it was.
     pub(crate) as_of: Option<Timestamp>,
+    /// The change of the item's life that a reconciliation found, if no record shows it.
+    pub(crate) unrecorded: Option<UnrecordedLife>,
 }
 
 /// The records of an item to count, settle and park.
@@ -44,6 +47,8 @@ pub(crate) struct ItemWork<'r> {
     pub(crate) records: RecordIndexes,
     /// The newest creation time of these records.
     pub(crate) newest: Option<Timestamp>,
+    /// The unrecorded changes of the item's life, if they differ from those of the entry.
+    pub(crate) lives: Option<Vec<UnrecordedLife>>,
 }
 
 impl<'r> ItemWork<'r> {
@@ -57,13 +62,14 @@ impl<'r> ItemWork<'r> {
             start,
             records: RecordIndexes::new(),
             newest: None,
+            lives: None,
         }
     }
 
     /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         let parks = self.behind.is_some() || !self.parked_expiries.is_empty();
-        self.state.is_none() && self.settlements.is_empty() && !parks
+        self.state.is_none() && self.settlements.is_empty() && !parks && self.lives.is_none()
     }
 }
 
@@ -129,6 +135,7 @@ impl ImageEvaluation<'_> {
 pub(super) struct WorkEvaluation<'e, 'r> {
     pub(super) facts: &'e mut ItemFacts<'r>,
     pub(super) images: ImageEvaluation<'e>,
+    pub(super) now: Timestamp,
 }
 
 impl<'r> WorkEvaluation<'_, 'r> {
@@ -146,7 +153,12 @@ impl<'r> WorkEvaluation<'_, 'r> {
         let created = |index: &usize| self.facts.records.changes.get(*index)?.created_at;
         let newest = records.iter().filter_map(created).max();
         let start = Position::start_of("");
-        let mut work = ItemWork { state, settlements, records, newest, ..ItemWork::nothing(start) };
+        let lives = if decision.changes_lives {
+            self.facts.changed_lives(decision, &settled, self.now)
+        } else {
+            None
+        };
+        let mut work = ItemWork { state, settlements, records, newest, lives, ..ItemWork::nothing(start) };
         if self.images.core.poison == PoisonPolicy::Park {
             self.park(&mut work);
         }
@@ -162,7 +174,14 @@ impl<'r> WorkEvaluation<'_, 'r> {
         let start = Position::start_of(self.facts.stream_label().to_owned());
         let entry = self.facts.readable_entry().filter(|entry| entry.has_counted());
         let position = entry.map_or_else(|| start.clone(), |entry| entry.position.clone());
-        let state = NewState { position, projection, is_deleted: image.is_none(), as_of: Some(at) };
+        let life = match image {
+            None => TableLife::Gone,
+            Some(_) if projection.contributions.by_aggregate.is_empty() => TableLife::Uncounted,
+            Some(_) => TableLife::Counted,
+        };
+        let unrecorded = self.facts.unrecorded_change(life, at);
+        let state =
+            NewState { position, projection, is_deleted: image.is_none(), as_of: Some(at), unrecorded };
         let is_known = image.is_some() || self.facts.readable_entry().is_some();
         Ok(ItemWork { state: is_known.then_some(state), ..ItemWork::nothing(start) })
     }
@@ -263,7 +282,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
             match projection {
                 Ok(projection) => {
                     let (position, is_deleted) = (record.position.clone(), record.new.is_none());
-                    let state = NewState { position, projection, is_deleted, as_of: None };
+                    let state = NewState { position, projection, is_deleted, as_of: None, unrecorded: None };
                     return (Some(state), Some(index));
                 }
                 Err(error) => {

@@ -6,15 +6,18 @@ use afterwrite_model::ErrorKind;
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::{ItemCandidates, SourceKey};
 use afterwrite_model::projection::{ItemContributions, RollupTargets, ShardAssignment};
-use afterwrite_model::record::{AttributeValue, ChangeRecord, Item, Position};
+use afterwrite_model::record::{AttributeValue, ChangeRecord, Item, Operation, Position, Timestamp};
 use afterwrite_model::table::OnExpiry;
 
 use super::PoisonPolicy;
-use super::decide::RecordDecision;
+use super::decide::{RecordDecision, RecordIndexes};
 use super::records::{DefectiveRecord, DeliveredRecords, SourceItem};
 use crate::policy::CLOCK_TOLERANCE;
-use crate::state::entry::{LedgerEntry, ParkedPosition, UnreadableEntry};
+use crate::state::entry::LedgerEntry;
+use crate::state::life::{LifeChange, UnrecordedLife, lives_after};
 use crate::state::marker::{MarkerState, StoredMarker};
+use crate::state::parked::ParkedPosition;
+use crate::state::unreadable::UnreadableEntry;
 
 /// The facts about an item of a batch.
 #[derive(Debug)]
@@ -40,6 +43,17 @@ pub(crate) enum KnownEntry<'r> {
     Readable(LedgerEntry<'r>),
     /// It cannot be read: it is never replaced, and the records of its item are parked.
     Unreadable(UnreadableEntry),
+}
+
+/// An item as its table has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TableLife {
+    /// The table does not have it.
+    Gone,
+    /// It contributes nothing.
+    Uncounted,
+    /// It contributes to rollups.
+    Counted,
 }
 
 impl KnownEntry<'_> {
@@ -232,6 +246,69 @@ impl<'r> ItemFacts<'r> {
             MarkerState::Unreadable { behind } => Some(behind),
             MarkerState::Settled | MarkerState::Parked => None,
         }
+    }
+
+    /// The change of the item's life since its entry was written, if its entity keeps what expired: its table has the item, counted or not,
+    /// or has it no more.
+    pub(super) fn unrecorded_change(&self, table: TableLife, now: Timestamp) -> Option<UnrecordedLife> {
+        let entry = self.readable_entry().filter(|entry| entry.has_counted() && self.may_settle())?;
+        let change = match (entry.expires_at.is_some(), table) {
+            (false, TableLife::Gone) if entry.counts() => LifeChange::Vanished,
+            (true, TableLife::Counted) if entry.position.label() != self.stream_label() => {
+                LifeChange::Revived
+            }
+            (_, TableLife::Gone | TableLife::Uncounted | TableLife::Counted) => return None,
+        };
+        Some(entry.unrecorded_life(change, None, now))
+    }
+
+    /// The unrecorded changes of the item's life after its records, if the records change them. `settled` are the indexes of the expiries that
+    /// are settled with them.
+    pub(super) fn changed_lives(
+        &self,
+        decision: &RecordDecision,
+        settled: &RecordIndexes,
+        now: Timestamp,
+    ) -> Option<Vec<UnrecordedLife>> {
+        let entry = self.readable_entry().filter(|entry| entry.has_counted())?;
+        let records = &self.records.changes;
+        let is_settled = |index: usize| {
+            let position = records.get(index).map(|record| &record.position);
+            settled.contains(&index) || position.is_some_and(|position| self.is_settled(position))
+        };
+        let mut lives = lives_after(&entry.unrecorded, records, |index| {
+            !self.records.errors.contains_key(&index) && (!self.settles_record(index) || is_settled(index))
+        });
+        lives.extend(self.life_before(entry, decision, now));
+        (lives != entry.unrecorded).then_some(lives)
+    }
+
+    /// The change of the item's life before the first record to count, if that record shows that the record of the change is missing.
+    ///
+    /// | the entry | the record | the missing record |
+    /// |---|---|---|
+    /// | counts the item | inserts it | removed it |
+    /// | is a tombstone of an earlier stream | modifies or removes it | a restore has none |
+    fn life_before(
+        &self,
+        entry: &LedgerEntry<'_>,
+        decision: &RecordDecision,
+        now: Timestamp,
+    ) -> Option<UnrecordedLife> {
+        let record = self.records.changes.get(*decision.uncounted.first()?)?;
+        let is_same_stream = record.position.label() == entry.position.label();
+        // A reconciliation may have counted the inserted item.
+        let is_later = entry.as_of.is_none_or(|as_of| {
+            record.created_at.is_some_and(|created| created > as_of.plus(CLOCK_TOLERANCE))
+        });
+        let change = match (record.operation, entry.expires_at) {
+            (Operation::Insert, None) if entry.counts() && is_same_stream => LifeChange::Vanished,
+            (Operation::Modify | Operation::Remove, Some(_)) if !is_same_stream => LifeChange::Revived,
+            (Operation::Insert | Operation::Modify | Operation::Remove, _) => return None,
+        };
+        let is_named = entry.unrecorded.iter().any(|life| life.after == entry.position);
+        (self.may_settle() && is_later && !is_named && record.position > entry.position)
+            .then(|| entry.unrecorded_life(change, Some(&record.position), now))
     }
 
     /// Whether a reconciliation, which keeps the position, may have counted the state that the records show.

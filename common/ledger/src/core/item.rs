@@ -13,8 +13,8 @@ use super::records::SourceItem;
 use super::states::{CountBasis, ExportedImage, ItemInput, ItemState, Reconciliation};
 use super::{PoisonPolicy, StepContext};
 use crate::policy::TransactionPeers;
-use crate::state::entry::{LedgerEntry, ParkedPosition};
 use crate::state::marker::StoredMarker;
+use crate::state::parked::ParkedPosition;
 
 /// The counted changes of an item, and the rollups whose mirrors they may have made stale.
 #[derive(Debug, Default)]
@@ -214,7 +214,10 @@ impl<'r> LedgerItem<'r> {
         let settles = |index| facts.settles_record(index);
         let judged_at = context.core.judged_at(context.now);
         let (entry, records) = (facts.readable_entry(), &facts.records.changes);
-        decide(entry, records, &facts.markers, settles, judged_at, self.reconciliation.is_item_read())
+        let is_item_read = self.reconciliation.is_item_read();
+        let mut decision = decide(entry, records, &facts.markers, settles, judged_at, is_item_read);
+        decision.changes_lives = facts.changed_lives(&decision, &decision.expiries, context.now).is_some();
+        decision
     }
 
     /// Plans the next write.
@@ -226,7 +229,7 @@ impl<'r> LedgerItem<'r> {
         targets: &mut RollupTargets,
     ) -> ItemState<'r> {
         let images = ImageEvaluation { core: context.core, lookups, targets };
-        let mut evaluation = WorkEvaluation { facts: &mut self.facts, images };
+        let mut evaluation = WorkEvaluation { facts: &mut self.facts, images, now: context.now };
         let work = match basis {
             CountBasis::Unreadable => evaluation.of_unreadable(),
             CountBasis::Records(decision) => evaluation.of_records(&decision),
@@ -283,7 +286,6 @@ impl<'r> LedgerItem<'r> {
         let written =
             plan.markers.into_iter().map(|marker| StoredMarker::written(marker.position, marker.parked));
         self.facts.learn_markers(written.collect());
-        self.note_life(&plan.entry, context);
         match &mut self.facts.entry {
             KnownEntry::Unreadable(unreadable) => {
                 unreadable.behind = plan.entry.behind.map(ParkedPosition::into_owned);
@@ -337,28 +339,6 @@ impl<'r> LedgerItem<'r> {
         self.peers.group = None;
         self.reconciliation = Reconciliation::Impossible;
         self.decide(context)
-    }
-
-    /// Counts a plan that reconciles an item whose entry follows a later stream, and a plan that ends or begins a life of the item, if its
-    /// entity keeps what expired: see [`ReconciledLives`](crate::ReconciledLives).
-    fn note_life(&self, next: &LedgerEntry<'_>, context: StepContext<'_>) {
-        let Some(entry) = self.facts.readable_entry().filter(|_| self.reconciliation.is_due()) else {
-            return;
-        };
-        if entry.position.label() > self.facts.stream_label() {
-            context.tally.of_later_stream.add(1);
-        }
-        if !entry.has_counted() || !self.facts.may_settle() {
-            return;
-        }
-        let counts = |entry: &LedgerEntry<'_>| !entry.current.by_aggregate.is_empty();
-        match (entry.expires_at.is_some(), next.expires_at.is_some()) {
-            (false, true) if counts(entry) => context.tally.vanished.add(1),
-            (true, false) if counts(next) && entry.position.label() != self.facts.stream_label() => {
-                context.tally.revived.add(1);
-            }
-            (_, _) => {}
-        }
     }
 
     /// Whether a write that this batch did not confirm may have left mirrors stale.

@@ -19,6 +19,7 @@ use super::decide::RecordIndexes;
 use super::evaluate::{ItemWork, NewState};
 use crate::policy::{MARK_LIFETIME, TOMBSTONE_LIFETIME};
 use crate::state::entry::LedgerEntry;
+use crate::state::life::kept_lives;
 use crate::state::marker::ExpiryMarker;
 use crate::state::rollup::are_storable;
 
@@ -172,11 +173,12 @@ impl ItemPlanner<'_> {
             return Err(newer_generation(entry.generation, self.model.generation));
         }
         let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
-        let ItemWork { state, settlements, behind, parked_expiries, start, records, newest } = work;
+        let ItemWork { state, settlements, behind, parked_expiries, start, records, newest, lives } = work;
         let projections = state.iter().map(|state| &state.projection);
         let projections = projections.chain(settlements.iter().map(|(_, projection)| projection));
         let skipped = projections.map(|projection| projection.skipped).sum();
         let (mut entry, mut extremes) = self.next_entry(entry, state, start);
+        entry.unrecorded = kept_lives(lives.unwrap_or(entry.unrecorded), self.now);
         entry.behind = behind.or(entry.behind);
         if entry.behind.is_some() {
             let latest = self.now.plus(MARK_LIFETIME);
@@ -223,7 +225,7 @@ impl ItemPlanner<'_> {
             next.fingerprint = Arc::clone(self.model.fingerprint());
         }
         let mut extremes = Vec::new();
-        if let Some(NewState { position, projection, is_deleted, as_of }) = state {
+        if let Some(NewState { position, projection, is_deleted, as_of, unrecorded }) = state {
             next.current = projection.contributions;
             if !is_deleted && self.dropped == DroppedAggregates::Keep {
                 // Contributions to aggregates that the model no longer has are kept. Those of a deleted item are
@@ -239,6 +241,7 @@ impl ItemPlanner<'_> {
             next.position = parked.map_or(position.clone(), |parked| parked.position.max(position));
             next.as_of = next.as_of.max(as_of);
             next.expires_at = is_deleted.then(|| self.now.plus(TOMBSTONE_LIFETIME));
+            next.unrecorded.extend(unrecorded);
             extremes = projection.extremes;
         } else {
             next.current = before.clone();

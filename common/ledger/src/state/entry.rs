@@ -13,6 +13,8 @@ use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::contributions::{decode_contributions, encode_contributions};
+use super::life::{LifeChange, UNRECORDED, UnrecordedLife, lives_text, parse_lives};
+use super::parked::ParkedPosition;
 use super::{
     BEHIND, EXPIRES_AT, HASHED, LEDGER_TYPE, NO_SORT_KEY, REV, StateKeys, hashed_key, item_of_type,
     natural_key, not_in_model,
@@ -41,15 +43,8 @@ pub(crate) struct LedgerEntry<'r> {
     pub(crate) expires_at: Option<Timestamp>,
     /// Set while the item has a newer record that could not be counted.
     pub(crate) behind: Option<ParkedPosition<'r>>,
-}
-
-/// The newest record of an item that could not be counted, and why. It never has item contents.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ParkedPosition<'r> {
-    /// The record's position.
-    pub(crate) position: Position<'r>,
-    /// The name of the error's kind.
-    pub(crate) reason: Cow<'r, str>,
+    /// The changes of the item's life that no counted record shows.
+    pub(crate) unrecorded: Vec<UnrecordedLife>,
 }
 
 /// The position of the newest change that is counted.
@@ -62,9 +57,6 @@ pub const CONTRIBUTIONS: &str = "contributions";
 pub const AS_OF: &str = "as_of";
 /// The fingerprint of the model that wrote the entry.
 pub const FINGERPRINT: &str = "model";
-
-/// The attributes that decide whether a stored entry still equals the entry that was read.
-const DECISIVE: [&str; 7] = [POSITION, REV, GENERATION, CONTRIBUTIONS, AS_OF, EXPIRES_AT, BEHIND];
 
 /// The beginning of the partition keys of entries and markers.
 const LEDGER: &str = "LEDGER#";
@@ -84,6 +76,7 @@ impl<'r> LedgerEntry<'r> {
             as_of: None,
             expires_at: None,
             behind: None,
+            unrecorded: Vec::new(),
         }
     }
 
@@ -95,6 +88,7 @@ impl<'r> LedgerEntry<'r> {
             current: ItemContributions::default(),
             left: Vec::new(),
             behind: self.behind.clone(),
+            unrecorded: self.unrecorded.clone(),
             ..*self
         }
     }
@@ -172,6 +166,9 @@ impl LedgerEntry<'_> {
         if let Some(behind) = &self.behind {
             item.insert(Cow::Borrowed(BEHIND), AttributeValue::text(behind.to_text()));
         }
+        if !self.unrecorded.is_empty() {
+            item.insert(Cow::Borrowed(UNRECORDED), AttributeValue::text(lives_text(&self.unrecorded)));
+        }
         if let Some(as_of) = self.as_of {
             item.insert(Cow::Borrowed(AS_OF), number(as_of.epoch_seconds()));
         }
@@ -206,8 +203,14 @@ impl LedgerEntry<'_> {
             as_of: integer(AS_OF).map(Timestamp::from_epoch_seconds),
             expires_at: integer(EXPIRES_AT).map(Timestamp::from_epoch_seconds),
             behind: match item.get(BEHIND) {
-                Some(_) => Some(ParkedPosition::parse(text(BEHIND)?)?),
+                Some(_) => {
+                    Some(ParkedPosition::parse(text(BEHIND)?).ok_or_else(|| unreadable_entry(BEHIND))?)
+                }
                 None => None,
+            },
+            unrecorded: match item.get(UNRECORDED) {
+                Some(_) => parse_lives(text(UNRECORDED)?).ok_or_else(|| unreadable_entry(UNRECORDED))?,
+                None => Vec::new(),
             },
         })
     }
@@ -219,59 +222,31 @@ impl LedgerEntry<'_> {
             || reconciled_since.is_some_and(|(as_of, created)| created < as_of.minus(CLOCK_TOLERANCE))
     }
 
+    /// Whether the item contributes to rollups.
+    pub(crate) fn counts(&self) -> bool {
+        !self.current.by_aggregate.is_empty()
+    }
+
+    /// A change of the item's life since the state that the entry counts.
+    pub(crate) fn unrecorded_life(
+        &self,
+        change: LifeChange,
+        before: Option<&Position<'_>>,
+        now: Timestamp,
+    ) -> UnrecordedLife {
+        UnrecordedLife {
+            change,
+            found_at: now,
+            counted_at: self.as_of,
+            after: self.position.clone().into_owned(),
+            before: before.map(|before| before.clone().into_owned()),
+        }
+    }
+
     /// Whether anything of the item has been counted. An entry that only marks the item as behind counts nothing: older
     /// records are judged as if there were no entry.
     pub(crate) fn has_counted(&self) -> bool {
         self.as_of.is_some() || !self.position.is_start()
-    }
-}
-
-impl ParkedPosition<'_> {
-    /// `<position> <reason>`: also the key of the sparse index that lists parked items.
-    pub(crate) fn to_text(&self) -> String {
-        format!("{} {}", self.position.to_text(), self.reason)
-    }
-
-    pub(crate) fn into_owned(self) -> ParkedPosition<'static> {
-        let (position, reason) = (self.position.into_owned(), Cow::Owned(self.reason.into_owned()));
-        ParkedPosition { position, reason }
-    }
-
-    pub(crate) fn parse(text: &str) -> Result<ParkedPosition<'static>> {
-        let (position, reason) = text.split_once(' ').ok_or_else(|| unreadable_entry(BEHIND))?;
-        let position = parse_position(position, BEHIND)?;
-        Ok(ParkedPosition { position, reason: Cow::Owned(reason.to_owned()) })
-    }
-}
-
-/// A stored entry that cannot be read, because something else has changed it.
-///
-/// The rollups contain what such an entry counted, and nothing else names it. So it is never replaced: it is only marked
-/// as behind, and keeps all other attributes until a person restores or deletes it.
-#[derive(Debug)]
-pub(crate) struct UnreadableEntry {
-    stored: Item,
-    /// Why it cannot be read.
-    pub(crate) error: Error,
-    /// The position up to which records are counted, if at least that can be read.
-    pub(crate) position: Option<Position<'static>>,
-    /// The newest record that it marks as missing.
-    pub(crate) behind: Option<ParkedPosition<'static>>,
-}
-
-impl UnreadableEntry {
-    pub(crate) fn new(stored: Item, error: Error) -> Self {
-        let text = |name: &str| stored.get(name).and_then(AttributeValue::as_text);
-        let position = text(POSITION).and_then(|text| Position::parse(text).ok());
-        let behind = text(BEHIND).and_then(|text| ParkedPosition::parse(text).ok());
-        Self { position: position.map(Position::into_owned), behind, stored, error }
-    }
-
-    /// Holds while the stored entry equals the entry that was read.
-    pub(crate) fn unchanged(&self) -> WriteCondition {
-        let paths = DECISIVE.map(AttributePath::from);
-        let unchanged = paths.iter().map(|path| WriteCondition::unchanged(path, &self.stored));
-        WriteCondition::All(std::iter::once(WriteCondition::ItemExists).chain(unchanged).collect())
     }
 }
 
@@ -281,6 +256,16 @@ pub(crate) fn mark_action(behind: &ParkedPosition<'_>) -> WriteAction {
         AttributeChange::Set(AttributePath::from(BEHIND), AttributeValue::text(behind.to_text())),
         AttributeChange::Remove(AttributePath::from(EXPIRES_AT)),
     ])
+}
+
+/// The condition and the action of a write after which the entry with this revision does not name an unrecorded change of a life.
+pub(crate) fn accepted_life(rev: u64) -> (WriteCondition, WriteAction) {
+    let path = AttributePath::from(REV);
+    let changes = vec![
+        AttributeChange::Remove(AttributePath::from(UNRECORDED)),
+        AttributeChange::Add(path.clone(), Decimal::ONE),
+    ];
+    (WriteCondition::Equals(path, revision(rev)), WriteAction::Update(changes))
 }
 
 /// The partition key of the entry and the markers of a source item.
@@ -352,7 +337,7 @@ mod tests {
             left in vec(target(), 0..3),
             rev in 1..u64::from(u32::MAX),
             sequence_number in "[1-9][0-9]{0,39}",
-            behind in any::<bool>(),
+            (behind, unrecorded) in (any::<bool>(), vec((any::<bool>(), 0..4_000_000_000_i64, any::<bool>()), 0..3)),
             (as_of, expires_at) in (proptest::option::of(0..4_000_000_000_i64), proptest::option::of(0..4_000_000_000_i64)),
         ) {
             let mut targets = targets();
@@ -375,6 +360,13 @@ mod tests {
                     position: Position::start_of("2026-02-06T10:00:00.000"),
                     reason: Cow::Borrowed(ErrorKind::Rejected.name()),
                 }),
+                unrecorded: unrecorded.into_iter().map(|(has_vanished, second, is_known)| UnrecordedLife {
+                    change: if has_vanished { LifeChange::Vanished } else { LifeChange::Revived },
+                    found_at: Timestamp::from_epoch_seconds(second),
+                    counted_at: is_known.then(|| Timestamp::from_epoch_seconds(second / 2)),
+                    after: Position::start_of("2026-02-06T10:00:00.000"),
+                    before: is_known.then(|| Position::new("2026-02-06T10:00:00.000", "7").unwrap()),
+                }).collect(),
             };
             let stored = entry.encode(&targets);
             prop_assert_eq!(LedgerEntry::decode(&stored, &mut targets).unwrap(), entry);

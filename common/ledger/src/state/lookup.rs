@@ -9,7 +9,7 @@ use afterwrite_model::record::{AttributePath, AttributeValue, Item};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::{LOOKUP_TYPE, NO_SORT_KEY, StateKeys, item_of_type, natural_key, not_in_model};
+use super::{LOOKUP_PREFIX, LOOKUP_TYPE, NO_SORT_KEY, StateKeys, item_of_type, natural_key, not_in_model};
 
 /// The outputs, by name.
 pub const OUTPUTS: &str = "gives";
@@ -37,7 +37,7 @@ impl RememberedLookup {
     /// [`ErrorKind::State`] if the model has no such lookup.
     pub(crate) fn key(keys: &StateKeys, model: &Model, lookup_key: &LookupKey<'_>) -> Result<ItemKey> {
         let lookup = model.lookups.get(lookup_key.lookup).ok_or_else(|| not_in_model("lookup"))?;
-        let partition = ["LOOKUP#", &lookup.name, "#", &lookup_key.key].concat();
+        let partition = [LOOKUP_PREFIX, &lookup.name, "#", &lookup_key.key].concat();
         Ok(keys.key(natural_key(partition, MAX_PARTITION_KEY), NO_SORT_KEY.to_owned()))
     }
 

@@ -9,7 +9,8 @@ use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Pos
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::entry::{EXPIRED, ParkedPosition, ledger_partition, source_sort};
+use super::entry::{EXPIRED, ledger_partition, source_sort};
+use super::parked::ParkedPosition;
 use super::{BEHIND, EXPIRES_AT, HASHED, LEDGER_TYPE, StateKeys, hashed_key, item_of_type};
 use crate::policy::TOMBSTONE_LIFETIME;
 
@@ -35,7 +36,7 @@ impl MarkerState {
     /// Reads the marker of the expiry at `position`.
     pub(crate) fn of(stored: &Item, position: &Position<'_>) -> Self {
         let Some(behind) = stored.get(BEHIND) else { return Self::Settled };
-        let parked = behind.as_text().and_then(|text| ParkedPosition::parse(text).ok());
+        let parked = behind.as_text().and_then(|text| ParkedPosition::parse(text));
         let is_readable = parked.is_some_and(|parked| {
             parked.position == *position && parked.reason != ErrorKind::Unreadable.name()
         });

@@ -7,31 +7,53 @@
 //! | expiry marker | `marker.rs` | as the entry's | `<source SK>#EXPIRED#<position>` |
 //! | remembered lookup | `lookup.rs` | `LOOKUP#<name>#<key>` | `-` |
 //! | rollup | `rollup.rs` | declared by the model | declared by the model |
-//! | job, journal, checkpoint, import ([`OperationItem`]) | the operation's | `AFTERWRITE#JOB#<id>`, `AFTERWRITE#JOURNAL#<id>`, `AFTERWRITE#CHECKPOINT#<id>`, `AFTERWRITE#IMPORT#` | `-` |
+//! | job | `job.rs` | `AFTERWRITE#JOB#<id>` | `-` |
+//! | list of jobs | `job_list.rs` | `AFTERWRITE#JOB#` | `-` |
+//! | units of a job | `units.rs` | `AFTERWRITE#JOB#<id>#<number>` | `-` |
+//! | journal of a job | `journal.rs` | `AFTERWRITE#JOURNAL#<id>#<number>` | `-` |
+//! | checkpoint of a consumer | `checkpoint.rs` | `AFTERWRITE#CHECKPOINT#<name>#<table>` | `<shard>`, or `-` for the lease |
+//! | import | `import.rs` | `AFTERWRITE#IMPORT#` | `-` |
+//!
+//! Attributes of entries have files of their own: what is counted (`contributions.rs`), the mark of a record that could not be counted
+//! (`parked.rs`), and a change of the item's life without a record (`life.rs`). `unreadable.rs` has an entry that something else changed.
 //!
 //! A ledger, marker or lookup key that exceeds DynamoDB's limits is truncated and ends in a SHA-256 hash of the whole
 //! key. So is a key made of an application's key that looks like a marker's or like a hashed one: no two items ever
 //! share a key.
 
+pub mod checkpoint;
 mod contributions;
 pub(crate) mod entry;
+pub mod import;
+pub mod job;
+pub mod job_list;
+pub mod journal;
+pub(crate) mod life;
 pub(crate) mod lookup;
 pub(crate) mod marker;
+pub(crate) mod parked;
 pub(crate) mod rollup;
+pub mod units;
+pub(crate) mod unreadable;
 
 pub use self::entry::{AS_OF, CONTRIBUTIONS, FINGERPRINT, GENERATION, POSITION};
+pub use self::life::UNRECORDED;
 pub use self::lookup::OUTPUTS;
-pub use self::rollup::{SETTLED, settled_name};
+pub use self::rollup::{SETTLED, rollup_correction, settled_name};
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use afterwrite_model::effect::{ItemKey, KeyAttribute};
+use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute};
 use afterwrite_model::projection::MAX_PARTITION_KEY;
-use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind, hex};
 use sha2::{Digest as _, Sha256};
 
+/// The partition key.
+pub const PARTITION_KEY: &str = "PK";
+/// The sort key.
+pub const SORT_KEY: &str = "SK";
 /// The kind of an item.
 pub const ENTITY_TYPE: &str = "EntityType";
 /// The epoch second after which DynamoDB may delete an item.
@@ -50,8 +72,11 @@ pub const LOOKUP_TYPE: &str = "LOOKUP";
 /// The `EntityType` of rollups.
 pub const ROLLUP_TYPE: &str = "ROLLUP";
 
-/// The beginning of the partition keys of operations' items, which the loader reserves.
-const OPERATIONS: &str = "AFTERWRITE#";
+/// The beginning of the partition keys of entries and markers.
+pub const LEDGER_PREFIX: &str = "LEDGER#";
+/// The beginning of the partition keys of remembered lookups.
+pub const LOOKUP_PREFIX: &str = "LOOKUP#";
+
 /// Precedes the hash of a truncated key.
 const HASHED: &str = "#SHA256#";
 /// The sort key of items without a sort key of their own.
@@ -63,43 +88,17 @@ pub fn is_of_type(item: &Item, entity_type: &str) -> bool {
     item.get(ENTITY_TYPE).and_then(AttributeValue::as_text) == Some(entity_type)
 }
 
-/// An item of the state table that operations keep, next to what the ledger keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OperationItem {
-    /// The state of a job.
-    Job,
-    /// A part of what a job has found.
-    Journal,
-    /// The progress of a consumer.
-    Checkpoint,
-    /// The origin of a state table that was built from table exports: one item, with an empty id.
-    Import,
+/// `PK` and `SK` of an item of the state table.
+#[must_use]
+pub fn key_texts(item: &Item) -> Option<(&str, &str)> {
+    let text = |name: &str| item.get(name).and_then(AttributeValue::as_text);
+    text(PARTITION_KEY).zip(text(SORT_KEY))
 }
 
-impl OperationItem {
-    /// The `EntityType` of such items.
-    #[must_use]
-    pub fn entity_type(self) -> &'static str {
-        match self {
-            Self::Job => "JOB",
-            Self::Journal => "JOURNAL",
-            Self::Checkpoint => "CHECKPOINT",
-            Self::Import => "IMPORT",
-        }
-    }
-
-    /// The key of the item with this id in `state_table`.
-    #[must_use]
-    pub fn key(self, state_table: &Arc<str>, id: &str) -> ItemKey {
-        let partition = natural_key([OPERATIONS, self.entity_type(), "#", id].concat(), MAX_PARTITION_KEY);
-        StateKeys::new(Arc::clone(state_table)).key(partition, NO_SORT_KEY.to_owned())
-    }
-
-    /// An item of this kind without further attributes.
-    #[must_use]
-    pub fn empty_item(self) -> Item {
-        item_of_type(self.entity_type())
-    }
+/// The key of an item in the state table `table`.
+#[must_use]
+pub fn key_in(table: &Arc<str>, item: &Item) -> Option<ItemKey> {
+    key_texts(item).map(|(partition, sort)| StateKeys::new(Arc::clone(table)).item(partition, sort))
 }
 
 /// Makes the keys of the state table's items.
@@ -128,7 +127,7 @@ impl StateKeys {
             rev: Arc::from(REV),
             updated_at: Arc::from(UPDATED_AT),
         };
-        Self { table, partition: Arc::from("PK"), sort: Arc::from("SK"), names }
+        Self { table, partition: Arc::from(PARTITION_KEY), sort: Arc::from(SORT_KEY), names }
     }
 
     pub(crate) fn names(&self) -> &AttributeNames {
@@ -151,12 +150,31 @@ impl StateKeys {
     }
 }
 
+/// The key of an item without a sort key of its own.
+fn unsorted_key(state_table: &Arc<str>, prefix: &str, id: &str) -> ItemKey {
+    let partition = natural_key([prefix, id].concat(), MAX_PARTITION_KEY);
+    StateKeys::new(Arc::clone(state_table)).key(partition, NO_SORT_KEY.to_owned())
+}
+
 /// An item with only the `EntityType` attribute.
 fn item_of_type(entity_type: &'static str) -> Item {
     // `Item::from` would sort a list first.
     let mut item = Item::new();
     item.insert(Cow::Borrowed(ENTITY_TYPE), entity_type.into());
     item
+}
+
+fn set(name: &str, value: AttributeValue<'static>) -> AttributeChange {
+    AttributeChange::Set(AttributePath::from(name), value)
+}
+
+/// A time in epoch milliseconds.
+fn time_value(time: Timestamp) -> AttributeValue<'static> {
+    Decimal::from(time.epoch_ms()).into()
+}
+
+fn number_value(number: u64) -> AttributeValue<'static> {
+    Decimal::from(i64::try_from(number).unwrap_or(i64::MAX)).into()
 }
 
 /// The key itself; hashed if it exceeds `limit` bytes or looks like a hashed key.
@@ -186,23 +204,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_items_of_operations_name_their_kind() {
-        use OperationItem::{Checkpoint, Import, Job, Journal};
-        let kinds = [(Job, "JOB"), (Journal, "JOURNAL"), (Checkpoint, "CHECKPOINT"), (Import, "IMPORT")];
-        for (kind, name) in kinds {
-            let key = kind.key(&Arc::from("state"), "x");
-            assert_eq!(key.partition.value.as_text(), Some(&*format!("AFTERWRITE#{name}#x")));
-            assert_eq!(kind.empty_item(), Item::from([(Cow::Borrowed(ENTITY_TYPE), name.into())]));
-        }
-    }
-
-    #[test]
     fn no_model_may_have_keys_like_those_of_operations() {
         let state_table = Arc::from("state");
-        use OperationItem::{Checkpoint, Import, Job, Journal};
-        for kind in [Job, Journal, Checkpoint, Import] {
-            let key = kind.key(&state_table, "x");
+        let consumer = checkpoint::ConsumerCheckpoints::new(Arc::clone(&state_table), "x", "y");
+        let keys = [
+            (job::key(&state_table, "x"), "AFTERWRITE#JOB#x"),
+            (units::key(&state_table, "x", 1), "AFTERWRITE#JOB#x#000001"),
+            (journal::key(&state_table, "x", 1), "AFTERWRITE#JOURNAL#x#000001"),
+            (consumer.lease_key(), "AFTERWRITE#CHECKPOINT#x#y"),
+            (import::ImportTimes::key(&state_table), "AFTERWRITE#IMPORT#"),
+        ];
+        for (key, expected) in keys {
             let partition = key.partition.value.as_text().unwrap();
+            assert_eq!((partition, key.sort.unwrap().value.as_text().unwrap()), (expected, "-"));
             let model = format!(
                 "name = \"m\"\ngeneration = 1\ntables.t.key = [\"pk\"]\nentities.e.key = {{ pk = \"E#{{e}}\" }}\n\
                  rollups.r.key = {{ PK = \"{partition}{{e}}\", SK = \"R\" }}\n[[aggregates]]\nname = \"a\"\nof = \"e\"\ninto = \"r\"\nmeasures.n = \"count\"\n"

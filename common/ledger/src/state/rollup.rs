@@ -14,13 +14,13 @@ use std::sync::Arc;
 use afterwrite_model::effect::update::updated;
 use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite_model::projection::{ExtremeValue, MeasureAmounts, RollupTarget, RollupTargets, TargetId};
-use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
+use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_model::table::{ComputedMeasure, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result, hex};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{REV, ROLLUP_TYPE, StateKeys};
+use super::{ENTITY_TYPE, EXPIRES_AT, REV, ROLLUP_TYPE, StateKeys, set};
 
 /// The prefix of the attribute with the settled part of a measure.
 pub const SETTLED: &str = "settled_";
@@ -99,14 +99,14 @@ pub(crate) fn rollup_write(
     })?;
     let mut changes = Vec::with_capacity(update.measures.len() + update.settled.len() + 4);
     let names = state_keys.names();
-    let mut set =
+    let mut push =
         |name: &Arc<str>, value| changes.push(AttributeChange::Set(AttributePath::from(name), value));
-    set(&names.entity_type, ROLLUP_TYPE.into());
+    push(&names.entity_type, ROLLUP_TYPE.into());
     if let Some(updated_at) = updated_at {
-        set(&names.updated_at, AttributeValue::text(updated_at));
+        push(&names.updated_at, AttributeValue::text(updated_at));
     }
     if let Some(expires_at) = target.expires_at {
-        set(&names.expires_at, Decimal::from(expires_at.epoch_seconds()).into());
+        push(&names.expires_at, Decimal::from(expires_at.epoch_seconds()).into());
     }
     changes.push(AttributeChange::Add(AttributePath::from(&names.rev), Decimal::ONE));
     let mut condition = WriteCondition::Always;
@@ -156,6 +156,26 @@ fn sum_change(
         Error::new(ErrorKind::Rejected, message).with("measure", path.to_string())
     })?;
     Ok(Some(AttributeChange::Set(path, total.into())))
+}
+
+/// The write that sets attributes of a rollup as it is stored, `None` for those to remove, unless the rollup has changed since it was read.
+#[must_use]
+pub fn rollup_correction<'v>(
+    key: ItemKey,
+    stored: Option<&Item>,
+    expires_at: Option<Timestamp>,
+    values: impl Iterator<Item = (&'v str, Option<Decimal>)>,
+) -> Write {
+    let mut changes = vec![
+        set(ENTITY_TYPE, ROLLUP_TYPE.into()),
+        AttributeChange::Add(AttributePath::from(REV), Decimal::ONE),
+    ];
+    changes.extend(expires_at.map(|at| set(EXPIRES_AT, Decimal::from(at.epoch_seconds()).into())));
+    changes.extend(values.map(|(name, value)| match value {
+        Some(number) => set(name, number.into()),
+        None => AttributeChange::Remove(AttributePath::from(name)),
+    }));
+    Write { key, condition: unchanged(stored), action: WriteAction::Update(changes) }
 }
 
 /// The rollup after a write of [`rollup_write`] took effect, if its stored state is known.
@@ -255,7 +275,7 @@ mod tests {
         ) {
             let mut targets = RollupTargets::of(&Arc::new(Model::load(Model::DEFAULT_NAME).unwrap()));
             let key = TargetKey { partition: "P", sort: "S", shard: None };
-            let expires_at = expires_at.map(afterwrite_model::record::Timestamp::from_epoch_seconds);
+            let expires_at = expires_at.map(Timestamp::from_epoch_seconds);
             let id = targets.intern_stored("r", key, expires_at);
             let (mut stored, mut known) = (Item::new(), Some(Item::new()));
             for (sum, settled) in &numbers {
@@ -276,7 +296,16 @@ mod tests {
             for (name, total) in [("n".to_owned(), &sum), (settled_name("n"), &settled)] {
                 prop_assert_eq!(stored.get(&*name).and_then(AttributeValue::as_number).unwrap_or(&zero), total);
             }
-            prop_assert_eq!(stored.contains_key(super::super::EXPIRES_AT), expires_at.is_some());
+            prop_assert_eq!(stored.contains_key(EXPIRES_AT), expires_at.is_some());
+            let keys = StateKeys::new(Arc::from("state"));
+            let values = [("n", None), ("m", Some(Decimal::ONE))];
+            let correct = |read: Option<&Item>| rollup_correction(keys.item("P", "S"), read, expires_at, values.clone().into_iter());
+            let corrected = correct(Some(&stored)).applied(Some(&stored)).unwrap().unwrap();
+            prop_assert_eq!((corrected.get("n"), corrected.get("m")), (None, Some(&Decimal::ONE.into())));
+            prop_assert!(super::super::is_of_type(&corrected, ROLLUP_TYPE));
+            // The rollup has changed since it was read.
+            prop_assert!(correct(Some(&stored)).applied(Some(&corrected)).is_err());
+            prop_assert!(correct(None).applied(Some(&stored)).is_err() && correct(None).applied(None).is_ok());
         }
     }
 }

@@ -15,17 +15,21 @@ use super::value::to_sdk;
 
 /// The expressions of one write and the values of their placeholders.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct WriteExpressions {
-    pub(super) condition: Option<String>,
-    pub(super) update: Option<String>,
-    /// `None` without placeholders: DynamoDB refuses an empty map.
-    pub(super) names: Option<HashMap<String, String>>,
-    pub(super) values: Option<HashMap<String, Sdk>>,
+pub struct WriteExpressions {
+    /// The condition; `None` if it is always true.
+    pub condition: Option<String>,
+    /// The changes of an update.
+    pub update: Option<String>,
+    /// The names by placeholder; `None` without placeholders: DynamoDB refuses an empty map.
+    pub names: Option<HashMap<String, String>>,
+    /// The values by placeholder; `None` without placeholders.
+    pub values: Option<HashMap<String, Sdk>>,
 }
 
 impl WriteExpressions {
     /// The expressions of a write.
-    pub(super) fn of(write: &Write) -> Self {
+    #[must_use]
+    pub fn of(write: &Write) -> Self {
         let mut placeholders = ExpressionPlaceholders::default();
         let partition_key = &*write.key.partition.name;
         let condition = match constant(&write.condition) {
@@ -44,7 +48,8 @@ impl WriteExpressions {
     }
 
     /// The condition of a query for exact values of key attributes.
-    pub(super) fn of_keys(keys: &[(&str, &AttributeValue<'static>)]) -> Self {
+    #[must_use]
+    pub fn of_keys(keys: &[(&str, &AttributeValue<'static>)]) -> Self {
         let mut placeholders = ExpressionPlaceholders::default();
         let parts = keys.iter().map(|(name, value)| {
             let (name, value) = (placeholders.name(name), placeholders.value(value));

@@ -28,9 +28,10 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+pub use self::expression::WriteExpressions;
 pub use self::server_clock::ServerClock;
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
-pub use self::value::{item_from_sdk, item_to_sdk};
+pub use self::value::{item_from_sdk, item_to_sdk, key_to_sdk};
 
 /// The number of concurrent requests; further requests wait.
 pub const MAX_CONCURRENT_REQUESTS: usize = 16;

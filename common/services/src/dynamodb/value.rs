@@ -34,7 +34,8 @@ pub fn item_to_sdk(item: &Item) -> HashMap<String, Sdk> {
 }
 
 /// A key in the SDK's form.
-pub(super) fn key_to_sdk(key: &ItemKey) -> HashMap<String, Sdk> {
+#[must_use]
+pub fn key_to_sdk(key: &ItemKey) -> HashMap<String, Sdk> {
     key.attributes().map(|attribute| (attribute.name.to_string(), to_sdk(&attribute.value))).collect()
 }
 

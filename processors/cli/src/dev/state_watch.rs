@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use afterwrite_ledger::state::{ENTITY_TYPE, GENERATION, LEDGER_TYPE};
+use afterwrite_ledger::state::{ENTITY_TYPE, GENERATION, LEDGER_PREFIX, LEDGER_TYPE};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::redrive::{ParkedItem, parked_by_index};
 use aws_sdk_dynamodb::Client;
@@ -15,7 +15,6 @@ use crate::print::tell;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Parked items that are named at once.
 const MAX_NAMED: usize = 20;
-const LEDGER: &str = "LEDGER#";
 
 /// Reports every item that becomes parked, and every item that stops being parked, until the watch is dropped.
 pub(super) async fn report_parked(client: &Client) -> Result<()> {
@@ -77,7 +76,7 @@ fn report<'p>(found: impl Iterator<Item = &'p ParkedItem>, line: impl Fn(&Parked
 
 /// The table and the key of an item.
 fn item_name(item: &ParkedItem) -> String {
-    let partition = item.partition.strip_prefix(LEDGER).unwrap_or(&item.partition);
+    let partition = item.partition.strip_prefix(LEDGER_PREFIX).unwrap_or(&item.partition);
     format!("{} {}", partition.replacen('#', " ", 1), item.sort)
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use afterwrite_bulk::import_times;
 use afterwrite_input::{InputContent, InputObject, RecordInput, TimeRange};
+use afterwrite_ledger::TombstoneHistory;
+use afterwrite_ledger::state::import::ImportTimes;
 use afterwrite_ledger::tables::{ScanRequest, TableScan as _, Tables as _};
-use afterwrite_ledger::{OperationItem, TombstoneHistory};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
@@ -248,10 +248,10 @@ pub(super) async fn check_fresh(deployment: &Deployment, into: &str, range: &Tim
             .with("table", into)
             .hint("Create a new table with the same keys, or leave out --into"));
     }
-    let origin = OperationItem::Import.key(&Arc::from(into), "");
+    let origin = ImportTimes::key(&Arc::from(into));
     let tables = deployment.patient_tables();
     if let Some(origin) = tables.read(&[origin]).await?.items.pop().flatten() {
-        return check_import(import_times(&origin)?, range.from, SystemClock.now());
+        return check_import(ImportTimes::decode(&origin)?, range.from, SystemClock.now());
     }
     let mut request = Some(ScanRequest { page_items: Some(1), ..ScanRequest::whole(Arc::from(into)) });
     while let Some(now) = request {

@@ -25,7 +25,7 @@ use crate::replay_target::ReplayProjection;
 /// The arguments of `afterwrite replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, or continues one that `backfill --bulk` has built; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 every record was processed, or would be with --dry-run; 1 some records or texts were not processed, expiries were too old to be settled, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
+    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, or continues one that `backfill --bulk` has built; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 every record was processed, or would be with --dry-run; 1 there was no record to process, some records or texts were not processed, expiries were too old to be settled, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
 )]
 pub struct ReplayArguments {
     #[command(flatten)]
@@ -60,6 +60,7 @@ impl ReplayArguments {
                 "no file or object can have records of this range; check the name, --from and --to: {}",
                 inputs.join(", ")
             ));
+            return Ok(false);
         }
         if let Some(searched) =
             self.inputs.range().searched().filter(|_| self.only.contains(&ReplayProjection::Export))

@@ -159,7 +159,7 @@ impl TableConsumer {
     /// Recovers the missing changes, and forgets the checkpoints: the stream is then consumed from its oldest record.
     async fn recover(&self, gap: &StreamGap, recovery: &GapRecovery) -> Result<()> {
         let checkpoint_at = self.checkpoints.oldest_update().await?;
-        let recovered = Box::pin(recovery.recover(gap, checkpoint_at)).await;
+        let recovered = Box::pin(recovery.recover(&self.table, gap, checkpoint_at)).await;
         recovered.map_err(|error| error.with("table", &self.table))?;
         self.checkpoints.forget().await
     }

@@ -57,7 +57,12 @@ pub(super) struct ArchiveRecovery {
 
 impl GapRecovery {
     /// Whether the recovery is a replay, which needs to know since when changes may be missing.
-    pub(super) async fn recover(&self, gap: &StreamGap, checkpoint_at: Option<Timestamp>) -> Result<()> {
+    pub(super) async fn recover(
+        &self,
+        table: &str,
+        gap: &StreamGap,
+        checkpoint_at: Option<Timestamp>,
+    ) -> Result<()> {
         match self {
             Self::Backfill(backfill) => {
                 eprintln!("afterwrite: {gap}; all items are reconciled");
@@ -68,7 +73,7 @@ impl GapRecovery {
                     "See `afterwrite jobs list`; correct the items or the model, and start this command again",
                 ))
             }
-            Self::Archive(archive) => archive.replay(gap, checkpoint_at).await,
+            Self::Archive(archive) => archive.replay(table, gap, checkpoint_at).await,
         }
     }
 }
@@ -100,7 +105,7 @@ impl ArchiveRecovery {
         Ok(Self { bucket, only, without_recovery, as_json })
     }
 
-    async fn replay(&self, gap: &StreamGap, checkpoint_at: Option<Timestamp>) -> Result<()> {
+    async fn replay(&self, table: &str, gap: &StreamGap, checkpoint_at: Option<Timestamp>) -> Result<()> {
         let checkpoint_at = match (gap, checkpoint_at) {
             (StreamGap::Trimmed { .. }, Some(at)) => at,
             (StreamGap::Trimmed { .. }, None) => {
@@ -122,7 +127,7 @@ impl ArchiveRecovery {
         let input = RecordInput::Prefix { bucket: self.bucket.clone(), prefix: "archive/".to_owned() };
         let range = TimeRange { from: Some(from), to: None };
         let objects = Box::pin(objects_of(std::slice::from_ref(&input), &range)).await?;
-        check_overlap(&objects, checkpoint_at)?;
+        check_overlap(&objects, table, checkpoint_at).await?;
         let source = InputSource { objects, range };
         let job = ReplayJob::of_inputs(std::slice::from_ref(&input), &range, self.only.clone());
         let plan = job.plan(&source);
@@ -142,15 +147,22 @@ impl ArchiveRecovery {
     }
 }
 
-/// Refuses an archive whose writer may have been off for so long since the checkpoint that it missed records itself.
-fn check_overlap(objects: &[InputObject<S3Bucket>], checkpoint_at: Timestamp) -> Result<()> {
-    let arrived = objects.iter().filter_map(|object| match object {
-        InputObject::Object { modified, .. } => Some(*modified),
-        InputObject::StandardInput | InputObject::File(_) => None,
-    });
-    let arrived: Vec<Timestamp> = arrived.collect();
+/// Refuses an archive whose writer of this table's changes may have been off for so long since the checkpoint that it missed changes itself.
+async fn check_overlap(
+    objects: &[InputObject<S3Bucket>],
+    table: &str,
+    checkpoint_at: Timestamp,
+) -> Result<()> {
+    let mut arrived = Vec::new();
+    for object in objects {
+        if let InputObject::Object { modified, .. } = object
+            && has_change_of(object, table).await?
+        {
+            arrived.push(*modified);
+        }
+    }
     if arrived.is_empty() {
-        return Err(not_enough("the archive has no object of that time"));
+        return Err(not_enough("the archive has no change of the table of that time"));
     }
     match longest_pause(arrived, checkpoint_at, SystemClock.now()) {
         (_, pause) if pause < ARCHIVE_OVERLAP => Ok(()),
@@ -159,6 +171,18 @@ fn check_overlap(objects: &[InputObject<S3Bucket>], checkpoint_at: Timestamp) ->
                 .with("no object after", since.to_string()))
         }
     }
+}
+
+/// Whether an object of the archive has a change of a table: the archive is shared by the tables, and each has a writer of its own.
+async fn has_change_of(object: &InputObject<S3Bucket>, table: &str) -> Result<bool> {
+    let stream = format!(":table/{table}/stream/");
+    let mut records = object.open().await?;
+    while let Some(record) = records.next_record()? {
+        if record.is_ok_and(|json| json.contains(&stream)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The longest time without an arrival from the last arrival before `begin` to `end`, and when it began.

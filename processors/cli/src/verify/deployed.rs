@@ -8,7 +8,7 @@ use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
-use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus};
+use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus, JobTotals};
 use afterwrite_operations::verify::{
     DatasetCheck, DatasetJudge, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport,
     VerifySummary, VerifyTask, finding_lines, parse_findings, plan_verify, unjudged_error, verify_units,
@@ -23,6 +23,7 @@ use super::selection::VerifySelection;
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::job_output::{print_report, steps_text};
 use crate::print::{json, print};
+use crate::reconciled_lives::report_lives;
 
 /// The arguments of the job, as the state table keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,8 +37,8 @@ pub(super) struct StoredArguments {
 
 /// How a verification ended.
 pub(super) enum VerifyEnd {
-    /// Everything was judged.
-    Done(VerifyReport),
+    /// Everything was judged; with the totals of the job.
+    Done(VerifyReport, JobTotals),
     /// An operator paused or stopped it.
     Paused(Box<JobState>),
 }
@@ -123,7 +124,7 @@ pub(super) async fn run_job(
     let task = task(deployment, arguments, &job.id).await?;
     let done = deployment.run_job(job, &task, workers).await?;
     Ok(match done.status {
-        JobStatus::Done => VerifyEnd::Done(task.report(&done.totals)),
+        JobStatus::Done => VerifyEnd::Done(task.report(&done.totals), done.totals),
         JobStatus::Planned
         | JobStatus::Running
         | JobStatus::Paused
@@ -145,7 +146,18 @@ pub(crate) async fn resume(
     let (stored, job) = deployment.resumed_job::<StoredArguments>(job).await?;
     let end = Box::pin(run_job(deployment, &job, &stored.arguments, workers)).await?;
     let selection = VerifySelection::of(&stored.arguments);
-    print_end(&end, stored.report.as_deref().map(Path::new), &selection, as_json)
+    let is_right = print_end(&end, stored.report.as_deref().map(Path::new), &selection, as_json)?;
+    Ok(end.report_lives(deployment).await? && is_right)
+}
+
+impl VerifyEnd {
+    /// Reports items whose totals only the archive can confirm; returns whether there is none.
+    pub(super) async fn report_lives(&self, deployment: &Deployment) -> Result<bool> {
+        match self {
+            Self::Done(_, totals) => Box::pin(report_lives(deployment, totals)).await,
+            Self::Paused(_) => Ok(true),
+        }
+    }
 }
 
 /// Prints the result and writes the report; returns whether nothing has drifted.
@@ -159,7 +171,7 @@ pub(super) fn print_end(
     as_json: bool,
 ) -> Result<bool> {
     let report = match end {
-        VerifyEnd::Done(report) => report,
+        VerifyEnd::Done(report, _) => report,
         VerifyEnd::Paused(job) => return print_report(&JobReport::of(job), as_json),
     };
     if let Some(file) = file {

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::TenantFilter;
 use afterwrite_operations::verify::{
     DEFAULT_TOLERANCE, DatasetCoverage, KeySample, ThreeWayCheck, Tolerance, VerifyArguments, VerifyFinding,
     VerifyReport, recheck_findings, recheck_rows,
 };
+use afterwrite_operations::{TenantFilter, lives_of_findings};
 use clap::Args;
 
 use self::deployed::{
@@ -29,7 +29,7 @@ use crate::job_output::showing_waits;
 /// The arguments of `afterwrite verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite verify\n  afterwrite verify --sample 0.01 --report drift.jsonl --json\n  afterwrite verify --only admin_id=42\n  afterwrite verify --bucket my-bucket\n  afterwrite verify --recheck drift.jsonl\n  afterwrite verify --sample 0.01 --seed 1234567\n\nRun it on a schedule with --sample and an alarm on exit code 1. The application may go on writing: a difference that a change in flight may explain is never reported as drift. With a bucket, the rows of datasets are compared with the items; that needs the heartbeat. A verification is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 no drift, 1 drift was found or the job was paused, 2 wrong usage or configuration, or the ledger is of a newer model, 3 the command could not finish, or nothing could be judged of a part, which is named with the cause."
+    after_help = "Examples:\n  afterwrite verify\n  afterwrite verify --sample 0.01 --report drift.jsonl --json\n  afterwrite verify --only admin_id=42\n  afterwrite verify --bucket my-bucket\n  afterwrite verify --recheck drift.jsonl\n  afterwrite verify --sample 0.01 --seed 1234567\n\nRun it on a schedule with --sample and an alarm on exit code 1. The application may go on writing: a difference that a change in flight may explain is never reported as drift. With a bucket, the rows of datasets are compared with the items; that needs the heartbeat. A verification is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 no drift, 1 drift was found, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, or the ledger is of a newer model, 3 the command could not finish, or nothing could be judged of a part, which is named with the cause."
 )]
 pub struct VerifyCommand {
     /// The share of items and rollups to judge, above 0 and at most 1; each run judges others. The tables are read completely, but only this share of the items is read again.
@@ -85,15 +85,18 @@ impl VerifyCommand {
         let selection = match self.recheck.as_deref().map(read_recheck).transpose()? {
             Some(RecheckFile::Findings(findings)) => {
                 let report = Box::pin(self.recheck(&deployment, &findings)).await?;
-                let end = VerifyEnd::Done(report);
-                return print_end(&end, self.report.as_deref(), &VerifySelection::default(), self.json);
+                let lives = lives_of_findings(&deployment.context(), &findings).await?;
+                let (end, selection) = (VerifyEnd::Done(report, lives), VerifySelection::default());
+                let is_right = print_end(&end, self.report.as_deref(), &selection, self.json)?;
+                return Ok(end.report_lives(&deployment).await? && is_right);
             }
             Some(RecheckFile::Run(selection)) => selection,
             None => self.selection(),
         };
         self.report.as_deref().map_or(Ok(()), remove_report)?;
         let end = Box::pin(self.verify(&deployment, &selection)).await?;
-        print_end(&end, self.report.as_deref(), &selection, self.json)
+        let is_right = print_end(&end, self.report.as_deref(), &selection, self.json)?;
+        Ok(end.report_lives(&deployment).await? && is_right)
     }
 }
 

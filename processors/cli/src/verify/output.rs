@@ -9,6 +9,16 @@ use afterwrite_operations::verify::{
 use crate::print::{align_right, new_table};
 
 pub(super) fn report_text(report: &VerifyReport) -> String {
+    let mut table = new_table(&[]);
+    for (name, value) in rows(&report.summary) {
+        table.add_row([name.to_owned(), value]);
+    }
+    align_right(&mut table, 1..2);
+    let findings: String = report.findings.iter().map(finding_text).collect();
+    format!("{table}\n{findings}{}", unjudged_text(&report.summary.unjudged))
+}
+
+fn rows(summary: &VerifySummary) -> Vec<(&'static str, String)> {
     let VerifySummary {
         sample,
         items_confirmed,
@@ -23,11 +33,11 @@ pub(super) fn report_text(report: &VerifyReport) -> String {
         dataset_keys_unjudged,
         drift,
         undecided,
+        unrecorded_lives,
         drift_upper_bound,
-        unjudged,
-    } = &report.summary;
-    let mut table = new_table(&[]);
-    for (name, value) in [
+        unjudged: _,
+    } = summary;
+    vec![
         ("sample", sample_text(sample)),
         ("items judged", items.to_string()),
         ("items confirmed", items_confirmed.to_string()),
@@ -41,13 +51,9 @@ pub(super) fn report_text(report: &VerifyReport) -> String {
         ("items and rows of datasets not judged", dataset_keys_unjudged.to_string()),
         ("drift", drift.to_string()),
         ("undecided", undecided.to_string()),
+        ("items that ended or began without a record", unrecorded_lives.to_string()),
         ("upper bound of the share of wrong items, 95 %", format!("{:.4} %", drift_upper_bound * 100.0)),
-    ] {
-        table.add_row([name.to_owned(), value]);
-    }
-    align_right(&mut table, 1..2);
-    let findings: String = report.findings.iter().map(finding_text).collect();
-    format!("{table}\n{findings}{}", unjudged_text(unjudged))
+    ]
 }
 
 fn unjudged_text(parts: &[UnjudgedPart]) -> String {

@@ -1,6 +1,6 @@
 //! Tables: keys, streams, indexes, time to live, recovery; and the caller's permissions.
 
-use afterwrite_ledger::state::{BEHIND, EXPIRES_AT};
+use afterwrite_ledger::state::{BEHIND, EXPIRES_AT, PARTITION_KEY, SORT_KEY};
 use afterwrite_model::table::{Lookup, Model, SecondaryIndex, Table};
 use afterwrite_operations::redrive::PARKED_INDEX;
 
@@ -119,7 +119,7 @@ fn copies(index: &IndexFacts) -> String {
 }
 
 fn judge_state(name: &str, found: &TableFacts, findings: &mut Vec<HealthFinding>) {
-    let wanted = [("PK".to_owned(), "S".to_owned()), ("SK".to_owned(), "S".to_owned())];
+    let wanted = [PARTITION_KEY, SORT_KEY].map(|name| (name.to_owned(), "S".to_owned()));
     findings.push(HealthFinding::new(
         "key",
         name,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use afterwrite_ledger::state::job::JOB_PREFIX;
+use afterwrite_ledger::state::{LEDGER_PREFIX, LOOKUP_PREFIX};
 use afterwrite_model::entity::HEARTBEAT_KEY;
 use afterwrite_model::table::{KeyType, Template, TemplatePiece};
 use serde_json::{Value, json};
@@ -91,9 +93,14 @@ fn ledger(sid: &str) -> Value {
     allow(sid, &actions, vec![attribute("StateTable", "Arn")])
 }
 
+/// The pattern of the keys that begin with a text.
+fn any_after(prefix: &str) -> String {
+    [prefix, "*"].concat()
+}
+
 /// The partition keys of ledger entries, remembered lookups and rollups.
 fn counted_partitions(shape: &DeployedShape<'_>) -> BTreeSet<String> {
-    let mut counted = BTreeSet::from(["LEDGER#*", "LOOKUP#*"].map(str::to_owned));
+    let mut counted = BTreeSet::from([LEDGER_PREFIX, LOOKUP_PREFIX].map(any_after));
     for rollup in &shape.model.rollups {
         let partition = pattern(&rollup.partition);
         let is_sharded = rollup.shards > 1 && !partition.ends_with('*');
@@ -195,7 +202,7 @@ fn exporter_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     if shape.has_aggregate() {
         let looking =
             allow("RememberedLookups", &["dynamodb:BatchGetItem"], vec![attribute("StateTable", "Arn")]);
-        statements.push(on_keys(looking, &BTreeSet::from(["LOOKUP#*".to_owned()])));
+        statements.push(on_keys(looking, &BTreeSet::from([any_after(LOOKUP_PREFIX)])));
     }
     statements
 }
@@ -234,7 +241,7 @@ pub(super) fn redrive_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     ];
     if shape.has_aggregate() {
         let mut written = counted_partitions(shape);
-        written.insert("AFTERWRITE#JOB#*".to_owned());
+        written.insert(any_after(JOB_PREFIX));
         // The label of a stream, and whether a table can be restored.
         let tables = ["dynamodb:DescribeTable", "dynamodb:DescribeContinuousBackups"];
         let parked = vec![substituted("${StateTable.Arn}/index/parked")];

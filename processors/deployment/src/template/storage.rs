@@ -1,6 +1,6 @@
 //! The state table, the buckets and the delivery stream.
 
-use afterwrite_ledger::state::{BEHIND, EXPIRES_AT};
+use afterwrite_ledger::state::{BEHIND, EXPIRES_AT, PARTITION_KEY, SORT_KEY};
 use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
@@ -41,7 +41,7 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
 
 /// Rollups, ledger, remembered lookups. Without a stream: the aggregator must not read its own writes.
 fn state_table() -> Value {
-    let attributes: Vec<Value> = ["PK", "SK", BEHIND]
+    let attributes: Vec<Value> = [PARTITION_KEY, SORT_KEY, BEHIND]
         .iter()
         .map(|name| json!({ "AttributeName": name, "AttributeType": "S" }))
         .collect();
@@ -54,7 +54,7 @@ fn state_table() -> Value {
         "DeletionProtectionEnabled": true,
         "AttributeDefinitions": attributes,
         "KeySchema": [
-            { "AttributeName": "PK", "KeyType": "HASH" }, { "AttributeName": "SK", "KeyType": "RANGE" },
+            { "AttributeName": PARTITION_KEY, "KeyType": "HASH" }, { "AttributeName": SORT_KEY, "KeyType": "RANGE" },
         ],
         "GlobalSecondaryIndexes": [{
             "IndexName": "parked",

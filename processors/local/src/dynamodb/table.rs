@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use afterwrite_ledger::state::{BEHIND, EXPIRES_AT, PARTITION_KEY, SORT_KEY};
 use afterwrite_model::{Error, ErrorKind, Result};
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::update_table::UpdateTableRequest;
@@ -76,10 +77,10 @@ impl TableDefinition {
     pub fn state(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            key: KeyDefinition::new("PK", "SK"),
-            indexes: vec![(PARKED_INDEX.to_owned(), KeyDefinition::partition_only("behind"))],
+            key: KeyDefinition::new(PARTITION_KEY, SORT_KEY),
+            indexes: vec![(PARKED_INDEX.to_owned(), KeyDefinition::partition_only(BEHIND))],
             stream: false,
-            ttl_attribute: Some("expires_at".to_owned()),
+            ttl_attribute: Some(EXPIRES_AT.to_owned()),
         }
     }
 

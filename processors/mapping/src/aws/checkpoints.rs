@@ -1,25 +1,19 @@
 //! Checkpoints in the state table, and the lease by which one process at a time writes them.
-//!
-//! All items of a consumer and a table have `PK` = `AFTERWRITE#CHECKPOINT#<name>#<table>` and `EntityType` = `CHECKPOINT`:
-//!
-//! | `SK` | attributes |
-//! |---|---|
-//! | `-` | the lease: `owner`, `lease_until` (epoch ms, by DynamoDB's time), `epoch` |
-//! | a shard's id | `stream_arn`; `position`: `OLDEST`, `LATEST`, `AFTER` (with `sequence_number`) or `FINISHED`; `epoch`; `updated_at` |
-//!
-//! A process that takes over an expired lease raises `epoch`, and stamps each checkpoint with it. A checkpoint is written on condition that its
-//! `epoch` is not newer, so a process that has lost its lease cannot move a checkpoint back. Finished shards expire after 30 days
-//! (`expires_at`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use afterwrite_ledger::state::SORT_KEY;
+use afterwrite_ledger::state::checkpoint::{ConsumerCheckpoints, StoredCheckpoint};
 use afterwrite_model::clock::{Clock as _, SystemClock};
-use afterwrite_model::record::Timestamp;
+use afterwrite_model::effect::{KeyAttribute, Write, WriteAction};
+use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_services::dynamodb::ServerClock;
+use afterwrite_services::dynamodb::{ServerClock, WriteExpressions, item_from_sdk, item_to_sdk, key_to_sdk};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::types::ReturnValue;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
@@ -31,16 +25,23 @@ use crate::checkpoint::{CheckpointStore, ShardCheckpoint, StoredCheckpoints};
 /// How long a lease is valid without a renewal.
 const LEASE: Duration = Duration::from_secs(30);
 const RENEW_EVERY: Duration = Duration::from_secs(10);
-const FINISHED_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-const LEASE_KEY: &str = "-";
-const ENTITY_TYPE: &str = "CHECKPOINT";
+
+/// Sets what all kinds of writes have in common; in the SDK each kind has a builder of its own.
+macro_rules! with_condition {
+    ($builder:expr, $expressions:expr) => {
+        $builder
+            .set_condition_expression($expressions.condition)
+            .set_expression_attribute_names($expressions.names)
+            .set_expression_attribute_values($expressions.values)
+    };
+}
 
 /// The checkpoints of one consumer of one table, in the state table.
 #[derive(Debug)]
 pub struct TableCheckpoints {
     client: Client,
     state_table: String,
-    partition: String,
+    stored: ConsumerCheckpoints,
     owner: String,
     /// Set once the lease is taken.
     epoch: OnceCell<u64>,
@@ -62,7 +63,7 @@ impl TableCheckpoints {
         Self {
             client,
             state_table: state_table.to_owned(),
-            partition: format!("AFTERWRITE#CHECKPOINT#{name}#{table}"),
+            stored: ConsumerCheckpoints::new(Arc::from(state_table), name, table),
             owner: Uuid::new_v4().to_string(),
             epoch: OnceCell::new(),
         }
@@ -73,8 +74,8 @@ impl TableCheckpoints {
     /// # Errors
     /// `Unavailable` if the table cannot be reached, `Configuration` if it does not exist.
     pub async fn take_lease(&self) -> Result<LeaseOutcome> {
-        let is_free = "attribute_not_exists(PK) OR lease_until < :now OR #owner = :owner";
-        self.take_lease_if(is_free).await
+        let now = self.server_time().await?;
+        self.take_lease_if(Some(now), now).await
     }
 
     /// Takes the lease from any other process, for a state table that belongs to this process alone.
@@ -82,32 +83,14 @@ impl TableCheckpoints {
     /// # Errors
     /// As [`TableCheckpoints::take_lease`].
     pub async fn seize_lease(&self) -> Result<()> {
-        self.take_lease_if("attribute_not_exists(PK) OR lease_until <= :now OR lease_until > :now")
-            .await
-            .map(drop)
+        let now = self.server_time().await?;
+        self.take_lease_if(None, now).await.map(drop)
     }
 
-    async fn take_lease_if(&self, condition: &str) -> Result<LeaseOutcome> {
-        let now = self.server_time().await?;
-        let request = self.update(LEASE_KEY)
-            .update_expression(
-                "SET #owner = :owner, lease_until = :until, EntityType = :type, epoch = if_not_exists(epoch, :zero) + :one",
-            )
-            .condition_expression(condition)
-            .expression_attribute_names("#owner", "owner")
-            .expression_attribute_values(":owner", text(&self.owner))
-            .expression_attribute_values(":type", text(ENTITY_TYPE))
-            .expression_attribute_values(":until", number(now.plus(LEASE).epoch_ms()))
-            .expression_attribute_values(":now", number(now.epoch_ms()))
-            .expression_attribute_values(":zero", number(0))
-            .expression_attribute_values(":one", number(1))
-            .return_values(ReturnValue::AllNew);
-        let sent = Box::pin(request.send()).await;
-        let Some(updated) = unless_condition_failed("UpdateItem", ("table", &self.state_table), sent)? else {
-            return Ok(LeaseOutcome::HeldByAnother);
-        };
-        let epoch = updated.attributes().and_then(|item| item.get("epoch")).and_then(unsigned);
-        let epoch = epoch.ok_or_else(|| self.unreadable("epoch"))?;
+    async fn take_lease_if(&self, free_at: Option<Timestamp>, now: Timestamp) -> Result<LeaseOutcome> {
+        let taking = self.stored.taking(&self.owner, free_at, now.plus(LEASE));
+        let Some(lease) = self.write(&taking).await? else { return Ok(LeaseOutcome::HeldByAnother) };
+        let epoch = self.stored.epoch(&lease)?;
         // A second call of the same process keeps the first epoch.
         self.epoch.get_or_init(|| async { epoch }).await;
         Ok(LeaseOutcome::Taken)
@@ -128,19 +111,14 @@ impl TableCheckpoints {
 
     async fn renew_lease(&self) -> Result<()> {
         let until = self.server_time().await?.plus(LEASE);
-        self.set_lease(until.epoch_ms()).await
+        self.set_lease(until).await
     }
 
     /// The time of a response of DynamoDB: the clocks of two machines may differ by more than a lease lasts.
     async fn server_time(&self) -> Result<Timestamp> {
         let clock = ServerClock::default();
-        let request = self
-            .client
-            .query()
-            .table_name(&self.state_table)
-            .key_condition_expression("PK = :partition AND SK = :lease")
-            .expression_attribute_values(":partition", text(&self.partition))
-            .expression_attribute_values(":lease", text(LEASE_KEY));
+        let key = self.stored.lease_key();
+        let request = self.query(key.attributes());
         let sent = Box::pin(request.customize().interceptor(clock.clone()).send()).await;
         sent.map_err(|error| request_error("Query", ("table", &self.state_table), &error))?;
         Ok(clock.time())
@@ -151,20 +129,11 @@ impl TableCheckpoints {
     /// # Errors
     /// As [`TableCheckpoints::take_lease`].
     pub async fn release_lease(&self) -> Result<()> {
-        self.set_lease(0).await
+        self.set_lease(Timestamp::from_epoch_ms(0)).await
     }
 
-    async fn set_lease(&self, until: i64) -> Result<()> {
-        let request = self
-            .update(LEASE_KEY)
-            .update_expression("SET lease_until = :until")
-            .condition_expression("#owner = :owner")
-            .expression_attribute_names("#owner", "owner")
-            .expression_attribute_values(":owner", text(&self.owner))
-            .expression_attribute_values(":until", number(until));
-        let sent = Box::pin(request.send()).await;
-        let written = unless_condition_failed("UpdateItem", ("table", &self.state_table), sent)?;
-        written.map(drop).ok_or_else(|| self.taken_over())
+    async fn set_lease(&self, until: Timestamp) -> Result<()> {
+        self.write_own(&self.stored.holding(&self.owner, until)).await
     }
 
     /// Forgets all checkpoints.
@@ -173,12 +142,10 @@ impl TableCheckpoints {
     /// As [`TableCheckpoints::take_lease`].
     pub async fn forget(&self) -> Result<()> {
         for item in self.items().await? {
-            let Some(shard) = item.get("SK").filter(|key| **key != text(LEASE_KEY)) else { continue };
-            let request = self.client.delete_item().table_name(&self.state_table);
-            let request = request.key("PK", text(&self.partition)).key("SK", shard.clone());
-            Box::pin(request.send())
-                .await
-                .map_err(|error| request_error("DeleteItem", ("table", &self.state_table), &error))?;
+            let Some(shard) = item.get(SORT_KEY).and_then(AttributeValue::as_text) else { continue };
+            if let Some(deletion) = self.stored.forgetting(shard) {
+                self.write(&deletion).await?;
+            }
         }
         Ok(())
     }
@@ -188,29 +155,23 @@ impl TableCheckpoints {
     /// # Errors
     /// As [`TableCheckpoints::take_lease`].
     pub async fn oldest_update(&self) -> Result<Option<Timestamp>> {
-        let times = self.items().await?.into_iter().filter_map(|item| {
-            let attribute = |name: &str| item.get(name).and_then(|value| value.as_s().ok());
-            let is_open = attribute("position").is_some_and(|position| position != "FINISHED");
-            attribute("updated_at").filter(|_| is_open).and_then(|time| Timestamp::parse(time))
-        });
-        Ok(times.min())
+        let items = self.items().await?;
+        let checkpoints = items.iter().filter_map(|item| self.stored.decode(item).ok().flatten());
+        let open = checkpoints.filter(|stored| stored.checkpoint != ShardCheckpoint::Finished);
+        Ok(open.filter_map(|stored| stored.updated_at).min())
     }
 
-    async fn items(&self) -> Result<Vec<HashMap<String, AttributeValue>>> {
+    async fn items(&self) -> Result<Vec<Item>> {
         let (mut items, mut start) = (Vec::new(), None);
+        let key = self.stored.lease_key();
         loop {
-            let request = self
-                .client
-                .query()
-                .table_name(&self.state_table)
-                .key_condition_expression("PK = :partition")
-                .expression_attribute_values(":partition", text(&self.partition))
-                .consistent_read(true)
-                .set_exclusive_start_key(start);
-            let page = Box::pin(request.send())
+            let request = self.query(std::iter::once(&key.partition)).consistent_read(true);
+            let page = Box::pin(request.set_exclusive_start_key(start).send())
                 .await
                 .map_err(|error| request_error("Query", ("table", &self.state_table), &error))?;
-            items.extend(page.items.unwrap_or_default());
+            for item in page.items.unwrap_or_default() {
+                items.push(item_from_sdk(item)?);
+            }
             start = page.last_evaluated_key;
             if start.is_none() {
                 return Ok(items);
@@ -222,21 +183,11 @@ impl TableCheckpoints {
         let epoch = self.current_epoch()?;
         let mut by_stream: BTreeMap<String, BTreeMap<String, ShardCheckpoint>> = BTreeMap::new();
         for item in self.items().await? {
-            let attribute = |name: &str| item.get(name).and_then(|value| value.as_s().ok()).cloned();
-            let shard = attribute("SK").ok_or_else(|| self.unreadable("SK"))?;
-            if shard == LEASE_KEY {
-                continue;
-            }
-            let checkpoint = match (attribute("position").as_deref(), attribute("sequence_number")) {
-                (Some("OLDEST"), _) => ShardCheckpoint::Oldest,
-                (Some("LATEST"), _) => ShardCheckpoint::Latest,
-                (Some("FINISHED"), _) => ShardCheckpoint::Finished,
-                (Some("AFTER"), Some(number)) => ShardCheckpoint::After(number),
-                _ => return Err(self.unreadable("position")),
-            };
-            self.stamp(&shard, epoch).await?;
-            let stream = attribute("stream_arn").ok_or_else(|| self.unreadable("stream_arn"))?;
-            by_stream.entry(stream).or_default().insert(shard, checkpoint);
+            let Some(stored) = self.stored.decode(&item)? else { continue };
+            let StoredCheckpoint { shard, stream_arn, checkpoint, .. } = stored;
+            // An earlier owner cannot write it any more.
+            self.write_own(&self.stored.stamping(&shard, epoch)).await?;
+            by_stream.entry(stream_arn).or_default().insert(shard, checkpoint);
         }
         // The label at the end of an ARN is a time: the last stream is the newest.
         let newest = by_stream.pop_last();
@@ -245,77 +196,66 @@ impl TableCheckpoints {
         Ok(StoredCheckpoints { stream_arn, shards })
     }
 
-    /// Marks a checkpoint as this process's: an earlier owner cannot write it any more.
-    async fn stamp(&self, shard: &str, epoch: u64) -> Result<()> {
-        let request = self
-            .update(shard)
-            .update_expression("SET epoch = :epoch")
-            .condition_expression("epoch <= :epoch")
-            .expression_attribute_values(":epoch", AttributeValue::N(epoch.to_string()));
-        let sent = Box::pin(request.send()).await;
-        let written = unless_condition_failed("UpdateItem", ("table", &self.state_table), sent)?;
-        written.map(drop).ok_or_else(|| self.taken_over())
+    async fn put(&self, stream_arn: &str, shard: &str, checkpoint: &ShardCheckpoint) -> Result<()> {
+        let (epoch, now) = (self.current_epoch()?, SystemClock.now());
+        self.write_own(&self.stored.writing((stream_arn, shard), checkpoint, epoch, now)).await
     }
 
-    async fn put(&self, stream_arn: &str, shard: &str, checkpoint: &ShardCheckpoint) -> Result<()> {
-        let now = SystemClock.now();
-        let (position, sequence_number, expires_at) = match checkpoint {
-            ShardCheckpoint::Oldest => ("OLDEST", None, None),
-            ShardCheckpoint::Latest => ("LATEST", None, None),
-            ShardCheckpoint::After(number) => ("AFTER", Some(text(number)), None),
-            ShardCheckpoint::Finished => {
-                ("FINISHED", None, Some(number(now.plus(FINISHED_LIFE).epoch_ms() / 1000)))
+    fn query<'k>(&self, keys: impl Iterator<Item = &'k KeyAttribute>) -> QueryFluentBuilder {
+        let keys: Vec<_> = keys.map(|key| (&*key.name, &key.value)).collect();
+        let expressions = WriteExpressions::of_keys(&keys);
+        self.client
+            .query()
+            .table_name(&self.state_table)
+            .set_key_condition_expression(expressions.condition)
+            .set_expression_attribute_names(expressions.names)
+            .set_expression_attribute_values(expressions.values)
+    }
+
+    /// A write that only another owner can prevent.
+    async fn write_own(&self, write: &Write) -> Result<()> {
+        self.write(write).await?.map(drop).ok_or_else(|| self.taken_over())
+    }
+
+    /// Carries out a write; returns the item that an update leaves, and `None` if the condition does not hold.
+    async fn write(&self, write: &Write) -> Result<Option<Item>> {
+        let (client, table, resource) = (&self.client, &self.state_table, ("table", &*self.state_table));
+        let expressions = WriteExpressions::of(write);
+        let key = Some(key_to_sdk(&write.key));
+        let left = match &write.action {
+            WriteAction::Put(item) => {
+                let item = Some(item_to_sdk(&write.key.keyed(item.clone())));
+                let request = client.put_item().table_name(table).set_item(item);
+                let sent = Box::pin(with_condition!(request, expressions).send()).await;
+                unless_condition_failed("PutItem", resource, sent)?.map(|_| None)
+            }
+            WriteAction::Update(_) => {
+                let request = client.update_item().table_name(table).set_key(key);
+                let request = request.set_update_expression(expressions.update);
+                let request = request.return_values(ReturnValue::AllNew);
+                let sent = Box::pin(with_condition!(request, expressions).send()).await;
+                unless_condition_failed("UpdateItem", resource, sent)?.map(|response| response.attributes)
+            }
+            WriteAction::Delete => {
+                let request = client.delete_item().table_name(table).set_key(key);
+                let sent = Box::pin(with_condition!(request, expressions).send()).await;
+                unless_condition_failed("DeleteItem", resource, sent)?.map(|_| None)
             }
         };
-        let mut item = HashMap::from([
-            ("PK".to_owned(), text(&self.partition)),
-            ("SK".to_owned(), text(shard)),
-            ("EntityType".to_owned(), text(ENTITY_TYPE)),
-            ("stream_arn".to_owned(), text(stream_arn)),
-            ("position".to_owned(), text(position)),
-            ("epoch".to_owned(), AttributeValue::N(self.current_epoch()?.to_string())),
-            ("updated_at".to_owned(), text(&now.to_string())),
-        ]);
-        item.extend(sequence_number.map(|number| ("sequence_number".to_owned(), number)));
-        item.extend(expires_at.map(|expires| ("expires_at".to_owned(), expires)));
-        let request = self
-            .client
-            .put_item()
-            .table_name(&self.state_table)
-            .set_item(Some(item))
-            .condition_expression("attribute_not_exists(PK) OR epoch <= :epoch")
-            .expression_attribute_values(":epoch", AttributeValue::N(self.current_epoch()?.to_string()));
-        let sent = Box::pin(request.send()).await;
-        let written = unless_condition_failed("PutItem", ("table", &self.state_table), sent)?;
-        written.map(drop).ok_or_else(|| self.taken_over())
-    }
-
-    fn update(
-        &self,
-        sort: &str,
-    ) -> aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder {
-        let request = self.client.update_item().table_name(&self.state_table);
-        request.key("PK", text(&self.partition)).key("SK", text(sort))
+        left.map(|item| item_from_sdk(item.unwrap_or_default())).transpose()
     }
 
     fn current_epoch(&self) -> Result<u64> {
         self.epoch.get().copied().ok_or_else(|| {
             Error::new(ErrorKind::State, "checkpoints were used before their lease was taken")
-                .with("key", &self.partition)
+                .with("key", self.stored.partition())
         })
     }
 
     fn taken_over(&self) -> Error {
         Error::new(ErrorKind::State, "another process with the same name has taken over")
-            .with("key", &self.partition)
+            .with("key", self.stored.partition())
             .hint("Give each consumer a --name of its own; or let this one end, if the other replaces it")
-    }
-
-    fn unreadable(&self, attribute: &'static str) -> Error {
-        Error::new(ErrorKind::State, "a checkpoint cannot be read")
-            .with("key", &self.partition)
-            .with("attribute", attribute)
-            .hint("Delete the item, or start with --reset")
     }
 }
 
@@ -332,16 +272,4 @@ impl CheckpointStore for TableCheckpoints {
     ) -> BoxFuture<'a, Result<()>> {
         self.put(stream_arn, shard, checkpoint).boxed()
     }
-}
-
-fn text(value: &str) -> AttributeValue {
-    AttributeValue::S(value.to_owned())
-}
-
-fn number(value: i64) -> AttributeValue {
-    AttributeValue::N(value.to_string())
-}
-
-fn unsigned(value: &AttributeValue) -> Option<u64> {
-    value.as_n().ok()?.parse().ok()
 }

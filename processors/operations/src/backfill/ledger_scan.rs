@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_ledger::tables::{TableScan, Tables, WriteError};
 use afterwrite_ledger::{StateItem, StoredEntry};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::ItemKey;
@@ -21,7 +21,8 @@ use afterwrite_model::{ErrorKind, Result};
 use super::BackfillTotal;
 use super::task::BackfillTask;
 use crate::items::{IdentifiedItem, identify, owned_key, read_page, segment_request};
-use crate::jobs::{StepOutcome, WorkUnit, count};
+use crate::jobs::{JobTotals, StepOutcome, WorkUnit, count};
+use crate::lives::LifeTotal;
 use crate::projector::has_aggregate;
 
 /// The items of a page. Entries are small.
@@ -48,25 +49,53 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
                 self.note_without_item_key(entry.as_ref(), &mut outcome);
                 continue;
             };
-            let is_tombstone = entry.as_ref().is_some_and(|entry| entry.is_tombstone);
-            if !is_tombstone && self.is_of_tenant(&source, (entry.as_ref(), &targets)) {
-                entries.push((source, entry));
+            let is_of_tenant = self.is_of_tenant(&source, (entry.as_ref(), &targets));
+            match entry {
+                // A tombstone does not show whose item it was.
+                Some(entry) if entry.is_tombstone => {
+                    self.note_life(&source, &entry, &mut outcome.totals).await?;
+                }
+                entry if is_of_tenant => entries.push((source, entry)),
+                Some(_) | None => {}
             }
         }
         // Entries are no items of the application: those that exist were processed before.
         outcome.spent = count(entries.len());
-        self.reconcile_orphans(&entries, &mut outcome).await?;
+        let orphaned = self.reconcile_orphans(&entries, &mut outcome).await?;
+        self.note_orphans(&orphaned, &mut targets, &mut outcome.totals).await?;
+        for (source, entry) in entries.iter().filter(|(source, _)| !orphaned.contains(source)) {
+            if let Some(entry) = entry {
+                self.note_life(source, entry, &mut outcome.totals).await?;
+            }
+        }
         Ok(outcome)
     }
 
+    /// Counts the lives of items that this step has reconciled. Their entries name them also if the response to a write was lost.
+    async fn note_orphans(
+        &self,
+        orphaned: &BTreeSet<SourceKey<'static>>,
+        targets: &mut RollupTargets,
+        totals: &mut JobTotals,
+    ) -> Result<()> {
+        let keys =
+            orphaned.iter().map(|source| self.state.entry_key(source)).collect::<Result<Vec<ItemKey>>>()?;
+        for (source, stored) in orphaned.iter().zip(self.context.tables.read(&keys).await?.items) {
+            // The ledger has reported an entry that cannot be read.
+            let entry = stored.and_then(|stored| self.state.decode_entry(&stored, targets).ok());
+            LifeTotal::note(totals, (&self.context.model, source), entry.as_ref(), self.context.clock.now());
+        }
+        Ok(())
+    }
+
     /// Reconciles entries whose items do not exist, entries that contribute although no counted entity has such an item, entries that
-    /// contribute to dropped aggregates, and entries that contribute to the tenant although the item is another tenant's now. An entry is
-    /// `None` if it cannot be read; the ledger reports it.
+    /// contribute to dropped aggregates, and entries that contribute to the tenant although the item is another tenant's now; returns their
+    /// items. An entry is `None` if it cannot be read; the ledger reports it.
     async fn reconcile_orphans(
         &self,
         entries: &[(SourceKey<'static>, Option<StoredEntry>)],
         outcome: &mut StepOutcome,
-    ) -> Result<()> {
+    ) -> Result<BTreeSet<SourceKey<'static>>> {
         let keyed: Vec<_> = entries
             .iter()
             .filter_map(|(source, entry)| Some((source, entry, self.state.source_item_key(source)?)))
@@ -91,6 +120,32 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             let of_table: Vec<_> =
                 orphaned.iter().filter(|item| item.source.table == table).cloned().collect();
             self.reconcile(table, &of_table, None, &mut outcome.totals).await?;
+        }
+        Ok(orphaned.iter().map(|item| owned_key(item.source)).collect())
+    }
+
+    /// Counts an entry whose totals only the archive can confirm. The phases before this phase leave that to it: the entry names what they
+    /// have found, and what a killed process has found. With `--accept-lives`, the entry does not name it any more.
+    async fn note_life(
+        &self,
+        source: &SourceKey<'_>,
+        entry: &StoredEntry,
+        totals: &mut JobTotals,
+    ) -> Result<()> {
+        let (item, now) = ((&self.context.model, source), self.context.clock.now());
+        if self.arguments.accept_lives && !entry.unrecorded.is_empty() {
+            match self.context.tables.write(&self.state.accept_life(source, entry)?).await {
+                Ok(_) => totals.add(BackfillTotal::AcceptedLives, 1),
+                // It has changed meanwhile.
+                Err(WriteError::Refused(_)) => LifeTotal::note(totals, item, Some(entry), now),
+                Err(WriteError::Failed(error)) => return Err(error),
+            }
+        } else {
+            LifeTotal::note(totals, item, Some(entry), now);
+        }
+        if !source.candidates(&self.context.model).is_empty() {
+            let label = self.labels.get(source.table).map_or("", String::as_str);
+            LifeTotal::note_stream(totals, entry, label);
         }
         Ok(())
     }

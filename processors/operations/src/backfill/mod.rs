@@ -29,7 +29,6 @@ mod task;
 
 use std::sync::Arc;
 
-use afterwrite_ledger::ReconciledLives;
 use afterwrite_model::entity::ItemCandidates;
 use afterwrite_model::table::{Entity, Model};
 use serde::{Deserialize, Serialize};
@@ -46,7 +45,7 @@ pub use self::plan::plan_backfill;
 pub use self::task::BackfillTask;
 
 use crate::items::used_tables;
-use crate::jobs::{JobTotals, WorkUnit, job_totals};
+use crate::jobs::{WorkUnit, job_totals};
 use crate::tenant::TenantFilter;
 
 /// The phases of a backfill.
@@ -54,27 +53,6 @@ const LOOKUPS: u32 = 0;
 const ITEMS: u32 = 1;
 const LEDGER: u32 = 2;
 const DATASETS: u32 = 3;
-
-job_totals! {
-    /// The counters of lives that only the archive can confirm, of every job that reconciles items.
-    pub enum LifeTotal {
-        /// See [`ReconciledLives::vanished`].
-        Vanished = "vanished",
-        /// See [`ReconciledLives::revived`].
-        Revived = "revived",
-        /// See [`ReconciledLives::of_later_stream`].
-        OfLaterStream = "of_later_stream",
-    }
-}
-
-impl LifeTotal {
-    /// Adds the lives of a reconciliation.
-    pub(crate) fn add(totals: &mut JobTotals, lives: ReconciledLives) {
-        totals.add(Self::Vanished, lives.vanished);
-        totals.add(Self::Revived, lives.revived);
-        totals.add(Self::OfLaterStream, lives.of_later_stream);
-    }
-}
 
 job_totals! {
     /// The counters of a backfill. The kind of an error is counted beside `failed`, as `failed_<kind>`.
@@ -87,6 +65,8 @@ job_totals! {
         EntriesWithHashedKeys = "entries_with_hashed_keys",
         Orphans = "orphans",
         LookupsReplaced = "lookups_replaced",
+        /// Entries that do not name an unrecorded change of a life any more.
+        AcceptedLives = "accepted_lives",
         Mirrors = "mirrors",
         UnwritableMirrors = "unwritable_mirrors",
         Conflicts = "conflicts",
@@ -144,6 +124,9 @@ pub struct BackfillArguments {
     /// Whether nothing is done but refreshing the copies of rollups on the application's items.
     #[serde(default)]
     pub mirrors: bool,
+    /// Whether items that vanished or were revived in an earlier reconciliation are accepted: they are not named any more.
+    #[serde(default)]
+    pub accept_lives: bool,
     /// The table export that the items are read from, instead of the table.
     #[serde(default)]
     pub export: Option<ExportSource>,
@@ -164,6 +147,7 @@ impl Default for BackfillArguments {
             reattribute: false,
             drop: false,
             mirrors: false,
+            accept_lives: false,
             export: None,
             datasets: DatasetFilling::Skipped,
             bucket: None,

@@ -16,7 +16,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::export::{ExportSource, TableExport};
 use super::stream_labels::stream_labels;
-use super::{BackfillArguments, BackfillPart, BackfillTotal, LifeTotal, parts};
+use super::{BackfillArguments, BackfillPart, BackfillTotal, parts};
 use crate::DeploymentContext;
 use crate::items::{IdentifiedItem, identified, read_page, segment_request, source_keys};
 use crate::jobs::{
@@ -41,7 +41,7 @@ pub struct BackfillTask<T, C> {
     pub(super) projector: ItemProjector<T>,
     pub(super) arguments: BackfillArguments,
     parts: UnitMeanings<BackfillPart>,
-    labels: Vec<String>,
+    pub(super) labels: Vec<String>,
     files: Option<TableExport>,
     unwritable_mirrors: Mutex<Vec<String>>,
 }
@@ -351,7 +351,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillTask<T, C> {
 
 /// Adds what a reconciliation did. An error that a later attempt can heal fails the step, which is then repeated.
 fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
-    let CommitOutcome { failures, parked: _, unwritable_mirrors, totals: done, lives } = outcome;
+    let CommitOutcome { failures, parked: _, unwritable_mirrors, totals: done } = outcome;
     if let Some(failure) = failures.iter().find(|failure| failure.error.is_retryable()) {
         return Err(failure.error.restated());
     }
@@ -365,7 +365,6 @@ fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
     totals.add(BackfillTotal::Conflicts, done.conflicts);
     totals.add(BackfillTotal::UnwritableMirrors, count(unwritable_mirrors.len()));
     totals.add(BackfillTotal::Failed, count(failures.len()));
-    LifeTotal::add(totals, lives);
     for failure in &failures {
         totals.add(format!("failed_{}", failure.error.kind().name()), 1);
     }

@@ -1,5 +1,6 @@
 //! The state of a job, and whether a process may continue it.
 
+pub use afterwrite_ledger::state::job::{JobLease, JobStatus};
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -42,59 +43,6 @@ impl JobKind {
             Self::Redrive => "redrive",
         }
     }
-}
-
-/// The status of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobStatus {
-    /// Created, never started.
-    Planned,
-    /// A process runs it, or was killed while it did.
-    Running,
-    /// An operator paused it.
-    Paused,
-    /// An operator stopped it for good.
-    Stopped,
-    /// Every unit is done.
-    Done,
-    /// A step failed. The job can be resumed at the last saved cursors.
-    Failed,
-}
-
-impl JobStatus {
-    /// The name in items and results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Planned => "planned",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Stopped => "stopped",
-            Self::Done => "done",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// Whether a process may start or continue the job, once no other process has its lease.
-    #[must_use]
-    pub fn can_run(self) -> bool {
-        match self {
-            Self::Planned | Self::Running | Self::Paused | Self::Failed => true,
-            Self::Stopped | Self::Done => false,
-        }
-    }
-}
-
-/// The right of one process to run a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobLease {
-    /// A random name of the process.
-    pub owner: String,
-    /// When the lease ends unless it is renewed, by DynamoDB's time.
-    pub until: Timestamp,
-    /// Whether it had ended when the job was read, by DynamoDB's time: its process was killed, or cannot reach the table.
-    pub has_ended: bool,
 }
 
 /// A job to create.

@@ -1,7 +1,6 @@
 //! The jobs of a state table.
 //!
-//! Jobs are found without a scan: the item `AFTERWRITE#JOB#` has an attribute for each job, its id, with the time of its creation. It keeps the
-//! newest [`MAX_LISTED`].
+//! Jobs are found without a scan: by the list of the newest [`MAX_LISTED`].
 //!
 //! # The time of a lease
 //!
@@ -12,15 +11,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_ledger::OperationItem;
+use afterwrite_ledger::state::{job, job_list, units};
 use afterwrite_ledger::tables::{MAX_READ_KEYS, Tables};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite_model::record::{AttributePath, AttributeValue, Item, Timestamp};
+use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::basis::JobBasis;
-use super::codec::{self, differs, is_running, lease_changes, owned_by, progress_changes, set};
+use super::codec::{self, progress_changes};
 use super::requests;
 use super::state::{JobKind, JobLease, JobState, JobStatus, NewJob};
 use super::totals::JobTotals;
@@ -30,8 +29,6 @@ use super::units::{AcquiredJob, JobUnits, PART_UNITS, StoredPart, batches};
 const MAX_LISTED: usize = 100;
 /// How long a process keeps a job without a sign of life.
 pub(super) const LEASE_TIME: Duration = Duration::from_secs(60);
-/// The attributes of the list that are not ids.
-const LIST_ATTRIBUTES: [&str; 3] = ["PK", "SK", "EntityType"];
 
 /// A request of an operator, from any machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,35 +119,23 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
     /// Adds a job to the list, and removes the oldest ones beyond the limit.
     async fn list_job(&self, job: &JobState) -> Result<()> {
         let mut listed = self.listed().await?;
-        let entity_type = AttributeValue::text(OperationItem::Job.entity_type());
-        let mut changes = vec![
-            AttributeChange::Set(AttributePath::from("EntityType"), entity_type),
-            AttributeChange::Set(AttributePath::from(job.id.as_str()), codec::time_value(job.created_at)),
-        ];
         listed.truncate(listed.len().saturating_sub(MAX_LISTED - 1));
-        changes.extend(listed.iter().map(|id| AttributeChange::Remove(AttributePath::from(id.as_str()))));
-        let action = WriteAction::Update(changes);
-        self.write(Write { key: self.key(""), condition: WriteCondition::Always, action }).await.map(drop)
+        let list = job_list::key(&self.state_table);
+        self.write(job_list::write(list, (&job.id, job.created_at), &listed)).await.map(drop)
     }
 
     /// The listed ids, the oldest first.
     async fn listed(&self) -> Result<Vec<String>> {
-        let Some(list) = self.read(&[self.key("")]).await?.pop().flatten() else { return Ok(Vec::new()) };
-        let ids = list.iter().filter(|(name, _)| !LIST_ATTRIBUTES.contains(&name.as_ref()));
-        let mut ids: Vec<(i64, String)> = ids
-            .map(|(id, at)| (at.as_number().and_then(|at| at.to_i64()).unwrap_or(0), id.to_string()))
-            .collect();
-        ids.sort();
-        Ok(ids.into_iter().map(|(_, id)| id).collect())
+        let list = self.read(&[job_list::key(&self.state_table)]).await?.pop().flatten();
+        Ok(list.as_ref().map(job_list::decode).unwrap_or_default())
     }
 
-    /// The key of a job; of the list, for an empty id.
     fn key(&self, id: &str) -> ItemKey {
-        OperationItem::Job.key(&self.state_table, id)
+        job::key(&self.state_table, id)
     }
 
     fn part_key(&self, id: &str, number: usize) -> ItemKey {
-        self.key(&format!("{id}#{number:06}"))
+        units::key(&self.state_table, id, number)
     }
 
     fn part_writes(&self, id: &str, parts: &[StoredPart]) -> Vec<Write> {
@@ -211,19 +196,12 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         if !job.status.can_run() {
             return Err(Error::new(ErrorKind::Configuration, "the job has ended").with("job", id));
         }
-        let status = |status: JobStatus| set(codec::STATUS, AttributeValue::text(status.name()));
         let change = match control {
-            JobControl::Pause => status(JobStatus::Paused),
-            JobControl::Stop => status(JobStatus::Stopped),
-            JobControl::SetRate(Some(rate)) => set(codec::RATE, codec::number_value(rate)),
-            JobControl::SetRate(None) => AttributeChange::Remove(AttributePath::from(codec::RATE)),
+            JobControl::Pause => job::set_status(JobStatus::Paused),
+            JobControl::Stop => job::set_status(JobStatus::Stopped),
+            JobControl::SetRate(rate) => job::set_rate(rate),
         };
-        let condition = WriteCondition::All(vec![
-            WriteCondition::ItemExists,
-            differs(JobStatus::Done),
-            differs(JobStatus::Stopped),
-        ]);
-        match self.update(id, condition, vec![change]).await? {
+        match self.update(id, job::has_not_ended(), vec![change]).await? {
             None => self.load(id).await,
             Some(_) => Err(Error::new(ErrorKind::Configuration, "the job has ended").with("job", id)),
         }
@@ -240,21 +218,10 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         let local = self.clock.now();
         let lease =
             JobLease { owner: new_owner(local, &self.clock), until: now.plus(LEASE_TIME), has_ended: false };
-        let free = WriteCondition::Any(vec![
-            WriteCondition::Absent(AttributePath::from(codec::LEASE_OWNER)),
-            WriteCondition::Less(AttributePath::from(codec::LEASE_UNTIL), codec::time_value(now)),
-            // The response to an earlier attempt was lost.
-            owned_by(&lease),
-        ]);
-        let mut changes = lease_changes(&lease);
-        changes.extend([
-            set(codec::STATUS, AttributeValue::text(JobStatus::Running.name())),
-            set(codec::STARTED_AT, codec::time_value(job.started_at.unwrap_or(local))),
-            set(codec::UPDATED_AT, codec::time_value(local)),
-            AttributeChange::Remove(AttributePath::from(codec::FAILURE)),
-        ]);
-        let condition =
-            WriteCondition::All(vec![free, differs(JobStatus::Done), differs(JobStatus::Stopped)]);
+        let condition = WriteCondition::All(vec![job::is_free_for(&lease, now), job::has_not_ended()]);
+        let mut changes = vec![job::set_status(JobStatus::Running), job::set_failure(None)];
+        changes.extend(job::set_lease(Some(&lease)));
+        changes.extend(job::set_started(job.started_at.unwrap_or(local), local));
         let Some(other) = self.update(id, condition, changes).await? else { return self.acquired(id).await };
         let until =
             codec::decode(&other, now)?.lease.map_or_else(String::new, |lease| lease.until.to_string());
@@ -290,14 +257,14 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         let Some(lease) = &mut job.lease else { return Ok(false) };
         lease.until = now.plus(LEASE_TIME);
         job.updated_at = self.clock.now();
-        let owned = WriteCondition::All(vec![owned_by(lease), is_running()]);
+        let owned = job::is_run_by(lease);
         self.save_parts(job, parts, owned).await
     }
 
     /// Saves parts in transactions that renew the lease, on a condition.
     async fn save_parts(&self, job: &JobState, parts: &[StoredPart], owned: WriteCondition) -> Result<bool> {
-        let mut changes = job.lease.as_ref().map(lease_changes).unwrap_or_default();
-        changes.extend(progress_changes(job)?);
+        let mut changes = progress_changes(job)?;
+        changes.extend(job::set_lease(job.lease.as_ref()));
         if parts.is_empty() {
             return Ok(self.update(&job.id, owned, changes).await?.is_none());
         }
@@ -317,29 +284,27 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
     pub(super) async fn release(&self, job: &mut JobState, parts: &[StoredPart]) -> Result<bool> {
         let Some(lease) = job.lease.clone() else { return Ok(false) };
         job.updated_at = self.clock.now();
-        if !parts.is_empty() && !self.save_parts(job, parts, owned_by(&lease)).await? {
+        if !parts.is_empty() && !self.save_parts(job, parts, job::is_owned_by(&lease)).await? {
             return Ok(false);
         }
         job.lease = None;
         let mut changes = progress_changes(job)?;
-        for name in [codec::LEASE_OWNER, codec::LEASE_UNTIL] {
-            changes.push(AttributeChange::Remove(AttributePath::from(name)));
-        }
+        changes.extend(job::set_lease(None));
         let mut with_status = changes.clone();
-        with_status.push(set(codec::STATUS, AttributeValue::text(job.status.name())));
-        if let Some(failure) = &job.failure {
-            with_status.push(set(codec::FAILURE, AttributeValue::text(failure.as_str())));
+        with_status.push(job::set_status(job.status));
+        if job.failure.is_some() {
+            with_status.push(job::set_failure(job.failure.as_deref()));
         }
-        let condition = WriteCondition::All(vec![owned_by(&lease), is_running()]);
-        let Some(stored) = self.update(&job.id, condition, with_status).await? else { return Ok(true) };
+        let stored = self.update(&job.id, job::is_run_by(&lease), with_status).await?;
+        let Some(stored) = stored else { return Ok(true) };
         let stored = codec::decode(&stored, lease.until)?;
         if stored.lease.as_ref().is_none_or(|other| other.owner != lease.owner) {
             // The response to an earlier attempt may have been lost.
             return Ok(stored.lease.is_none() && stored.status == job.status);
         }
         job.status = final_status(job, &stored);
-        changes.push(set(codec::STATUS, AttributeValue::text(job.status.name())));
-        Ok(self.update(&job.id, owned_by(&lease), changes).await?.is_none())
+        changes.push(job::set_status(job.status));
+        Ok(self.update(&job.id, job::is_owned_by(&lease), changes).await?.is_none())
     }
 
     /// The stored state of a job, for its status and rate, and DynamoDB's time.

@@ -1,19 +1,17 @@
 //! The units of a job, which are stored outside the job's item: an item has at most 400 KB, and a job may have 100,000 units or more.
 //!
-//! Units are stored in parts of [`PART_UNITS`], `PK` = `AFTERWRITE#JOB#<id>#<number>`. A part also has the counters that the steps of its units
+//! Units are stored in parts of [`PART_UNITS`]. A part also has the counters that the steps of its units
 //! have added, so that cursors and counters are saved together: after a kill, no counter has a step twice. Only parts that have changed are
 //! saved, in transactions that also renew the lease, so that a process without the lease saves nothing. Parts expire 90 days later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
-use afterwrite_ledger::OperationItem;
+use afterwrite_ledger::state::units::{decode, encode};
 use afterwrite_ledger::tables::item_bytes;
 use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::codec::{json_value, parsed, time_in_seconds};
 use super::state::JobState;
 use super::totals::{JobTotal, JobTotals};
 use super::work::{StepOutcome, WorkSummary, WorkUnit};
@@ -23,11 +21,6 @@ pub(super) const PART_UNITS: usize = 16;
 /// The most parts of a transaction, and their size in bytes: below DynamoDB's limits of 100 items and 4 MB.
 const BATCH_PARTS: usize = 50;
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
-/// How long a part is kept after it was saved.
-const LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-const UNITS: &str = "units";
-const TOTALS: &str = "totals";
-const EXPIRES_AT: &str = "expires_at";
 
 /// A job that this process has the lease of, with its units.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,8 +67,8 @@ impl JobUnits {
     /// [`ErrorKind::State`] if a part is missing or unreadable.
     pub(super) fn decode(items: Vec<Option<Item>>) -> Result<Self> {
         let part = |item: Option<Item>| {
-            let item = item.ok_or_else(missing_part)?;
-            Ok(UnitPart { units: parsed(&item, UNITS)?, totals: parsed(&item, TOTALS)?, is_changed: false })
+            let (units, totals) = decode(&item.ok_or_else(missing_part)?)?;
+            Ok(UnitPart { units, totals, is_changed: false })
         };
         Ok(Self { parts: items.into_iter().map(part).collect::<Result<_>>()? })
     }
@@ -161,11 +154,7 @@ impl JobUnits {
         changed
             .map(|(number, part)| {
                 part.is_changed = false;
-                let mut item = OperationItem::Job.empty_item();
-                item.insert(UNITS.into(), json_value(&part.units)?);
-                item.insert(TOTALS.into(), json_value(&part.totals)?);
-                item.insert(EXPIRES_AT.into(), time_in_seconds(now.plus(LIFETIME)));
-                Ok((number, item))
+                Ok((number, encode(&part.units, &part.totals, now)?))
             })
             .collect()
     }

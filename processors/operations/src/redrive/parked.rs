@@ -5,15 +5,19 @@ use std::time::Duration;
 
 use afterwrite_ledger::state::BEHIND;
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
-use afterwrite_ledger::{ItemRecords, Ledger, ReconciledLives, SourceItem, StateItem, StateItems};
+use afterwrite_ledger::{ItemRecords, Ledger, SourceItem, StateItem, StateItems};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::{AttributeValue, Item};
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use serde::{Deserialize, Serialize};
+
+use crate::jobs::JobTotals;
+use crate::lives::LifeTotal;
 
 /// The sparse index of the state table that lists parked items.
 pub const PARKED_INDEX: &str = "parked";
@@ -117,8 +121,8 @@ pub struct ParkedRedrive<T, C> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParkedResult {
     /// It is counted as its table has it now.
-    Reconciled(ReconciledLives),
-    /// Another write healed it meanwhile.
+    Reconciled,
+    /// Another write healed it meanwhile: of another process, or of this step before a request failed.
     Healed,
     /// It stays parked.
     Stays(String),
@@ -153,6 +157,25 @@ impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
         Ok(results)
     }
 
+    /// Counts the lives of items that were parked, by their entries, whichever process has reconciled them.
+    ///
+    /// # Errors
+    /// As [`Tables::read`].
+    pub(super) async fn note_lives(&self, parked: &[ParkedItem], totals: &mut JobTotals) -> Result<()> {
+        let keys: Vec<ItemKey> =
+            parked.iter().map(|item| self.entries.key(&item.partition, &item.sort)).collect();
+        let mut targets = RollupTargets::of(self.ledger.model());
+        for stored in self.ledger.tables().read(&keys).await?.items.into_iter().flatten() {
+            let StateItem::Entry(Some(source), stored) = self.entries.classify(&stored) else { continue };
+            let Ok(entry) = self.entries.decode_entry(stored, &mut targets) else { continue };
+            let model = self.ledger.model();
+            LifeTotal::note(totals, (model, &source), Some(&entry), self.ledger.clock().now());
+            let label = self.stream_labels.get(source.table).map_or("", String::as_str);
+            LifeTotal::note_stream(totals, &entry, label);
+        }
+        Ok(())
+    }
+
     async fn reconcile(&self, source: &SourceKey<'static>) -> Result<ParkedResult> {
         let candidates = source.candidates(self.ledger.model());
         if candidates.is_empty() {
@@ -164,7 +187,7 @@ impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
         let outcome = Box::pin(self.ledger.reconcile(vec![item], label, deadline)).await?;
         let mut failures = outcome.failures.into_iter().chain(outcome.parked).map(|failure| failure.error);
         match failures.next() {
-            None => Ok(ParkedResult::Reconciled(outcome.lives)),
+            None => Ok(ParkedResult::Reconciled),
             Some(error) if error.is_retryable() => Err(error),
             Some(error) => Ok(ParkedResult::Stays(error.to_string())),
         }

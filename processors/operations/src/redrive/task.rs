@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::objects::{FailureObject, ObjectRedrive};
 use super::parked::{ParkedItem, ParkedRedrive, ParkedResult};
-use crate::backfill::LifeTotal;
 use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit, count, job_totals, run_units};
 use crate::replay::RecordTarget;
 
@@ -189,13 +188,11 @@ where
         let cursor = write_cursor(last)?;
         let results = redrive.redrive(&items).await?;
         let mut totals = JobTotals::new();
+        redrive.note_lives(&items, &mut totals).await?;
         let count = count(items.len());
         for (item, result) in items.into_iter().zip(results) {
             match result {
-                ParkedResult::Reconciled(lives) => {
-                    totals.add(RedriveTotal::Reconciled, 1);
-                    LifeTotal::add(&mut totals, lives);
-                }
+                ParkedResult::Reconciled => totals.add(RedriveTotal::Reconciled, 1),
                 ParkedResult::Healed => totals.add(RedriveTotal::HealedBefore, 1),
                 ParkedResult::Stays(reason) => {
                     totals.add(RedriveTotal::StillParked, 1);

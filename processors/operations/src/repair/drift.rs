@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use afterwrite_ledger::state::rollup_correction;
 use afterwrite_ledger::tables::{TableScan, Tables, WriteError};
-use afterwrite_ledger::{ItemRecords, SourceItem, StateItems};
+use afterwrite_ledger::{ItemRecords, SourceItem, StateItems, StoredEntry};
 use afterwrite_model::clock::Clock;
-use afterwrite_model::effect::{AttributeChange, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite_model::effect::WriteRefusal;
 use afterwrite_model::entity::SourceKey;
-use afterwrite_model::record::{AttributePath, AttributeValue, Decimal};
+use afterwrite_model::projection::RollupTargets;
+use afterwrite_model::record::Decimal;
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
@@ -94,9 +96,34 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             }
         }
         let now = recheck_items(&self.context, &self.tolerance, sources).await?;
-        log.extend(known.into_iter().filter_map(|finding| already_right(finding, &now)));
+        let right: Vec<RepairLogEntry> =
+            known.into_iter().filter_map(|finding| already_right(finding, &now)).collect();
+        log.extend(self.with_open_lives(right).await?);
         let drifted: Vec<_> = now.into_iter().filter(VerifyFinding::is_drift).collect();
         log.extend(self.reconcile_items(drifted).await?);
+        Ok(log)
+    }
+
+    /// Lines without the lives that a record has shown meanwhile. The entry of an item that a killed process of this repair has reconciled
+    /// names its life.
+    async fn with_open_lives(&self, mut log: Vec<RepairLogEntry>) -> Result<Vec<RepairLogEntry>> {
+        let model = &self.context.model;
+        for entry in log.iter_mut().filter(|entry| entry.finding.subject.life().is_some()) {
+            let Some(source) = entry.finding.subject.item().and_then(|item| item.source(model)) else {
+                continue;
+            };
+            let stored = self.context.tables.read(&[self.state.entry_key(&source)?]).await?.items;
+            let mut targets = RollupTargets::of(model);
+            let read =
+                stored.into_iter().flatten().map(|stored| self.state.decode_entry(&stored, &mut targets));
+            let now = self.context.clock.now();
+            let is_open = |entry: StoredEntry| entry.unrecorded.iter().any(|life| life.is_open(now));
+            if let FindingSubject::Entry(_, life) = &mut entry.finding.subject
+                && !read.flatten().any(is_open)
+            {
+                *life = None;
+            }
+        }
         Ok(log)
     }
 
@@ -189,19 +216,18 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         for reading in read_sums(&self.context, &places).await? {
             let Some(before) = known.get(&reading.place) else { continue };
             let sum = (&reading.sum, reading.unreadable_entries);
-            log.push(match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
-                SumVerdict::Differs(finding) => {
-                    let entry = self.set_rollup(&reading, finding).await?;
-                    if !entry.outcome.is_left() {
-                        shown.extend(self.mirroring_items(&reading.place));
-                    }
-                    entry
-                }
+            let entry = match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
+                SumVerdict::Differs(finding) => self.set_rollup(&reading, finding).await?,
                 SumVerdict::Changed(finding) => RepairLogEntry::unwritten(finding, RepairOutcome::Changed),
                 SumVerdict::Confirmed | SumVerdict::Expired => {
                     RepairLogEntry::unwritten((*before).clone(), RepairOutcome::AlreadyRight)
                 }
-            });
+            };
+            // An attempt that failed may have set a rollup without its copies.
+            if !entry.outcome.is_left() {
+                shown.extend(self.mirroring_items(&reading.place));
+            }
+            log.push(entry);
         }
         log.extend(self.refresh_copies(shown).await?);
         Ok(log)
@@ -226,32 +252,10 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     async fn set_rollup(&self, reading: &RollupReading, finding: VerifyFinding) -> Result<RepairLogEntry> {
         let expected =
             expected_values(&self.context.model, &reading.place, &reading.sum, reading.item.as_ref());
-        let (rev, entity_type) = (AttributePath::from("rev"), AttributePath::from("EntityType"));
-        let mut changes = vec![
-            AttributeChange::Set(entity_type, "ROLLUP".into()),
-            AttributeChange::Add(rev.clone(), Decimal::ONE),
-        ];
-        if let Some(expires_at) = reading.sum.expires_at {
-            let value = Decimal::from(expires_at.epoch_seconds()).into();
-            changes.push(AttributeChange::Set(AttributePath::from("expires_at"), value));
-        }
-        for name in finding.values.keys() {
-            let path = AttributePath::from(name.as_str());
-            let value = expected.get(name).cloned().flatten().and_then(|text| text.parse::<Decimal>().ok());
-            changes.push(match value {
-                Some(number) => AttributeChange::Set(path, AttributeValue::N(number)),
-                None => AttributeChange::Remove(path),
-            });
-        }
-        let condition = match (&reading.item, &reading.sum.rev) {
-            (_, Some(judged)) => WriteCondition::Equals(rev, AttributeValue::N(judged.clone())),
-            (Some(_), None) => {
-                WriteCondition::All(vec![WriteCondition::ItemExists, WriteCondition::Absent(rev)])
-            }
-            (None, None) => WriteCondition::ItemAbsent,
-        };
+        let number = |name: &String| expected.get(name).cloned().flatten()?.parse::<Decimal>().ok();
+        let values = finding.values.keys().map(|name| (name.as_str(), number(name)));
         let key = self.state.key(&reading.place.0, &reading.place.1);
-        let write = Write { key, condition, action: WriteAction::Update(changes) };
+        let write = rollup_correction(key, reading.item.as_ref(), reading.sum.expires_at, values);
         match self.context.tables.write(&write).await {
             Ok(_) => Ok(RepairLogEntry::written(finding, RepairWrite::Measures, self.is_dry_run)),
             Err(WriteError::Refused(

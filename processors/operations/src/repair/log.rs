@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::backfill::LifeTotal;
 use crate::jobs::{JobTotal, JobTotals};
+use crate::lives::LifeTotal;
 use crate::verify::{FindingLife, VerifyFinding};
 
 /// The outcome of one repair.
@@ -124,13 +124,15 @@ impl RepairLogEntry {
     }
 }
 
-/// How many findings had each outcome, and how many repairs ended or began a life of an item that only the archive can confirm.
+/// How many findings had each outcome, and how many items live or do not since a repair, which only the archive can confirm: also of
+/// findings that an earlier process of the repair has written.
 #[must_use]
 pub fn repair_totals(log: &[RepairLogEntry]) -> JobTotals {
     let mut totals = JobTotals::new();
     for entry in log {
         totals.add(entry.outcome, 1);
-        match entry.finding.subject.life().filter(|_| entry.outcome == RepairOutcome::Repaired) {
+        let is_done = matches!(entry.outcome, RepairOutcome::Repaired | RepairOutcome::AlreadyRight);
+        match entry.finding.subject.life().filter(|_| is_done) {
             Some(FindingLife::Vanished) => totals.add(LifeTotal::Vanished, 1),
             Some(FindingLife::Revived) => totals.add(LifeTotal::Revived, 1),
             None => {}

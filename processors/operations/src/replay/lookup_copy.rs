@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use afterwrite_ledger::state::{LOOKUP_TYPE, is_of_type};
+use afterwrite_ledger::state::{LOOKUP_TYPE, is_of_type, key_in};
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, WriteError};
-use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite_model::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
 use afterwrite_model::record::Item;
 use afterwrite_model::{Error, ErrorKind, Result};
 use futures::stream::{StreamExt as _, iter};
@@ -43,12 +43,7 @@ impl<T: Tables + TableScan> LookupCopy<T> {
     }
 
     async fn copy(&self, item: Item) -> Result<bool> {
-        let attribute = |name: &'static str| {
-            let value = item.get(name).cloned();
-            value.map(|value| KeyAttribute { name: Arc::from(name), value })
-        };
-        let (Some(partition), sort) = (attribute("PK"), attribute("SK")) else { return Ok(false) };
-        let key = ItemKey { table: Arc::clone(&self.into), partition, sort };
+        let Some(key) = key_in(&self.into, &item) else { return Ok(false) };
         let write = Write { key, condition: WriteCondition::ItemAbsent, action: WriteAction::Put(item) };
         match self.tables.write(&write).await {
             Ok(_) => Ok(true),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use afterwrite_functions::FailedRecord;
 use afterwrite_input::{InputObject, OpenedInput, StoredInput, TimeRange};
+use afterwrite_ledger::state::{PARTITION_KEY, SORT_KEY, key_texts};
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Item;
@@ -349,13 +350,12 @@ fn reason(failed: &FailedRecord) -> String {
 
 /// A key of the state table as a cursor.
 fn key_cursor(key: &Item) -> Option<String> {
-    let text = |name: &str| key.get(name)?.as_text();
-    serde_json::to_string(&[text("PK")?, text("SK")?]).ok()
+    serde_json::to_string(&key_texts(key)?).ok()
 }
 
 fn cursor_key(cursor: &str) -> Option<Item> {
-    let [partition, sort]: [String; 2] = serde_json::from_str(cursor).ok()?;
-    let key = [("PK", partition), ("SK", sort)];
+    let (partition, sort): (String, String) = serde_json::from_str(cursor).ok()?;
+    let key = [(PARTITION_KEY, partition), (SORT_KEY, sort)];
     Some(key.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use afterwrite_ledger::state::{
     AS_OF, BEHIND, CONTRIBUTIONS, ENTITY_TYPE, EXPIRES_AT, FINGERPRINT, GENERATION, LEDGER_TYPE, LOOKUP_TYPE,
-    POSITION, REV, ROLLUP_TYPE, UPDATED_AT,
+    PARTITION_KEY, POSITION, REV, ROLLUP_TYPE, SORT_KEY, UNRECORDED, UPDATED_AT, key_in,
 };
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
 use afterwrite_model::Result;
-use afterwrite_model::effect::{ItemKey, KeyAttribute};
+use afterwrite_model::effect::ItemKey;
 use afterwrite_model::record::{AttributeValue, Item};
 use afterwrite_preview::tables::plain_value;
 use serde::Serialize;
@@ -80,7 +80,7 @@ pub struct StateDiffTotals {
 }
 
 /// A comparison of two state tables. Measures, contributions and lookups must be equal; revisions, positions and times may differ. An item
-/// that counts nothing equals a missing one: a rollup whose measures are 0, a tombstone. Expiry markers are not compared: the rollups
+/// that counts nothing equals a missing one: a rollup whose measures are 0, a tombstone that names no unrecorded life. Expiry markers are not compared: the rollups
 /// have what they settled.
 #[derive(Debug)]
 pub struct StateDiff<T> {
@@ -129,7 +129,7 @@ impl<T: Tables + TableScan> StateDiff<T> {
             let page = self.tables.scan(&now).await?;
             let items: Vec<Item> = page.items.into_iter().filter(is_compared).collect();
             for items in items.chunks(READ_AT_ONCE) {
-                let keys: Vec<ItemKey> = items.iter().filter_map(|item| key_of(item, other)).collect();
+                let keys: Vec<ItemKey> = items.iter().filter_map(|item| key_in(other, item)).collect();
                 let others = self.tables.read(&keys).await?.items;
                 for (item, other) in items.iter().zip(others) {
                     compare(item, other.as_ref());
@@ -149,14 +149,6 @@ fn is_compared(item: &Item) -> bool {
         LEDGER_TYPE => item.contains_key(CONTRIBUTIONS),
         _ => false,
     }
-}
-
-fn key_of(item: &Item, table: &Arc<str>) -> Option<ItemKey> {
-    let attribute = |name: &'static str| {
-        let value = item.get(name)?.clone();
-        Some(KeyAttribute { name: Arc::from(name), value })
-    };
-    Some(ItemKey { table: Arc::clone(table), partition: attribute("PK")?, sort: attribute("SK") })
 }
 
 /// The differences of an item of the first table from that of the second one.
@@ -189,8 +181,8 @@ fn differences(one: &Item, other: Option<&Item>, report: &mut impl FnMut(StateDi
 fn missing(item: &Item, kind: DifferenceKind) -> StateDifference {
     StateDifference {
         entity_type: text(item, ENTITY_TYPE).to_owned(),
-        partition: text(item, "PK").to_owned(),
-        sort: text(item, "SK").to_owned(),
+        partition: text(item, PARTITION_KEY).to_owned(),
+        sort: text(item, SORT_KEY).to_owned(),
         kind,
         attribute: String::new(),
         first: None,
@@ -201,9 +193,10 @@ fn missing(item: &Item, kind: DifferenceKind) -> StateDifference {
 /// Whether an item counts something.
 fn counts(item: &Item) -> bool {
     match text(item, ENTITY_TYPE) {
-        LEDGER_TYPE => !counted_parts(item).is_empty(),
+        // A tombstone may name a life that ended without a record.
+        LEDGER_TYPE => item.contains_key(UNRECORDED) || !counted_parts(item).is_empty(),
         ROLLUP_TYPE => item.iter().any(|(name, value)| {
-            has_value_of(item, name) && *name != "PK" && *name != "SK" && !is_zero(Some(value))
+            has_value_of(item, name) && ![PARTITION_KEY, SORT_KEY].contains(&&**name) && !is_zero(Some(value))
         }),
         _ => true,
     }

@@ -20,7 +20,7 @@ pub struct VerifierReport {
     pub checked_targets: u64,
     /// Findings that are wrong.
     pub drifted_targets: u64,
-    /// Findings that could not be decided, and suspects for which no time was left.
+    /// Findings that could not be decided, suspects for which no time was left, and lives without a record.
     pub undecided_targets: u64,
     /// The numbers, with the sample.
     #[serde(flatten)]
@@ -39,7 +39,7 @@ impl VerifierReport {
         Self {
             checked_targets: summary.rollups + summary.items + summary.dataset_keys,
             drifted_targets: summary.drift,
-            undecided_targets: summary.undecided + read.unjudged,
+            undecided_targets: summary.undecided + read.unjudged + summary.unrecorded_lives,
             read,
             summary,
             findings: None,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use afterwrite_ledger::StateItems;
+use afterwrite_ledger::state::REV;
 use afterwrite_ledger::tables::Tables;
 use afterwrite_model::Result;
 use afterwrite_model::effect::ItemKey;
@@ -106,7 +107,7 @@ impl<T: Tables> ItemRollups<'_, T> {
             let stored = self.tables.read(std::slice::from_ref(&key)).await?.items.pop().flatten();
             let mut finding = VerifyFinding::of(FindingSubject::Mirror(self.item.clone()));
             // A copy also changes with the item itself, which its entry shows.
-            let rev = stored.as_ref().and_then(|item| item.get("rev")).map(text_of);
+            let rev = stored.as_ref().and_then(|item| item.get(REV)).map(text_of);
             let revs = [rev, self.entry_rev.clone()];
             finding.rev = Some(revs.map(Option::unwrap_or_default).join("/"));
             for shown in &mirror.attributes {

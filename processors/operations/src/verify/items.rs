@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use afterwrite_ledger::state::REV;
 use afterwrite_ledger::tables::Tables;
 use afterwrite_ledger::{StateItems, StoredEntry};
 use afterwrite_model::effect::ItemKey;
@@ -136,7 +137,7 @@ impl<T: Tables> ItemJudge<T> {
         let after = self.tables.read(&entry_keys).await?.items;
         let mut read = Vec::with_capacity(sources.len());
         for (((source, before), item), after) in sources.iter().zip(before).zip(items).zip(after) {
-            let rev = |entry: &Option<Item>| entry.as_ref().and_then(|entry| entry.get("rev").cloned());
+            let rev = |entry: &Option<Item>| entry.as_ref().and_then(|entry| entry.get(REV).cloned());
             let is_steady = rev(&before) == rev(&after);
             let rev = rev(&after).as_ref().map(text_of);
             let entry = after.map(|entry| self.state.decode_entry(&entry, targets)).transpose();

@@ -12,6 +12,7 @@ use super::sample::KeySample;
 use super::units::VerifyTotal;
 use super::unjudged::{RunKnowledge, UnjudgedPart, unjudged_parts, unjudged_recheck};
 use crate::jobs::{JobTotals, approximate, count};
+use crate::lives::LifeTotal;
 
 /// The result of a verification.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +98,8 @@ pub struct VerifySummary {
     pub drift: u64,
     /// Findings that could not be decided.
     pub undecided: u64,
+    /// Lives of items that ended or began without a record: only the archive shows whether their totals are right.
+    pub unrecorded_lives: u64,
     /// The upper bound of the share of wrong items, at 95 % confidence. Items of one partition are sampled independently.
     pub drift_upper_bound: f64,
     /// The parts that judged nothing. A verification with one did not finish.
@@ -126,6 +129,7 @@ impl VerifySummary {
             dataset_keys_unjudged: total(VerifyTotal::DatasetKeysUnjudged),
             drift,
             undecided: count(findings.len()) - drift + total(VerifyTotal::DatasetKeysUnjudged),
+            unrecorded_lives: totals.number(LifeTotal::Vanished) + totals.number(LifeTotal::Revived),
             drift_upper_bound: drift_upper_bound(
                 wrong,
                 total(VerifyTotal::Items).max(total(VerifyTotal::DatasetKeys)),

@@ -16,12 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use afterwrite_ledger::state::{EXPIRES_AT, REV, SETTLED, settled_name};
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
 use afterwrite_ledger::{StateItem, StateItems, StoredEntry};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite_model::table::{ComputedMeasure, Measure, Model, RollupDestination};
+use afterwrite_model::table::{Aggregate, ComputedMeasure, Measure, Model, OnExpiry, RollupDestination};
 use afterwrite_model::{ErrorKind, Result};
 
 use super::finding::{
@@ -32,9 +33,6 @@ use crate::projector::has_aggregate;
 
 /// The rollups that are read at once.
 const READ_ROLLUPS: usize = 500;
-const REV: &str = "rev";
-const EXPIRES_AT: &str = "expires_at";
-const SETTLED: &str = "settled_";
 
 /// The knowledge of one rollup.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -193,6 +191,7 @@ pub(crate) fn judge(
 ) -> SumVerdict {
     let number = |name: &str| rollup.and_then(|item| item.get(name)).and_then(AttributeValue::as_number);
     let stored_expiry = number(EXPIRES_AT).and_then(Decimal::to_i64).map(Timestamp::from_epoch_seconds);
+    let stored_expiry = stored_expiry.filter(|_| !is_permanent(model, place, sum));
     if sum.expires_at.max(stored_expiry).is_some_and(|at| at <= now.plus(StateItems::CLOCK_TOLERANCE)) {
         return SumVerdict::Expired;
     }
@@ -220,13 +219,40 @@ pub(crate) fn judge(
     if unreadable_entries > 0 {
         return SumVerdict::Changed(finding.undecided(unreadable_ledger(unreadable_entries)));
     }
-    let is_settled =
-        |name: &String| number(&[SETTLED, name].concat()).is_some_and(|part| *part != Decimal::ZERO);
-    if finding.values.keys().any(is_settled) {
-        let cause = "the settled part cannot be recomputed and is taken as right: compare it with an older copy of the rollup before a repair";
-        finding.cause = Some(cause.to_owned());
-    }
+    finding.cause = settled_cause(model, place, rollup, finding.values.keys()).map(str::to_owned);
     SumVerdict::Differs(finding)
+}
+
+/// The step before a repair of these measures, if TTL may have settled a part of them: no entry has that part.
+fn settled_cause<'v>(
+    model: &Model,
+    place: &RollupPlace,
+    rollup: Option<&Item>,
+    mut measures: impl Iterator<Item = &'v String>,
+) -> Option<&'static str> {
+    let Some(rollup) = rollup else {
+        return may_be_settled(model, place).then_some(
+            "the rollup does not exist. What TTL settled on it is in no ledger entry: if items of it expired, follow \"expiries-too-old\" in docs/RUNBOOK.md in place of a repair",
+        );
+    };
+    let settled = |name: &String| rollup.get(settled_name(name).as_str())?.as_number();
+    let is_settled = |name: &String| settled(name).is_some_and(|part| *part != Decimal::ZERO);
+    measures.any(is_settled).then_some(
+        "the settled part cannot be recomputed and is taken as right: compare it with an older copy of the rollup before a repair",
+    )
+}
+
+/// Whether a rollup never expires: neither by the model nor by its entries. An `expires_at` of it is of an earlier model, or of another
+/// program, and DynamoDB would delete the rollup.
+fn is_permanent(model: &Model, place: &RollupPlace, sum: &RollupSum) -> bool {
+    let mut rollups = model.rollups.iter().filter(|rollup| rollup.has_stored_key(&place.0, &place.1));
+    sum.expires_at.is_none() && rollups.all(|rollup| rollup.lifetime.is_none())
+}
+
+/// Whether items that are counted into a rollup stay counted when TTL deletes them.
+fn may_be_settled(model: &Model, place: &RollupPlace) -> bool {
+    let mut entities = aggregates_of(model, place).filter_map(|aggregate| model.entities.get(aggregate.of));
+    entities.any(|entity| entity.on_expiry == OnExpiry::Keep && entity.ttl.is_some())
 }
 
 /// The values that a rollup must have, `None` for an attribute that must be absent.
@@ -244,7 +270,7 @@ pub(crate) fn expected_values(
     let mut totals: BTreeMap<String, Decimal> = BTreeMap::new();
     for name in names {
         let counted = sum.measures.get(name.as_str()).unwrap_or(&Decimal::ZERO);
-        let settled = number(&[SETTLED, &name].concat()).cloned().unwrap_or(Decimal::ZERO);
+        let settled = number(&settled_name(&name)).cloned().unwrap_or(Decimal::ZERO);
         // A total that no rollup can have is not judged.
         let total = counted.plus_unlimited(&settled);
         if total.is_storable() {
@@ -257,6 +283,9 @@ pub(crate) fn expected_values(
         let total = |name: &Arc<str>| Some(totals.get(&**name).cloned().unwrap_or(Decimal::ZERO));
         let value = computed.value(total).map(|value| value.to_string());
         expected.insert(computed.name.to_string(), value);
+    }
+    if is_permanent(model, place, sum) {
+        expected.insert(EXPIRES_AT.to_owned(), None);
     }
     expected
 }
@@ -280,15 +309,19 @@ fn is_computed(model: &Model, place: &RollupPlace, name: &str) -> bool {
     computed_measures(model, place).any(|computed| *computed.name == *name)
 }
 
-/// The attributes of a rollup that the model sums. An attribute that neither the model nor an entry names is of an earlier model: an
-/// extreme or an average may have any value.
-fn summed_names<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m Arc<str>> {
+/// The aggregates that count into a rollup.
+fn aggregates_of<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m Aggregate> {
     let has_key = |destination: &RollupDestination| {
         let rollup = model.rollups.get(destination.rollup);
         rollup.is_some_and(|rollup| rollup.has_stored_key(&place.0, &place.1))
     };
-    let aggregates = model.aggregates.iter().filter(move |aggregate| aggregate.into.iter().any(has_key));
-    let measures = aggregates.flat_map(|aggregate| &aggregate.measures);
+    model.aggregates.iter().filter(move |aggregate| aggregate.into.iter().any(has_key))
+}
+
+/// The attributes of a rollup that the model sums. An attribute that neither the model nor an entry names is of an earlier model: an
+/// extreme or an average may have any value.
+fn summed_names<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m Arc<str>> {
+    let measures = aggregates_of(model, place).flat_map(|aggregate| &aggregate.measures);
     measures.filter(|measure| measure.kind.function().is_additive()).flat_map(Measure::attributes)
 }
 

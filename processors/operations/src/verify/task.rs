@@ -24,16 +24,14 @@ use super::sums::{
 };
 use super::suspects::{SuspectItem, Tolerance, judge_first, judge_until};
 use super::three_way::{ThreeWayComparison, ThreeWayCounts};
-use super::units::{VerifyPart, VerifyTotal, parts, set_back_units};
+use super::units::{PAGE_ITEMS, VerifyPart, VerifyTotal, parts, set_back_units};
 use super::unjudged::RunKnowledge;
 use crate::DeploymentContext;
 use crate::items::{IdentifiedItem, identified, identify, read_page, segment_request, source_keys};
 use crate::jobs::{
     AcquiredJob, JobJournal, JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit, count,
 };
-
-/// The items of a page.
-const PAGE_ITEMS: u32 = 500;
+use crate::lives::LifeTotal;
 
 /// Compares what is derived with the items.
 #[derive(Debug)]
@@ -288,9 +286,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     /// Phase 4: entries that count something although their items do not exist, or are not the tenant's any more.
     async fn entries(&self, unit: &WorkUnit, segment: u32) -> Result<StepOutcome> {
-        let (page, mut outcome) = self.page(unit, &self.context.state_table, segment, false).await?;
-        let mut targets = RollupTargets::of(self.model());
-        let mut sources: Vec<SourceKey<'static>> = Vec::new();
+        let (now, state_table) = (self.context.clock.now(), &self.context.state_table);
+        let (page, mut outcome) = self.page(unit, state_table, segment, false).await?;
+        let (mut targets, mut sources) = (RollupTargets::of(self.model()), Vec::new());
         for item in &page.items {
             let StateItem::Entry(source, entry) = self.judge.state.classify(item) else { continue };
             let Some(source) = source else {
@@ -298,8 +296,13 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
                 continue;
             };
             let entry = self.judge.state.decode_entry(entry, &mut targets);
-            let counting = (entry.as_ref().ok(), &targets);
-            let is_judged = self.arguments.judges_entry(self.model(), &source, counting);
+            let readable = entry.as_ref().ok();
+            let is_judged = self.arguments.judges_entry(self.model(), &source, (readable, &targets));
+            if self.arguments.judges_source(&source) {
+                // A tombstone does not show whose item it was.
+                let named = readable.filter(|entry| is_judged || entry.is_tombstone);
+                LifeTotal::note(&mut outcome.totals, (self.model(), &source), named, now);
+            }
             let counted = counted_by(self.model(), entry)?;
             if counted != EntryCount::Nothing && is_judged {
                 if counted == EntryCount::ByModel && !source.candidates(self.model()).any(Entity::is_used) {

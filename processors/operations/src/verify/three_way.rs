@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use afterwrite_ledger::state::{REV, settled_name};
 use afterwrite_ledger::tables::Tables;
 use afterwrite_model::projection::{ItemContributions, RollupTargets};
 use afterwrite_model::record::{AttributeValue, Decimal, Item};
@@ -87,7 +88,7 @@ impl ThreeWayComparison {
 
     /// Notes the revision of a rollup, before items are read.
     pub(super) fn note_revision(&self, model: &Model, place: &RollupPlace, rollup: &Item) {
-        let rev = rollup.get("rev").and_then(AttributeValue::as_number);
+        let rev = rollup.get(REV).and_then(AttributeValue::as_number);
         if let Some(rev) = rev.filter(|_| self.check.is_counted(model, place)) {
             self.lock().revisions.insert(place.clone(), rev.to_string());
         }
@@ -196,13 +197,13 @@ impl ThreeWayCounts {
     ) -> Option<VerifyFinding> {
         let number = |name: &str| rollup.and_then(|item| item.get(name)).and_then(AttributeValue::as_number);
         let counted = number(&check.measure).cloned().unwrap_or(Decimal::ZERO);
-        let settled = number(&["settled_", &check.measure].concat()).cloned().unwrap_or(Decimal::ZERO);
+        let settled = number(&settled_name(&check.measure)).cloned().unwrap_or(Decimal::ZERO);
         let recount = self.recounts.get(place).unwrap_or(&Decimal::ZERO).plus_unlimited(&settled);
         if *shown == recount && counted == recount {
             return None;
         }
         let mut finding = finding.clone();
-        finding.rev = number("rev").map(ToString::to_string);
+        finding.rev = number(REV).map(ToString::to_string);
         for (name, found) in
             [(check.attribute.as_str(), shown), (&*format!("{}.{}", check.rollup, check.measure), &counted)]
         {

@@ -6,6 +6,7 @@ use super::arguments::VerifyArguments;
 use super::item_rollups::JudgedParts;
 use crate::items::used_tables;
 use crate::jobs::{AcquiredJob, JobTotals, WorkUnit, job_totals};
+use crate::lives::LifeTotal;
 
 job_totals! {
     /// The counters of a verification.
@@ -61,6 +62,9 @@ impl VerifyTotal {
         totals
     }
 }
+
+/// The items of a page that a unit reads.
+pub(super) const PAGE_ITEMS: u32 = 500;
 
 /// The part of a verification that a unit stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +171,7 @@ pub(super) fn set_back_units(job: &mut AcquiredJob, is_three_way: bool) {
     if is_three_way {
         units.set_back(&(3..=4));
         units.forget_totals(&ITEM_TOTALS);
+        units.forget_totals(&[LifeTotal::Vanished, LifeTotal::Revived]);
     }
     (state.work, state.totals) = (units.summary(), units.totals());
 }

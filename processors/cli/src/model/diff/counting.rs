@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use afterwrite_ledger::state::LOOKUP_PREFIX;
 use afterwrite_model::table::{AggregateDescription, EntityDescription, ModelDescription, RollupDescription};
 
 use super::measures::{computed_consequence, extreme_problem, removed_measures};
@@ -139,7 +140,7 @@ fn lookups(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
             }
             PartChange::Removed(_) => {
                 differences.orphaned.push(format!(
-                    "the remembered results of lookup {name}: items LOOKUP#{name}#… of the state table"
+                    "the remembered results of lookup {name}: items {LOOKUP_PREFIX}{name}#… of the state table"
                 ));
                 ("removed".to_owned(), "It is no longer read.")
             }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use afterwrite_ledger::state::{EXPIRES_AT, PARTITION_KEY, SORT_KEY};
 use afterwrite_model::Result;
 use afterwrite_model::harmless::harmless;
 use afterwrite_model::table::Model;
@@ -177,7 +178,7 @@ impl fmt::Display for DatasetRow {
 
 impl Consequences {
     fn counted_table(&self) -> ResultTable {
-        let mut table = new_table(&["PK", "SK", "measure", ""]);
+        let mut table = new_table(&[PARTITION_KEY, SORT_KEY, "measure", ""]);
         for counted in &self.counted {
             for (index, (measure, number)) in counted.measures.iter().enumerate() {
                 let (partition, sort) =
@@ -185,7 +186,7 @@ impl Consequences {
                 table.add_row([partition, sort, measure, number]);
             }
             if let Some(expires_at) = counted.expires_at {
-                table.add_row(["", "", "expires_at", &expires_at.to_string()]);
+                table.add_row(["", "", EXPIRES_AT, &expires_at.to_string()]);
             }
         }
         table

@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use afterwrite_ledger::state::{PARTITION_KEY, SORT_KEY};
 use afterwrite_ledger::tables::Tables as _;
 use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
@@ -111,13 +112,17 @@ impl TableLook {
 
     /// Requests to the state table that change nothing.
     pub(super) async fn dry_calls(&self, state_table: &str) -> Result<Vec<DryCall>> {
-        let key = || HashMap::from(["PK", "SK"].map(|name| (name.to_owned(), absent_value(KeyType::Text))));
+        let key = || {
+            HashMap::from(
+                [PARTITION_KEY, SORT_KEY].map(|name| (name.to_owned(), absent_value(KeyType::Text))),
+            )
+        };
         let get = self.tables.get_item().table_name(state_table).set_key(Some(key()));
         let get = looked(Box::pin(get.send()).await, "dynamodb:GetItem");
         let check = ConditionCheck::builder()
             .table_name(state_table)
             .set_key(Some(key()))
-            .condition_expression("attribute_not_exists(PK)");
+            .condition_expression(format!("attribute_not_exists({PARTITION_KEY})"));
         let mut calls = Vec::new();
         // A key that the table does not have is reported by the check of its key.
         calls.extend(dry_call("dynamodb:GetItem", state_table, &get));

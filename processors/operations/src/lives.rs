@@ -1,0 +1,76 @@
+//! The lives of items that only the archive can confirm, by the items' ledger entries: whichever process has found a life, each later job
+//! that reads the entry counts it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{LifeChange, StoredEntry};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::RollupTargets;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::{Entity, Model, OnExpiry};
+
+use crate::DeploymentContext;
+use crate::jobs::{JobTotals, count, job_totals};
+use crate::verify::VerifyFinding;
+
+job_totals! {
+    /// The counters of lives that only the archive can confirm, of every job that reads entries.
+    pub enum LifeTotal {
+        /// Lives that ended without a record, and were subtracted.
+        Vanished = "vanished",
+        /// Items that exist, although a record of an earlier stream of the table deleted them.
+        Revived = "revived",
+        /// Items whose entry has a position of a later stream than their table has: the table was exchanged for an earlier table, whose next
+        /// records of them are taken for duplicates.
+        OfLaterStream = "of_later_stream",
+    }
+}
+
+impl LifeTotal {
+    /// Adds the unrecorded changes of an item's life, if the model keeps what expired of such an item.
+    pub(crate) fn note(
+        totals: &mut JobTotals,
+        (model, source): (&Arc<Model>, &SourceKey<'_>),
+        entry: Option<&StoredEntry>,
+        now: Timestamp,
+    ) {
+        let keeps = |entity: &Entity| entity.on_expiry == OnExpiry::Keep && !entity.aggregates.is_empty();
+        let Some(entry) = entry.filter(|_| source.candidates(model).any(keeps)) else { return };
+        for (total, change) in [(Self::Vanished, LifeChange::Vanished), (Self::Revived, LifeChange::Revived)]
+        {
+            let recent = entry.unrecorded.iter().filter(|life| life.change == change && life.is_open(now));
+            totals.add(total, count(recent.count()));
+        }
+    }
+
+    /// Adds an entry of a later stream than the stream of its table, which has this label; empty if the table has none.
+    pub(crate) fn note_stream(totals: &mut JobTotals, entry: &StoredEntry, label: &str) {
+        let is_later = !label.is_empty() && entry.position.label() > label;
+        totals.add(Self::OfLaterStream, u64::from(is_later));
+    }
+}
+
+/// The lives that the entries of findings name.
+///
+/// # Errors
+/// As [`Tables::read`].
+pub async fn lives_of_findings<T: Tables + Clone, C: Clock + Clone>(
+    context: &DeploymentContext<T, C>,
+    findings: &[VerifyFinding],
+) -> Result<JobTotals> {
+    let state = context.state_items();
+    let items = findings.iter().filter_map(|finding| finding.subject.item()?.source(&context.model));
+    let sources: BTreeSet<_> = items.collect();
+    let keys = sources.iter().map(|source| state.entry_key(source)).collect::<Result<Vec<_>>>()?;
+    let (mut totals, mut targets) = (JobTotals::new(), RollupTargets::of(&context.model));
+    for (source, stored) in sources.iter().zip(context.tables.read(&keys).await?.items) {
+        // An entry that cannot be read is a finding.
+        let entry = stored.and_then(|stored| state.decode_entry(&stored, &mut targets).ok());
+        LifeTotal::note(&mut totals, (&context.model, source), entry.as_ref(), context.clock.now());
+    }
+    Ok(totals)
+}

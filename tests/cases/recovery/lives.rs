@@ -1,0 +1,136 @@
+//! C1. Lives of items that ended or began without a record are named until their records are delivered, by each process that reads the ledger.
+
+use super::page::command_block;
+use super::shop::OrderChange::{self, Delete, Expire, Put};
+use super::world::RecoveryWorld;
+
+/// Commands that judge the whole ledger.
+const JUDGES: [&str; 3] =
+    ["afterwrite backfill --all --yes", "afterwrite backfill --yes", "afterwrite verify"];
+
+/// Commands that judge the ledger end with this code.
+fn judged(world: &RecoveryWorld, code: i32, situation: &str) -> String {
+    let texts = JUDGES.map(|command| {
+        let (found, text) = world.try_run(command);
+        assert_eq!(found, Some(code), "{situation}: {command}\n{text}");
+        text
+    });
+    texts.concat()
+}
+
+/// One order that is counted, and whose removal is lost for the functions; the archive has it.
+async fn lost(removal: OrderChange) -> RecoveryWorld {
+    let mut world = RecoveryWorld::start().await;
+    let counted = world.hours_ago(40);
+    world.change(counted, "o1", Put(10)).await;
+    world.change(counted, "o2", Put(20)).await;
+    world.deliver(counted).await;
+    let off = world.hours_ago(29);
+    world.change(off, "o1", removal).await;
+    world.archive(off).await;
+    world
+}
+
+/// Replays the archive as the page says.
+fn replay(world: &mut RecoveryWorld) {
+    let commands = command_block("RUNBOOK.md", "freshness");
+    let times = (world.hours_ago(54), world.hours_ago(30));
+    world.follow(&commands[..1], times, &[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_a_life_that_vanished_is_named_until_its_record_is_replayed() {
+    for removal in [Expire, Delete] {
+        let mut world = lost(removal).await;
+        let text = judged(&world, 1, "the record is missing");
+        assert!(text.contains("1 items ended without a record") && text.contains("replay s3://"), "{text}");
+        replay(&mut world);
+        judged(&world, 0, "the record is replayed");
+        assert_eq!(world.totals().await, world.truth(), "{removal:?}");
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_the_record_of_another_life_does_not_stand_for_the_missing_record() {
+    for next in [Delete, Expire] {
+        let mut world = lost(Expire).await;
+        judged(&world, 1, "the record is missing");
+        // Records of before a reconciliation are passed over.
+        let now = world.now();
+        for change in [Put(30), next] {
+            world.change(now, "o1", change).await;
+            world.count();
+            judged(&world, 1, "another life");
+            world.lose();
+        }
+        replay(&mut world);
+        judged(&world, 0, "the record is replayed");
+        assert_eq!(world.totals().await, world.truth(), "{next:?}");
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_a_deletion_that_is_found_ends_the_message_also_if_the_key_lives_again() {
+    let mut world = lost(Delete).await;
+    judged(&world, 1, "the record is missing");
+    world.change(world.now(), "o1", Put(30)).await;
+    world.count();
+    judged(&world, 1, "the key lives again");
+    world.lose();
+    replay(&mut world);
+    judged(&world, 0, "the record is replayed");
+    assert_eq!(world.totals().await, world.truth());
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_an_insertion_over_a_counted_item_names_the_missing_record() {
+    let mut world = lost(Expire).await;
+    // Nobody has judged the ledger before the key lives again.
+    world.change(world.now(), "o1", Put(30)).await;
+    world.count();
+    world.lose();
+    judged(&world, 1, "the key lives again");
+    replay(&mut world);
+    judged(&world, 0, "the record is replayed");
+    assert_eq!(world.totals().await, world.truth());
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_a_reconciliation_of_a_tombstone_keeps_the_life_that_vanished() {
+    let mut world = lost(Expire).await;
+    judged(&world, 1, "the record is missing");
+    // A record that cannot be counted parks the item; the remedy reconciles it.
+    world.park("o1").await;
+    world.run(1, "afterwrite redrive --parked --yes");
+    judged(&world, 1, "the item was reconciled again");
+    replay(&mut world);
+    judged(&world, 0, "the record is replayed");
+    assert_eq!(world.totals().await, world.truth());
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_a_life_that_vanished_is_named_until_it_is_accepted() {
+    let mut world = RecoveryWorld::start().await;
+    let counted = world.hours_ago(40);
+    world.change(counted, "o1", Put(10)).await;
+    world.deliver(counted).await;
+    world.change(world.hours_ago(29), "o1", Delete).await;
+    // No archive has its record.
+    world.lose();
+    assert!(judged(&world, 1, "the record is missing").contains("backfill --accept-lives"));
+    world.run(0, "afterwrite backfill --accept-lives --yes");
+    judged(&world, 0, "the life is accepted");
+    assert_eq!(world.totals().await, world.truth());
+    world.stop().await;
+}
