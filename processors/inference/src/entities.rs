@@ -1,19 +1,27 @@
-//! The entities of an inferred model.
+//! The entities of groups of items: keys, attributes, and what a person should check.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use afterwrite_model::record::Item;
 
-use super::attributes::{AttributeProfile, LeftOutAttributes, profiles};
+use super::attributes::{AttributeProfile, AttributeProfiles, LeftOutAttributes};
 use super::groups::ItemGroup;
-use super::names::{entity_names, variable_names};
+use super::key_search::{KeyEvidence, MOST_WORDS};
+use super::key_shapes::KeyShape;
+use super::names::{entity_name, variable_names};
 use super::sample::TableSample;
-use super::shapes::KeyShape;
-use super::states::StateTexts;
-use super::texts::text_of;
+use super::texts::word_style;
 use super::times::{TimeForm, key_form};
-use super::uncertain::{is_rare_kind, lone_words};
-use super::vocabulary::KindVocabulary;
+
+/// A variable of an entity's key.
+#[derive(Clone, Debug)]
+pub(super) struct EntityVariable {
+    pub(super) name: String,
+    /// The values in the sample.
+    pub(super) values: BTreeSet<String>,
+    /// The form of the values, if they are times.
+    pub(super) time: Option<TimeForm>,
+}
 
 /// An entity: its key, its attributes, and the number of its items in the sample.
 #[derive(Clone, Debug)]
@@ -23,12 +31,12 @@ pub(super) struct InferredEntity {
     pub(super) key: Vec<(String, String)>,
     /// The attribute and the value that distinguish its items from others with such keys.
     pub(super) when: Option<(String, String)>,
-    /// The variables of the partition key, and whether it has text of its own.
-    pub(super) partition: (Vec<String>, bool),
+    /// The variables of the partition key.
+    pub(super) partition: Vec<String>,
     /// The number of different prefixes of the partition key: values of all its variables but the last.
     pub(super) prefixes: usize,
     /// All variables of its key, each once.
-    pub(super) variables: Vec<String>,
+    pub(super) variables: Vec<EntityVariable>,
     pub(super) attributes: Vec<AttributeProfile>,
     /// The names of all attributes that its items have.
     pub(super) attribute_names: BTreeSet<String>,
@@ -36,106 +44,87 @@ pub(super) struct InferredEntity {
     pub(super) left_out: LeftOutAttributes,
     /// The constants of its key.
     pub(super) constants: Vec<String>,
-    /// Constants of its key that may be values: each is the only text in its place in the sample.
-    pub(super) lone_words: BTreeSet<String>,
-    /// Whether it has so few items that variable words of their keys may name their kind.
-    pub(super) is_rare: bool,
-    /// The attribute that names the type of all other items with such keys, if these lack it.
-    pub(super) untyped: Option<String>,
-    /// For each variable of its key, the values in the sample.
-    pub(super) values: Vec<BTreeSet<String>>,
-    /// Variables of the key that are times.
-    pub(super) key_times: Vec<(String, TimeForm)>,
+    /// Sentences about parts that a person should check.
+    pub(super) doubts: Vec<String>,
+    /// Why it is not described, if so.
+    pub(super) refusal: Option<String>,
     pub(super) items: usize,
     /// Whether no partition has two of its items.
     pub(super) is_single: bool,
 }
 
-/// The entities of the groups, those with most items first.
-pub(super) fn entities(
-    sample: &TableSample,
-    groups: &[ItemGroup],
-    vocabulary: &KindVocabulary,
-) -> Vec<InferredEntity> {
-    let names = entity_names(sample, groups);
-    let variables = variable_names(sample, groups);
-    let sampled = SampledGroups { sample, groups, vocabulary, texts: StateTexts::of(sample) };
-    let all = groups.iter().zip(names).zip(variables);
-    let entities = all.map(|((group, name), variables)| sampled.entity(group, name, &variables));
-    let mut entities: Vec<InferredEntity> = entities.collect();
+/// The entities of a sample, those with most items first.
+pub(super) fn entities(evidence: &KeyEvidence<'_>, groups: &[ItemGroup]) -> Vec<InferredEntity> {
+    let all_names = variable_names(evidence, groups);
+    let mut taken: Vec<String> = Vec::new();
+    let mut entities = Vec::new();
+    for (group, names) in groups.iter().zip(all_names) {
+        let name = entity_name(evidence.sample, group, &taken);
+        taken.push(name.clone());
+        entities.push(entity(evidence, groups, group, name, &names));
+    }
     entities.sort_by_key(|entity| std::cmp::Reverse(entity.items));
     entities
 }
 
-/// The groups of a sample, with the words that decide about their entities.
-struct SampledGroups<'s> {
-    sample: &'s TableSample,
-    groups: &'s [ItemGroup],
-    vocabulary: &'s KindVocabulary,
-    texts: StateTexts,
-}
-
-impl SampledGroups<'_> {
-    /// The entity of a group. `names` has the names of the variables of each of its shapes.
-    fn entity(&self, group: &ItemGroup, name: String, names: &[Vec<String>]) -> InferredEntity {
-        let Self { sample, groups, vocabulary, texts } = self;
-        let items: Vec<&Item> = sample.items_at(&group.members).collect();
-        let shapes = group.shapes.iter().zip(names).zip(&sample.key);
-        let key = shapes.map(|((shape, names), key)| (key.name.clone(), shape.template(names))).collect();
-        let partition_names = names.first().cloned().unwrap_or_default();
-        let has_text = group.shapes.first().is_some_and(|shape| shape.constants().next().is_some());
-        let mut variables: Vec<String> = Vec::new();
-        for name in names.iter().flatten() {
-            if !variables.contains(name) {
-                variables.push(name.clone());
-            }
+/// The entity of a group. `names` has the names of the variables of each of its shapes.
+fn entity(
+    evidence: &KeyEvidence<'_>,
+    groups: &[ItemGroup],
+    group: &ItemGroup,
+    name: String,
+    names: &[Vec<String>],
+) -> InferredEntity {
+    let sample = evidence.sample;
+    let items: Vec<&Item> = sample.items_at(&group.members).collect();
+    let shapes = group.shapes.iter().zip(names).zip(&sample.key);
+    let key = shapes.map(|((shape, names), key)| (key.name.clone(), shape.template(names))).collect();
+    let partition = names.first().cloned().unwrap_or_default();
+    let columns = key_values(sample, group, names);
+    let mut variables: Vec<EntityVariable> = Vec::new();
+    for (name, values) in &columns {
+        if !variables.iter().any(|known| known.name == *name) {
+            let time = key_form(values.iter().map(String::as_str));
+            variables.push(EntityVariable {
+                name: name.clone(),
+                values: values.iter().cloned().collect(),
+                time,
+            });
         }
-        let without: BTreeSet<&str> =
-            sample.key_names().chain(variables.iter().map(String::as_str)).collect();
-        let discriminator = group.item_type.as_ref().map(|(name, _)| name.as_str());
-        let profiles = profiles(&items, &without, discriminator, texts);
-        let columns = key_values(sample, group, names, &items);
-        let of_variable = |variable: &String| {
-            let column = columns.iter().find(|(name, _)| name == variable);
-            column.map(|(_, values)| values.iter().cloned().collect()).unwrap_or_default()
-        };
-        InferredEntity {
-            name,
-            key,
-            when: group.item_type.clone().filter(|_| group.is_discriminated),
-            attributes: profiles.described,
-            attribute_names: items.iter().flat_map(|item| item.keys()).map(ToString::to_string).collect(),
-            left_out: profiles.left_out,
-            constants: group.shapes.iter().flat_map(KeyShape::constants).map(str::to_owned).collect(),
-            lone_words: lone_words(groups, group, vocabulary),
-            is_rare: is_rare_kind(sample, groups, group),
-            untyped: group.untyped.clone(),
-            prefixes: different_rows(
-                columns.get(..partition_names.len().saturating_sub(1)).unwrap_or_default(),
-            ),
-            values: variables.iter().map(of_variable).collect(),
-            key_times: key_times(&columns),
-            items: items.len(),
-            is_single: is_single(sample, &items),
-            partition: (partition_names, has_text),
-            variables,
-        }
+    }
+    let without: BTreeSet<&str> =
+        sample.key_names().chain(variables.iter().map(|variable| variable.name.as_str())).collect();
+    let discriminator = group.item_type.as_ref().map(|(name, _)| name.as_str());
+    let AttributeProfiles { described, left_out } =
+        AttributeProfiles::of(evidence, &items, &without, discriminator);
+    let partition_name = sample.key_names().next().unwrap_or_default();
+    let partitions: BTreeSet<String> = sample.key_texts(partition_name, &group.members).into_iter().collect();
+    InferredEntity {
+        name,
+        key,
+        when: group.item_type.clone().filter(|_| group.is_discriminated),
+        attributes: described,
+        attribute_names: items.iter().flat_map(|item| item.keys()).map(ToString::to_string).collect(),
+        left_out,
+        constants: group.shapes.iter().flat_map(KeyShape::constants).map(str::to_owned).collect(),
+        doubts: doubts(items.len(), &variables),
+        refusal: refusal(evidence, groups, group),
+        prefixes: different_rows(columns.get(..partition.len().saturating_sub(1)).unwrap_or_default()),
+        partition,
+        variables,
+        items: items.len(),
+        is_single: partitions.len() == items.len(),
     }
 }
 
 /// The variables of a group's keys, with their value in each item.
-fn key_values(
-    sample: &TableSample,
-    group: &ItemGroup,
-    names: &[Vec<String>],
-    items: &[&Item],
-) -> Vec<(String, Vec<String>)> {
+fn key_values(sample: &TableSample, group: &ItemGroup, names: &[Vec<String>]) -> Vec<(String, Vec<String>)> {
     let mut columns = Vec::new();
     for ((shape, names), key) in group.shapes.iter().zip(names).zip(&sample.key) {
-        let texts = items.iter().map(|item| item.get(&*key.name).and_then(text_of).unwrap_or_default());
-        let values: Vec<Vec<String>> = texts.map(|text| shape.values(&text)).collect();
+        let texts = sample.key_texts(&key.name, &group.members);
+        let rows: Vec<Vec<String>> = texts.iter().map(|text| shape.values(text)).collect();
         for (place, name) in names.iter().enumerate() {
-            let column = values.iter().map(|values| values.get(place).cloned().unwrap_or_default());
+            let column = rows.iter().map(|row| row.get(place).cloned().unwrap_or_default());
             columns.push((name.clone(), column.collect()));
         }
     }
@@ -149,15 +138,50 @@ fn different_rows(columns: &[(String, Vec<String>)]) -> usize {
     (0..items).map(row).collect::<BTreeSet<_>>().len()
 }
 
-fn key_times(columns: &[(String, Vec<String>)]) -> Vec<(String, TimeForm)> {
-    let times = columns.iter();
-    let times =
-        times.filter_map(|(name, values)| Some((name.clone(), key_form(values.iter().map(String::as_str))?)));
-    times.collect::<BTreeMap<_, _>>().into_iter().collect()
+/// Sentences about parts of a group's keys that a person should check.
+fn doubts(items: usize, variables: &[EntityVariable]) -> Vec<String> {
+    let may_name_kinds = |EntityVariable { values, .. }: &&EntityVariable| {
+        let are_words = values.iter().all(|value| word_style(value).is_some());
+        are_words && (2..=MOST_WORDS.min(items / 2)).contains(&values.len())
+    };
+    let sentence = |EntityVariable { name, values, .. }: &EntityVariable| {
+        format!(
+            "`{{{name}}}` has {} values, all words, taken for names of people, tenants or states; if they name kinds of items, declare an entity for each.",
+            values.len()
+        )
+    };
+    variables.iter().filter(may_name_kinds).map(sentence).collect()
 }
 
-fn is_single(sample: &TableSample, items: &[&Item]) -> bool {
-    let mut seen = BTreeSet::new();
-    let partition = sample.key_names().next().unwrap_or_default();
-    items.iter().all(|item| item.get(partition).and_then(text_of).is_some_and(|text| seen.insert(text)))
+/// Why a group is not described: its items lack the attribute that names the type of the others, or so few items have such keys that the
+/// words with which the keys begin may name their kind, although they are variable.
+fn refusal(evidence: &KeyEvidence<'_>, groups: &[ItemGroup], group: &ItemGroup) -> Option<String> {
+    if let Some(name) = &group.untyped {
+        return Some(format!(
+            "all others with such keys have their type in {}, these have none or one of too few items; add it, or declare the entity yourself",
+            serde_json::json!(name)
+        ));
+    }
+    let sample = evidence.sample;
+    let is_few = !evidence.features.are_several(&group.members);
+    let begins_with_word =
+        group.shapes.iter().enumerate().zip(sample.key_names()).any(|((key, shape), name)| {
+            let is_variable = shape.segments.first().is_some_and(|first| first.constant().is_none());
+            let alike = groups.iter().filter(|other| other.shapes.get(..key) == group.shapes.get(..key));
+            let mut others = alike.filter_map(|other| other.shapes.get(key));
+            let has_constants = others.any(|other| other.constants().next().is_some());
+            let separator = others.find_map(|other| other.separator).or(shape.separator);
+            let texts = sample.key_texts(name, &group.members);
+            let is_word = |text: &String| {
+                text.split(|one| Some(one) == separator).next().is_some_and(|head| word_style(head).is_some())
+            };
+            is_variable && has_constants && texts.iter().all(is_word)
+        });
+    (is_few && begins_with_word).then(|| {
+        format!(
+            "only {} of {} sampled items have such a key, too few to tell names of kinds from values; take a larger --sample, or declare the entity yourself",
+            group.members.len(),
+            sample.items.len()
+        )
+    })
 }

@@ -4,16 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite_model::record::Item;
 
-use super::attribute_names::is_index_key;
-use super::evidence::is_nearly_all;
 use super::groups::ItemGroup;
-use super::sample::TableSample;
-use super::shapes::{KeyShape, is_usual_word};
-use super::texts::{is_plain_name, snake, text_of};
+use super::key_search::KeyEvidence;
+use super::key_shapes::KeyShape;
+use super::kinds::is_index_key;
+use super::sample::{KeyAttribute, TableSample};
+use super::texts::{folded, is_nearly_all, is_plain_name, snake, text_of};
 use super::times::key_form;
 
 /// A variable of a key, before it has a name.
 struct KeyVariable<'g> {
+    /// The word before it.
     prefix: Option<&'g str>,
     /// The number of variables since the prefix.
     distance: usize,
@@ -28,9 +29,9 @@ struct KeyVariable<'g> {
 }
 
 /// For each group, the names of the variables of each of its shapes.
-pub(super) fn variable_names(sample: &TableSample, groups: &[ItemGroup]) -> Vec<Vec<Vec<String>>> {
+pub(super) fn variable_names(evidence: &KeyEvidence<'_>, groups: &[ItemGroup]) -> Vec<Vec<Vec<String>>> {
     let variables: Vec<Vec<Vec<KeyVariable<'_>>>> =
-        groups.iter().map(|group| group_variables(sample, group)).collect();
+        groups.iter().map(|group| group_variables(evidence, group)).collect();
     let mut votes: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for variable in variables.iter().flatten().flatten().filter(|variable| variable.distance == 0) {
         if let (Some(prefix), Some(same)) = (variable.prefix, &variable.same) {
@@ -94,115 +95,96 @@ fn candidate_names(variable: &KeyVariable<'_>, usual: &impl Fn(&str) -> Option<S
     names
 }
 
-fn group_variables<'g>(sample: &'g TableSample, group: &'g ItemGroup) -> Vec<Vec<KeyVariable<'g>>> {
+/// The variables of each key attribute of a group.
+fn group_variables<'g>(evidence: &KeyEvidence<'g>, group: &'g ItemGroup) -> Vec<Vec<KeyVariable<'g>>> {
+    let sample = evidence.sample;
     let items: Vec<&Item> = sample.items_at(&group.members).collect();
-    let key_names: BTreeSet<&str> = sample.key_names().collect();
     let shapes = group.shapes.iter().zip(&sample.key);
-    shapes.map(|(shape, key)| shape_variables(shape, &key.name, &items, &key_names)).collect()
+    let of_shape = |(shape, key): (&'g KeyShape, &'g KeyAttribute)| {
+        let texts = sample.key_texts(&key.name, &group.members);
+        let rows: Vec<Vec<String>> = texts.iter().map(|text| shape.values(text)).collect();
+        let variables = shape.prefixes().into_iter().enumerate().map(|(place, (prefix, distance))| {
+            let values: Vec<String> =
+                rows.iter().map(|row| row.get(place).cloned().unwrap_or_default()).collect();
+            let (mut equal, hidden) = compared_attributes(&items, &values);
+            equal.retain(|name, _| evidence.features.is_shared_name(name));
+            let same = same_attribute(sample, items.len(), &values, prefix, &equal, &hidden);
+            KeyVariable { prefix, distance, attribute: &key.name, values, same, hidden }
+        });
+        variables.collect()
+    };
+    shapes.map(of_shape).collect()
 }
 
-fn shape_variables<'g>(
-    shape: &'g KeyShape,
-    attribute: &'g str,
-    items: &[&Item],
-    key_names: &BTreeSet<&str>,
-) -> Vec<KeyVariable<'g>> {
-    let keys = items.iter().map(|item| {
-        let text = item.get(attribute).and_then(text_of).unwrap_or_default();
-        shape.values(&text)
-    });
-    let mut columns: Vec<Vec<String>> = vec![Vec::new(); shape.variables()];
-    for values in keys {
-        columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
-    }
-    let variables = shape.prefixes().into_iter().zip(columns);
-    let variables = variables.map(|((prefix, distance), values)| {
-        let same = same_attribute(items, &values, prefix, key_names);
-        let hidden = hidden_attributes(items, &values);
-        KeyVariable { prefix, distance, attribute, values, same, hidden }
-    });
-    variables.collect()
-}
-
-/// The attributes that have another value than the variable in an item.
-fn hidden_attributes(items: &[&Item], values: &[String]) -> BTreeSet<String> {
-    let mut hidden: BTreeSet<&str> = BTreeSet::new();
+/// How many items have each attribute with the value of the variable, and the attributes that have another value in an item.
+fn compared_attributes<'i>(
+    items: &[&'i Item],
+    values: &[String],
+) -> (BTreeMap<&'i str, usize>, BTreeSet<String>) {
+    let (mut equal, mut hidden): (BTreeMap<&str, usize>, BTreeSet<&str>) = (BTreeMap::new(), BTreeSet::new());
     for (item, value) in items.iter().zip(values) {
         for (name, own) in item.iter().filter(|(_, own)| !own.is_null()) {
-            if !hidden.contains(&**name) && text_of(own).is_none_or(|text| text != value.as_str()) {
-                hidden.insert(name);
+            match text_of(own) {
+                _ if hidden.contains(&**name) => {}
+                Some(text) if text == value.as_str() => *equal.entry(name).or_default() += 1,
+                Some(_) | None => drop(hidden.insert(name)),
             }
         }
     }
-    hidden.into_iter().map(str::to_owned).collect()
+    (equal, hidden.into_iter().map(str::to_owned).collect())
 }
 
 /// The attribute that has the value of the variable in nearly all items, and another in none.
 fn same_attribute(
-    items: &[&Item],
+    sample: &TableSample,
+    items: usize,
     values: &[String],
     prefix: Option<&str>,
-    key_names: &BTreeSet<&str>,
+    equal: &BTreeMap<&str, usize>,
+    hidden: &BTreeSet<String>,
 ) -> Option<String> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut others: BTreeSet<&str> = BTreeSet::new();
-    for (item, value) in items.iter().zip(values) {
-        for (name, own) in item
-            .iter()
-            .filter(|(name, _)| is_plain_name(name) && !is_index_key(name) && !key_names.contains(&***name))
-        {
-            match text_of(own) {
-                Some(text) if text == value.as_str() => *counts.entry(name).or_default() += 1,
-                Some(_) | None => drop(others.insert(name)),
-            }
-        }
-    }
-    let prefix = prefix.and_then(snake).unwrap_or_default();
+    let prefix = folded(prefix.unwrap_or_default());
+    let has_prefix = |name: &str| !prefix.is_empty() && folded(name).contains(&prefix);
     // One item, or a short value that all items share, may agree by chance.
-    let is_sure = |name: &str| {
-        let different: BTreeSet<&String> = values.iter().collect();
-        different.len() > 2
-            || values.iter().all(|value| value.len() > 3)
-            || name.to_lowercase().contains(&prefix)
+    let is_sure =
+        values.iter().collect::<BTreeSet<_>>().len() > 2 || values.iter().all(|value| value.len() > 3);
+    let same = equal.iter().filter(|(name, count)| {
+        is_plain_name(name)
+            && !is_index_key(name)
+            && !sample.is_key(name)
+            && !hidden.contains(**name)
+            && is_nearly_all(**count, items)
+            && (is_sure || prefix.is_empty() || has_prefix(name))
+    });
+    let best = same.max_by_key(|(name, count)| (**count, has_prefix(name), std::cmp::Reverse(name.len())));
+    best.map(|(name, _)| (*name).to_owned())
+}
+
+/// A name for a group that is not taken: its type, or the words of its key.
+pub(super) fn entity_name(sample: &TableSample, group: &ItemGroup, taken: &[String]) -> String {
+    let wanted = wanted_name(sample, group);
+    let is_taken = |name: &str| taken.iter().any(|known| known == name);
+    let partition = group.shapes.first().and_then(|shape| shape.constants().next()).and_then(snake);
+    let name = match partition.filter(|partition| *partition != wanted && is_taken(&wanted)) {
+        Some(partition) => format!("{partition}_{wanted}"),
+        None => wanted,
     };
-    let same = counts.into_iter().filter(|(name, count)| {
-        !others.contains(name) && is_nearly_all(*count, items.len()) && is_sure(name)
-    });
-    let best = same.max_by_key(|(name, count)| {
-        let has_prefix =
-            !prefix.is_empty() && name.to_lowercase().replace('_', "").contains(&prefix.replace('_', ""));
-        (*count, has_prefix, std::cmp::Reverse(name.len()))
-    });
-    best.map(|(name, _)| name.to_owned())
+    numbered(name, is_taken)
 }
 
-/// A name for each group: its type, or the words of its key.
-pub(super) fn entity_names(sample: &TableSample, groups: &[ItemGroup]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for group in groups {
-        let wanted = entity_name(sample, group);
-        let partition = group.shapes.first().and_then(|shape| shape.constants().next()).and_then(snake);
-        let is_taken = |name: &str| names.iter().any(|taken| taken == name);
-        let name = match partition.filter(|partition| *partition != wanted && is_taken(&wanted)) {
-            Some(partition) => format!("{partition}_{wanted}"),
-            None => wanted,
-        };
-        let name = numbered(name, is_taken);
-        names.push(name);
-    }
-    names
-}
-
-fn entity_name(sample: &TableSample, group: &ItemGroup) -> String {
+fn wanted_name(sample: &TableSample, group: &ItemGroup) -> String {
     if let Some(name) = group.item_type.as_ref().and_then(|(_, item_type)| snake(item_type)) {
         return name;
     }
+    // A sort key that is one word, such as `METADATA`, names a part of what the partition key names.
     let words = |shape: &KeyShape| {
-        let words: Vec<String> = shape.constants().filter_map(snake).collect();
-        let is_name = |word: &String| word.len() > 1 && !is_usual_word(word);
-        words.into_iter().filter(is_name).collect::<Vec<_>>()
+        let words: Vec<String> = shape.constants().filter_map(snake).filter(|word| word.len() > 1).collect();
+        (!words.is_empty()).then(|| words.join("_"))
     };
-    let of_shapes = group.shapes.iter().rev().map(words).find(|words| !words.is_empty());
-    let of_shapes = of_shapes.map(|words| words.join("_"));
+    let mut shapes = group.shapes.iter().rev();
+    let with_values = shapes.clone().filter(|shape| !shape.prefixes().is_empty()).find_map(words);
+    let is_part = group.shapes.last().is_some_and(|shape| shape.prefixes().is_empty());
+    let of_shapes =
+        if is_part { with_values.or_else(|| shapes.find_map(words)) } else { shapes.find_map(words) };
     of_shapes.or_else(|| snake(&sample.table)).unwrap_or_else(|| "item".to_owned())
 }

@@ -1,25 +1,18 @@
 //! The sample of a table that a model is inferred from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use afterwrite_ledger::tables::{ScanRequest, TableScan};
+use afterwrite_model::Result;
 use afterwrite_model::entity::SourceKey;
-use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::record::Item;
 use afterwrite_model::table::KeyType;
-use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::kind_words::{folded, names_kind};
 use super::texts::text_of;
 
-/// Pairs of names that partition and sort keys usually have, in lower case.
-const USUAL_KEYS: [(&str, &str); 7] = [
-    ("pk", "sk"),
-    ("_pk", "_sk"),
-    ("partitionkey", "sortkey"),
-    ("partition_key", "sort_key"),
-    ("hashkey", "rangekey"),
-    ("hash_key", "range_key"),
-    ("hk", "rk"),
-];
+/// Segments that the items of a table are taken from: a scan from its beginning may see a few partitions only. With many segments, the sample
+/// has the first items of many partitions, and so rare kinds of items.
+const MOST_SEGMENTS: u32 = 256;
 
 /// A key attribute of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +30,15 @@ pub struct SampledIndex {
     pub name: String,
     /// The names of its key attributes.
     pub keys: Vec<String>,
+}
+
+/// Facts about a table that need not be inferred.
+#[derive(Clone, Debug, Default)]
+pub struct InferenceHints {
+    /// The character that separates the parts of keys.
+    pub separator: Option<char>,
+    /// The attribute that names the type of an item.
+    pub type_attribute: Option<String>,
 }
 
 /// A table, and some of its items.
@@ -61,12 +63,8 @@ impl TableSample {
         let names: Vec<String> = self.key_names().map(str::to_owned).collect();
         self.items.retain(|item| {
             let mut texts = names.iter().map(|name| item.get(name.as_str()).and_then(text_of));
-            let key = SourceKey {
-                table: 0,
-                partition: texts.next().flatten().unwrap_or_default(),
-                sort: texts.next().flatten(),
-            };
-            !key.is_heartbeat()
+            let partition = texts.next().flatten().unwrap_or_default();
+            !SourceKey { table: 0, partition, sort: texts.next().flatten() }.is_heartbeat()
         });
         self
     }
@@ -83,184 +81,44 @@ impl TableSample {
         self.key.iter().map(|key| key.name.as_str())
     }
 
+    /// Whether an attribute is part of the key.
+    pub(super) fn is_key(&self, name: &str) -> bool {
+        self.key_names().any(|key| key == name)
+    }
+
     /// The items with these indexes.
     pub(super) fn items_at(&self, members: &[usize]) -> impl Iterator<Item = &Item> {
         members.iter().filter_map(|index| self.items.get(*index))
     }
-}
 
-/// Names of attributes that identify an item alone, the best first, in lower case. Other names end with `id`.
-const USUAL_IDS: [&str; 9] = ["pk", "id", "email", "key", "uuid", "guid", "hash", "slug", "sku"];
-
-/// Names of the second attribute of a key, the best first, in lower case. Names that end with `id` are preferred to times.
-const USUAL_SECONDS: [&str; 8] = ["sk", "createdat", "at", "timestamp", "time", "ts", "date", "seq"];
-
-/// A guess of the key attributes of items from a file, which does not name them: attributes that every item has and whose values identify
-/// it. Names that keys usually have are preferred.
-///
-/// # Errors
-/// `Configuration` if no one or two attributes do.
-pub fn infer_key(items: &[Item]) -> Result<Vec<KeyAttribute>> {
-    let candidates = candidates(items);
-    let usual = USUAL_KEYS.iter().find_map(|(partition, sort)| {
-        let named =
-            |name: &str| candidates.iter().find(|key| folded(&key.name).ends_with(&folded(name))).cloned();
-        Some(vec![named(partition)?, named(sort)?])
-    });
-    let found = usual.or_else(|| guesses(&candidates).find(|key| identifies(items, key)));
-    found.ok_or_else(|| {
-        let error =
-            Error::new(ErrorKind::Configuration, "the key attributes cannot be inferred from the items");
-        match stray_item(items) {
-            Some(StrayItem { number, attribute }) => error
-                .with("item", number.to_string())
-                .with("reason", format!("it has no `{attribute}`, which nearly all items have"))
-                .hint("Remove what is not an item of the table, or name the key with --key PARTITION[,SORT]"),
-            None => error.hint("Name them with --key PARTITION[,SORT]"),
-        }
-    })
-}
-
-/// The key attributes with these names.
-///
-/// # Errors
-/// `Configuration` if an item lacks one, or has one of a type that keys cannot have.
-pub fn named_key(items: &[Item], names: &[String]) -> Result<Vec<KeyAttribute>> {
-    let candidates = candidates(items);
-    let key = names.iter().map(|name| {
-        let known = candidates.iter().find(|key| key.name == *name).cloned();
-        if items.is_empty() {
-            return Ok(KeyAttribute { name: name.clone(), key_type: KeyType::Text });
-        }
-        known.ok_or_else(|| {
-            let error =
-                Error::new(ErrorKind::Configuration, "not every item has this key attribute with one type")
-                    .with("attribute", name.clone());
-            match first_without(items, name) {
-                Some(number) => error.with("first item without it", number.to_string()),
-                None => error,
-            }
-            .hint("Name the partition key and the sort key of the table: --key PARTITION[,SORT]")
-        })
-    });
-    key.collect()
-}
-
-/// An item that lacks an attribute that nearly all items have.
-struct StrayItem<'i> {
-    /// Its place in the input, from 1.
-    number: usize,
-    attribute: &'i str,
-}
-
-/// The first item that lacks an attribute that nearly all items have and that may be part of the key.
-fn stray_item(items: &[Item]) -> Option<StrayItem<'_>> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (name, value) in items.iter().flat_map(|item| item.iter()) {
-        *counts.entry(name).or_default() += usize::from(key_type(value).is_some());
-    }
-    counts.retain(|_, count| *count < items.len() && *count * 20 >= items.len() * 19);
-    let attribute = counts.into_keys().min_by_key(|name| {
-        let rank = id_rank(name);
-        (rank.is_none(), rank)
-    })?;
-    Some(StrayItem { number: first_without(items, attribute)?, attribute })
-}
-
-/// The number, from 1, of the first item that lacks this attribute, or has it with a type that keys cannot have.
-fn first_without(items: &[Item], name: &str) -> Option<usize> {
-    let lacks = |item: &Item| item.get(name).and_then(key_type).is_none();
-    items.iter().position(lacks).map(|index| index + 1)
-}
-
-/// Keys of one and of two attributes, the most usual first.
-fn guesses(candidates: &[KeyAttribute]) -> impl Iterator<Item = Vec<KeyAttribute>> {
-    let mut ids: Vec<&KeyAttribute> = candidates.iter().filter(|key| id_rank(&key.name).is_some()).collect();
-    ids.sort_by_key(|key| id_rank(&key.name));
-    let mut seconds: Vec<&KeyAttribute> =
-        candidates.iter().filter(|key| second_rank(&key.name).is_some()).collect();
-    seconds.sort_by_key(|key| second_rank(&key.name));
-    // Times are rarely partition keys.
-    let mut firsts: Vec<&KeyAttribute> = candidates.iter().collect();
-    firsts.sort_by_key(|key| (is_time_name(&key.name), !names_kind(&key.name)));
-    let pairs = |firsts: &[&KeyAttribute], seconds: &[&KeyAttribute]| -> Vec<Vec<KeyAttribute>> {
-        let pairs = firsts.iter().flat_map(|first| {
-            let others = seconds.iter().filter(|second| second.name != first.name);
-            others.map(|second| vec![(*first).clone(), (*second).clone()]).collect::<Vec<_>>()
-        });
-        pairs.collect()
-    };
-    let (of_ids, of_others, of_all) =
-        (pairs(&ids, &seconds), pairs(&firsts, &seconds), pairs(&firsts, &firsts));
-    let one = |keys: &[&KeyAttribute]| keys.iter().map(|key| vec![(*key).clone()]).collect::<Vec<_>>();
-    let (one_id, one_of_all) = (one(&ids), one(&firsts));
-    one_id.into_iter().chain(of_ids).chain(of_others).chain(one_of_all).chain(of_all)
-}
-
-fn id_rank(name: &str) -> Option<(usize, usize)> {
-    let plain = folded(name);
-    let usual = USUAL_IDS.iter().position(|usual| *usual == plain);
-    let is_id = plain.ends_with("id") || plain.ends_with("email");
-    usual.or(is_id.then_some(USUAL_IDS.len())).map(|rank| (rank, name.len()))
-}
-
-fn second_rank(name: &str) -> Option<(usize, usize)> {
-    let plain = folded(name);
-    let usual = USUAL_SECONDS.iter().position(|usual| *usual == plain);
-    let place = match (plain == "sk", plain.ends_with("id"), usual, is_time_name(name)) {
-        (true, ..) => 0,
-        (_, true, ..) => 1,
-        (_, _, Some(place), _) => 2 + place,
-        (_, _, None, true) => 2 + USUAL_SECONDS.len(),
-        (_, _, None, false) => return None,
-    };
-    Some((place, name.len()))
-}
-
-/// Whether an attribute of this name is a time.
-fn is_time_name(name: &str) -> bool {
-    let plain = folded(name);
-    let is_usual = USUAL_SECONDS.iter().skip(1).any(|usual| *usual == plain);
-    is_usual
-        || name.ends_with("At")
-        || name.ends_with("_at")
-        || plain.ends_with("time")
-        || plain.ends_with("date")
-}
-
-/// The attributes that every item has, with one type that keys can have; ids first.
-fn candidates(items: &[Item]) -> Vec<KeyAttribute> {
-    let Some((first, others)) = items.split_first() else { return Vec::new() };
-    let types = first.iter().filter_map(|(name, value)| Some((name, key_type(value)?)));
-    let shared = types.filter(|(name, key_type_of_first)| {
-        let has_type = |item: &Item| item.get(&**name).and_then(key_type) == Some(*key_type_of_first);
-        others.iter().all(has_type)
-    });
-    let mut candidates: Vec<KeyAttribute> =
-        shared.map(|(name, key_type)| KeyAttribute { name: name.to_string(), key_type }).collect();
-    candidates.sort_by_key(|key| (!key.name.to_lowercase().ends_with("id"), key.name.len()));
-    candidates
-}
-
-fn key_type(value: &AttributeValue<'_>) -> Option<KeyType> {
-    match value {
-        AttributeValue::S(_) => Some(KeyType::Text),
-        AttributeValue::N(_) => Some(KeyType::Number),
-        AttributeValue::B(_) => Some(KeyType::Binary),
-        AttributeValue::Bool(_)
-        | AttributeValue::Null
-        | AttributeValue::M(_)
-        | AttributeValue::L(_)
-        | AttributeValue::Ss(_)
-        | AttributeValue::Ns(_)
-        | AttributeValue::Bs(_) => None,
+    /// The texts of a key attribute of these items.
+    pub(super) fn key_texts(&self, name: &str, members: &[usize]) -> Vec<String> {
+        let text = |item: &Item| item.get(name).and_then(text_of).unwrap_or_default().into_owned();
+        self.items_at(members).map(text).collect()
     }
 }
 
-fn identifies(items: &[Item], key: &[KeyAttribute]) -> bool {
-    let mut seen = BTreeSet::new();
-    items.iter().all(|item| {
-        let values: Option<Vec<_>> = key.iter().map(|key| item.get(&*key.name).and_then(text_of)).collect();
-        values.is_some_and(|values| seen.insert(values))
-    })
+/// Reads about `most` items of a table, never more.
+///
+/// # Errors
+/// As [`TableScan::scan`].
+pub async fn sample_items(tables: &impl TableScan, table: &Arc<str>, most: u32) -> Result<Vec<Item>> {
+    let segments = most.clamp(1, MOST_SEGMENTS);
+    let whole = || ScanRequest::whole(Arc::clone(table));
+    let mut open: Vec<ScanRequest> =
+        (0..segments).map(|segment| ScanRequest { segment, segments, ..whole() }).collect();
+    let (most, mut items) = (usize::try_from(most).unwrap_or(usize::MAX), Vec::new());
+    while items.len() < most && !open.is_empty() {
+        let missing = most - items.len();
+        let share = u32::try_from(missing.div_ceil(open.len())).unwrap_or(u32::MAX);
+        let mut unfinished = Vec::new();
+        for request in open {
+            let page = tables.scan(&ScanRequest { page_items: Some(share), ..request.clone() }).await?;
+            items.extend(page.items);
+            unfinished.extend(page.next.map(|next| ScanRequest { start_after: Some(next), ..request }));
+        }
+        open = unfinished;
+    }
+    items.truncate(most);
+    Ok(items)
 }

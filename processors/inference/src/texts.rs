@@ -1,4 +1,4 @@
-//! Values as key texts, their segments, and the words among them.
+//! Values as texts of keys, and the words among them.
 
 use std::borrow::Cow;
 
@@ -6,23 +6,19 @@ use afterwrite_model::record::{AttributeValue, Timestamp};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The longest word that a constant part of a key is.
+/// The longest word that can be a constant part of a key.
 const LONGEST_WORD: usize = 32;
+
+/// A date: the shortest time.
+const DATE: usize = "2026-02-06".len();
 
 /// A value as a template writes it into a key; `None` if it cannot be part of one.
 pub(super) fn text_of<'v>(value: &'v AttributeValue<'_>) -> Option<Cow<'v, str>> {
-    match value {
-        AttributeValue::S(text) => Some(Cow::Borrowed(text)),
-        AttributeValue::N(number) => Some(Cow::Owned(number.to_string())),
-        AttributeValue::B(bytes) => Some(Cow::Owned(STANDARD.encode(bytes))),
-        AttributeValue::Bool(_)
-        | AttributeValue::Null
-        | AttributeValue::M(_)
-        | AttributeValue::L(_)
-        | AttributeValue::Ss(_)
-        | AttributeValue::Ns(_)
-        | AttributeValue::Bs(_) => None,
+    if let AttributeValue::B(bytes) = value {
+        return Some(Cow::Owned(STANDARD.encode(bytes)));
     }
+    let number = || value.as_number().map(|number| Cow::Owned(number.to_string()));
+    value.as_text().map(Cow::Borrowed).or_else(number)
 }
 
 /// How a word is written.
@@ -33,13 +29,18 @@ pub(super) enum WordStyle {
     Mixed,
 }
 
-/// The style of a word: letters of any script, `_` and `-`, a letter first. Other texts (ids, numbers, times) are values.
+/// The style of a word: letters of any script, `_` and `-`, a letter first. Other texts (ids, numbers, times) are values. A word may begin
+/// with `$` and then end with a version, as in ElectroDB's `$tasks_1`.
 pub(super) fn word_style(text: &str) -> Option<WordStyle> {
+    let plain = text.strip_prefix('$').map_or(text, |name| {
+        let name = name.trim_end_matches(|last: char| last.is_ascii_digit());
+        name.strip_suffix('_').unwrap_or(name)
+    });
     let is_plain = |character: char| character.is_alphabetic() || "_-".contains(character);
-    let is_word = text.chars().count() <= LONGEST_WORD
-        && text.starts_with(char::is_alphabetic)
-        && text.chars().all(is_plain);
-    let (has_upper, has_lower) = (text.contains(char::is_uppercase), text.contains(char::is_lowercase));
+    let is_word = plain.chars().count() <= LONGEST_WORD
+        && plain.starts_with(char::is_alphabetic)
+        && plain.chars().all(is_plain);
+    let (has_upper, has_lower) = (plain.contains(char::is_uppercase), plain.contains(char::is_lowercase));
     is_word.then_some(match (has_upper, has_lower) {
         (true, false) => WordStyle::Upper,
         (false, _) => WordStyle::Lower,
@@ -65,17 +66,15 @@ pub(super) fn segments(text: &str, separator: Option<char>) -> Vec<&str> {
 
 /// The length of the time that a text begins with; 0 if it begins with something else.
 pub(super) fn time_length(text: &str) -> usize {
-    let is_of_time = |character: char| {
-        character.is_ascii_digit() || matches!(character, 'T' | 'Z' | ':' | '.' | '+' | '-')
-    };
+    let is_of_time = |character: char| character.is_ascii_digit() || "TZ:.+-".contains(character);
     if !text.starts_with(|first: char| first.is_ascii_digit()) {
         return 0;
     }
     let length = text.find(|character: char| !is_of_time(character)).unwrap_or(text.len());
     let time = text.get(..length).unwrap_or_default().trim_end_matches([':', '.', '-', '+']);
     // An id may follow a date.
-    let candidates = [Some(time), text.get(.."2026-02-06".len())];
-    let mut times = candidates.into_iter().flatten().filter(|time| time.len() >= "2026-02-06".len());
+    let candidates = [Some(time), text.get(..DATE)];
+    let mut times = candidates.into_iter().flatten().filter(|time| time.len() >= DATE);
     times.find(|time| Timestamp::parse(time).is_some()).map_or(0, str::len)
 }
 
@@ -99,6 +98,12 @@ pub(super) fn snake(text: &str) -> Option<String> {
     name.starts_with(|first: char| first.is_ascii_alphabetic()).then(|| name.to_owned())
 }
 
+/// A word in lower case, letters and digits only.
+pub(super) fn folded(word: &str) -> String {
+    let plain = word.chars().filter(char::is_ascii_alphanumeric);
+    plain.map(|character| character.to_ascii_lowercase()).collect()
+}
+
 /// Whether a name can be a variable of a template.
 pub(super) fn is_plain_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_plain_character)
@@ -107,6 +112,11 @@ pub(super) fn is_plain_name(name: &str) -> bool {
 /// Whether names of a model can have a character.
 pub(super) fn is_plain_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_-".contains(character)
+}
+
+/// Whether a number of items is at least nine tenths of all.
+pub(super) fn is_nearly_all(count: usize, all: usize) -> bool {
+    count * 10 >= all * 9
 }
 
 #[cfg(test)]
@@ -129,6 +139,8 @@ mod tests {
             ("größe", Some(WordStyle::Lower)),
             ("订单", Some(WordStyle::Lower)),
             ("Straße", Some(WordStyle::Mixed)),
+            ("$tasks_1", Some(WordStyle::Lower)),
+            ("tasks_1", None),
             ("Иван0", None),
             ("😀", None),
         ] {
@@ -143,7 +155,6 @@ mod tests {
             ("ORDER-ITEM", Some("order_item")),
             ("#X", Some("x")),
             ("12", None),
-            ("", None),
         ] {
             assert_eq!(snake(text).as_deref(), name, "{text}");
         }

@@ -24,6 +24,9 @@ const FINER: [(&str, &str, &str); 3] = [
     ("EcommerceApp", "PRODUCT#{} / REVIEW#{}#USER#{}", "PRODUCT#{} / REVIEW#{}"),
 ];
 
+/// Keys of kinds with fewer than three items, which are left out: table, key, items.
+const FEW: [(&str, &str, usize); 1] = [("algoitny-main", "PLAN#{} / META", 2)];
+
 /// A template without the names of its variables.
 fn skeleton(template: &str) -> String {
     let mut skeleton = String::new();
@@ -87,7 +90,9 @@ async fn the_inferred_entities_of_the_demos_have_the_keys_of_the_built_in_models
             let sample = sample(&server, table).await;
             assert!(sample.items.len() > 2, "{}: {} items", table.name, sample.items.len());
             let inferred = InferredModel::of(&sample);
-            assert_eq!(inferred.undescribed, 0, "{}\n{}", table.name, inferred.toml);
+            let few: Vec<_> = FEW.iter().filter(|(name, ..)| *name == table.name).collect();
+            let left_out: usize = few.iter().map(|(.., items)| items).sum();
+            assert_eq!(inferred.undescribed, left_out, "{}\n{}", table.name, inferred.toml);
             assert!(inferred.proposals > 0, "{}\n{}", table.name, inferred.toml);
             for toml in [&inferred.toml, &with_proposals(&inferred.toml)] {
                 let report = Model::check(toml, "model.toml");
@@ -101,6 +106,7 @@ async fn the_inferred_entities_of_the_demos_have_the_keys_of_the_built_in_models
                 }
                 found.insert((*known).to_owned());
             }
+            found.extend(few.iter().map(|(_, key, _)| (*key).to_owned()));
             let known = skeletons(&built_in, &table.name);
             if found != known {
                 differences.push(format!("{}: inferred {found:#?}, built in {known:#?}", table.name));

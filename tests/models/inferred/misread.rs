@@ -17,7 +17,7 @@ fn ulid(number: usize) -> String {
 #[test]
 fn a_usual_word_among_other_values_is_a_value() {
     let branches = ["main", "dev", "wip", "MAIN"];
-    for count in [8, 200] {
+    for count in [12, 200] {
         let items = rows(
             count,
             |index| json!({ "PK": format!("REPO#r{}", index / 4), "SK": format!("BRANCH#{}", branches[index % 4]), "author": "u" }),

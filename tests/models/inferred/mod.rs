@@ -6,4 +6,6 @@ mod hidden;
 mod misread;
 mod privacy;
 mod proposed;
+mod strangers;
 mod uncertain;
+mod unshared;

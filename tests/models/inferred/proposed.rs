@@ -115,16 +115,18 @@ fn constant_attributes_are_not_counted_and_kinds_of_equal_items_are_one_entity()
 }
 
 #[test]
-fn one_item_of_a_kind_is_enough_if_it_has_attributes_of_its_own() {
+fn a_type_of_fewer_than_three_items_is_not_named() {
     let account = |index: usize, kind: &str| {
         let key = format!("ACCOUNT#a{index}");
         json!({ "PK": key, "SK": key, "entity_type": kind, (format!("{kind}_name")): format!("a{index}") })
     };
-    let mut items: Vec<Value> = (0..40).map(|index| account(index, "user")).collect();
-    items.push(account(40, "organization"));
-    let toml = model_of(&items);
-    expect_lines(&toml, &["when.entity_type = [\"user\"]", "when.entity_type = [\"organization\"]"]);
-    assert_eq!(Model::parse(&toml, "model.toml").expect("it loads").entities.len(), 2);
+    for (organizations, entities) in [(2, 1), (3, 2)] {
+        let mut items: Vec<Value> = (0..400).map(|index| account(index, "user")).collect();
+        items.extend((400..400 + organizations).map(|index| account(index, "organization")));
+        let toml = model_of(&items);
+        assert_eq!(toml.contains("organization"), entities == 2, "{toml}");
+        assert_eq!(Model::parse(&toml, "model.toml").expect("it loads").entities.len(), entities);
+    }
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use afterwrite_bulk::export::SUMMARY;
 use afterwrite_inference::{
-    InferredModel, KeyAttribute, SampledIndex, TableSample, infer_key, named_key, sample_items,
+    InferenceHints, InferredModel, KeyAttribute, SampledIndex, TableSample, infer_key, named_key,
+    sample_items,
 };
 use afterwrite_input::{InputObject, RecordInput, TimeRange};
 use afterwrite_model::record::Item;
@@ -40,7 +41,7 @@ const UNNAMED_TABLE: &str = "MyTable";
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("source").args(["table", "from"]).required(true).multiple(true),
-    after_help = "The sample is read with Scan, spread over the table; it costs read units, and needs the permissions\ndynamodb:Scan and dynamodb:DescribeTable. A file is a full table export, the output of `aws dynamodb scan`,\nor JSON lines with an item each, gzip or plain; an export names its table, and --table names it otherwise.\nThe model has constant words of keys, and types and states that occur many times, but no other values of\nitems; docs/MODEL.md has the rules. Proposals are comments.\n\nExamples:\n  afterwrite model init --table Orders --out orders.toml\n  afterwrite model init --table Orders --sample 10000\n  afterwrite model init --from scan.json --table Orders --key PK,SK\n  afterwrite model init --from s3://my-exports/AWSDynamoDB/01700000/\n\nExit codes: 0 success, 1 no kind of items could be described, 2 wrong usage or an unreadable file,\n3 the table cannot be read."
+    after_help = "The sample is read with Scan, spread over the table; it costs read units, and needs the permissions\ndynamodb:Scan and dynamodb:DescribeTable. A file is a full table export, the output of `aws dynamodb scan`,\nor JSON lines with an item each, gzip or plain; an export names its table, and --table names it otherwise.\nThe model has constant words of keys, and types and states that occur many times, but no other values of\nitems; docs/MODEL.md has the rules. Proposals are comments.\n\nExamples:\n  afterwrite model init --table Orders --out orders.toml\n  afterwrite model init --table Orders --sample 10000\n  afterwrite model init --from scan.json --table Orders --key PK,SK\n  afterwrite model init --table Orders --type-attribute _model_name\n  afterwrite model init --from s3://my-exports/AWSDynamoDB/01700000/\n\nExit codes: 0 success, 1 no kind of items could be described, 2 wrong usage or an unreadable file,\n3 the table cannot be read."
 )]
 pub struct InitArguments {
     /// The table to read; with --from, the name of the table of these items.
@@ -55,6 +56,13 @@ pub struct InitArguments {
     /// The key attributes of the items of a file, separated by a comma; default: a guess.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "from")]
     key: Vec<String>,
+    /// The character that separates the parts of keys; default: the character that shows most kinds of items.
+    #[arg(long, value_name = "CHAR", value_parser = separator)]
+    separator: Option<char>,
+    /// The attribute that names the type of an item; default: a usual name such as `type` or `_model_name`, or one whose values divide the
+    /// items into kinds.
+    #[arg(long, value_name = "NAME")]
+    type_attribute: Option<String>,
     /// Write the model to a new file instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -76,7 +84,8 @@ impl InitArguments {
                 .with("in", self.source())
                 .hint("Name a table, a file or a prefix with items"));
         }
-        let model = InferredModel::of(&sample);
+        let hints = InferenceHints { separator: self.separator, type_attribute: self.type_attribute.clone() };
+        let model = InferredModel::with(&sample, &hints);
         if sample.has_guessed_key {
             tell(&sample.key_guess());
         }
@@ -201,6 +210,15 @@ fn listed(files: &[String]) -> String {
     }
 }
 
+/// A separator, as a model can declare it.
+fn separator(text: &str) -> std::result::Result<char, String> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (Some(one), None) if !one.is_alphanumeric() && !"{}".contains(one) && !one.is_control() => Ok(one),
+        _ => Err("one character that is neither a letter, a digit nor a brace, like #".to_owned()),
+    }
+}
+
 async fn describe(client: &Client, table: &str) -> Result<TableDescription> {
     let described = Box::pin(client.describe_table().table_name(table).send()).await;
     let described = described.map_err(|error| {
@@ -254,6 +272,8 @@ mod tests {
             from: Some(RecordInput::Path(from.to_owned())),
             sample: None,
             key: Vec::new(),
+            separator: None,
+            type_attribute: None,
             out: Some(out.to_owned()),
         }
     }

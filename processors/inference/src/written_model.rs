@@ -9,17 +9,14 @@ use serde_json::json;
 
 use super::entities::{InferredEntity, entities};
 use super::groups::{ItemGroup, groups};
+use super::key_search::{KeyEvidence, USUAL_SEPARATORS};
+use super::key_shapes::KeyShape;
 use super::proposals::proposals;
-use super::sample::{KeyAttribute, TableSample};
-use super::shapes::KeyShape;
-use super::texts::{is_plain_character, is_plain_name, text_of};
-use super::vocabulary::KindVocabulary;
+use super::sample::{InferenceHints, TableSample};
+use super::texts::{is_plain_character, is_plain_name};
 
 /// Beginning of a line that is part of a proposal.
 const PROPOSED: &str = "#";
-
-/// Separators of a table that are tried if no key has one.
-const USUAL_SEPARATORS: [char; 2] = ['#', '|'];
 
 /// Proposals of one model.
 const MOST_PROPOSALS: usize = 80;
@@ -43,9 +40,15 @@ impl InferredModel {
     /// Infers the model of a table.
     #[must_use]
     pub fn of(sample: &TableSample) -> Self {
-        let vocabulary = KindVocabulary::of(sample);
-        let groups = groups(sample, &vocabulary);
-        let entities = entities(sample, &groups, &vocabulary);
+        Self::with(sample, &InferenceHints::default())
+    }
+
+    /// Infers the model of a table of which something is known.
+    #[must_use]
+    pub fn with(sample: &TableSample, hints: &InferenceHints) -> Self {
+        let evidence = KeyEvidence::of(sample, hints);
+        let groups = groups(&evidence, hints);
+        let entities = entities(&evidence, &groups);
         let mut sections = EntitySections::of(sample, &entities, None);
         for separator in free_separators(sample, &groups) {
             if sections.refused.is_empty() {
@@ -98,7 +101,7 @@ fn append_proposals(toml: &mut String, accepted: &[&InferredEntity]) -> usize {
     count
 }
 
-/// The characters that no variable contains: those that separate segments of keys, and those that are usual.
+/// The characters that no variable contains: separators of segments of keys, and usual ones.
 fn free_separators(sample: &TableSample, groups: &[ItemGroup]) -> Vec<char> {
     let shapes = || {
         groups.iter().flat_map(|group| {
@@ -111,12 +114,12 @@ fn free_separators(sample: &TableSample, groups: &[ItemGroup]) -> Vec<char> {
             separators.push(separator);
         }
     }
-    let is_free = |(group, shape, key): (&ItemGroup, &KeyShape, &KeyAttribute), separator: char| {
-        let items = sample.items_at(&group.members);
-        let mut texts = items.filter_map(|item| item.get(&*key.name).and_then(text_of));
-        texts.all(|text| shape.values(&text).iter().all(|value| !value.contains(separator)))
-    };
-    separators.retain(|separator| shapes().all(|shape| is_free(shape, *separator)));
+    for (group, shape, key) in shapes() {
+        let values = |text: &String| KeyShape::values(shape, text);
+        for value in sample.key_texts(&key.name, &group.members).iter().flat_map(values) {
+            separators.retain(|separator| !value.contains(*separator));
+        }
+    }
     separators
 }
 
@@ -182,7 +185,12 @@ impl<'e> EntitySections<'e> {
     fn of(sample: &TableSample, entities: &'e [InferredEntity], separator: Option<char>) -> Self {
         let (mut toml, mut accepted, mut refused) = (heading(sample, separator), Vec::new(), Vec::new());
         for entity in entities {
-            match loaded(&toml, entity, sample.items.len()) {
+            // Times that the loader does not take are read by their forms.
+            let loaded = entity.refusal.clone().map_or_else(
+                || with_section(&toml, entity, true).or_else(|_| with_section(&toml, entity, false)),
+                Err,
+            );
+            match loaded {
                 Ok(with) => {
                     toml = with;
                     accepted.push(entity);
@@ -194,24 +202,6 @@ impl<'e> EntitySections<'e> {
     }
 }
 
-/// The model with one more entity.
-///
-/// # Errors
-/// Why the entity is left out.
-fn loaded(toml: &str, entity: &InferredEntity, items: usize) -> Result<String, String> {
-    if let Some(name) = &entity.untyped {
-        return Err(format!(
-            "all others with such keys have their type in {}, these do not; add it, or declare the entity yourself",
-            json!(name)
-        ));
-    }
-    if entity.is_rare {
-        return Err(rare_kind(entity, items));
-    }
-    // Times that the loader does not take are read by their forms.
-    with_section(toml, entity, true).or_else(|_| with_section(toml, entity, false))
-}
-
 /// A sentence about items that are left out. It names them by the constants of their keys.
 fn left_out_sentence((entity, problem): &RefusedEntity<'_>) -> String {
     let words: Vec<String> = entity.constants.iter().map(|word| format!("`{word}`")).collect();
@@ -221,14 +211,6 @@ fn left_out_sentence((entity, problem): &RefusedEntity<'_>) -> String {
         1 => format!("1 item{kind} is left out: {problem}"),
         several => format!("{several} items{kind} are left out: {problem}"),
     }
-}
-
-/// Why a kind with few items is left out.
-fn rare_kind(entity: &InferredEntity, items: usize) -> String {
-    format!(
-        "only {} of {items} sampled items have such a key, too few to tell names of kinds from values; take a larger --sample, or declare the entity yourself",
-        entity.items
-    )
 }
 
 /// The model with the section of an entity.
@@ -252,18 +234,16 @@ fn section(entity: &InferredEntity, has_times: bool) -> String {
     let templates: Vec<String> = templates
         .map(|(name, template)| format!("{} = {}", attribute_key(name), toml_text(template)))
         .collect();
-    for word in &entity.lone_words {
-        let _ = writeln!(
-            toml,
-            "# `{word}` is the only word in its place; if it names a tenant or a person, write {{tenant}} in its place."
-        );
+    for doubt in &entity.doubts {
+        let _ = writeln!(toml, "# {}", harmless(doubt));
     }
     let _ = writeln!(toml, "key = {{ {} }}", templates.join(", "));
     if let Some((name, value)) = &entity.when {
         let _ = writeln!(toml, "when.{} = [{}]", attribute_key(name), toml_text(value));
     }
     let attributes = entity.attributes.iter().filter_map(|one| Some((one.name.clone(), one.time?)));
-    let times = entity.key_times.iter().cloned().chain(attributes);
+    let variables = entity.variables.iter().filter_map(|one| Some((one.name.clone(), one.time?)));
+    let times = variables.chain(attributes);
     let times: Vec<String> = times
         .filter_map(|(name, form)| Some(format!("{} = \"{}\"", attribute_key(&name), form.declared()?)))
         .collect();
