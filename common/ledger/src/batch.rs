@@ -9,9 +9,9 @@ use afterwrite_model::record::Item;
 use hashbrown::HashMap;
 
 use super::core::lookups::LookupResults;
-use super::core::pack::TransactionBatch;
+use super::core::pack::PackedTransaction;
 use super::core::{ItemInput, LedgerCore, LedgerItem, StepContext};
-use super::lookup::LookupStore;
+use super::lookup::LookupStage;
 use super::policy::SplitCause;
 use super::requests::Requests;
 use super::state::rollup::{ReadRollup, RollupUpdate, computed_rollup};
@@ -21,12 +21,12 @@ use super::state::rollup::{ReadRollup, RollupUpdate, computed_rollup};
 pub(crate) struct BatchContext<'l> {
     pub(crate) core: &'l LedgerCore,
     pub(crate) requests: &'l Requests<'l>,
-    pub(crate) lookups: &'l LookupStore<'l>,
+    pub(crate) lookups: &'l LookupStage<'l>,
 }
 
 impl<'l> BatchContext<'l> {
     /// The context of the items' steps at this moment.
-    pub(crate) fn step(&self) -> StepContext<'l> {
+    pub(crate) fn step_context(&self) -> StepContext<'l> {
         StepContext { core: self.core, now: self.requests.clock.now(), tally: self.requests.tally }
     }
 }
@@ -119,7 +119,7 @@ impl<'r> LedgerBatch<'r> {
     }
 
     /// Whether a rollup must be read before the transaction can be sent, because its update depends on what is stored.
-    pub(crate) fn lacks_rollup(&self, transaction: &TransactionBatch) -> bool {
+    pub(crate) fn lacks_rollup(&self, transaction: &PackedTransaction) -> bool {
         let is_unread = |(id, update): &(TargetId, RollupUpdate)| {
             !self.read_rollups.contains_key(id)
                 && (update.exceeds() || computed_rollup(&self.targets, *id).is_some())

@@ -91,7 +91,8 @@ impl<'l> LedgerDriver<'l> {
     async fn round(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Error>> {
         let unread = self.reads.read_entries(batch).await?;
         let unread = unread.or(self.reads.read_items(batch).await?);
-        let is_open = self.reads.resolve_lookups(batch).await?;
+        self.reads.resolve_lookups(batch).await?;
+        let is_open = self.reads.plan(batch);
         let unread = unread.or(self.reads.read_rollups(batch).await?);
         let is_refused = self.writes.write(batch).await?;
         let message = "the deadline passed before the item could be committed";
@@ -104,6 +105,6 @@ impl<'l> LedgerDriver<'l> {
         self.reads.give_up_offers(batch, error);
         batch.lookups.close();
         self.reads.plan(batch);
-        batch.give_up(error, self.context.step());
+        batch.give_up(error, self.context.step_context());
     }
 }

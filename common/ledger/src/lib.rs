@@ -105,7 +105,7 @@ use self::batch::{BatchContext, LedgerBatch};
 use self::core::lookups::LookupResults;
 use self::core::{LedgerCore, LedgerItem};
 use self::driver::LedgerDriver;
-use self::lookup::{LookupCache, LookupStore};
+use self::lookup::{LookupCache, LookupStage};
 use self::requests::{DynClock, Requests};
 use self::state::StateKeys;
 use self::tally::CommitTally;
@@ -281,7 +281,7 @@ fn look_up<'l>(
     Box::pin(async move {
         let tally = CommitTally::default();
         let requests = Requests::new(tables, clock, deadline, &tally);
-        let lookups = LookupStore { core, cache, requests: &requests };
+        let lookups = LookupStage { core, cache, requests: &requests };
         let mut results = LookupResults::default();
         for key in keys {
             lookups.require(key.clone(), None, &mut results);
@@ -313,7 +313,7 @@ fn run<'l, 'r: 'l>(
     Box::pin(async move {
         let tally = CommitTally::default();
         let requests = Requests::new(tables, clock, deadline, &tally);
-        let lookups = LookupStore { core, cache, requests: &requests };
+        let lookups = LookupStage { core, cache, requests: &requests };
         let context = BatchContext { core, requests: &requests, lookups: &lookups };
         let targets = RollupTargets::with_capacity(&core.model, items.len());
         let mut batch = LedgerBatch::new(items, targets);
@@ -321,7 +321,7 @@ fn run<'l, 'r: 'l>(
         let mut outcome =
             CommitOutcome { unwritable_mirrors: batch.unwritable_mirrors, ..CommitOutcome::default() };
         for item in batch.items {
-            let uncounted = item.finish(context.step());
+            let uncounted = item.finish(context.step_context());
             outcome.failures.extend(uncounted.failures);
             outcome.parked.extend(uncounted.parked);
         }

@@ -1,4 +1,4 @@
-//! Remembered lookups: the first outputs of a lookup are stored and never change.
+//! The lookup stage: resolves the lookups of a batch. The first outputs of a lookup are stored and never change.
 //!
 //! In: the lookups that a batch needs. Out: their outputs, or why there are none, in [`LookupResults`].
 //!
@@ -62,13 +62,13 @@ pub(crate) struct LookupAttempt {
 type AttemptResult = Result<Option<SharedOutputs>>;
 
 /// Resolves the lookups of a batch.
-pub(crate) struct LookupStore<'l> {
+pub(crate) struct LookupStage<'l> {
     pub(crate) core: &'l LedgerCore,
     pub(crate) cache: &'l LookupCache,
     pub(crate) requests: &'l Requests<'l>,
 }
 
-impl LookupStore<'_> {
+impl LookupStage<'_> {
     /// Adds a lookup to `results`, unless it is known. `offer` has the outputs, if a record of the batch shows them.
     pub(crate) fn require(
         &self,

@@ -72,12 +72,12 @@ impl OutcomeStage<'_> {
         entries: Vec<(usize, Write)>,
         results: Vec<Option<Result<(), WriteError>>>,
     ) -> Result<bool> {
-        let context = self.context.step();
+        let context = self.context.step_context();
         let mut must_wait = false;
         for ((index, _), result) in entries.into_iter().zip(results) {
             let Some(result) = result else { continue };
             let input = match result {
-                Ok(()) => ItemInput::Committed,
+                Ok(()) => ItemInput::Written,
                 Err(WriteError::Refused(refusal)) => {
                     must_wait |= !is_rejection(&refusal);
                     match self.entry_refusal(refusal) {
@@ -130,14 +130,14 @@ impl OutcomeStage<'_> {
         result: Result<(), TransactError>,
         refused: &mut Vec<RefusedRollup>,
     ) -> Result<bool> {
-        let context = self.context.step();
+        let context = self.context.step_context();
         let RenderedTransaction { items, purposes, writes } = transaction;
         match result {
             Ok(()) => {
                 self.context.requests.tally.transactions.add(1);
                 note_written_rollups(batch, purposes.into_iter().zip(writes));
                 for index in items {
-                    batch.step(index, ItemInput::Committed, context);
+                    batch.step(index, ItemInput::Written, context);
                 }
                 Ok(false)
             }
@@ -181,7 +181,7 @@ impl OutcomeStage<'_> {
             forget_rollup(batch, purpose);
         }
         let mut refusals = self.refusals(items, purposes.into_iter().zip(reasons), refused);
-        let context = self.context.step();
+        let context = self.context.step_context();
         for index in items {
             let Some(refusal) = refusals.remove(index) else { continue };
             let ItemRefusal { entry, markers, is_marker_gone, rejection } = refusal;
@@ -256,7 +256,7 @@ impl OutcomeStage<'_> {
             return Err(Error::new(ErrorKind::State, message));
         }
         let stored = self.context.requests.read(&keys).await?.items;
-        let context = self.context.step();
+        let context = self.context.step_context();
         let mut must_wait = false;
         for (RefusedRollup { target, items, reason }, stored) in refused.into_iter().zip(stored) {
             let error = rejected_write(&reason).with("rollup", batch.targets.get(target).name.as_ref());
@@ -266,7 +266,7 @@ impl OutcomeStage<'_> {
             };
             let stored = stored.unwrap_or_default();
             if !items.iter().any(|index| is_refused(batch, *index, target, &stored)) {
-                batch.bisect(&users(batch, &items, target), &error, context);
+                batch.bisect(&items_writing(batch, &items, target), &error, context);
                 continue;
             }
             batch.rejections += 1;
@@ -296,7 +296,7 @@ fn separate_delaying<'p, 'r: 'p>(
         };
         match purpose {
             WritePurpose::Entry(index) | WritePurpose::Marker(index, _) => drop(concerned.insert(*index)),
-            WritePurpose::Rollup(target) => concerned.extend(users(batch, items, *target)),
+            WritePurpose::Rollup(target) => concerned.extend(items_writing(batch, items, *target)),
         }
     }
     delaying.extend(batch.note_delays(conflicting));
@@ -348,7 +348,7 @@ fn refuses_plan(stored: &Item, plan: &ItemPlan<'_>, target: TargetId) -> bool {
 }
 
 /// The items of a transaction that write a rollup.
-pub(crate) fn users(batch: &LedgerBatch<'_>, items: &[usize], target: TargetId) -> Vec<usize> {
+pub(crate) fn items_writing(batch: &LedgerBatch<'_>, items: &[usize], target: TargetId) -> Vec<usize> {
     let uses_target = |index: &&usize| {
         let plan = batch.item(**index).state.planned();
         plan.is_some_and(|plan| plan.targets().any(|used| used == target))

@@ -1,5 +1,5 @@
-//! The read stage: reads what items wait for (entries, items, lookups, rollups) and gives it to them. An item whose lookups have results
-//! is planned.
+//! The read stage: reads what items wait for (entries, items, lookups, rollups) and gives it to them; and plans the items whose lookups have
+//! results.
 //!
 //! Every request is sent once a round. A key that could not be read is read again in the next round, so that it holds up only the items
 //! that need it.
@@ -39,7 +39,7 @@ impl ReadStage<'_> {
         }
         let stored = self.context.requests.read(&keys).await?.items;
         let mut stored = keys.into_iter().zip(stored);
-        let context = self.context.step();
+        let context = self.context.step_context();
         let mut unread = None;
         for (index, expiries) in owners {
             let Some((key, entry)) = stored.next() else { return Err(misaligned_read()) };
@@ -121,7 +121,7 @@ impl ReadStage<'_> {
                 None => keyless.push(index),
             }
         }
-        let context = self.context.step();
+        let context = self.context.step_context();
         for index in keyless {
             let message = "the record's key does not match the key schema of its table";
             batch.step(index, ItemInput::GivenUp(Error::new(ErrorKind::Record, message)), context);
@@ -141,8 +141,8 @@ impl ReadStage<'_> {
         Ok(unread)
     }
 
-    /// Resolves the lookups that items wait for. Returns whether items still wait.
-    pub(crate) async fn resolve_lookups(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
+    /// Resolves the lookups that items wait for.
+    pub(crate) async fn resolve_lookups(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
         let LedgerBatch { items, lookups, .. } = batch;
         // If nothing was unknown when the entries were read, only images that were decoded since then can need more.
         let is_complete = lookups.are_found();
@@ -150,13 +150,12 @@ impl ReadStage<'_> {
         for (key, offer) in open.flat_map(|item| self.lookups_of(item)) {
             self.context.lookups.require(key, offer, lookups);
         }
-        self.context.lookups.resolve_needed(lookups).await?;
-        Ok(self.plan(batch))
+        self.context.lookups.resolve_needed(lookups).await
     }
 
     /// Plans the items whose lookups are resolved. Returns whether other items still wait.
     pub(crate) fn plan(&self, batch: &mut LedgerBatch<'_>) -> bool {
-        let context = self.context.step();
+        let context = self.context.step_context();
         let LedgerBatch { items, lookups, targets, .. } = batch;
         let (has_needed, mut is_open) = (lookups.has_needed(), false);
         for item in items.iter_mut().filter(|item| matches!(item.state, ItemState::AwaitingLookup(_))) {
@@ -185,7 +184,7 @@ impl ReadStage<'_> {
         let items = items.iter().enumerate().filter(|(_, item)| !matches!(item.state, ItemState::Failed(_)));
         let indexes: Vec<usize> = items.filter(is_open).map(|(index, _)| index).collect();
         for index in indexes {
-            batch.step(index, ItemInput::GivenUp(error.restated()), self.context.step());
+            batch.step(index, ItemInput::GivenUp(error.restated()), self.context.step_context());
         }
     }
 

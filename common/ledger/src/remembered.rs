@@ -1,4 +1,4 @@
-//! Remembered lookups, for programs that read or replace them without counting records.
+//! Remembered lookups, for programs that read or replace them without counting records. The ledger itself uses its lookup stage.
 
 use std::sync::Arc;
 

@@ -10,10 +10,10 @@ use smallvec::SmallVec;
 
 use super::batch::{BatchContext, LedgerBatch};
 use super::core::facts::KnownEntry;
-use super::core::pack::{PackableItem, TransactionBatch, pack};
+use super::core::pack::{PackableItem, PackedTransaction, pack};
 use super::core::plan::ItemPlan;
 use super::core::{LedgerCore, LedgerItem};
-use super::outcome::{OutcomeStage, RenderedTransaction, WritePurpose, users};
+use super::outcome::{OutcomeStage, RenderedTransaction, WritePurpose, items_writing};
 use super::policy::MOST_ROUND_REJECTIONS;
 use super::requests::send_all;
 use super::state::entry::{LedgerEntry, mark_action};
@@ -56,7 +56,7 @@ impl WriteStage<'_> {
     async fn write_waves(
         &self,
         batch: &mut LedgerBatch<'_>,
-        transactions: Vec<TransactionBatch>,
+        transactions: Vec<PackedTransaction>,
     ) -> Result<bool> {
         let mut must_wait = false;
         let most_rejections = batch.rejections + MOST_ROUND_REJECTIONS;
@@ -73,7 +73,7 @@ impl WriteStage<'_> {
     }
 
     /// Sends transactions that share no rollup. Returns whether the next round must wait.
-    async fn write_wave(&self, batch: &mut LedgerBatch<'_>, wave: Vec<TransactionBatch>) -> Result<bool> {
+    async fn write_wave(&self, batch: &mut LedgerBatch<'_>, wave: Vec<PackedTransaction>) -> Result<bool> {
         let mut must_wait = false;
         let mut rendered = Vec::with_capacity(wave.len());
         for transaction in wave {
@@ -88,7 +88,7 @@ impl WriteStage<'_> {
             match self.render(batch, transaction) {
                 Ok(transaction) => rendered.push(transaction),
                 Err(UnwritableTransaction { items, error }) => {
-                    batch.bisect(&items, &error, self.context.step());
+                    batch.bisect(&items, &error, self.context.step_context());
                 }
             }
         }
@@ -147,9 +147,9 @@ impl WriteStage<'_> {
     fn render<'r>(
         &self,
         batch: &mut LedgerBatch<'r>,
-        transaction: TransactionBatch,
+        transaction: PackedTransaction,
     ) -> Result<RenderedTransaction<'r>, UnwritableTransaction> {
-        let TransactionBatch { items, rollups, newest, defect, .. } = transaction;
+        let PackedTransaction { items, rollups, newest, defect, .. } = transaction;
         let unwritable = |error| UnwritableTransaction { items: items.clone(), error };
         if let Some(error) = defect {
             return Err(unwritable(error));
@@ -175,7 +175,7 @@ impl WriteStage<'_> {
                     writes.push(write);
                 }
                 Err(error) => {
-                    return Err(UnwritableTransaction { items: users(batch, &items, id), error });
+                    return Err(UnwritableTransaction { items: items_writing(batch, &items, id), error });
                 }
             }
         }
@@ -213,7 +213,7 @@ fn packable_item<'b>(index: usize, item: &'b LedgerItem<'_>) -> Option<PackableI
 }
 
 /// How often the transactions of one of these items failed as a whole, or conflicted because of it.
-fn most_delays(batch: &LedgerBatch<'_>, transaction: &TransactionBatch) -> Option<u32> {
+fn most_delays(batch: &LedgerBatch<'_>, transaction: &PackedTransaction) -> Option<u32> {
     transaction.items.iter().map(|index| batch.item(*index).peers.delays).max()
 }
 
@@ -222,8 +222,8 @@ fn without_plan() -> Error {
 }
 
 /// Splits transactions into waves. Each transaction joins the first wave in which no other one writes its rollups.
-fn waves(transactions: Vec<TransactionBatch>) -> Vec<Vec<TransactionBatch>> {
-    let mut waves: Vec<Vec<TransactionBatch>> = Vec::new();
+fn waves(transactions: Vec<PackedTransaction>) -> Vec<Vec<PackedTransaction>> {
+    let mut waves: Vec<Vec<PackedTransaction>> = Vec::new();
     let mut taken: HashMap<TargetId, TakenWaves> = HashMap::new();
     for transaction in transactions {
         let targets = || transaction.rollups.iter().map(|(target, _)| *target);
@@ -295,7 +295,7 @@ mod tests {
     use crate::state::rollup::RollupUpdate;
 
     /// Transactions by the numbers of the rollups that they write.
-    fn transactions(outlines: &[BTreeSet<u16>]) -> Vec<TransactionBatch> {
+    fn transactions(outlines: &[BTreeSet<u16>]) -> Vec<PackedTransaction> {
         let mut targets = RollupTargets::of(&Arc::new(Model::load(Model::DEFAULT_NAME).unwrap()));
         let mut intern = |number: &u16| {
             let partition = format!("P{number}");
@@ -303,7 +303,7 @@ mod tests {
             (targets.intern_stored("r", key, None), RollupUpdate::default())
         };
         let with_rollups = |(index, numbers): (usize, &BTreeSet<u16>)| {
-            let mut transaction = TransactionBatch::default();
+            let mut transaction = PackedTransaction::default();
             transaction.items.push(index);
             transaction.rollups.extend(numbers.iter().map(&mut intern));
             transaction

@@ -237,3 +237,25 @@ async fn c1_a_repair_of_rollups_writes_every_copy_although_a_request_fails() {
         assert!(left.is_empty(), "request {failing} fails: {left:#?}");
     }
 }
+
+#[tokio::test]
+async fn b2_a_rollup_that_never_expires_is_judged_although_it_has_an_expiry() {
+    let world = ProofWorld::new(20);
+    world.backfill(BackfillArguments::default()).await.unwrap();
+    let rollups =
+        MemoryTables::scan(&world.tables, STATE).into_iter().filter(|item| item.contains_key("orders"));
+    for mut rollup in rollups {
+        rollup.insert("orders".into(), AttributeValue::N(99.into()));
+        rollup.insert("expires_at".into(), AttributeValue::N(1_770_000_000.into()));
+        world.tables.put(STATE, rollup).unwrap();
+    }
+    let report = world.verify(VerifyArguments::default()).await.unwrap();
+    let values: Vec<_> = report.findings.iter().flat_map(|finding| finding.values.keys()).collect();
+    assert_eq!(values, ["expires_at", "orders"], "{report:#?}");
+    let repairer = DriftRepairer::new(world.context(), TOLERANCE);
+    let task: RepairTask<Arc<MemoryObjects>, _, _> =
+        RepairTask::new(repairer, None, "repair", &report.findings);
+    world.run(repair_units(&report.findings), &task, &SilentObserver).await.unwrap();
+    let report = world.verify(VerifyArguments::default()).await.unwrap();
+    assert_eq!((report.summary.drift, report.summary.rollups_confirmed), (0, 1), "{report:#?}");
+}

@@ -134,3 +134,23 @@ async fn c1_a_life_that_vanished_is_named_until_it_is_accepted() {
     assert_eq!(world.totals().await, world.truth());
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_a_recheck_and_a_switch_of_the_state_table_name_the_life_that_vanished() {
+    let mut world = lost(Expire).await;
+    world.run(1, "afterwrite verify --report drift.jsonl");
+    world.run(1, "afterwrite backfill --all --yes");
+    let text = world.run(1, "afterwrite verify --recheck drift.jsonl");
+    assert!(text.contains("1 items ended without a record"), "{text}");
+    // A table that is as wrong as the first one.
+    world.create_state_table("rebuilt").await;
+    world.run(0, "afterwrite backfill --all --yes --state-table rebuilt");
+    for command in ["afterwrite state diff NAME-state rebuilt", "afterwrite state promote rebuilt"] {
+        let text = world.run(1, command);
+        assert!(text.contains("only in the first table"), "{text}");
+    }
+    replay(&mut world);
+    judged(&world, 0, "the record is replayed");
+    world.stop().await;
+}

@@ -49,19 +49,20 @@ impl RecordDecision {
 
 /// Decides on `records`, which belong to one item and are ordered by position.
 ///
-/// `markers` are the stored markers of the item's expiries. `settles` decides whether the record with an index is an expiry that is settled. `is_item_read` means that the item was
+/// `markers` are the stored markers of the item's expiries. `settles` decides whether the record with an index is an expiry that is settled. `judged_at` is the time at which their age is judged: see
+/// [`LedgerCore::judged_at`](super::LedgerCore::judged_at). `is_item_read` means that the item was
 /// read after its entry was found absent, so that records older than tombstones are done.
 pub(crate) fn decide(
     entry: Option<&LedgerEntry>,
     records: &[&ChangeRecord<'_>],
     markers: &[StoredMarker<'_>],
     settles: impl Fn(usize) -> bool,
-    now: Timestamp,
+    judged_at: Timestamp,
     is_item_read: bool,
 ) -> RecordDecision {
     // A record must be judged too old before the tombstone it could collide with is gone, even if one of the clocks is
     // slow.
-    let oldest = now.minus(TOMBSTONE_LIFETIME).plus(CLOCK_TOLERANCE);
+    let oldest = judged_at.minus(TOMBSTONE_LIFETIME).plus(CLOCK_TOLERANCE);
     let is_too_old = |record: &ChangeRecord<'_>| record.created_at.is_some_and(|created| created < oldest);
     // An entry that only marks the item as parked has no information about older records.
     let entry = entry.filter(|entry| entry.has_counted());

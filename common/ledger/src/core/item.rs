@@ -97,7 +97,7 @@ impl<'r> LedgerItem<'r> {
             (ItemState::AwaitingLookup(basis), ItemInput::LookupsResolved(lookups)) => {
                 self.plan(basis, lookups, context, targets)
             }
-            (ItemState::Planned(plan), ItemInput::Committed) => self.apply(*plan, context, targets),
+            (ItemState::Planned(plan), ItemInput::Written) => self.apply(*plan, context, targets),
             (ItemState::Planned(_), ItemInput::Refused { entry, markers }) => {
                 self.facts.learn_markers(markers);
                 match entry {

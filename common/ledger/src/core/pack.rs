@@ -20,7 +20,7 @@ use crate::tables::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};
 
 /// The items of one transaction, and what they add to rollups.
 #[derive(Debug, Default)]
-pub(crate) struct TransactionBatch {
+pub(crate) struct PackedTransaction {
     /// The items, by the caller's indexes.
     pub(crate) items: Vec<usize>,
     /// The rollups; each occurs once.
@@ -115,8 +115,8 @@ impl NeededRoom {
 pub(crate) fn pack<'p>(
     plans: impl Iterator<Item = PackableItem<'p>>,
     targets: &RollupTargets,
-) -> Vec<TransactionBatch> {
-    let (mut transactions, mut open) = (Vec::new(), TransactionBatch::default());
+) -> Vec<PackedTransaction> {
+    let (mut transactions, mut open) = (Vec::new(), PackedTransaction::default());
     let mut group = None;
     for part in ordered(plans, targets).chunk_by(PackCandidate::is_of_same_part) {
         let needed = NeededRoom::of(part);
@@ -164,7 +164,7 @@ fn ordered<'p>(
 }
 
 /// Ends a transaction: the next item begins another one.
-fn close(open: &mut TransactionBatch, transactions: &mut Vec<TransactionBatch>) {
+fn close(open: &mut PackedTransaction, transactions: &mut Vec<PackedTransaction>) {
     if !open.items.is_empty() {
         transactions.push(std::mem::take(open));
     }
@@ -185,7 +185,7 @@ fn entry_bytes(plan: &ItemPlan<'_>, targets: &RollupTargets) -> usize {
     ENTRY_BYTES + current + target_bytes(&plan.entry.left) + plan.markers.len() * MARKER_BYTES
 }
 
-impl TransactionBatch {
+impl PackedTransaction {
     fn taken(&self) -> NeededRoom {
         let Self { own_actions, own_bytes, .. } = *self;
         NeededRoom { own_actions, own_bytes, rollups: self.rollups.len() }

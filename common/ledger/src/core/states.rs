@@ -62,8 +62,8 @@ pub(crate) enum ItemInput<'r, 'l> {
     ItemRead { image: Option<Image<'static>>, at: Timestamp },
     /// Every lookup that it needs has a result.
     LookupsResolved(&'l LookupResults),
-    /// Its plan took effect.
-    Committed,
+    /// Its plan took effect. Records may be left: the item is committed when none is.
+    Written,
     /// Its plan did not take effect, because the entry or markers differ from what was known.
     Refused { entry: Option<Option<Item>>, markers: Vec<StoredMarker<'r>> },
     /// Its plan did not take effect and never will.

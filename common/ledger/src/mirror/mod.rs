@@ -152,7 +152,7 @@ impl MirrorRefresher<'_> {
 
     fn fail_items(&self, batch: &mut LedgerBatch<'_>, indexes: &BTreeSet<usize>, error: &Error) {
         for index in indexes {
-            batch.step(*index, ItemInput::GivenUp(error.restated()), self.context.step());
+            batch.step(*index, ItemInput::GivenUp(error.restated()), self.context.step_context());
         }
     }
 

@@ -16,8 +16,8 @@ use super::contributions::{decode_contributions, encode_contributions};
 use super::life::{LifeChange, UNRECORDED, UnrecordedLife, lives_text, parse_lives};
 use super::parked::ParkedPosition;
 use super::{
-    BEHIND, EXPIRES_AT, HASHED, LEDGER_TYPE, NO_SORT_KEY, REV, StateKeys, hashed_key, item_of_type,
-    natural_key, not_in_model,
+    BEHIND, EXPIRES_AT, HASHED, LEDGER_PREFIX, LEDGER_TYPE, NO_SORT_KEY, REV, StateKeys, hashed_key,
+    item_of_type, natural_key, not_in_model,
 };
 use crate::policy::CLOCK_TOLERANCE;
 
@@ -58,8 +58,6 @@ pub const AS_OF: &str = "as_of";
 /// The fingerprint of the model that wrote the entry.
 pub const FINGERPRINT: &str = "model";
 
-/// The beginning of the partition keys of entries and markers.
-const LEDGER: &str = "LEDGER#";
 /// Separates a source item's sort key from the position of its expiry.
 pub(super) const EXPIRED: &str = "#EXPIRED#";
 
@@ -112,7 +110,7 @@ impl LedgerEntry<'_> {
 
     /// The source item of an entry with this key; `None` if the key is hashed, or of no table of the model.
     pub(crate) fn source(model: &Model, partition: &str, sort: &str) -> Option<SourceKey<'static>> {
-        let rest = partition.strip_prefix(LEDGER)?;
+        let rest = partition.strip_prefix(LEDGER_PREFIX)?;
         let (name, partition) = rest.split_once('#')?;
         let index = model.tables.iter().position(|table| *table.name == *name)?;
         if partition.contains(HASHED) || sort.contains(HASHED) {
@@ -271,7 +269,7 @@ pub(crate) fn accepted_life(rev: u64) -> (WriteCondition, WriteAction) {
 /// The partition key of the entry and the markers of a source item.
 pub(super) fn ledger_partition(model: &Model, source: &SourceKey<'_>) -> Result<String> {
     let table = model.tables.get(source.table).ok_or_else(|| not_in_model("table"))?;
-    Ok(natural_key([LEDGER, &table.name, "#", &source.partition].concat(), MAX_PARTITION_KEY))
+    Ok(natural_key([LEDGER_PREFIX, &table.name, "#", &source.partition].concat(), MAX_PARTITION_KEY))
 }
 
 /// The sort key of a source item; items of a table without sort keys share one.

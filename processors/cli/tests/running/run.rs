@@ -268,10 +268,18 @@ async fn records_that_were_trimmed_are_replayed_from_the_archive() {
     let variables = archive.variables();
     let start = |arguments: &[&str]| deployment.consumer_with(arguments, &variables);
 
-    let (code, _, errors) = start(&policy).ended();
-    assert_eq!(code, Some(3), "{errors}");
-    assert!(errors.contains("the archive has no object of that time"), "{errors}");
-    assert!(errors.contains("--on-expired backfill"), "{errors}");
+    // The writer of another table's changes says nothing about the writer of this table's changes.
+    let mut other = archived_attempt("9", HOUR);
+    other["eventSourceARN"] =
+        json!("arn:aws:dynamodb:us-east-1:000000000000:table/Other/stream/2026-01-01T00:00:00.000");
+    let others = Archive::start().await;
+    others.add(&[other]).await;
+    for archive in [&archive, &others] {
+        let (code, _, errors) = deployment.consumer_with(&policy, &archive.variables()).ended();
+        assert_eq!(code, Some(3), "{errors}");
+        assert!(errors.contains("the archive has no change of the table of that time"), "{errors}");
+        assert!(errors.contains("--on-expired backfill"), "{errors}");
+    }
 
     // The second record may have been in the stream when the last checkpoint was written.
     archive.add(&[archived_attempt("2", HOUR), archived_attempt("3", 26 * HOUR)]).await;

@@ -123,7 +123,7 @@ pub(super) fn commit_text(lines: &[ActionLine]) -> Result<Vec<u8>> {
 
 /// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommitOutcome {
+pub enum CommitAttempt {
     /// The change is this version of the table.
     Committed(u64),
     /// Another writer has written the version. The change was decided without knowing it, so nothing was changed.

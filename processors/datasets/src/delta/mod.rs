@@ -35,7 +35,7 @@ mod statistics;
 mod table;
 mod vacuum;
 
-pub use self::change::{CommitOutcome, TableChange};
+pub use self::change::{CommitAttempt, TableChange};
 pub use self::snapshot::{DataFile, TableSnapshot};
 pub use self::statistics::FileStatistics;
 pub use self::table::DeltaTable;

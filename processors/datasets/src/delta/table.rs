@@ -12,7 +12,7 @@ use futures::future::try_join_all;
 use futures::lock::Mutex;
 
 use super::action::ActionLine;
-use super::change::{CommitOutcome, TableChange, commit_text};
+use super::change::{CommitAttempt, TableChange, commit_text};
 use super::checkpoint::{newest_checkpoint, write_checkpoint};
 use super::log_files::{commit_key, parse_commit};
 use super::snapshot::TableSnapshot;
@@ -91,8 +91,8 @@ impl<B: Bucket> DeltaTable<B> {
                 self.refresh(&mut latest).await?;
                 let Some(change) = decide(&latest)? else { return Ok(None) };
                 match self.commit(&mut latest, change, clock.now()).await? {
-                    CommitOutcome::Committed(version) => return Ok(Some(version)),
-                    CommitOutcome::Conflict => {}
+                    CommitAttempt::Committed(version) => return Ok(Some(version)),
+                    CommitAttempt::Conflict => {}
                 }
             }
             if !RetryPolicy::STANDARD.wait(retry, deadline, clock).await {
@@ -109,26 +109,26 @@ impl<B: Bucket> DeltaTable<B> {
         latest: &mut Arc<TableSnapshot>,
         change: TableChange,
         now: Timestamp,
-    ) -> Result<CommitOutcome> {
+    ) -> Result<CommitAttempt> {
         let version = latest.next_version();
         let key = commit_key(&self.root, version);
         let lines = change.lines(latest, now).map_err(|error| error.with("table", &*self.root))?;
         let text = Bytes::from(commit_text(&lines)?);
         let written = match self.bucket.put_new(&key, ObjectBody::Bytes(text.clone())).await {
-            Err(error) if error.kind() == ErrorKind::Conflict => return Ok(CommitOutcome::Conflict),
+            Err(error) if error.kind() == ErrorKind::Conflict => return Ok(CommitAttempt::Conflict),
             written => written?,
         };
         match written {
             PutOutcome::Written => {}
             // It is this commit if the response to an earlier attempt was lost.
             PutOutcome::AlreadyExists if read_object(&self.bucket, &key).await?.as_ref() == Some(&text) => {}
-            PutOutcome::AlreadyExists => return Ok(CommitOutcome::Conflict),
+            PutOutcome::AlreadyExists => return Ok(CommitAttempt::Conflict),
         }
         Arc::make_mut(latest).apply(version, lines)?;
         if version > 0 && version.is_multiple_of(CHECKPOINT_VERSIONS) {
             self.write_checkpoint(latest, now).await;
         }
-        Ok(CommitOutcome::Committed(version))
+        Ok(CommitAttempt::Committed(version))
     }
 
     /// Writes a checkpoint. Without it readers read more commits; so a failure is only reported.

@@ -91,7 +91,7 @@ pub(super) struct ObjectExport<'e, T> {
     /// The changes so far.
     seen: HashSet<ChangeFingerprint>,
     hashers: (RandomState, DefaultHashBuilder),
-    lookups: KnownLookups,
+    lookups: ReadOutputs,
     rejected: RejectedLines,
     /// Whether there was a change of one of the model's tables.
     has_known_table: bool,
@@ -108,7 +108,7 @@ struct DatasetExport {
 }
 
 /// The outputs of lookups; `None` where a lookup is not remembered.
-pub(super) type KnownLookups = HashMap<LookupKey<'static>, Option<Arc<LookupOutputs>>>;
+pub(super) type ReadOutputs = HashMap<LookupKey<'static>, Option<Arc<LookupOutputs>>>;
 
 /// Two hashes of a change's key and position, 128 bits together. One has a random seed, so that nobody can provoke collisions; the other is
 /// faster.

@@ -19,7 +19,7 @@ use hashbrown::{HashMap, HashSet};
 use sha2::{Digest as _, Sha256};
 
 use super::commit::{LogAddition, add_to_log};
-use super::object::{FinishedPartition, KnownLookups, lookup_keys, lookup_outputs};
+use super::object::{FinishedPartition, ReadOutputs, lookup_keys, lookup_outputs};
 use super::partition_writer::PartitionWriter;
 use super::upload::upload_files;
 use super::{ArchiveExporter, ExportTotals};
@@ -96,8 +96,8 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         &self,
         items: &[ReadItem<'_>],
         images: &[Image<'static>],
-    ) -> Result<KnownLookups> {
-        let Some(remembered) = &self.remembered else { return Ok(KnownLookups::new()) };
+    ) -> Result<ReadOutputs> {
+        let Some(remembered) = &self.remembered else { return Ok(ReadOutputs::new()) };
         let mut keys: HashSet<LookupKey<'static>> = HashSet::new();
         for (read, image) in items.iter().zip(images) {
             for (_, dataset) in datasets_of(&read.candidates) {

@@ -30,7 +30,7 @@ pub const MAX_PATTERNS: usize = 5;
 /// The most characters of a pattern.
 pub const MAX_PATTERN_LENGTH: usize = 4096;
 
-/// The sets of projections that a function can host.
+/// The sets of projections that a function can host. Terraform finds a set's filters by its names, so a new kind needs its sets here.
 const HOSTED_SETS: [&[ProjectionKind]; 7] = {
     use ProjectionKind::{Aggregate, Archive, Invalidate};
     [

@@ -46,7 +46,7 @@ pub struct RepairTask<B, T, C> {
     log: Mutex<Vec<RepairLogEntry>>,
 }
 
-/// Findings by what repairs them.
+/// Findings by what repairs them, or states in the log why nothing does.
 #[derive(Debug, Default)]
 struct SortedFindings {
     items: Vec<VerifyFinding>,

@@ -51,7 +51,7 @@ pub(crate) struct ItemJudgement {
 }
 
 /// An item as it was read, with its entry.
-struct ReadItem<'r> {
+struct ItemReading<'r> {
     source: &'r SourceKey<'r>,
     entry: Option<StoredEntry>,
     /// The finding about the entry, if it cannot be read.
@@ -124,7 +124,7 @@ impl<T: Tables> ItemJudge<T> {
         &self,
         (sources, read_at): (&'r [SourceKey<'r>], Timestamp),
         targets: &mut RollupTargets,
-    ) -> Result<Vec<ReadItem<'r>>> {
+    ) -> Result<Vec<ItemReading<'r>>> {
         let entry_keys =
             sources.iter().map(|source| self.state.entry_key(source)).collect::<Result<Vec<_>>>()?;
         let item_keys =
@@ -148,7 +148,7 @@ impl<T: Tables> ItemJudge<T> {
                 }
                 Err(error) => return Err(error),
             };
-            read.push(ReadItem { source, entry, unreadable, item, is_steady, read_at });
+            read.push(ItemReading { source, entry, unreadable, item, is_steady, read_at });
         }
         Ok(read)
     }
@@ -169,7 +169,7 @@ impl<T: Tables> ItemJudge<T> {
     /// The remembered lookups of items and of their mirrors.
     async fn remembered(
         &self,
-        read: &[ReadItem<'_>],
+        read: &[ItemReading<'_>],
         identified: &[Option<(IdentifiedItem<'_>, Image<'static>)>],
     ) -> Result<RememberedOutputs> {
         let mut keys: Vec<LookupKey<'static>> = Vec::new();
@@ -188,7 +188,7 @@ impl<T: Tables> ItemJudge<T> {
 
     async fn judge_one(
         &self,
-        read: &ReadItem<'_>,
+        read: &ItemReading<'_>,
         item: &IdentifiedItem<'_>,
         image: &Image<'static>,
         outputs: &RememberedOutputs,
@@ -261,7 +261,7 @@ impl<T: Tables> ItemJudge<T> {
     /// The parts of an item that can be judged.
     fn parts_of(
         &self,
-        read: &ReadItem<'_>,
+        read: &ItemReading<'_>,
         item: &IdentifiedItem<'_>,
         image: &Image<'static>,
     ) -> JudgedParts {
@@ -280,7 +280,7 @@ impl<T: Tables> ItemJudge<T> {
     /// The difference between an entry and what its item contributes.
     fn ledger_difference(
         &self,
-        read: &ReadItem<'_>,
+        read: &ItemReading<'_>,
         projection: &ImageProjection,
         targets: &RollupTargets,
     ) -> Option<VerifyFinding> {
@@ -306,7 +306,7 @@ impl<T: Tables> ItemJudge<T> {
         Some(finding)
     }
 
-    fn ledger_cause(&self, read: &ReadItem<'_>, life: Option<FindingLife>) -> Option<String> {
+    fn ledger_cause(&self, read: &ItemReading<'_>, life: Option<FindingLife>) -> Option<String> {
         let Some(entry) = &read.entry else {
             return Some("the item has no ledger entry: it was written before the stream was read, or its record was lost".to_owned());
         };
@@ -359,6 +359,6 @@ impl ItemJudgement {
     }
 }
 
-fn entry_rev(read: &ReadItem<'_>) -> Option<String> {
+fn entry_rev(read: &ItemReading<'_>) -> Option<String> {
     read.entry.as_ref().map(|entry| entry.rev.to_string())
 }

@@ -115,17 +115,18 @@ pub(crate) fn entry_of<'i>(state: &StateItems, item: &'i Item) -> Option<&'i Ite
 }
 
 /// The pause between reading rollups and reading the ledger: see the head of this file.
-pub(crate) const SETTLE: Duration = Duration::from_secs(2);
+pub(crate) const READ_PAUSE: Duration = Duration::from_secs(2);
 
-/// A pause before the first of several steps: all of them begin [`SETTLE`] after it was reached first, or later.
+/// A pause before the first of several steps: all of them begin [`READ_PAUSE`] after it was reached first, or later.
 #[derive(Debug, Default)]
-pub(crate) struct SettlePause(Mutex<Option<Timestamp>>);
+pub(crate) struct FirstPause(Mutex<Option<Timestamp>>);
 
-impl SettlePause {
+impl FirstPause {
     /// Waits until the pause is over.
     pub(crate) async fn wait(&self, clock: &impl Clock) {
         let now = clock.now();
-        let ends_at = *self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now.plus(SETTLE));
+        let ends_at =
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now.plus(READ_PAUSE));
         clock.sleep(ends_at.since(now)).await;
     }
 }
@@ -152,7 +153,7 @@ pub(crate) async fn read_sums<T: Tables + TableScan>(
     for (place, item) in places.iter().zip(tables.read(&keys).await?.items) {
         note_revision(&mut sums, place.clone(), &item.unwrap_or_default());
     }
-    clock.sleep(SETTLE).await;
+    clock.sleep(READ_PAUSE).await;
     let mut request = ScanRequest { is_consistent: true, ..ScanRequest::whole(Arc::clone(state_table)) };
     loop {
         let page = tables.scan(&request).await?;
@@ -165,7 +166,7 @@ pub(crate) async fn read_sums<T: Tables + TableScan>(
             None => break,
         }
     }
-    clock.sleep(SETTLE).await;
+    clock.sleep(READ_PAUSE).await;
     let items = tables.read(&keys).await?.items;
     let readings = places.iter().zip(items).map(|(place, item)| {
         let sum = sums.rollups.get(place).cloned().unwrap_or_default();

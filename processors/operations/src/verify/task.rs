@@ -19,8 +19,8 @@ use super::finding::{RollupPlace, VerifyFinding};
 use super::items::ItemJudge;
 use super::journal::{ENTRY_ITEMS, StoredSuspect, VerifyEntry, restored_suspects};
 use super::sums::{
-    EntryCount, JudgedRollups, LedgerSums, SETTLE, SettlePause, add_entry, counted_by, entry_of, judge_sums,
-    note_revision,
+    EntryCount, FirstPause, JudgedRollups, LedgerSums, READ_PAUSE, add_entry, counted_by, entry_of,
+    judge_sums, note_revision,
 };
 use super::suspects::{SuspectItem, Tolerance, judge_first, judge_until};
 use super::three_way::{ThreeWayComparison, ThreeWayCounts};
@@ -43,7 +43,7 @@ pub struct VerifyTask<T, C> {
     parts: UnitMeanings<VerifyPart>,
     state: Mutex<VerifyState>,
     three_way: Option<ThreeWayComparison>,
-    ledger_pauses: [SettlePause; 2],
+    ledger_pauses: [FirstPause; 2],
     /// Keeps what was found for a process that resumes the job; `None` if the job cannot be resumed.
     journal: Option<Arc<JobJournal<T, C>>>,
     /// When rechecks must end; `None` if they have the time that they need.
@@ -240,7 +240,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     /// Compares sums of the ledger with the rollups as they are now. The sums stay in the state if a request fails: the step is repeated.
     async fn judge_rollups(&self, sums_of: fn(&mut VerifyState) -> &mut LedgerSums) -> Result<JudgedRollups> {
-        self.context.clock.sleep(SETTLE).await;
+        self.context.clock.sleep(READ_PAUSE).await;
         let sums = std::mem::take(sums_of(&mut self.lock()));
         let judged = judge_sums(&self.context, &sums).await;
         *sums_of(&mut self.lock()) = sums;

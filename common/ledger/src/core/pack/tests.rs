@@ -128,13 +128,13 @@ fn small(rollups: impl IntoIterator<Item = u16>, amount: i64) -> PackedPlan {
     PackedPlan { rollups, amount, is_settled, markers, extreme, entry_bytes, group }
 }
 
-fn packed(plans: &[ItemPlan<'_>], targets: &RollupTargets) -> Vec<TransactionBatch> {
+fn packed(plans: &[ItemPlan<'_>], targets: &RollupTargets) -> Vec<PackedTransaction> {
     let packables = plans.iter().enumerate().map(|(item, plan)| PackableItem { item, plan, group: None });
     pack(packables, targets)
 }
 
 /// The number of items of each transaction.
-fn items_of(transactions: &[TransactionBatch]) -> Vec<usize> {
+fn items_of(transactions: &[PackedTransaction]) -> Vec<usize> {
     transactions.iter().map(|transaction| transaction.items.len()).collect()
 }
 

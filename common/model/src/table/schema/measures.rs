@@ -11,33 +11,32 @@ use crate::table::percentile::MAX_BINS;
 /// A measure: the word `count`, or a table with the settings of one function.
 pub(super) fn measure() -> Value {
     let functions = MeasureFunction::NAMES.iter().filter_map(|name| MeasureFunction::of_name(name));
-    let forms = functions.map(|function| {
-        let about = about(function.name()).unwrap_or_default();
-        closed_object(about, function.settings(), |key| setting(function.name(), key))
-    });
-    let count = MeasureFunction::Count.name();
-    let count = json!({ "const": count, "description": about(count) });
+    let forms = functions
+        .map(|function| closed_object(about(function), function.settings(), |key| setting(function, key)));
+    let count = MeasureFunction::Count;
+    let count = json!({ "const": count.name(), "description": about(count) });
     any_of([count].into_iter().chain(forms))
 }
 
-/// The function of this name in words; `None` if it has no description yet.
-fn about(function: &str) -> Option<&'static str> {
-    Some(match function {
-        "count" => "The number of items.",
-        "sum" => "The sum of an attribute, or of a product of attributes and numbers.",
-        "max" => "The largest value ever seen.",
-        "min" => "The smallest value ever seen.",
-        "histogram" => "The number of items in each bin of a value.",
-        "avg" => "A sum of this aggregate divided by a count or sum of it.",
-        "percentiles" => "The number of items in each of the bins that percentiles are estimated from.",
-        "percentile" => "An estimate from the bins of a measure.",
-        _ => return None,
-    })
+/// The function in words.
+fn about(function: MeasureFunction) -> &'static str {
+    match function {
+        MeasureFunction::Count => "The number of items.",
+        MeasureFunction::Sum => "The sum of an attribute, or of a product of attributes and numbers.",
+        MeasureFunction::Max => "The largest value ever seen.",
+        MeasureFunction::Min => "The smallest value ever seen.",
+        MeasureFunction::Histogram => "The number of items in each bin of a value.",
+        MeasureFunction::Average => "A sum of this aggregate divided by a count or sum of it.",
+        MeasureFunction::Percentiles => {
+            "The number of items in each of the bins that percentiles are estimated from."
+        }
+        MeasureFunction::Percentile => "An estimate from the bins of a measure.",
+    }
 }
 
-fn setting(function: &str, key: &str) -> Option<KeyForm> {
-    if key == function {
-        return Some(required(about(function)?, argument(function)));
+fn setting(function: MeasureFunction, key: &str) -> Option<KeyForm> {
+    if key == function.name() {
+        return Some(required(about(function), argument(function)));
     }
     Some(match key {
         "when" => optional("The condition under which an item counts in this measure.", when()),
@@ -63,11 +62,15 @@ fn factors() -> Value {
 }
 
 /// The value of the setting that names the function.
-fn argument(function: &str) -> Value {
+fn argument(function: MeasureFunction) -> Value {
     match function {
-        "count" => json!({ "const": true }),
-        "sum" => factors(),
-        "percentile" => number(),
-        _ => text(),
+        MeasureFunction::Count => json!({ "const": true }),
+        MeasureFunction::Sum => factors(),
+        MeasureFunction::Percentile => number(),
+        MeasureFunction::Max
+        | MeasureFunction::Min
+        | MeasureFunction::Histogram
+        | MeasureFunction::Average
+        | MeasureFunction::Percentiles => text(),
     }
 }
