@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::Tables;
-use afterwrite_ledger::{LifeChange, StoredEntry};
+use afterwrite_ledger::{LifeChange, StateItems, StoredEntry};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::Timestamp;
-use afterwrite_model::table::{Entity, Model, OnExpiry};
+use afterwrite_model::table::{Entity, Model};
 
 use crate::DeploymentContext;
 use crate::jobs::{JobTotals, count, job_totals};
@@ -38,12 +38,12 @@ impl LifeTotal {
         entry: Option<&StoredEntry>,
         now: Timestamp,
     ) {
-        let keeps = |entity: &Entity| entity.on_expiry == OnExpiry::Keep && !entity.aggregates.is_empty();
-        let Some(entry) = entry.filter(|_| source.candidates(model).any(keeps)) else { return };
+        let keeps = source.candidates(model).any(Entity::keeps_what_expired);
+        let Some(entry) = entry.filter(|_| keeps) else { return };
         for (total, change) in [(Self::Vanished, LifeChange::Vanished), (Self::Revived, LifeChange::Revived)]
         {
-            let recent = entry.unrecorded.iter().filter(|life| life.change == change && life.is_open(now));
-            totals.add(total, count(recent.count()));
+            let open = entry.unrecorded.iter().filter(|life| life.change == change && life.is_open(now));
+            totals.add(total, count(open.count()));
         }
     }
 
@@ -52,6 +52,20 @@ impl LifeTotal {
         let is_later = !label.is_empty() && entry.position.label() > label;
         totals.add(Self::OfLaterStream, u64::from(is_later));
     }
+}
+
+/// The entries of items, aligned with the items; `None` if an entry does not exist, or cannot be read.
+///
+/// # Errors
+/// As [`Tables::read`].
+pub(crate) async fn read_entries(
+    (tables, state): (&impl Tables, &StateItems),
+    sources: &BTreeSet<SourceKey<'static>>,
+    targets: &mut RollupTargets,
+) -> Result<Vec<Option<StoredEntry>>> {
+    let keys = sources.iter().map(|source| state.entry_key(source)).collect::<Result<Vec<_>>>()?;
+    let stored = tables.read(&keys).await?.items;
+    Ok(stored.into_iter().map(|stored| state.decode_entry(&stored?, targets).ok()).collect())
 }
 
 /// The lives that the entries of findings name.
@@ -65,11 +79,10 @@ pub async fn lives_of_findings<T: Tables + Clone, C: Clock + Clone>(
     let state = context.state_items();
     let items = findings.iter().filter_map(|finding| finding.subject.item()?.source(&context.model));
     let sources: BTreeSet<_> = items.collect();
-    let keys = sources.iter().map(|source| state.entry_key(source)).collect::<Result<Vec<_>>>()?;
     let (mut totals, mut targets) = (JobTotals::new(), RollupTargets::of(&context.model));
-    for (source, stored) in sources.iter().zip(context.tables.read(&keys).await?.items) {
-        // An entry that cannot be read is a finding.
-        let entry = stored.and_then(|stored| state.decode_entry(&stored, &mut targets).ok());
+    // An entry that cannot be read is a finding.
+    let entries = read_entries((&context.tables, &state), &sources, &mut targets).await?;
+    for (source, entry) in sources.iter().zip(entries) {
         LifeTotal::note(&mut totals, (&context.model, source), entry.as_ref(), context.clock.now());
     }
     Ok(totals)

@@ -31,24 +31,24 @@ async fn lost(removal: OrderChange) -> RecoveryWorld {
     world
 }
 
-/// Replays the archive as the page says.
-fn replay(world: &mut RecoveryWorld) {
+/// Replays the archive as the page says: then no command names a life, and the totals are right.
+async fn ends_with_a_replay(mut world: RecoveryWorld) {
     let commands = command_block("RUNBOOK.md", "freshness");
     let times = (world.hours_ago(54), world.hours_ago(30));
     world.follow(&commands[..1], times, &[]);
+    judged(&world, 0, "the record is replayed");
+    assert_eq!(world.totals().await, world.truth());
+    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn c1_a_life_that_vanished_is_named_until_its_record_is_replayed() {
     for removal in [Expire, Delete] {
-        let mut world = lost(removal).await;
+        let world = lost(removal).await;
         let text = judged(&world, 1, "the record is missing");
         assert!(text.contains("1 items ended without a record") && text.contains("replay s3://"), "{text}");
-        replay(&mut world);
-        judged(&world, 0, "the record is replayed");
-        assert_eq!(world.totals().await, world.truth(), "{removal:?}");
-        world.stop().await;
+        ends_with_a_replay(world).await;
     }
 }
 
@@ -66,10 +66,7 @@ async fn c1_the_record_of_another_life_does_not_stand_for_the_missing_record() {
             judged(&world, 1, "another life");
             world.lose();
         }
-        replay(&mut world);
-        judged(&world, 0, "the record is replayed");
-        assert_eq!(world.totals().await, world.truth(), "{next:?}");
-        world.stop().await;
+        ends_with_a_replay(world).await;
     }
 }
 
@@ -82,10 +79,7 @@ async fn c1_a_deletion_that_is_found_ends_the_message_also_if_the_key_lives_agai
     world.count();
     judged(&world, 1, "the key lives again");
     world.lose();
-    replay(&mut world);
-    judged(&world, 0, "the record is replayed");
-    assert_eq!(world.totals().await, world.truth());
-    world.stop().await;
+    ends_with_a_replay(world).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,10 +91,7 @@ async fn c1_an_insertion_over_a_counted_item_names_the_missing_record() {
     world.count();
     world.lose();
     judged(&world, 1, "the key lives again");
-    replay(&mut world);
-    judged(&world, 0, "the record is replayed");
-    assert_eq!(world.totals().await, world.truth());
-    world.stop().await;
+    ends_with_a_replay(world).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,10 +103,7 @@ async fn c1_a_reconciliation_of_a_tombstone_keeps_the_life_that_vanished() {
     world.park("o1").await;
     world.run(1, "afterwrite redrive --parked --yes");
     judged(&world, 1, "the item was reconciled again");
-    replay(&mut world);
-    judged(&world, 0, "the record is replayed");
-    assert_eq!(world.totals().await, world.truth());
-    world.stop().await;
+    ends_with_a_replay(world).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +126,7 @@ async fn c1_a_life_that_vanished_is_named_until_it_is_accepted() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn c1_a_recheck_and_a_switch_of_the_state_table_name_the_life_that_vanished() {
-    let mut world = lost(Expire).await;
+    let world = lost(Expire).await;
     world.run(1, "afterwrite verify --report drift.jsonl");
     world.run(1, "afterwrite backfill --all --yes");
     let text = world.run(1, "afterwrite verify --recheck drift.jsonl");
@@ -150,7 +138,5 @@ async fn c1_a_recheck_and_a_switch_of_the_state_table_name_the_life_that_vanishe
         let text = world.run(1, command);
         assert!(text.contains("only in the first table"), "{text}");
     }
-    replay(&mut world);
-    judged(&world, 0, "the record is replayed");
-    world.stop().await;
+    ends_with_a_replay(world).await;
 }

@@ -248,8 +248,7 @@ impl<'r> ItemFacts<'r> {
         }
     }
 
-    /// The change of the item's life since its entry was written, if its entity keeps what expired: its table has the item, counted or not,
-    /// or has it no more.
+    /// The change of the item's life that a comparison of its entry with its table shows, if its entity keeps what expired.
     pub(super) fn unrecorded_change(&self, table: TableLife, now: Timestamp) -> Option<UnrecordedLife> {
         let entry = self.readable_entry().filter(|entry| entry.has_counted() && self.may_settle())?;
         let change = match (entry.expires_at.is_some(), table) {

@@ -127,6 +127,12 @@ impl Entity {
         !self.aggregates.is_empty() || !self.offers.is_empty() || !self.mirrors.is_empty()
     }
 
+    /// Whether such an item stays counted when TTL deletes it.
+    #[must_use]
+    pub fn keeps_what_expired(&self) -> bool {
+        self.on_expiry == OnExpiry::Keep && !self.aggregates.is_empty()
+    }
+
     /// Whether such an item is a row of a dataset.
     #[must_use]
     pub fn has_datasets(&self) -> bool {

@@ -56,7 +56,7 @@ pub(super) struct ArchiveRecovery {
 }
 
 impl GapRecovery {
-    /// Whether the recovery is a replay, which needs to know since when changes may be missing.
+    /// Recovers the changes of a table that the gap lacks. A replay needs the time of the last checkpoint: changes after it may be missing.
     pub(super) async fn recover(
         &self,
         table: &str,

@@ -22,7 +22,7 @@ use super::BackfillTotal;
 use super::task::BackfillTask;
 use crate::items::{IdentifiedItem, identify, owned_key, read_page, segment_request};
 use crate::jobs::{JobTotals, StepOutcome, WorkUnit, count};
-use crate::lives::LifeTotal;
+use crate::lives::{LifeTotal, read_entries};
 use crate::projector::has_aggregate;
 
 /// The items of a page. Entries are small.
@@ -49,13 +49,14 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
                 self.note_without_item_key(entry.as_ref(), &mut outcome);
                 continue;
             };
-            let is_of_tenant = self.is_of_tenant(&source, (entry.as_ref(), &targets));
             match entry {
                 // A tombstone does not show whose item it was.
                 Some(entry) if entry.is_tombstone => {
                     self.note_life(&source, &entry, &mut outcome.totals).await?;
                 }
-                entry if is_of_tenant => entries.push((source, entry)),
+                entry if self.is_of_tenant(&source, (entry.as_ref(), &targets)) => {
+                    entries.push((source, entry));
+                }
                 Some(_) | None => {}
             }
         }
@@ -78,11 +79,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         targets: &mut RollupTargets,
         totals: &mut JobTotals,
     ) -> Result<()> {
-        let keys =
-            orphaned.iter().map(|source| self.state.entry_key(source)).collect::<Result<Vec<ItemKey>>>()?;
-        for (source, stored) in orphaned.iter().zip(self.context.tables.read(&keys).await?.items) {
-            // The ledger has reported an entry that cannot be read.
-            let entry = stored.and_then(|stored| self.state.decode_entry(&stored, targets).ok());
+        // The ledger has reported an entry that cannot be read.
+        let entries = read_entries((&self.context.tables, &self.state), orphaned, targets).await?;
+        for (source, entry) in orphaned.iter().zip(entries) {
             LifeTotal::note(totals, (&self.context.model, source), entry.as_ref(), self.context.clock.now());
         }
         Ok(())
@@ -124,8 +123,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         Ok(orphaned.iter().map(|item| owned_key(item.source)).collect())
     }
 
-    /// Counts an entry whose totals only the archive can confirm. The phases before this phase leave that to it: the entry names what they
-    /// have found, and what a killed process has found. With `--accept-lives`, the entry does not name it any more.
+    /// Counts the lives that an entry names, and an entry of a later stream. No earlier phase counts lives: the entry names the lives that an
+    /// earlier phase, or a killed process, has found. With `--accept-lives`, the entry names none of them any more.
     async fn note_life(
         &self,
         source: &SourceKey<'_>,
@@ -136,7 +135,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         if self.arguments.accept_lives && !entry.unrecorded.is_empty() {
             match self.context.tables.write(&self.state.accept_life(source, entry)?).await {
                 Ok(_) => totals.add(BackfillTotal::AcceptedLives, 1),
-                // It has changed meanwhile.
+                // The entry has changed meanwhile.
                 Err(WriteError::Refused(_)) => LifeTotal::note(totals, item, Some(entry), now),
                 Err(WriteError::Failed(error)) => return Err(error),
             }

@@ -16,6 +16,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
 use crate::DeploymentContext;
 use crate::jobs::JobWait;
+use crate::lives::read_entries;
 use crate::verify::{
     FindingSubject, FoundItem, RollupPlace, RollupReading, SumVerdict, Tolerance, VerifyFinding,
     check_generation, expected_values, is_rollup, judge, read_sums, recheck_items,
@@ -107,21 +108,21 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// Lines without the lives that a record has shown meanwhile. The entry of an item that a killed process of this repair has reconciled
     /// names its life.
     async fn with_open_lives(&self, mut log: Vec<RepairLogEntry>) -> Result<Vec<RepairLogEntry>> {
-        let model = &self.context.model;
-        for entry in log.iter_mut().filter(|entry| entry.finding.subject.life().is_some()) {
-            let Some(source) = entry.finding.subject.item().and_then(|item| item.source(model)) else {
-                continue;
-            };
-            let stored = self.context.tables.read(&[self.state.entry_key(&source)?]).await?.items;
-            let mut targets = RollupTargets::of(model);
-            let read =
-                stored.into_iter().flatten().map(|stored| self.state.decode_entry(&stored, &mut targets));
-            let now = self.context.clock.now();
-            let is_open = |entry: StoredEntry| entry.unrecorded.iter().any(|life| life.is_open(now));
-            if let FindingSubject::Entry(_, life) = &mut entry.finding.subject
-                && !read.flatten().any(is_open)
-            {
-                *life = None;
+        let DeploymentContext { model, tables, clock, .. } = &self.context;
+        let source = |entry: &RepairLogEntry| {
+            entry.finding.subject.life()?;
+            entry.finding.subject.item()?.source(model)
+        };
+        let sources: BTreeSet<SourceKey<'static>> = log.iter().filter_map(source).collect();
+        let entries = read_entries((tables, &self.state), &sources, &mut RollupTargets::of(model)).await?;
+        let now = clock.now();
+        let is_open = |entry: &StoredEntry| entry.unrecorded.iter().any(|life| life.is_open(now));
+        let named = sources.iter().zip(&entries).filter(|(_, entry)| entry.as_ref().is_some_and(is_open));
+        let named: BTreeSet<&SourceKey<'_>> = named.map(|(source, _)| source).collect();
+        for entry in &mut log {
+            let is_over = source(entry).is_some_and(|source| !named.contains(&source));
+            if let FindingSubject::Entry(_, life) = &mut entry.finding.subject {
+                life.take_if(|_| is_over);
             }
         }
         Ok(log)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use afterwrite_ledger::StoredEntry;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::record::Item;
-use afterwrite_model::table::{Entity, Model, OnExpiry};
+use afterwrite_model::table::{Entity, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -92,8 +92,7 @@ impl FindingLife {
         source: &SourceKey<'_>,
         (entry, item): (Option<&StoredEntry>, Option<&Item>),
     ) -> Option<Self> {
-        let keeps = |entity: &Entity| entity.on_expiry == OnExpiry::Keep && !entity.aggregates.is_empty();
-        if !source.candidates(model).any(keeps) {
+        if !source.candidates(model).any(Entity::keeps_what_expired) {
             return None;
         }
         match (entry?.is_tombstone, item) {

@@ -90,9 +90,9 @@ pub struct VerifySummary {
     pub datasets: DatasetCoverage,
     /// Items and rows of datasets that were compared, an item and its row as one.
     pub dataset_keys: u64,
-    /// Those that are equal.
+    /// Compared items and rows that are equal.
     pub dataset_keys_confirmed: u64,
-    /// Those that differ and were not judged, because there are too many.
+    /// Compared items and rows that differ and were not judged, because there are too many.
     pub dataset_keys_unjudged: u64,
     /// Findings that are wrong.
     pub drift: u64,

@@ -270,7 +270,7 @@ impl RecheckedKey {
     }
 }
 
-/// Judges findings again, which a person wants to be sure of: returns those that are still drift or cannot be decided, as they are now.
+/// Judges findings again; returns the findings that are still drift or cannot be decided, as they are now.
 /// Findings about datasets are ignored; see [`super::recheck_rows`].
 ///
 /// # Errors

@@ -317,7 +317,7 @@ fn cause(difference: RowDifference, has_item: bool) -> String {
     .to_owned()
 }
 
-/// Judges findings about rows again: returns those that are still drift or cannot be decided, as they are now. Other findings are
+/// Judges findings about rows again; returns the findings that are still drift or cannot be decided, as they are now. Other findings are
 /// ignored.
 ///
 /// # Errors
