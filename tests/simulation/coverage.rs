@@ -72,6 +72,11 @@ impl FaultCoverage {
         self.add(event, 1);
     }
 
+    /// Whether an event has occurred.
+    pub(crate) fn has(&self, event: &str) -> bool {
+        self.0.contains_key(event)
+    }
+
     fn add(&mut self, event: &str, times: u64) {
         match self.0.get_mut(event) {
             Some(count) => *count += times,

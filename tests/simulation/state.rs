@@ -43,6 +43,8 @@ pub(crate) struct StoredEntry {
     pub(crate) is_tombstone: bool,
     /// Whether a newer record could not be counted.
     pub(crate) is_behind: bool,
+    /// Whether the item's life ended without a record that was counted.
+    pub(crate) has_vanished: bool,
     pub(crate) contributions: Vec<StoredContribution>,
 }
 
@@ -140,6 +142,7 @@ fn entry(item: &Item) -> Result<StoredEntry, String> {
         generation: integer(item, "generation").ok_or_else(unreadable)?,
         is_tombstone: item.contains_key("expires_at"),
         is_behind: item.contains_key("behind"),
+        has_vanished: text(item, "unrecorded").contains("vanished"),
         contributions,
     })
 }

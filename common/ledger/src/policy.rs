@@ -17,6 +17,7 @@
 //! | Very many items are rejected. | A round ends after 16 rejections, so that the marks of the found items are written long before the deadline. | [`MOST_ROUND_REJECTIONS`] |
 //! | The deadline comes while mirrors are refreshed. | The first 1,000 items are finished first: the next delivery begins after them. | [`REFRESHED_AT_ONCE`] |
 //! | Two clocks differ, or a stream's times and a clock. | Differences up to 15 minutes are tolerated. | [`CLOCK_TOLERANCE`] |
+//! | Two times of DynamoDB are compared: of a stream's record and of a read. | Differences up to 5 seconds are tolerated: both are rounded, and a read that was repeated has its first time. | [`SERVICE_TIME_TOLERANCE`] |
 //! | A record arrives after its item was deleted. | Tombstones and markers outlive (35 days) every record that can still be applied; the tombstone of a parked item lives 400 days. | [`TOMBSTONE_LIFETIME`], [`MARK_LIFETIME`] |
 
 use std::cmp::Reverse;
@@ -24,6 +25,8 @@ use std::time::Duration;
 
 /// The largest difference between two clocks, or between a stream's times and a clock.
 pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
+/// The largest difference between a time of a stream's record and the time of a read, of one moment: both are DynamoDB's.
+pub(crate) const SERVICE_TIME_TOLERANCE: Duration = Duration::from_secs(5);
 /// How long tombstones and expiry markers are kept.
 pub(crate) const TOMBSTONE_LIFETIME: Duration = Duration::from_secs(35 * 24 * 60 * 60);
 /// How long the tombstone of an item that is marked as parked is kept: an operator must have time to heal it.

@@ -181,8 +181,8 @@ async fn run_job<T: Tables + TableScan + Clone>(
         return print_report(&JobReport::of(&done), as_json);
     }
     // An earlier process may have printed a part of the log; the totals include that part.
-    let left = done.totals.number(RepairOutcome::Changed) + done.totals.number(RepairOutcome::Failed);
-    let is_repaired = print_log(&task.log(), as_json)? && left == 0;
+    let is_left = RepairOutcome::LEFT.into_iter().any(|outcome| done.totals.number(outcome) > 0);
+    let is_repaired = print_log(&task.log(), as_json)? && !is_left;
     Ok(Box::pin(report_lives(deployment, &done.totals)).await? && is_repaired)
 }
 

@@ -140,3 +140,29 @@ async fn c1_a_recheck_and_a_switch_of_the_state_table_name_the_life_that_vanishe
     }
     ends_with_a_replay(world).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_a_repair_of_a_deleted_rollup_names_what_expired() {
+    let mut world = RecoveryWorld::start().await;
+    world.deploy(|model| {
+        model.replace(
+            "placed_at = \"S\" }\n\n[rollups",
+            "placed_at = \"S\", expires_at = \"N\" }\nttl = \"expires_at\"\n\n[rollups",
+        )
+    });
+    let counted = world.hours_ago(40);
+    for (order, total) in [("o1", 10), ("o2", 20)] {
+        world.change(counted, order, Put(total)).await;
+    }
+    world.change(world.hours_ago(39), "o1", Expire).await;
+    world.deliver(counted).await;
+    assert_eq!(world.totals().await, world.truth());
+    world.delete_rollup().await;
+    world.run(1, "afterwrite verify --report drift.jsonl");
+    for repair in ["repair drift.jsonl --dry-run", "repair drift.jsonl --yes", "repair drift.jsonl --yes"] {
+        let text = world.run(1, &format!("afterwrite {repair}"));
+        assert!(text.contains("lacks what TTL settled") && text.contains("1 without settled"), "{text}");
+    }
+    world.stop().await;
+}

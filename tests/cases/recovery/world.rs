@@ -189,12 +189,16 @@ impl RecoveryWorld {
 
     /// The totals that the state table shows.
     pub(crate) async fn totals(&self) -> OrderTotals {
-        let key = [("PK", "SHOP#s1"), ("SK", "ROLLUP#ORDERS")];
-        let key = key.map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())));
-        let get = self.dynamodb.client().get_item().table_name(self.state_table()).set_key(Some(key.into()));
-        let item = get.send().await.unwrap().item.unwrap_or_default();
+        let get = self.dynamodb.client().get_item().table_name(self.state_table());
+        let item = get.set_key(Some(rollup_key())).send().await.unwrap().item.unwrap_or_default();
         let number = |name: &str| item.get(name).map_or(0, |value| value.as_n().unwrap().parse().unwrap());
         OrderTotals { orders: number("orders"), revenue: number("revenue") }
+    }
+
+    /// Another program deletes the rollup.
+    pub(crate) async fn delete_rollup(&self) {
+        let delete = self.dynamodb.client().delete_item().table_name(self.state_table());
+        delete.set_key(Some(rollup_key())).send().await.unwrap();
     }
 
     fn state_table(&self) -> String {
@@ -342,4 +346,9 @@ fn packed(text: &str) -> Vec<u8> {
 
 fn bucket_url() -> String {
     format!("s3://{BUCKET}/")
+}
+
+fn rollup_key() -> StoredItem {
+    let key = [("PK", "SHOP#s1"), ("SK", "ROLLUP#ORDERS")];
+    key.map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned()))).into()
 }

@@ -180,6 +180,9 @@ fn check_entries<S: Store + 'static>(
         if counted.get(key) != Some(&true) {
             problems.push(format!("{} {} has an entry, but is not counted", key.0, key.1));
         }
+        if entry.has_vanished && counts_each_record(run, key) {
+            problems.push(format!("{} {} names a life whose records were all counted", key.0, key.1));
+        }
         problems.extend(entry_problems(entry, &wanted, item.is_some(), generation).into_iter().map(
             |problem| {
                 let (partition, sort) = key;
@@ -188,6 +191,18 @@ fn check_entries<S: Store + 'static>(
         ));
     }
     problems
+}
+
+/// Whether each record of an entry's item is counted. The record of a parked item may never be, and neither may a malformed record that the
+/// entry has passed, or a record that became too old.
+fn counts_each_record<S: Store + 'static>(run: &SimulationRun<S>, key: &StateKey) -> bool {
+    let is_malformed = |record: &StreamRecord| {
+        let (partition, sort) = (&record.partition, record.sort.as_deref());
+        record.malformed.is_some() && entry_key(record.table, partition, sort) == *key
+    };
+    !run.coverage.has("record parked")
+        && !run.options.time_flies
+        && !run.streams.records.iter().any(is_malformed)
 }
 
 /// The key of the ledger entry of an item.

@@ -12,7 +12,7 @@ use afterwrite_model::table::OnExpiry;
 use super::PoisonPolicy;
 use super::decide::{RecordDecision, RecordIndexes};
 use super::records::{DefectiveRecord, DeliveredRecords, SourceItem};
-use crate::policy::CLOCK_TOLERANCE;
+use crate::policy::{CLOCK_TOLERANCE, SERVICE_TIME_TOLERANCE};
 use crate::state::entry::LedgerEntry;
 use crate::state::life::{LifeChange, UnrecordedLife, lives_after};
 use crate::state::marker::{MarkerState, StoredMarker};
@@ -252,7 +252,12 @@ impl<'r> ItemFacts<'r> {
     pub(super) fn unrecorded_change(&self, table: TableLife, now: Timestamp) -> Option<UnrecordedLife> {
         let entry = self.readable_entry().filter(|entry| entry.has_counted() && self.may_settle())?;
         let change = match (entry.expires_at.is_some(), table) {
-            (false, TableLife::Gone) if entry.counts() => LifeChange::Vanished,
+            (false, TableLife::Gone) if entry.counts() => {
+                if entry.unrecorded.iter().any(|life| life.is_still_of(entry.as_of)) {
+                    return None;
+                }
+                LifeChange::Vanished
+            }
             (true, TableLife::Counted) if entry.position.label() != self.stream_label() => {
                 LifeChange::Revived
             }
@@ -298,7 +303,7 @@ impl<'r> ItemFacts<'r> {
         let is_same_stream = record.position.label() == entry.position.label();
         // A reconciliation may have counted the inserted item.
         let is_later = entry.as_of.is_none_or(|as_of| {
-            record.created_at.is_some_and(|created| created > as_of.plus(CLOCK_TOLERANCE))
+            record.created_at.is_some_and(|created| created > as_of.plus(SERVICE_TIME_TOLERANCE))
         });
         let change = match (record.operation, entry.expires_at) {
             (Operation::Insert, None) if entry.counts() && is_same_stream => LifeChange::Vanished,

@@ -11,9 +11,9 @@
 //! the process that reconciled the item was killed. The first removal between `after` and `before` is the missing record: once it is counted
 //! or settled, the life is removed from the list. The record of another life does not remove it.
 
-use afterwrite_model::record::{ChangeRecord, Position, Timestamp};
+use afterwrite_model::record::{ChangeRecord, Operation, Position, Timestamp};
 
-use crate::policy::{CLOCK_TOLERANCE, TOMBSTONE_LIFETIME};
+use crate::policy::{CLOCK_TOLERANCE, SERVICE_TIME_TOLERANCE, TOMBSTONE_LIFETIME};
 
 /// The unrecorded changes of the item's life, separated by `;`: kind, the epoch second when the change was found, the epoch second of the
 /// reconciliation that counted the life (or `-`), `after`, and `before` if it is known.
@@ -72,22 +72,44 @@ impl UnrecordedLife {
             && times.is_none_or(|(counted, created)| created >= counted.minus(CLOCK_TOLERANCE))
     }
 
+    /// Whether an entry with this `as_of` that counts the item counts this life: records of before its end were delivered after the end was
+    /// found, and neither a record nor a reconciliation has shown the next life.
+    pub(crate) fn is_still_of(&self, as_of: Option<Timestamp>) -> bool {
+        let is_reconciled_since = as_of.is_some_and(|as_of| as_of > self.found_at);
+        self.change == LifeChange::Vanished && self.before.is_none() && !is_reconciled_since
+    }
+
+    /// Whether a record with a new image shows the next life: an insertion after the life was counted, or any image of a time at which the
+    /// item was known to be gone. Others may be of the life itself: its end can be found before its records are delivered.
+    fn is_of_next(&self, record: &ChangeRecord<'_>) -> bool {
+        let known_since = match record.operation {
+            Operation::Insert => self.counted_at,
+            Operation::Modify | Operation::Remove => Some(self.found_at),
+        };
+        let times = known_since.zip(record.created_at);
+        times.is_none_or(|(known, created)| created > known.plus(SERVICE_TIME_TOLERANCE))
+    }
+
     /// The life after these records of its item, which are ordered by position; `None` if one of them shows its end.
     fn after_records(
         mut self,
         records: &[&ChangeRecord<'_>],
         shows_end: &impl Fn(usize) -> bool,
     ) -> Option<Self> {
-        let concerned = |life: &Self| records.iter().position(|record| life.may_concern(record));
-        let Some(index) = concerned(&self).filter(|_| self.change == LifeChange::Vanished) else {
-            return Some(self);
-        };
-        let first = records.get(index)?;
-        if first.new.is_some() {
-            self.before = Some(first.position.clone().into_owned());
+        if self.change == LifeChange::Revived {
             return Some(self);
         }
-        (!shows_end(index)).then_some(self)
+        let concerned = records.iter().enumerate().filter(|(_, record)| self.may_concern(record));
+        for (index, record) in concerned {
+            if record.new.is_none() {
+                return (!shows_end(index)).then_some(self);
+            }
+            if self.is_of_next(record) {
+                self.before = Some(record.position.clone().into_owned());
+                return Some(self);
+            }
+        }
+        Some(self)
     }
 
     fn to_text(&self) -> String {

@@ -19,7 +19,7 @@ use crate::jobs::JobWait;
 use crate::lives::read_entries;
 use crate::verify::{
     FindingSubject, FoundItem, RollupPlace, RollupReading, SumVerdict, Tolerance, VerifyFinding,
-    check_generation, expected_values, is_rollup, judge, read_sums, recheck_items,
+    check_generation, expected_values, is_rollup, judge, may_be_settled, read_sums, recheck_items,
 };
 
 /// The time limit of a reconciliation.
@@ -197,7 +197,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// # Errors
     /// As [`DriftRepairer::repair_items`].
     pub(super) async fn repair_rollups(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
-        let DeploymentContext { model, clock, .. } = &self.context;
+        let model = &self.context.model;
         check_generation(model, findings)?;
         let mut log = Vec::with_capacity(findings.len());
         let mut known: BTreeMap<RollupPlace, &VerifyFinding> = BTreeMap::new();
@@ -216,22 +216,33 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         let mut shown: Vec<SourceKey<'static>> = Vec::new();
         for reading in read_sums(&self.context, &places).await? {
             let Some(before) = known.get(&reading.place) else { continue };
-            let sum = (&reading.sum, reading.unreadable_entries);
-            let entry = match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
-                SumVerdict::Differs(finding) => self.set_rollup(&reading, finding).await?,
-                SumVerdict::Changed(finding) => RepairLogEntry::unwritten(finding, RepairOutcome::Changed),
-                SumVerdict::Confirmed | SumVerdict::Expired => {
-                    RepairLogEntry::unwritten((*before).clone(), RepairOutcome::AlreadyRight)
-                }
-            };
+            let mut entry = self.repair_rollup(&reading, before).await?;
+            let is_set = !entry.outcome.is_left();
+            // Also if a process of this repair that was killed has set it.
+            if is_set && before.rev.is_none() && may_be_settled(model, &reading.place) {
+                entry = entry.without_settled();
+            }
             // An attempt that failed may have set a rollup without its copies.
-            if !entry.outcome.is_left() {
+            if is_set {
                 shown.extend(self.mirroring_items(&reading.place));
             }
             log.push(entry);
         }
         log.extend(self.refresh_copies(shown).await?);
         Ok(log)
+    }
+
+    /// Judges a rollup, and sets it if it differs.
+    async fn repair_rollup(&self, reading: &RollupReading, before: &VerifyFinding) -> Result<RepairLogEntry> {
+        let DeploymentContext { model, clock, .. } = &self.context;
+        let sum = (&reading.sum, reading.unreadable_entries);
+        match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
+            SumVerdict::Differs(finding) => self.set_rollup(reading, finding).await,
+            SumVerdict::Changed(finding) => Ok(RepairLogEntry::unwritten(finding, RepairOutcome::Changed)),
+            SumVerdict::Confirmed | SumVerdict::Expired => {
+                Ok(RepairLogEntry::unwritten(before.clone(), RepairOutcome::AlreadyRight))
+            }
+        }
     }
 
     /// Refreshes the copies of repaired measures; returns a line for each item whose copy was not written.

@@ -16,6 +16,8 @@ pub enum RepairOutcome {
     Repaired,
     /// It would be written: this is a dry run.
     WouldBeRepaired,
+    /// The rollup did not exist. It has the sum of the ledger, which lacks what TTL may have settled.
+    WithoutSettled,
     /// It is right by now.
     AlreadyRight,
     /// It changed while it was repaired: verify again.
@@ -30,6 +32,7 @@ impl JobTotal for RepairOutcome {
         Cow::Borrowed(match self {
             Self::Repaired => "repaired",
             Self::WouldBeRepaired => "would_be_repaired",
+            Self::WithoutSettled => "without_settled",
             Self::AlreadyRight => "already_right",
             Self::Changed => "changed",
             Self::Failed => "failed",
@@ -38,15 +41,27 @@ impl JobTotal for RepairOutcome {
 }
 
 impl RepairOutcome {
+    /// The outcomes after which a person has to look at the finding again.
+    pub const LEFT: [Self; 3] = [Self::WithoutSettled, Self::Changed, Self::Failed];
+
     /// Whether a person has to look at the finding again.
     #[must_use]
     pub fn is_left(self) -> bool {
+        Self::LEFT.contains(&self)
+    }
+
+    /// Whether the repair wrote it, or found it written.
+    #[must_use]
+    pub(crate) fn is_written(self) -> bool {
         match self {
-            Self::Repaired | Self::WouldBeRepaired | Self::AlreadyRight => false,
-            Self::Changed | Self::Failed => true,
+            Self::Repaired | Self::WithoutSettled | Self::AlreadyRight => true,
+            Self::WouldBeRepaired | Self::Changed | Self::Failed => false,
         }
     }
 }
+
+/// The part of a rollup that no ledger entry has.
+const WITHOUT_SETTLED: &str = "which lacks what TTL settled before the rollup was deleted: if items of it expired, follow \"expiries-too-old\" in docs/RUNBOOK.md";
 
 /// A line of the log of a repair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -113,6 +128,14 @@ impl RepairLogEntry {
         Self { finding, outcome, action: action.to_owned() }
     }
 
+    /// The line of a rollup that did not exist, and has the sum of the ledger now; in a dry run, would have it.
+    pub(super) fn without_settled(self) -> Self {
+        let has_sum = self.outcome == RepairOutcome::AlreadyRight;
+        let action = if has_sum { "the rollup has the sum of the ledger" } else { self.action.as_str() };
+        let action = format!("{action}, {WITHOUT_SETTLED}");
+        Self { outcome: RepairOutcome::WithoutSettled, action, ..self }
+    }
+
     /// The line of a finding that cannot be repaired, with the reason.
     pub(super) fn failed(finding: VerifyFinding, reason: impl Into<String>) -> Self {
         Self { finding, outcome: RepairOutcome::Failed, action: reason.into() }
@@ -131,8 +154,7 @@ pub fn repair_totals(log: &[RepairLogEntry]) -> JobTotals {
     let mut totals = JobTotals::new();
     for entry in log {
         totals.add(entry.outcome, 1);
-        let is_done = matches!(entry.outcome, RepairOutcome::Repaired | RepairOutcome::AlreadyRight);
-        match entry.finding.subject.life().filter(|_| is_done) {
+        match entry.finding.subject.life().filter(|_| entry.outcome.is_written()) {
             Some(FindingLife::Vanished) => totals.add(LifeTotal::Vanished, 1),
             Some(FindingLife::Revived) => totals.add(LifeTotal::Revived, 1),
             None => {}

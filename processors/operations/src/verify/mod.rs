@@ -48,7 +48,7 @@ pub use self::finding_line::{finding_lines, parse_findings};
 pub use self::job::{VerifyJob, verify_units};
 pub use self::report::{VerifyReport, VerifySummary, drift_upper_bound};
 pub use self::sample::KeySample;
-pub(crate) use self::sums::{RollupReading, SumVerdict, expected_values, judge, read_sums};
+pub(crate) use self::sums::{RollupReading, SumVerdict, expected_values, judge, may_be_settled, read_sums};
 pub(crate) use self::suspects::recheck_items;
 pub use self::suspects::{Tolerance, recheck_findings};
 pub use self::task::VerifyTask;

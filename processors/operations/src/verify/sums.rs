@@ -251,7 +251,7 @@ fn is_permanent(model: &Model, place: &RollupPlace, sum: &RollupSum) -> bool {
 }
 
 /// Whether items that are counted into a rollup stay counted when TTL deletes them.
-fn may_be_settled(model: &Model, place: &RollupPlace) -> bool {
+pub(crate) fn may_be_settled(model: &Model, place: &RollupPlace) -> bool {
     let mut entities = aggregates_of(model, place).filter_map(|aggregate| model.entities.get(aggregate.of));
     entities.any(|entity| entity.on_expiry == OnExpiry::Keep && entity.ttl.is_some())
 }
