@@ -341,7 +341,7 @@ impl<S: Store + 'static> SimulationRun<S> {
                 let Some(Ok(record)) = batch.records.first() else {
                     return Ok(TaskResult::Reconciled(CommitOutcome::default()));
                 };
-                let table = ledger.table_index(&record.table).unwrap();
+                let table = ledger.model().table_deployed_as(ledger.table_names(), &record.table).unwrap();
                 let source = SourceKey::of_keys(ledger.model(), table, &record.keys).unwrap();
                 let candidates = source.candidates(ledger.model());
                 if candidates.is_empty() {

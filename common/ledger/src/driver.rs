@@ -7,6 +7,7 @@
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::batch::{BatchContext, LedgerBatch};
+use super::core::lookups::LookupChoice;
 use super::mirror::MirrorRefresher;
 use super::policy::RefreshSchedule;
 use super::read::ReadStage;
@@ -79,7 +80,7 @@ impl<'l> LedgerDriver<'l> {
                 self.mirrors.give_up(batch, &error);
                 return Ok(());
             }
-            self.context.lookups.resolve(&mut batch.lookups).await?;
+            self.context.lookups.resolve(LookupChoice::All, &mut batch.lookups).await?;
         }
     }
 

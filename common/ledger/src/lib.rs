@@ -73,6 +73,7 @@ mod core;
 mod driver;
 mod lookup;
 mod mirror;
+mod objects;
 mod outcome;
 mod policy;
 mod read;
@@ -102,14 +103,15 @@ pub use self::stored::{StateItem, StateItems, StoredEntry};
 pub use self::tally::{CommitTotals, SharedCounter};
 
 use self::batch::{BatchContext, LedgerBatch};
-use self::core::lookups::LookupResults;
+use self::core::lookups::{LookupChoice, LookupResults};
 use self::core::{LedgerCore, LedgerItem};
 use self::driver::LedgerDriver;
 use self::lookup::{LookupCache, LookupStage};
-use self::requests::{DynClock, Requests};
+use self::objects::{DynClock, DynTables};
+use self::requests::Requests;
 use self::state::StateKeys;
 use self::tally::CommitTally;
-use crate::tables::{DynTables, Tables};
+use crate::tables::Tables;
 
 /// The ledger of a model's tables: commits changes to rollups, exactly once in effect.
 ///
@@ -199,10 +201,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         &self.clock
     }
 
-    /// The index of the model's table that is deployed under this name, or was.
+    /// The deployed names of the model's tables, in their order.
     #[must_use]
-    pub fn table_index(&self, name: &str) -> Option<usize> {
-        self.core.model.table_deployed_as(&self.core.table_names, name)
+    pub fn table_names(&self) -> &[Arc<str>] {
+        &self.core.table_names
     }
 
     /// Counts the records of these items. Every item that can be committed is committed before `deadline`.
@@ -211,7 +213,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// [`Configuration`](afterwrite_model::ErrorKind::Configuration) only: the state table does not exist, has other keys, or
     /// access is denied. Errors of single records are in the outcome.
     pub async fn commit(&self, items: Vec<SourceItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
-        Box::pin(self.run(items.into_iter().map(LedgerItem::new).collect(), deadline)).await
+        self.run(items.into_iter().map(LedgerItem::new).collect(), deadline).await
     }
 
     /// Counts these items as they are in their tables now, regardless of what the ledger has counted. Apart from
@@ -228,7 +230,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         deadline: Timestamp,
     ) -> Result<CommitOutcome> {
         let items = items.into_iter().map(|item| LedgerItem::reconciling(item, stream)).collect();
-        Box::pin(self.run(items, deadline)).await
+        self.run(items, deadline).await
     }
 
     /// As [`Ledger::reconcile`], but an item without an entry is counted as a table export has it, without reading it. The mapping
@@ -244,7 +246,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         deadline: Timestamp,
     ) -> Result<CommitOutcome> {
         let items = items.into_iter().map(|(item, exported)| LedgerItem::exported(item, stream, exported));
-        Box::pin(self.run(items.collect(), deadline)).await
+        self.run(items.collect(), deadline).await
     }
 
     /// The outputs of lookups: remembered ones, else those of the index, which are remembered from then on. `None` if the index has no
@@ -261,9 +263,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         look_up(core, cache, (tables, clock), keys, deadline).await
     }
 
-    async fn run(&self, items: Vec<LedgerItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
+    fn run<'l, 'r: 'l>(
+        &'l self,
+        items: Vec<LedgerItem<'r>>,
+        deadline: Timestamp,
+    ) -> LocalBoxFuture<'l, Result<CommitOutcome>> {
         let Self { core, tables, clock, lookups: cache } = self;
-        run(core, cache, (tables, clock), items, deadline).await
+        run(core, cache, (tables, clock), items, deadline)
     }
 }
 
@@ -288,7 +294,7 @@ fn look_up<'l>(
         }
         let mut attempt = 0;
         while results.has_open() {
-            lookups.resolve(&mut results).await?;
+            lookups.resolve(LookupChoice::All, &mut results).await?;
             attempt += 1;
             if results.has_open() && !lookups.wait(&results, attempt).await {
                 results.close();

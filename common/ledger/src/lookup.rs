@@ -18,7 +18,7 @@ use afterwrite_model::{ErrorKind, Result};
 use hashbrown::HashMap;
 
 use super::core::LedgerCore;
-use super::core::lookups::{LookupKeyRef, LookupResults, OpenLookup};
+use super::core::lookups::{LookupChoice, LookupKeyRef, LookupResults, OpenLookup};
 use super::policy::{first_lookup, query_pause};
 use super::requests::Requests;
 use super::state::lookup::{RememberedLookup, SharedOutputs};
@@ -109,30 +109,12 @@ impl LookupStage<'_> {
         results.find(key, outputs);
     }
 
-    /// Tries every open lookup once. One that finds nothing stays open, until it has been tried often enough.
+    /// Tries open lookups once. A lookup that finds nothing stays open, until it has been tried often enough.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] only. Other errors are results of their lookups.
-    pub(crate) async fn resolve(&self, results: &mut LookupResults) -> Result<()> {
-        let attempts = self.attempt_all(results.take_open()).await;
-        self.note_attempts(attempts, results)
-    }
-
-    /// Tries every open lookup once that has not been tried yet; as [`Self::resolve`].
-    ///
-    /// # Errors
-    /// As [`Self::resolve`].
-    pub(crate) async fn resolve_untried(&self, results: &mut LookupResults) -> Result<()> {
-        let attempts = self.attempt_all(results.take_untried()).await;
-        self.note_attempts(attempts, results)
-    }
-
-    /// Tries every open lookup once that items wait for; as [`Self::resolve`].
-    ///
-    /// # Errors
-    /// As [`Self::resolve`].
-    pub(crate) async fn resolve_needed(&self, results: &mut LookupResults) -> Result<()> {
-        let attempts = self.attempt_all(results.take_needed()).await;
+    pub(crate) async fn resolve(&self, choice: LookupChoice, results: &mut LookupResults) -> Result<()> {
+        let attempts = self.attempt_all(results.take(choice)).await;
         self.note_attempts(attempts, results)
     }
 
@@ -142,6 +124,9 @@ impl LookupStage<'_> {
         &self,
         mut open: Vec<(LookupKey<'static>, OpenLookup)>,
     ) -> Vec<LookupAttempt> {
+        if open.is_empty() {
+            return Vec::new();
+        }
         self.order(&mut open);
         let mut remembered = match self.read_remembered(&open).await {
             Ok(remembered) => remembered.into_iter(),

@@ -13,6 +13,7 @@ use afterwrite_model::table::{Model, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::batch::{BatchContext, LedgerBatch};
+use super::core::lookups::LookupChoice;
 use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem};
 use super::state::entry::LedgerEntry;
 use super::state::lookup::RememberedLookup;
@@ -92,7 +93,7 @@ impl ReadStage<'_> {
     /// Notes what this process remembers of the lookups of unread items. Returns the lookups that it does not remember.
     fn expected_lookups(&self, batch: &mut LedgerBatch<'_>) -> BTreeSet<LookupKey<'static>> {
         let mut unknown = BTreeSet::new();
-        if self.context.core.model.lookups.is_empty() {
+        if !self.context.core.model.has_lookups() {
             return unknown;
         }
         let LedgerBatch { items, lookups, .. } = batch;
@@ -143,6 +144,9 @@ impl ReadStage<'_> {
 
     /// Resolves the lookups that items wait for.
     pub(crate) async fn resolve_lookups(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+        if !self.context.core.model.has_lookups() {
+            return Ok(());
+        }
         let LedgerBatch { items, lookups, .. } = batch;
         // If nothing was unknown when the entries were read, only images that were decoded since then can need more.
         let is_complete = lookups.are_found();
@@ -150,7 +154,7 @@ impl ReadStage<'_> {
         for (key, offer) in open.flat_map(|item| self.lookups_of(item)) {
             self.context.lookups.require(key, offer, lookups);
         }
-        self.context.lookups.resolve_needed(lookups).await
+        self.context.lookups.resolve(LookupChoice::Needed, lookups).await
     }
 
     /// Plans the items whose lookups are resolved. Returns whether other items still wait.

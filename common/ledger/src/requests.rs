@@ -8,16 +8,16 @@ use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
 use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::retry::RetryPolicy;
 use afterwrite_model::{Error, ErrorKind, Result};
-use futures::future::BoxFuture;
 use futures::stream::{StreamExt as _, iter};
 use tokio::sync::Semaphore;
 use tokio::task::unconstrained;
 
+use super::objects::{DynClock, DynTables};
 use super::policy::{CONCURRENCY, RequestKind, begin_time};
 use super::tally::CommitTally;
 use crate::tables::{
-    ConsumedUnits, DynTables, IndexPage, IndexQuery, MAX_READ_KEYS, PartialRead, ReadItem, THROTTLE_HINT,
-    TransactError, Unprocessed, WriteError, misaligned_read,
+    ConsumedUnits, IndexPage, IndexQuery, MAX_READ_KEYS, PartialRead, ReadItem, THROTTLE_HINT, TransactError,
+    Unprocessed, WriteError, misaligned_read,
 };
 
 /// Sends the requests of one invocation, and counts them.
@@ -200,54 +200,6 @@ pub(crate) fn write_error(write: &Write, error: WriteError) -> Error {
         }
     }
     .with("table", write.key.table.as_ref())
-}
-
-/// A [`Clock`] as an object: see [`DynTables`](crate::tables::DynTables).
-pub(crate) trait DynClock: Send + Sync {
-    /// See [`Clock::now`].
-    fn dyn_now(&self) -> Timestamp;
-    /// See [`Clock::sleep`].
-    fn dyn_sleep(&self, duration: Duration) -> BoxFuture<'_, ()>;
-    /// See [`Clock::until`].
-    fn dyn_until(&self, time: Timestamp) -> BoxFuture<'_, ()>;
-    /// See [`Clock::permille`].
-    fn dyn_permille(&self) -> u32;
-}
-
-impl<C: Clock> DynClock for C {
-    fn dyn_now(&self) -> Timestamp {
-        self.now()
-    }
-
-    fn dyn_sleep(&self, duration: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(self.sleep(duration))
-    }
-
-    fn dyn_until(&self, time: Timestamp) -> BoxFuture<'_, ()> {
-        Box::pin(self.until(time))
-    }
-
-    fn dyn_permille(&self) -> u32 {
-        self.permille()
-    }
-}
-
-impl Clock for dyn DynClock + '_ {
-    fn now(&self) -> Timestamp {
-        self.dyn_now()
-    }
-
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-        self.dyn_sleep(duration)
-    }
-
-    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
-        self.dyn_until(time)
-    }
-
-    fn permille(&self) -> u32 {
-        self.dyn_permille()
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::batch::{BatchContext, LedgerBatch};
 use super::core::facts::KnownEntry;
+use super::core::lookups::LookupChoice;
 use super::core::pack::{PackableItem, PackedTransaction, pack};
 use super::core::plan::ItemPlan;
 use super::core::{LedgerCore, LedgerItem};
@@ -35,7 +36,7 @@ impl WriteStage<'_> {
         // A transaction that hangs delays the transactions that follow it in its wave or share a rollup with it.
         transactions.sort_by_key(|transaction| most_delays(batch, transaction));
         // Offers that were tried and are not remembered wait until all items are finished.
-        let offers = batch.lookups.take_untried_offers();
+        let offers = batch.lookups.take(LookupChoice::UntriedOffers);
         let (waves, results, offers) = join3(
             self.write_waves(batch, transactions),
             self.send_entries(&entries),

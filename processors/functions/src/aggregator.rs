@@ -4,6 +4,7 @@
 //! event ─▶ decode ─▶ identify: the item of each record ─▶ group: all records of each item ─▶ commit ─▶ response
 //! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_lambda::BatchResponse;
@@ -20,14 +21,13 @@ use crate::batch::{
     FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
     missing_image, newest_heartbeat, record_error,
 };
-use crate::region::StreamRegion;
-use crate::tables::source_keys;
+use crate::tables::{SourceTables, StreamRegion};
 
 /// Keeps rollups, counters and mirrors in step with a table's stream.
 #[derive(Debug)]
 pub struct StreamAggregator<T, C> {
     ledger: Ledger<T, C>,
-    region: StreamRegion,
+    sources: SourceTables,
 }
 
 /// The outcome of a batch.
@@ -56,13 +56,14 @@ pub struct AggregatedBatch {
 impl<T: Tables, C: Clock> StreamAggregator<T, C> {
     /// A handler that commits to this ledger.
     pub fn new(ledger: Ledger<T, C>) -> Self {
-        Self { ledger, region: StreamRegion::default() }
+        let sources = SourceTables::new(Arc::clone(ledger.model()), ledger.table_names().to_vec());
+        Self { ledger, sources }
     }
 
     /// Sets the region of the streams. Without it, the first record decides.
     #[must_use]
     pub fn in_region(mut self, region: StreamRegion) -> Self {
-        self.region = region;
+        self.sources = self.sources.in_region(region);
         self
     }
 
@@ -81,7 +82,7 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<AggregatedBatch> {
         let model = self.ledger.model();
         let batch = decode_event(event, model, "aggregator")?;
-        let sources = source_keys(model, &self.region, &batch, |table| self.ledger.table_index(table))?;
+        let sources = self.sources.source_keys(&batch)?;
         let records = identify_records(model, &batch, &sources);
         let (items, mut failures) = group_by_item(&records)?;
         let outcome = self.ledger.commit(items, deadline).await?;

@@ -1,5 +1,4 @@
-//! Writes the heartbeat of each source table. The function `aggregator` does so when a schedule invokes it with
-//! [`HEARTBEAT_REQUEST`], and so does the command line.
+//! Writes the heartbeat of each source table. The function `aggregator` does so when a schedule requests it, and so does the command line.
 
 use std::sync::Arc;
 
@@ -9,22 +8,6 @@ use afterwrite_model::heartbeat::heartbeat_write;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
-use serde::Deserialize;
-
-/// The payload with which a schedule invokes `aggregator` to write heartbeats.
-pub const HEARTBEAT_REQUEST: &str = r#"{"afterwrite":"heartbeat"}"#;
-
-#[derive(Deserialize)]
-struct FunctionRequest {
-    afterwrite: String,
-}
-
-/// Whether a payload requests a heartbeat.
-pub(crate) fn is_heartbeat_request(payload: &str) -> bool {
-    // Every batch passes here; the request is short.
-    payload.len() < 1_000
-        && serde_json::from_str(payload).is_ok_and(|FunctionRequest { afterwrite }| afterwrite == "heartbeat")
-}
 
 /// Writes the heartbeat of each table of the model, deployed under `names`; returns the names of the tables that were written. A table
 /// whose key attributes are all numbers has no heartbeat.
@@ -52,18 +35,5 @@ fn write_failed(write: &Write, error: WriteError) -> Error {
         WriteError::Refused(_) => Error::new(ErrorKind::Rejected, "the table refused the heartbeat")
             .with("table", &*write.key.table)
             .hint("Allow dynamodb:UpdateItem on the source table"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_request_is_recognised() {
-        assert!(is_heartbeat_request(HEARTBEAT_REQUEST));
-        for payload in ["", "{}", r#"{"Records":[]}"#, r#"{"afterwrite":"else"}"#, r#"{"afterwrite":5}"#] {
-            assert!(!is_heartbeat_request(payload), "{payload}");
-        }
     }
 }

@@ -21,9 +21,25 @@ use afterwrite_services::redis::RedisCache;
 use afterwrite_services::s3::S3Bucket;
 use afterwrite_services::sqs::SqsQueue;
 use futures::future::{OptionFuture, join};
+use serde::Deserialize;
 
-use crate::heartbeat::{is_heartbeat_request, write_heartbeats};
+use crate::heartbeat::write_heartbeats;
 use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRegion, StreamRelay, metrics};
+
+/// The payload with which a schedule invokes `aggregator` to write heartbeats.
+pub const HEARTBEAT_REQUEST: &str = r#"{"afterwrite":"heartbeat"}"#;
+
+#[derive(Deserialize)]
+struct FunctionRequest {
+    afterwrite: String,
+}
+
+/// Whether a payload requests a heartbeat.
+fn is_heartbeat_request(payload: &str) -> bool {
+    // Every batch passes here; the request is short.
+    payload.len() < 1_000
+        && serde_json::from_str(payload).is_ok_and(|FunctionRequest { afterwrite }| afterwrite == "heartbeat")
+}
 
 /// A function's projections, ready for batches.
 #[derive(Debug)]
@@ -169,5 +185,18 @@ fn log_errors<'f, F>(failed: &'f [F], message: &str, parts: impl Fn(&'f F) -> (O
     }
     if let Some(more @ 1..) = failed.len().checked_sub(MAX_LINES) {
         tracing::warn!(more, "{message}: more of the same batch");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_request_is_recognised() {
+        assert!(is_heartbeat_request(HEARTBEAT_REQUEST));
+        for payload in ["", "{}", r#"{"Records":[]}"#, r#"{"afterwrite":"else"}"#, r#"{"afterwrite":5}"#] {
+            assert!(!is_heartbeat_request(payload), "{payload}");
+        }
     }
 }

@@ -14,15 +14,13 @@ mod heartbeat;
 mod host;
 mod invalidator;
 pub mod metrics;
-mod region;
 mod relay;
 mod tables;
 
 pub use aggregator::{AggregatedBatch, StreamAggregator};
 pub use batch::FailedRecord;
-pub use heartbeat::{HEARTBEAT_REQUEST, write_heartbeats};
-pub use host::ProjectionHost;
+pub use heartbeat::write_heartbeats;
+pub use host::{HEARTBEAT_REQUEST, ProjectionHost};
 pub use invalidator::{FailedMessage, InvalidatedMessages, InvalidatorFunction, QueueInvalidator};
-pub use region::StreamRegion;
 pub use relay::{RelayedBatch, StreamRelay};
-pub use tables::SourceTables;
+pub use tables::{SourceTables, StreamRegion};

@@ -1,14 +1,12 @@
-//! The source tables that a function reads.
+//! The source tables that a function reads, and the region of their streams.
 
 use std::result::Result as StdResult;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::record::{BadRecord, ChangeRecord, RecordBatch, StreamView};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
-
-use crate::region::StreamRegion;
 
 /// A model's source tables, their deployed names and their region.
 #[derive(Debug)]
@@ -45,41 +43,85 @@ impl SourceTables {
     /// [`ErrorKind::Stream`] if a record is of a table that is not in the model, if a stream carries only keys, or if all records are of
     /// another region: neither a wrong rename nor a wrong view type nor a wrong redrive may consume a stream unnoticed.
     pub fn source_keys<'b>(&self, batch: &'b RecordBatch<'b>) -> Result<Vec<Result<SourceKey<'b>>>> {
-        let index_of = |table: &str| self.model.table_deployed_as(&self.names, table);
-        source_keys(&self.model, &self.region, batch, index_of)
+        let model = &self.model;
+        self.region.check(batch)?;
+        let is_keys_only = |record: &&ChangeRecord<'_>| record.view == Some(StreamView::KeysOnly);
+        if let Some(record) = batch.records.iter().flatten().find(is_keys_only) {
+            return Err(keys_only_stream(record));
+        }
+        let records = batch.records.iter().map(|record| {
+            if let Err(error) = self.region.check_record(record) {
+                return Ok(Err(error));
+            }
+            let table = match record {
+                Ok(record) => Some(&*record.table),
+                Err(bad) => bad.table.as_deref(),
+            };
+            let Some(table) = table else { return Ok(Err(defect(record))) };
+            let index =
+                model.table_deployed_as(&self.names, table).ok_or_else(|| unknown_table(model, table))?;
+            let keys = match record {
+                Ok(record) => Some(&record.keys),
+                Err(bad) => bad.keys.as_ref(),
+            };
+            let source = keys.and_then(|keys| SourceKey::of_keys(model, index, keys));
+            Ok(source.ok_or_else(|| defect(record)))
+        });
+        records.collect()
     }
 }
 
-/// [`SourceTables::source_keys`], with a lookup of a deployed name in place of the names.
-pub(crate) fn source_keys<'b>(
-    model: &Model,
-    region: &StreamRegion,
-    batch: &'b RecordBatch<'b>,
-    index_of: impl Fn(&str) -> Option<usize>,
-) -> Result<Vec<Result<SourceKey<'b>>>> {
-    region.check(batch)?;
-    let is_keys_only = |record: &&ChangeRecord<'_>| record.view == Some(StreamView::KeysOnly);
-    if let Some(record) = batch.records.iter().flatten().find(is_keys_only) {
-        return Err(keys_only_stream(record));
+/// The region of the streams that a process reads: the function's own region, or else the region of the first record.
+///
+/// The ledger compares the positions of an item's records by the labels of their streams, and a label does not name the region. So the
+/// records of one region must not be counted after records of another, for example by a redrive to the wrong function.
+#[derive(Debug, Default)]
+pub struct StreamRegion(OnceLock<Box<str>>);
+
+impl StreamRegion {
+    /// A known region; without it, the first record decides.
+    #[must_use]
+    pub fn new(region: Option<&str>) -> Self {
+        Self(region.map(|region| OnceLock::from(Box::from(region))).unwrap_or_default())
     }
-    let records = batch.records.iter().map(|record| {
-        if let Err(error) = region.check_record(record) {
-            return Ok(Err(error));
+
+    /// Fails if all records of a batch are of another region: then the function is connected to the wrong stream.
+    pub(crate) fn check(&self, batch: &RecordBatch<'_>) -> Result<()> {
+        let mut regions = batch.records.iter().map(region_of);
+        match batch.records.first().map(region_of) {
+            Some(first) if !regions.any(|region| self.reads(region)) => {
+                Err(self.other_region(ErrorKind::Stream, first))
+            }
+            Some(_) | None => Ok(()),
         }
-        let table = match record {
-            Ok(record) => Some(&*record.table),
-            Err(bad) => bad.table.as_deref(),
-        };
-        let Some(table) = table else { return Ok(Err(defect(record))) };
-        let index = index_of(table).ok_or_else(|| unknown_table(model, table))?;
-        let keys = match record {
-            Ok(record) => Some(&record.keys),
-            Err(bad) => bad.keys.as_ref(),
-        };
-        let source = keys.and_then(|keys| SourceKey::of_keys(model, index, keys));
-        Ok(source.ok_or_else(|| defect(record)))
-    });
-    records.collect()
+    }
+
+    /// Fails if the record is of another region.
+    pub(crate) fn check_record(
+        &self,
+        record: &StdResult<ChangeRecord<'_>, Box<BadRecord<'_>>>,
+    ) -> Result<()> {
+        let region = region_of(record);
+        if self.reads(region) { Ok(()) } else { Err(self.other_region(ErrorKind::Record, region)) }
+    }
+
+    /// Whether records of this region are read. Records that do not name theirs are.
+    fn reads(&self, region: &str) -> bool {
+        region.is_empty() || **self.0.get_or_init(|| Box::from(region)) == *region
+    }
+
+    fn other_region(&self, kind: ErrorKind, region: &str) -> Error {
+        let own = self.0.get().map_or("", |own| own);
+        Error::new(kind, format!("the record is of region `{region}`, but this function reads the streams of `{own}`"))
+            .hint("Send the record to the function of its own region: each region has a function and a state table of its own")
+    }
+}
+
+fn region_of<'r>(record: &'r StdResult<ChangeRecord<'_>, Box<BadRecord<'_>>>) -> &'r str {
+    match record {
+        Ok(record) => &record.region,
+        Err(bad) => bad.region.as_deref().unwrap_or_default(),
+    }
 }
 
 /// Why nothing can be derived from a record without an item: it is malformed, or its key is not the key of its table.
@@ -108,4 +150,50 @@ fn unknown_table(model: &Model, table: &str) -> Error {
     )
     .with("tables of the model", known.join(", "))
     .hint(model.deployed_name_hint(table))
+}
+
+#[cfg(test)]
+mod tests {
+    use afterwrite_model::record::{AttributeInterner, decode};
+
+    use super::*;
+
+    /// A batch with a record of each of these regions.
+    fn event(regions: &[&str]) -> String {
+        let record = |region: &&str| {
+            format!(
+                r#"{{"eventName":"REMOVE","eventSourceARN":"arn:aws:dynamodb:{region}:1:table/T/stream/2026-02-06T10:00:00.000","dynamodb":{{"Keys":{{"PK":{{"S":"p"}}}},"SequenceNumber":"1"}}}}"#
+            )
+        };
+        format!(r#"{{"Records":[{}]}}"#, regions.iter().map(record).collect::<Vec<_>>().join(","))
+    }
+
+    /// The kinds of the errors: of the whole batch, or of each record.
+    fn errors(region: &StreamRegion, regions: &[&str]) -> Vec<Option<ErrorKind>> {
+        let (event, names) = (event(regions), AttributeInterner::default());
+        let batch = decode(event.as_bytes(), &names).unwrap();
+        match region.check(&batch) {
+            Err(error) => vec![Some(error.kind())],
+            Ok(()) => {
+                let checked = batch.records.iter().map(|record| region.check_record(record));
+                checked.map(|checked| checked.err().map(|error| error.kind())).collect()
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_record_decides_where_no_region_is_known() {
+        let region = StreamRegion::new(None);
+        assert_eq!(errors(&region, &[]), []);
+        assert_eq!(errors(&region, &["", "eu-west-1", "eu-west-1"]), [None; 3]);
+        assert_eq!(errors(&region, &["us-east-1"]), [Some(ErrorKind::Stream)]);
+        assert_eq!(errors(&region, &["eu-west-1", "", "us-east-1"]), [None, None, Some(ErrorKind::Record)]);
+    }
+
+    #[test]
+    fn a_known_region_refuses_the_first_record_of_another() {
+        let region = StreamRegion::new(Some("eu-west-1"));
+        assert_eq!(errors(&region, &["us-east-1", "us-east-1"]), [Some(ErrorKind::Stream)]);
+        assert_eq!(errors(&region, &["us-east-1", "eu-west-1"]), [Some(ErrorKind::Record), None]);
+    }
 }

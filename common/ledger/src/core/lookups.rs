@@ -67,6 +67,29 @@ pub(crate) struct OpenLookup {
     delay: Option<Error>,
 }
 
+/// The open lookups to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LookupChoice {
+    All,
+    /// Items wait for them.
+    Needed,
+    /// They have not been tried yet.
+    Untried,
+    /// They have not been tried yet, and no item waits for them: their offered outputs only have to be remembered.
+    UntriedOffers,
+}
+
+impl LookupChoice {
+    fn includes(self, open: &OpenLookup) -> bool {
+        match self {
+            Self::All => true,
+            Self::Needed => open.is_needed,
+            Self::Untried => open.attempts == 0,
+            Self::UntriedOffers => open.attempts == 0 && !open.is_needed,
+        }
+    }
+}
+
 impl LookupResults {
     /// Adds a lookup that an item offers outputs for, or needs if it has no offer, unless it is known.
     pub(crate) fn require(
@@ -123,29 +146,10 @@ impl LookupResults {
         });
     }
 
-    /// Takes all open lookups, in the order in which they were required. Each must be returned with its result.
-    pub(crate) fn take_open(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
-        self.take(|_| true)
-    }
-
-    /// Takes the open lookups that items wait for; as [`Self::take_open`].
-    pub(crate) fn take_needed(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
-        self.take(|open| open.is_needed)
-    }
-
-    /// Takes the open lookups that have not been tried yet; as [`Self::take_open`].
-    pub(crate) fn take_untried(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
-        self.take(|open| open.attempts == 0)
-    }
-
-    /// Takes those that no item waits for and that have not been tried yet; as [`Self::take_open`].
-    pub(crate) fn take_untried_offers(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
-        self.take(|open| open.attempts == 0 && !open.is_needed)
-    }
-
-    fn take(&mut self, is_taken: impl Fn(&OpenLookup) -> bool) -> Vec<(LookupKey<'static>, OpenLookup)> {
+    /// Takes open lookups, in the order in which they were required. Each must be returned with its result.
+    pub(crate) fn take(&mut self, choice: LookupChoice) -> Vec<(LookupKey<'static>, OpenLookup)> {
         let is_taken = |_: &LookupKey<'_>, state: &mut LookupState| match state {
-            LookupState::Open(open) => is_taken(open),
+            LookupState::Open(open) => choice.includes(open),
             LookupState::Unremembered
             | LookupState::Found(_)
             | LookupState::NotFound
@@ -214,7 +218,7 @@ impl LookupResults {
 
     /// Ends all open lookups: there is no time for another attempt.
     pub(crate) fn close(&mut self) {
-        for (key, open) in self.take_open() {
+        for (key, open) in self.take(LookupChoice::All) {
             let late = || Error::new(ErrorKind::Unavailable, "there was no time for a lookup");
             let state = match open.queries {
                 0 => LookupState::Failed(open.delay.unwrap_or_else(late)),

@@ -46,6 +46,7 @@ use self::places::{MirrorPlaces, PlacedCopies, UnsetCopies};
 use self::refreshes::{MirrorRefresh, MirrorRefreshes, RefreshSearch, RefreshedRollups};
 use self::write::CopyWriter;
 use super::batch::{BatchContext, LedgerBatch, MirrorProgress};
+use super::core::lookups::LookupChoice;
 use super::core::{ItemInput, LedgerCore};
 use super::policy::REFRESHED_AT_ONCE;
 use super::requests::{send_all, time_ended};
@@ -104,7 +105,9 @@ impl MirrorRefresher<'_> {
             return Ok(None);
         }
         self.search().require_lookups(batch);
-        self.context.lookups.resolve_untried(&mut batch.lookups).await?;
+        if self.context.core.model.has_lookups() {
+            self.context.lookups.resolve(LookupChoice::Untried, &mut batch.lookups).await?;
+        }
         let (mut delayed, mut done) = (None, RefreshedRollups::new());
         let ready: Vec<usize> = self.search().ready_items(batch).into_iter().collect();
         for together in ready.chunks(REFRESHED_AT_ONCE) {

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use afterwrite_model::effect::{ItemKey, KeyAttribute, Write, WriteRefusal};
 use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind};
-use futures::future::BoxFuture;
 
 pub use self::item_size::{MAX_ITEM_BYTES, item_bytes, value_bytes, write_units};
 pub use self::table_index::{IndexProjection, TableIndex};
@@ -107,46 +106,6 @@ impl<T: Tables> Tables for Arc<T> {
 
     fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<IndexPage, Error>> + Send {
         (**self).query_index(query)
-    }
-}
-
-/// The operations of [`Tables`] that the ledger uses, as an object. Every implementation of that trait has them.
-///
-/// The ledger is compiled once, for this object. Generic code would be compiled again in every program for every implementation: the
-/// command line alone has eleven. A request waits for the network; the call through a pointer and the allocation of its future do not
-/// matter next to it.
-pub(crate) trait DynTables: Send + Sync {
-    /// See [`Tables::read_some`].
-    fn read_some<'f>(&'f self, keys: &'f [ItemKey]) -> BoxFuture<'f, Result<PartialRead, Error>>;
-    /// See [`Tables::read_looked_up`].
-    fn read_looked_up<'f>(&'f self, keys: &'f [ItemKey]) -> BoxFuture<'f, Result<PartialRead, Error>>;
-    /// See [`Tables::write`].
-    fn write<'f>(&'f self, write: &'f Write) -> BoxFuture<'f, Result<ConsumedUnits, WriteError>>;
-    /// See [`Tables::transact`].
-    fn transact<'f>(&'f self, writes: &'f [Write]) -> BoxFuture<'f, Result<ConsumedUnits, TransactError>>;
-    /// See [`Tables::query_index`].
-    fn query_index<'f>(&'f self, query: &'f IndexQuery) -> BoxFuture<'f, Result<IndexPage, Error>>;
-}
-
-impl<T: Tables> DynTables for T {
-    fn read_some<'f>(&'f self, keys: &'f [ItemKey]) -> BoxFuture<'f, Result<PartialRead, Error>> {
-        Box::pin(Tables::read_some(self, keys))
-    }
-
-    fn read_looked_up<'f>(&'f self, keys: &'f [ItemKey]) -> BoxFuture<'f, Result<PartialRead, Error>> {
-        Box::pin(Tables::read_looked_up(self, keys))
-    }
-
-    fn write<'f>(&'f self, write: &'f Write) -> BoxFuture<'f, Result<ConsumedUnits, WriteError>> {
-        Box::pin(Tables::write(self, write))
-    }
-
-    fn transact<'f>(&'f self, writes: &'f [Write]) -> BoxFuture<'f, Result<ConsumedUnits, TransactError>> {
-        Box::pin(Tables::transact(self, writes))
-    }
-
-    fn query_index<'f>(&'f self, query: &'f IndexQuery) -> BoxFuture<'f, Result<IndexPage, Error>> {
-        Box::pin(Tables::query_index(self, query))
     }
 }
 

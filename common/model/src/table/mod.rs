@@ -246,6 +246,12 @@ pub struct Model {
 }
 
 impl Model {
+    /// Whether an entity of the model looks up other items.
+    #[must_use]
+    pub fn has_lookups(&self) -> bool {
+        !self.lookups.is_empty()
+    }
+
     /// The table whose change records name the table `deployed`: it is deployed under this name, or was. `names` has the deployed name of
     /// each of [`Model::tables`].
     #[must_use]

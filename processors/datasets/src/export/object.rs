@@ -299,7 +299,8 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         let Some(remembered) = self.remembered else { return Ok(()) };
         let mut keys: HashSet<LookupKey<'static>> = HashSet::new();
         for item in items {
-            for (_, dataset) in datasets_of(&item.candidates) {
+            let looking = datasets_of(&item.candidates).filter(|(_, dataset)| !dataset.lookups.is_empty());
+            for (_, dataset) in looking {
                 for row in item.rows(dataset) {
                     keys.extend(lookup_keys(dataset, row.scope).flatten().map(LookupKey::into_owned));
                 }
@@ -328,7 +329,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
                         vacant.insert(PartitionWriter::new(self.model, dataset, schema)?)
                     }
                 };
-                self.totals.rescued += usize::from(partition.append(
+                self.totals.rescued += usize::from(partition.rows.append(
                     dataset,
                     &row,
                     &item.record.position,
@@ -348,7 +349,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         }
         self.unmeasured = 0;
         let partitions = self.datasets.iter().flat_map(|dataset| dataset.days.values());
-        let staged_bytes: usize = partitions.map(PartitionWriter::staged_bytes).sum();
+        let staged_bytes: usize = partitions.map(|partition| partition.rows.bytes()).sum();
         if staged_bytes >= self.staged_bytes { self.encode() } else { Ok(()) }
     }
 

@@ -1,7 +1,5 @@
 //! The rows of one partition → one Parquet file, in memory.
 
-use afterwrite_model::projection::DatasetRow;
-use afterwrite_model::record::{Position, Timestamp};
 use afterwrite_model::table::{Dataset, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 use arrow_schema::SchemaRef;
@@ -19,7 +17,8 @@ const DICTIONARY_BYTES: usize = 4 * 1024;
 /// Writes the file of a partition.
 pub(super) struct PartitionWriter {
     schema: SchemaRef,
-    rows: RowBuilder,
+    /// The rows that are not encoded yet.
+    pub(super) rows: RowBuilder,
     writer: ArrowWriter<Vec<u8>>,
 }
 
@@ -36,22 +35,6 @@ impl PartitionWriter {
             rows: RowBuilder::new(model, dataset, schema),
             writer: writer.map_err(unwritten)?,
         })
-    }
-
-    /// Appends a row. Returns `true` if some of its values do not fit their columns: they are in `_rescued`.
-    pub(super) fn append(
-        &mut self,
-        dataset: &Dataset,
-        row: &DatasetRow<'_, '_>,
-        position: &Position<'_>,
-        changed_at: Option<Timestamp>,
-    ) -> bool {
-        self.rows.append(dataset, row, position, changed_at)
-    }
-
-    /// The approximate size of the rows that are not encoded yet, in bytes.
-    pub(super) fn staged_bytes(&self) -> usize {
-        self.rows.bytes()
     }
 
     /// Encodes the staged rows as a row group.

@@ -64,7 +64,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
             let scope = ImageScope::of(&self.model, &row.identity, &empty);
             for operation in [RowOperation::Snapshot, RowOperation::Remove] {
                 let written = DatasetRow { day: row.day.as_str().into(), operation, scope };
-                partition.append(dataset, &written, &position, Some(reading.read_at));
+                partition.rows.append(dataset, &written, &position, Some(reading.read_at));
                 totals.rows += 1;
             }
             for text in row.identity.variables.iter().chain([&row.day.as_str()]) {

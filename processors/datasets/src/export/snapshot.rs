@@ -81,7 +81,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
                         vacant.insert(PartitionWriter::new(&self.model, dataset, &arrow_schema(dataset))?)
                     }
                 };
-                let is_rescued = partition.append(dataset, &row, &position, Some(reading.read_at));
+                let is_rescued = partition.rows.append(dataset, &row, &position, Some(reading.read_at));
                 totals.rescued += usize::from(is_rescued);
                 totals.rows += 1;
             }
