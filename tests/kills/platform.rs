@@ -7,6 +7,7 @@ use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
 use afterwrite_local::s3::{CreatedObject, EmbeddedS3, S3Options};
 use afterwrite_local::sdk::{CREDENTIAL, REGION};
+use afterwrite_local::stream_api::StreamServer;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -19,6 +20,8 @@ const DELIVERY_STREAM: &str = "archive";
 /// The servers.
 pub(crate) struct Platform {
     pub(crate) dynamodb: EmbeddedDynamoDb,
+    /// DynamoDB for programs, which see the stream as the consumers inside the process do.
+    served: StreamServer,
     pub(crate) s3: EmbeddedS3,
     pub(crate) firehose: EmbeddedFirehose,
     /// The objects that appear in the bucket.
@@ -40,7 +43,8 @@ impl Platform {
             ..DeliveryStreamOptions::new(DELIVERY_STREAM, BUCKET)
         };
         let firehose = EmbeddedFirehose::start(options, &s3.client()).await.unwrap();
-        Self { dynamodb, s3, firehose, created: Mutex::new(created) }
+        let served = StreamServer::start(&dynamodb, 0).await.unwrap();
+        Self { dynamodb, served, s3, firehose, created: Mutex::new(created) }
     }
 
     /// The environment of a program.
@@ -50,8 +54,8 @@ impl Platform {
             ("AFTERWRITE_STATE_TABLE", STATE.to_owned()),
             ("AFTERWRITE_BUCKET", BUCKET.to_owned()),
             ("AFTERWRITE_FIREHOSE_STREAM", DELIVERY_STREAM.to_owned()),
-            ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb.endpoint()),
-            ("AWS_ENDPOINT_URL_DYNAMODB_STREAMS", self.dynamodb.endpoint()),
+            ("AWS_ENDPOINT_URL_DYNAMODB", self.served.endpoint()),
+            ("AWS_ENDPOINT_URL_DYNAMODB_STREAMS", self.served.endpoint()),
             ("AWS_ENDPOINT_URL_S3", self.s3.endpoint()),
             ("AWS_ENDPOINT_URL_FIREHOSE", self.firehose.endpoint()),
             ("AWS_REGION", REGION.to_owned()),

@@ -11,8 +11,9 @@ use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::core::source_item_key;
 use super::policy::{CLOCK_TOLERANCE, TOMBSTONE_LIFETIME};
-use super::state::entry::{LedgerEntry, accepted_life};
+use super::state::entry::{LedgerEntry, accepted_lives};
 use super::state::life::UnrecordedLife;
+use super::state::marker::MarkerState;
 use super::state::rollup::rollup_key;
 use super::state::{ROLLUP_TYPE, StateKeys, is_of_type};
 
@@ -44,7 +45,9 @@ pub enum StateItem<'i> {
     Entry(Option<SourceKey<'static>>, &'i Item),
     /// A rollup: its `PK` and `SK`.
     Rollup(&'i str, &'i str),
-    /// An expiry marker, a remembered lookup, a job, …
+    /// A marker of an expiry that is parked: it is not settled.
+    ParkedExpiry,
+    /// A marker of a settled expiry, a remembered lookup, a job, …
     Other,
 }
 
@@ -77,6 +80,8 @@ impl StateItems {
             StateItem::Entry(LedgerEntry::source(&self.model, partition, sort), item)
         } else if is_of_type(item, ROLLUP_TYPE) {
             StateItem::Rollup(partition, sort)
+        } else if MarkerState::is_parked(item) {
+            StateItem::ParkedExpiry
         } else {
             StateItem::Other
         }
@@ -129,12 +134,17 @@ impl StateItems {
     }
 
     /// The write after which an entry, as it was read, does not name the unrecorded changes of its item's life any more.
-    ///
-    /// # Errors
-    /// As [`Self::entry_key`].
-    pub fn accept_life(&self, source: &SourceKey<'_>, entry: &StoredEntry) -> Result<Write> {
-        let (condition, action) = accepted_life(entry.rev);
-        Ok(Write { key: self.entry_key(source)?, condition, action })
+    #[must_use]
+    pub fn accept_lives(&self, key: ItemKey, entry: &StoredEntry) -> Write {
+        let (condition, action) = accepted_lives(entry.rev);
+        Write { key, condition, action }
+    }
+
+    /// The key of an item that was read from the state table.
+    #[must_use]
+    pub fn key_of(&self, item: &Item) -> ItemKey {
+        let text = |name: &str| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default();
+        self.key(text("PK"), text("SK"))
     }
 
     /// The key of a source item in its table; `None` if the texts do not match the table's key schema.

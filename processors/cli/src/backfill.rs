@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use afterwrite_datasets::export::ArchiveExporter;
-use afterwrite_ledger::RememberedLookups;
+use afterwrite_ledger::tables::Tables as _;
+use afterwrite_ledger::{RememberedLookups, StateItems};
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
     BackfillArguments, BackfillJob, BackfillTask, BackfillTotal, DatasetFill, DatasetFilling, ExportFolder,
     ExportSource, TableExport, dataset_units, plan_backfill, plan_datasets,
 };
 use afterwrite_operations::jobs::{JobKind, JobPlan, JobReport, JobState, WorkUnit, require_recovery};
+use afterwrite_operations::{LifeTotal, TenantFilter};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
@@ -142,6 +143,7 @@ impl BackfillCommand {
             drop: self.drop,
             mirrors: self.mirrors,
             accept_lives: self.accept_lives,
+            planned_at: server_time(deployment).await?.epoch_seconds(),
             export: source,
             datasets,
             bucket: bucket.filter(|_| datasets != DatasetFilling::Skipped),
@@ -297,7 +299,10 @@ async fn run_task(
     only: Option<&TenantFilter>,
     (workers, as_json): (usize, bool),
 ) -> Result<BackfillEnd> {
-    let report = JobReport::of(&deployment.run_job(job, task, workers).await?);
+    let mut report = JobReport::of(&deployment.run_job(job, task, workers).await?);
+    if let (Some(counting), true) = (&task.counting, report.totals.number(LifeTotal::Vanished) > 0) {
+        report.totals.subtract(LifeTotal::Vanished, Box::pin(counting.recorded_lives()).await?);
+    }
     let is_done = print_report(&report, as_json)?;
     let needs_archive = !Box::pin(report_lives(deployment, &report.totals)).await?;
     for mirror in task.counting.iter().flat_map(BackfillTask::unwritable_mirrors) {
@@ -318,6 +323,14 @@ fn has_selection(report: &JobReport, only: Option<&TenantFilter>) -> bool {
         "nothing was counted: no item belongs to {variable}={value}; check the name and the value"
     ));
     false
+}
+
+/// DynamoDB's time.
+async fn server_time(deployment: &Deployment) -> Result<Timestamp> {
+    let FunctionConfig { model, table_names, .. } = &deployment.config;
+    let state_table = Arc::clone(&deployment.state_table);
+    let key = StateItems::new(Arc::clone(model), table_names.clone(), state_table).key("TIME", "-");
+    Ok(deployment.patient_tables().read(&[key]).await?.server_time)
 }
 
 /// The absolute path of a local folder: a job may be resumed in another folder.

@@ -29,6 +29,11 @@ pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) ->
         tell(&revived_text(revived));
         are_right = false;
     }
+    let parked = totals.number(LifeTotal::ParkedExpiries);
+    if parked > 0 {
+        tell(&parked_expiries_text(parked));
+        are_right = false;
+    }
     let later = totals.number(LifeTotal::OfLaterStream);
     if later > 0 {
         tell(&later_stream_text(later));
@@ -75,6 +80,14 @@ fn revived_text(number: u64) -> String {
         "{number} items exist that an earlier stream of their table deleted: the table was restored, or its stream was created again. If they \
          had expired, they count twice now: follow \"After a restore\" in docs/RUNBOOK.md. If no item had expired, `afterwrite backfill \
          --accept-lives` ends this message"
+    )
+}
+
+fn parked_expiries_text(number: u64) -> String {
+    format!(
+        "{number} expiries are parked, so their items are missing in the totals: `afterwrite redrive --dry-run` names them. Correct the \
+         model, or add the item that a lookup needs; then replay the records: {}",
+        replay_command()
     )
 }
 

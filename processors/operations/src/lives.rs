@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::Tables;
-use afterwrite_ledger::{LifeChange, StateItems, StoredEntry};
+use afterwrite_ledger::{LifeChange, StateItem, StateItems, StoredEntry};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
-use afterwrite_model::record::Timestamp;
+use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::table::{Entity, Model};
 
 use crate::DeploymentContext;
@@ -27,23 +27,44 @@ job_totals! {
         /// Items whose entry has a position of a later stream than their table has: the table was exchanged for an earlier table, whose next
         /// records of them are taken for duplicates.
         OfLaterStream = "of_later_stream",
+        /// Expiries that are parked: they are not settled.
+        ParkedExpiries = "parked_expiries",
     }
 }
 
 impl LifeTotal {
-    /// Adds the unrecorded changes of an item's life, if the model keeps what expired of such an item.
+    /// Adds the unrecorded changes of an item's life, if the model keeps what expired of such an item. The item of a hashed key is unknown, so
+    /// any entity may be its own.
     pub(crate) fn note(
         totals: &mut JobTotals,
-        (model, source): (&Arc<Model>, &SourceKey<'_>),
+        (model, source): (&Arc<Model>, Option<&SourceKey<'_>>),
         entry: Option<&StoredEntry>,
         now: Timestamp,
     ) {
-        let keeps = source.candidates(model).any(Entity::keeps_what_expired);
+        let keeps = match source {
+            Some(source) => source.candidates(model).any(Entity::keeps_what_expired),
+            None => model.entities.iter().any(Entity::keeps_what_expired),
+        };
         let Some(entry) = entry.filter(|_| keeps) else { return };
         for (total, change) in [(Self::Vanished, LifeChange::Vanished), (Self::Revived, LifeChange::Revived)]
         {
             let open = entry.unrecorded.iter().filter(|life| life.change == change && life.is_open(now));
             totals.add(total, count(open.count()));
+        }
+    }
+
+    /// The entry that an item of the state table is, with its item's key if that is known. Adds a parked expiry.
+    pub(crate) fn entry_of<'i>(
+        totals: &mut JobTotals,
+        item: StateItem<'i>,
+    ) -> Option<(Option<SourceKey<'static>>, &'i Item)> {
+        match item {
+            StateItem::Entry(source, entry) => Some((source, entry)),
+            StateItem::ParkedExpiry => {
+                totals.add(Self::ParkedExpiries, 1);
+                None
+            }
+            StateItem::Rollup(..) | StateItem::Other => None,
         }
     }
 
@@ -83,7 +104,7 @@ pub async fn lives_of_findings<T: Tables + Clone, C: Clock + Clone>(
     // An entry that cannot be read is a finding.
     let entries = read_entries((&context.tables, &state), &sources, &mut targets).await?;
     for (source, entry) in sources.iter().zip(entries) {
-        LifeTotal::note(&mut totals, (&context.model, source), entry.as_ref(), context.clock.now());
+        LifeTotal::note(&mut totals, (&context.model, Some(source)), entry.as_ref(), context.clock.now());
     }
     Ok(totals)
 }

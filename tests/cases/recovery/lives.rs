@@ -96,6 +96,28 @@ async fn c1_an_insertion_over_a_counted_item_names_the_missing_record() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
+async fn c1_a_record_that_is_missing_within_a_delivery_is_named() {
+    for is_counted_before in [false, true] {
+        let mut world = RecoveryWorld::start().await;
+        let since = world.hours_ago(30);
+        world.change(since, "o1", Put(10)).await;
+        if is_counted_before {
+            world.count();
+            world.lose();
+            world.change(since + 10, "o1", Put(20)).await;
+        }
+        world.change(since + 20, "o1", Expire).await;
+        world.lose_newest();
+        world.change(since + 30, "o1", Put(30)).await;
+        world.count();
+        let text = judged(&world, 1, "the key lives again");
+        assert!(text.contains("1 items ended without a record"), "{text}");
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
 async fn c1_a_reconciliation_of_a_tombstone_keeps_the_life_that_vanished() {
     let mut world = lost(Expire).await;
     judged(&world, 1, "the record is missing");
@@ -165,4 +187,47 @@ async fn c1_a_repair_of_a_deleted_rollup_names_what_expired() {
         assert!(text.contains("lacks what TTL settled") && text.contains("1 without settled"), "{text}");
     }
     world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_only_lives_that_were_named_before_are_accepted() {
+    let mut world = lost(Delete).await;
+    judged(&world, 1, "the record is missing");
+    world.change(world.now(), "o2", Expire).await;
+    world.lose();
+    // The job itself subtracts the second item.
+    let text = world.run(1, "afterwrite backfill --accept-lives --yes");
+    assert!(text.contains("1 items ended without a record"), "{text}");
+    let text = judged(&world, 1, "nobody has seen the second life");
+    assert!(text.contains("1 items ended without a record"), "{text}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_a_removal_after_the_find_is_of_another_life() {
+    let mut world = lost(Expire).await;
+    judged(&world, 1, "the record is missing");
+    let later = world.now() + 120;
+    world.change(later, "o1", Put(30)).await;
+    world.lose();
+    world.change(later + 10, "o1", Delete).await;
+    world.count();
+    judged(&world, 1, "the next life has ended");
+    world.lose();
+    ends_with_a_replay(world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c1_an_insertion_after_a_reconciliation_names_the_missing_record() {
+    let mut world = lost(Expire).await;
+    world.change(world.now() - 120, "o1", Put(30)).await;
+    // The reconciliation counts the next life before its record is delivered.
+    judged(&world, 0, "the key lives again");
+    world.count();
+    world.lose();
+    judged(&world, 1, "the insertion is delivered");
+    ends_with_a_replay(world).await;
 }

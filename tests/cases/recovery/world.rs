@@ -179,6 +179,11 @@ impl RecoveryWorld {
         self.pending.clear();
     }
 
+    /// Nothing reads the newest pending record.
+    pub(crate) fn lose_newest(&mut self) {
+        self.pending.pop().unwrap();
+    }
+
     /// The totals of the orders that live and of those that expired.
     pub(crate) fn truth(&self) -> OrderTotals {
         OrderTotals {

@@ -7,7 +7,7 @@ use afterwrite_model::{ErrorKind, Result};
 use smallvec::SmallVec;
 
 use super::decide::{RecordDecision, RecordIndexes};
-use super::facts::{ItemFacts, TableLife};
+use super::facts::ItemFacts;
 use super::lookups::LookupResults;
 use super::{LedgerCore, PoisonPolicy};
 use crate::state::life::UnrecordedLife;
@@ -174,12 +174,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
         let start = Position::start_of(self.facts.stream_label().to_owned());
         let entry = self.facts.readable_entry().filter(|entry| entry.has_counted());
         let position = entry.map_or_else(|| start.clone(), |entry| entry.position.clone());
-        let life = match image {
-            None => TableLife::Gone,
-            Some(_) if projection.contributions.by_aggregate.is_empty() => TableLife::Uncounted,
-            Some(_) => TableLife::Counted,
-        };
-        let unrecorded = self.facts.unrecorded_change(life, at);
+        let unrecorded = self.facts.unrecorded_change(image, at);
         let state =
             NewState { position, projection, is_deleted: image.is_none(), as_of: Some(at), unrecorded };
         let is_known = image.is_some() || self.facts.readable_entry().is_some();

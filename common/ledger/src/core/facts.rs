@@ -6,7 +6,7 @@ use afterwrite_model::ErrorKind;
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::{ItemCandidates, SourceKey};
 use afterwrite_model::projection::{ItemContributions, RollupTargets, ShardAssignment};
-use afterwrite_model::record::{AttributeValue, ChangeRecord, Item, Operation, Position, Timestamp};
+use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, Item, Operation, Position, Timestamp};
 use afterwrite_model::table::OnExpiry;
 
 use super::PoisonPolicy;
@@ -45,15 +45,12 @@ pub(crate) enum KnownEntry<'r> {
     Unreadable(UnreadableEntry),
 }
 
-/// An item as its table has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TableLife {
-    /// The table does not have it.
-    Gone,
-    /// It contributes nothing.
-    Uncounted,
-    /// It contributes to rollups.
-    Counted,
+/// Whether an entry and a record are of two streams of a table, by the times in their labels. An emulator may show one stream under two
+/// labels, of which one is no time.
+fn are_streams(entry: &LedgerEntry<'_>, record: &ChangeRecord<'_>) -> bool {
+    let [of_entry, of_record] =
+        [&entry.position, &record.position].map(|position| Timestamp::parse(position.label()));
+    of_entry.is_some() && of_record.is_some() && of_entry != of_record
 }
 
 impl KnownEntry<'_> {
@@ -249,19 +246,22 @@ impl<'r> ItemFacts<'r> {
     }
 
     /// The change of the item's life that a comparison of its entry with its table shows, if its entity keeps what expired.
-    pub(super) fn unrecorded_change(&self, table: TableLife, now: Timestamp) -> Option<UnrecordedLife> {
+    pub(super) fn unrecorded_change(
+        &self,
+        item: Option<&Image<'_>>,
+        now: Timestamp,
+    ) -> Option<UnrecordedLife> {
         let entry = self.readable_entry().filter(|entry| entry.has_counted() && self.may_settle())?;
-        let change = match (entry.expires_at.is_some(), table) {
-            (false, TableLife::Gone) if entry.counts() => {
-                if entry.unrecorded.iter().any(|life| life.is_still_of(entry.as_of)) {
-                    return None;
-                }
+        let change = match (entry.expires_at.is_some(), item) {
+            // Also an item that counted nothing: a lost record may have been the change after which it counts.
+            (false, None) if !entry.unrecorded.iter().any(|life| life.is_still_of(entry.as_of)) => {
                 LifeChange::Vanished
             }
-            (true, TableLife::Counted) if entry.position.label() != self.stream_label() => {
-                LifeChange::Revived
-            }
-            (_, TableLife::Gone | TableLife::Uncounted | TableLife::Counted) => return None,
+            // Also an item that counts nothing now: its next change may count it again.
+            (true, Some(_)) if entry.position.label() != self.stream_label() => LifeChange::Revived,
+            // The position becomes that of the parked record, which may have removed the item.
+            (is_tombstone, Some(_)) if is_tombstone || entry.behind.is_some() => LifeChange::Began,
+            (true | false, _) => return None,
         };
         Some(entry.unrecorded_life(change, None, now))
     }
@@ -274,24 +274,49 @@ impl<'r> ItemFacts<'r> {
         settled: &RecordIndexes,
         now: Timestamp,
     ) -> Option<Vec<UnrecordedLife>> {
-        let entry = self.readable_entry().filter(|entry| entry.has_counted())?;
+        let entry = self.readable_entry().filter(|entry| entry.has_counted());
+        let known: &[UnrecordedLife] = entry.map_or(&[], |entry| &entry.unrecorded);
         let records = &self.records.changes;
         let is_settled = |index: usize| {
             let position = records.get(index).map(|record| &record.position);
             settled.contains(&index) || position.is_some_and(|position| self.is_settled(position))
         };
-        let mut lives = lives_after(&entry.unrecorded, records, |index| {
+        let mut lives = lives_after(known, records, |index| {
             !self.records.errors.contains_key(&index) && (!self.settles_record(index) || is_settled(index))
         });
-        lives.extend(self.life_before(entry, decision, now));
-        (lives != entry.unrecorded).then_some(lives)
+        if self.may_settle() {
+            let found = entry.and_then(|entry| {
+                self.life_before(entry, decision, now).or_else(|| self.ended_life(entry, decision, now))
+            });
+            lives.extend(found);
+            lives.extend(self.lives_between(decision, now));
+        }
+        (lives != known).then_some(lives)
+    }
+
+    /// The lives that ended between two records to count of one delivery, without a record: the second record inserts an item that the first
+    /// record shows.
+    fn lives_between(
+        &self,
+        decision: &RecordDecision,
+        now: Timestamp,
+    ) -> impl Iterator<Item = UnrecordedLife> {
+        let record = |index: usize| self.records.changes.get(index).copied();
+        decision.uncounted.windows(2).filter_map(move |pair| {
+            let [first, second] = pair else { return None };
+            let (first, second) = (record(*first)?, record(*second)?);
+            let was_counted =
+                self.candidates.after(first).is_some_and(|item| item.entity.keeps_what_expired());
+            (was_counted && second.operation == Operation::Insert)
+                .then(|| UnrecordedLife::between(&first.position, &second.position, now))
+        })
     }
 
     /// The change of the item's life before the first record to count, if that record shows that the record of the change is missing.
     ///
     /// | the entry | the record | the missing record |
     /// |---|---|---|
-    /// | counts the item | inserts it | removed it |
+    /// | has the item, of any stream | inserts it | removed it |
     /// | is a tombstone of an earlier stream | modifies or removes it | a restore has none |
     fn life_before(
         &self,
@@ -301,18 +326,51 @@ impl<'r> ItemFacts<'r> {
     ) -> Option<UnrecordedLife> {
         let record = self.records.changes.get(*decision.uncounted.first()?)?;
         let is_same_stream = record.position.label() == entry.position.label();
-        // A reconciliation may have counted the inserted item.
+        if self.removal_after(entry).is_some_and(|removal| removal.position < record.position) {
+            return None;
+        }
+        // Where no record has shown the life that is counted, a reconciliation may have counted the inserted item.
+        let is_unshown = entry.position.is_start() || entry.unrecorded.iter().any(UnrecordedLife::is_begun);
         let is_later = entry.as_of.is_none_or(|as_of| {
             record.created_at.is_some_and(|created| created > as_of.plus(SERVICE_TIME_TOLERANCE))
         });
         let change = match (record.operation, entry.expires_at) {
-            (Operation::Insert, None) if entry.counts() && is_same_stream => LifeChange::Vanished,
+            (Operation::Insert, None) if is_same_stream || are_streams(entry, record) => LifeChange::Vanished,
             (Operation::Modify | Operation::Remove, Some(_)) if !is_same_stream => LifeChange::Revived,
             (Operation::Insert | Operation::Modify | Operation::Remove, _) => return None,
         };
-        let is_named = entry.unrecorded.iter().any(|life| life.after == entry.position);
-        (self.may_settle() && is_later && !is_named && record.position > entry.position)
-            .then(|| entry.unrecorded_life(change, Some(&record.position), now))
+        let is_named = |life: &UnrecordedLife| life.after == entry.position && life.is_current(entry.as_of);
+        ((is_later || !is_unshown)
+            && !entry.unrecorded.iter().any(is_named)
+            && record.position > entry.position)
+            .then(|| {
+                let life = entry.unrecorded_life(change, Some(&record.position), now);
+                // An inserted item that a reconciliation has counted says nothing about the life before it.
+                UnrecordedLife { counted_at: life.counted_at.filter(|_| is_later), ..life }
+            })
+    }
+
+    /// The life that a reconciliation has counted, if a removal after the entry's position was delivered late: the removed life ended before
+    /// the reconciliation, and the insertion of the next life is still to come.
+    fn ended_life(
+        &self,
+        entry: &LedgerEntry<'_>,
+        decision: &RecordDecision,
+        now: Timestamp,
+    ) -> Option<UnrecordedLife> {
+        let is_live = entry.expires_at.is_none() && !entry.position.is_start();
+        let is_begun = entry.unrecorded.iter().any(UnrecordedLife::is_begun);
+        // The newest record: an insertion after the removal would have to be removed as well.
+        let newest = self.records.changes.last()?;
+        let is_late =
+            newest.new.is_none() && newest.position > entry.position && decision.uncounted.is_empty();
+        (is_live && is_late && !is_begun).then(|| entry.unrecorded_life(LifeChange::Began, None, now))
+    }
+
+    /// The first removal after the position of an entry.
+    fn removal_after(&self, entry: &LedgerEntry<'_>) -> Option<&ChangeRecord<'r>> {
+        let mut records = self.records.changes.iter().copied();
+        records.find(|record| record.new.is_none() && record.position > entry.position)
     }
 
     /// Whether a reconciliation, which keeps the position, may have counted the state that the records show.

@@ -19,7 +19,7 @@ use super::decide::RecordIndexes;
 use super::evaluate::{ItemWork, NewState};
 use crate::policy::{MARK_LIFETIME, TOMBSTONE_LIFETIME};
 use crate::state::entry::LedgerEntry;
-use crate::state::life::kept_lives;
+use crate::state::life::{LifeChange, kept_lives};
 use crate::state::marker::ExpiryMarker;
 use crate::state::rollup::are_storable;
 
@@ -178,15 +178,10 @@ impl ItemPlanner<'_> {
         let projections = projections.chain(settlements.iter().map(|(_, projection)| projection));
         let skipped = projections.map(|projection| projection.skipped).sum();
         let (mut entry, mut extremes) = self.next_entry(entry, state, start);
-        entry.unrecorded = kept_lives(lives.unwrap_or(entry.unrecorded), self.now);
+        entry.unrecorded =
+            kept_lives(lives.unwrap_or(entry.unrecorded), entry.expires_at.is_none(), self.now);
         entry.behind = behind.or(entry.behind);
-        if entry.behind.is_some() {
-            let latest = self.now.plus(MARK_LIFETIME);
-            entry.expires_at = entry.expires_at.map(|expires_at| expires_at.max(latest));
-        } else if !entry.has_counted() {
-            // It only accompanies the marker of an expiry.
-            entry.expires_at = Some(self.now.plus(TOMBSTONE_LIFETIME));
-        }
+        entry.expires_at = self.entry_expiry(&entry);
         let (new_contributions, mut deltas) = difference(before, &entry.current);
         let mut markers = parked_expiries;
         for (position, ImageProjection { contributions, extremes: settled, .. }) in settlements {
@@ -206,6 +201,20 @@ impl ItemPlanner<'_> {
         merge_deltas(&mut plan);
         self.drop_expired_targets(&mut plan);
         Ok(plan)
+    }
+
+    /// When an entry expires: a tombstone that a person must see is kept longer.
+    fn entry_expiry(&self, entry: &LedgerEntry<'_>) -> Option<Timestamp> {
+        let is_revived = entry.unrecorded.iter().any(|life| life.change == LifeChange::Revived);
+        if entry.behind.is_some() || is_revived {
+            let latest = self.now.plus(MARK_LIFETIME);
+            entry.expires_at.map(|expires_at| expires_at.max(latest))
+        } else if entry.has_counted() {
+            entry.expires_at
+        } else {
+            // It only accompanies the marker of an expiry.
+            Some(self.now.plus(TOMBSTONE_LIFETIME))
+        }
     }
 
     /// The entry in its new state, and the values for `max` and `min`.

@@ -220,11 +220,6 @@ impl LedgerEntry<'_> {
             || reconciled_since.is_some_and(|(as_of, created)| created < as_of.minus(CLOCK_TOLERANCE))
     }
 
-    /// Whether the item contributes to rollups.
-    pub(crate) fn counts(&self) -> bool {
-        !self.current.by_aggregate.is_empty()
-    }
-
     /// A change of the item's life since the state that the entry counts.
     pub(crate) fn unrecorded_life(
         &self,
@@ -257,7 +252,7 @@ pub(crate) fn mark_action(behind: &ParkedPosition<'_>) -> WriteAction {
 }
 
 /// The condition and the action of a write after which the entry with this revision does not name an unrecorded change of a life.
-pub(crate) fn accepted_life(rev: u64) -> (WriteCondition, WriteAction) {
+pub(crate) fn accepted_lives(rev: u64) -> (WriteCondition, WriteAction) {
     let path = AttributePath::from(REV);
     let changes = vec![
         AttributeChange::Remove(AttributePath::from(UNRECORDED)),
@@ -359,7 +354,7 @@ mod tests {
                     reason: Cow::Borrowed(ErrorKind::Rejected.name()),
                 }),
                 unrecorded: unrecorded.into_iter().map(|(has_vanished, second, is_known)| UnrecordedLife {
-                    change: if has_vanished { LifeChange::Vanished } else { LifeChange::Revived },
+                    change: if has_vanished { LifeChange::Vanished } else { LifeChange::Began },
                     found_at: Timestamp::from_epoch_seconds(second),
                     counted_at: is_known.then(|| Timestamp::from_epoch_seconds(second / 2)),
                     after: Position::start_of("2026-02-06T10:00:00.000"),

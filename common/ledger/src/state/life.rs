@@ -29,6 +29,9 @@ pub enum LifeChange {
     /// The item exists, although a record of an earlier stream of the table deleted it. If it expired and the table was restored, it counts
     /// twice. No record shows that.
     Revived,
+    /// A reconciliation has counted the item although its newest record removed it: the record of its insertion is still to come. No job
+    /// reports it.
+    Began,
 }
 
 /// A change of an item's life without a record, and where its record is missing.
@@ -47,21 +50,32 @@ pub struct UnrecordedLife {
 }
 
 impl LifeChange {
-    const ALL: [Self; 2] = [Self::Vanished, Self::Revived];
+    const ALL: [Self; 3] = [Self::Vanished, Self::Revived, Self::Began];
 
     fn name(self) -> &'static str {
         match self {
             Self::Vanished => "vanished",
             Self::Revived => "revived",
+            Self::Began => "began",
         }
     }
 }
 
 impl UnrecordedLife {
+    /// A life that ended between two records of its item.
+    pub(crate) fn between(after: &Position<'_>, before: &Position<'_>, found_at: Timestamp) -> Self {
+        let (after, before) = (after.clone().into_owned(), Some(before.clone().into_owned()));
+        Self { change: LifeChange::Vanished, found_at, counted_at: None, after, before }
+    }
+
     /// Whether the change must still be named: a life that vanished as long as a tombstone is kept, a revived life always.
     #[must_use]
     pub fn is_open(&self, now: Timestamp) -> bool {
-        self.change == LifeChange::Revived || now < self.found_at.plus(TOMBSTONE_LIFETIME)
+        match self.change {
+            LifeChange::Vanished => now < self.found_at.plus(TOMBSTONE_LIFETIME),
+            LifeChange::Revived => true,
+            LifeChange::Began => false,
+        }
     }
 
     /// Whether a record may belong to the end of the life, or to the beginning of the next life.
@@ -75,11 +89,29 @@ impl UnrecordedLife {
     /// Whether an entry with this `as_of` that counts the item counts this life: records of before its end were delivered after the end was
     /// found, and neither a record nor a reconciliation has shown the next life.
     pub(crate) fn is_still_of(&self, as_of: Option<Timestamp>) -> bool {
-        let is_reconciled_since = as_of.is_some_and(|as_of| as_of > self.found_at);
-        self.change == LifeChange::Vanished && self.before.is_none() && !is_reconciled_since
+        self.change == LifeChange::Vanished && self.before.is_none() && self.is_current(as_of)
     }
 
-    /// Whether a record with a new image shows the next life: an insertion after the life was counted, or any image of a time at which the
+    /// Whether no reconciliation has counted the item since the life was found, by the `as_of` of its entry.
+    pub(crate) fn is_current(&self, as_of: Option<Timestamp>) -> bool {
+        as_of.is_none_or(|as_of| as_of <= self.found_at)
+    }
+
+    /// Whether no record has shown the beginning of the life that is counted.
+    pub(crate) fn is_begun(&self) -> bool {
+        match self.change {
+            LifeChange::Revived | LifeChange::Began => true,
+            LifeChange::Vanished => false,
+        }
+    }
+
+    /// Whether the life was found before a time.
+    #[must_use]
+    pub fn is_found_before(&self, time: Timestamp) -> bool {
+        self.found_at < time
+    }
+
+    /// Whether a record is of the next life, or its insertion: an insertion after the life was counted, or any record of a time at which the
     /// item was known to be gone. Others may be of the life itself: its end can be found before its records are delivered.
     fn is_of_next(&self, record: &ChangeRecord<'_>) -> bool {
         let known_since = match record.operation {
@@ -96,17 +128,23 @@ impl UnrecordedLife {
         records: &[&ChangeRecord<'_>],
         shows_end: &impl Fn(usize) -> bool,
     ) -> Option<Self> {
-        if self.change == LifeChange::Revived {
-            return Some(self);
+        match self.change {
+            LifeChange::Vanished => {}
+            LifeChange::Revived => return Some(self),
+            LifeChange::Began => {
+                let mut records = records.iter().filter(|record| record.position > self.after);
+                let is_shown = records.any(|record| record.operation == Operation::Insert);
+                return (!is_shown).then_some(self);
+            }
         }
         let concerned = records.iter().enumerate().filter(|(_, record)| self.may_concern(record));
         for (index, record) in concerned {
-            if record.new.is_none() {
-                return (!shows_end(index)).then_some(self);
-            }
-            if self.is_of_next(record) {
+            if self.before.is_none() && self.is_of_next(record) {
                 self.before = Some(record.position.clone().into_owned());
                 return Some(self);
+            }
+            if record.new.is_none() {
+                return (!shows_end(index)).then_some(self);
             }
         }
         Some(self)
@@ -145,9 +183,13 @@ pub(crate) fn lives_after(
     lives.iter().filter_map(|life| life.clone().after_records(records, &shows_end)).collect()
 }
 
-/// The lives that an entry keeps when it is written.
-pub(crate) fn kept_lives(mut lives: Vec<UnrecordedLife>, now: Timestamp) -> Vec<UnrecordedLife> {
-    lives.retain(|life| life.is_open(now));
+/// The lives that an entry keeps when it is written; `is_live` if it is no tombstone.
+pub(crate) fn kept_lives(
+    mut lives: Vec<UnrecordedLife>,
+    is_live: bool,
+    now: Timestamp,
+) -> Vec<UnrecordedLife> {
+    lives.retain(|life| life.is_open(now) || (is_live && life.change == LifeChange::Began));
     lives.drain(..lives.len().saturating_sub(MOST_LIVES));
     lives
 }

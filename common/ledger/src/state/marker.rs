@@ -9,7 +9,7 @@ use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Pos
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::entry::{EXPIRED, ledger_partition, source_sort};
+use super::entry::{EXPIRED, LedgerEntry, ledger_partition, source_sort};
 use super::parked::ParkedPosition;
 use super::{BEHIND, EXPIRES_AT, HASHED, LEDGER_TYPE, StateKeys, hashed_key, item_of_type};
 use crate::policy::TOMBSTONE_LIFETIME;
@@ -33,6 +33,11 @@ pub(crate) enum MarkerState {
 }
 
 impl MarkerState {
+    /// Whether an item of the state table is a marker of an expiry that is not settled.
+    pub(crate) fn is_parked(item: &Item) -> bool {
+        super::is_of_type(item, LEDGER_TYPE) && item.contains_key(BEHIND) && !LedgerEntry::is_entry(item)
+    }
+
     /// Reads the marker of the expiry at `position`.
     pub(crate) fn of(stored: &Item, position: &Position<'_>) -> Self {
         let Some(behind) = stored.get(BEHIND) else { return Self::Settled };

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite_ledger::tables::{TableScan, Tables, WriteError};
-use afterwrite_ledger::{StateItem, StoredEntry};
+use afterwrite_ledger::StoredEntry;
+use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
@@ -22,11 +22,14 @@ use super::BackfillTotal;
 use super::task::BackfillTask;
 use crate::items::{IdentifiedItem, identify, owned_key, read_page, segment_request};
 use crate::jobs::{JobTotals, StepOutcome, WorkUnit, count};
-use crate::lives::{LifeTotal, read_entries};
+use crate::lives::LifeTotal;
 use crate::projector::has_aggregate;
 
 /// The items of a page. Entries are small.
 const PAGE_ENTRIES: u32 = 500;
+
+/// An entry of a page: its item's key, the entry unless it cannot be read, and the entry as it is stored.
+type FoundEntry<'p> = (SourceKey<'static>, Option<StoredEntry>, &'p Item);
 
 impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// A page of a segment of the state table.
@@ -37,52 +40,66 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let mut outcome = StepOutcome { bytes: read.bytes, cursor: read.cursor, ..StepOutcome::default() };
         outcome.totals.add(BackfillTotal::ReadUnits, page.read_units);
         let mut targets = RollupTargets::of(&self.context.model);
-        let mut entries: Vec<(SourceKey<'static>, Option<StoredEntry>)> = Vec::new();
-        for item in &page.items {
-            let StateItem::Entry(source, entry) = self.state.classify(item) else { continue };
-            let entry = match self.state.decode_entry(entry, &mut targets) {
-                Ok(entry) => Some(entry),
-                Err(error) if error.kind() == ErrorKind::Unreadable => None,
-                Err(error) => return Err(error),
-            };
-            let Some(source) = source else {
-                self.note_without_item_key(entry.as_ref(), &mut outcome);
-                continue;
-            };
-            match entry {
-                // A tombstone does not show whose item it was.
-                Some(entry) if entry.is_tombstone => {
-                    self.note_life(&source, &entry, &mut outcome.totals).await?;
-                }
-                entry if self.is_of_tenant(&source, (entry.as_ref(), &targets)) => {
-                    entries.push((source, entry));
-                }
-                Some(_) | None => {}
-            }
-        }
+        let entries = self.entries(&page.items, &mut targets, &mut outcome).await?;
         // Entries are no items of the application: those that exist were processed before.
         outcome.spent = count(entries.len());
         let orphaned = self.reconcile_orphans(&entries, &mut outcome).await?;
-        self.note_orphans(&orphaned, &mut targets, &mut outcome.totals).await?;
-        for (source, entry) in entries.iter().filter(|(source, _)| !orphaned.contains(source)) {
+        self.lives.note_orphans(&orphaned, &mut targets, &mut outcome.totals).await?;
+        for (source, entry, item) in entries.iter().filter(|(source, ..)| !orphaned.contains(source)) {
             if let Some(entry) = entry {
-                self.note_life(source, entry, &mut outcome.totals).await?;
+                self.note_life((source, item), entry, &mut outcome.totals).await?;
             }
         }
         Ok(outcome)
     }
 
-    /// Counts the lives of items that this step has reconciled. Their entries name them also if the response to a write was lost.
-    async fn note_orphans(
+    /// The entries of a page that may have to be reconciled. The lives of the others are counted.
+    async fn entries<'p>(
         &self,
-        orphaned: &BTreeSet<SourceKey<'static>>,
+        items: &'p [Item],
         targets: &mut RollupTargets,
+        outcome: &mut StepOutcome,
+    ) -> Result<Vec<FoundEntry<'p>>> {
+        let mut entries = Vec::new();
+        for item in items {
+            let found = LifeTotal::entry_of(&mut outcome.totals, self.state.classify(item));
+            let Some((source, stored)) = found else { continue };
+            let entry = match self.state.decode_entry(stored, targets) {
+                Ok(entry) => Some(entry),
+                Err(error) if error.kind() == ErrorKind::Unreadable => None,
+                Err(error) => return Err(error),
+            };
+            match (source, entry) {
+                (None, entry) => {
+                    self.note_without_item_key(entry.as_ref(), outcome);
+                    if let Some(entry) = entry {
+                        self.lives.note((None, item), &entry, &mut outcome.totals).await?;
+                    }
+                }
+                // A tombstone does not show whose item it was.
+                (Some(source), Some(entry)) if entry.is_tombstone => {
+                    self.note_life((&source, item), &entry, &mut outcome.totals).await?;
+                }
+                (Some(source), entry) if self.is_of_tenant(&source, (entry.as_ref(), targets)) => {
+                    entries.push((source, entry, item));
+                }
+                (Some(_), _) => {}
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Counts the lives that an entry names, and an entry of a later stream. No earlier phase counts lives.
+    async fn note_life(
+        &self,
+        (source, item): (&SourceKey<'_>, &Item),
+        entry: &StoredEntry,
         totals: &mut JobTotals,
     ) -> Result<()> {
-        // The ledger has reported an entry that cannot be read.
-        let entries = read_entries((&self.context.tables, &self.state), orphaned, targets).await?;
-        for (source, entry) in orphaned.iter().zip(entries) {
-            LifeTotal::note(totals, (&self.context.model, source), entry.as_ref(), self.context.clock.now());
+        self.lives.note((Some(source), item), entry, totals).await?;
+        if !source.candidates(&self.context.model).is_empty() {
+            let label = self.labels.get(source.table).map_or("", String::as_str);
+            LifeTotal::note_stream(totals, entry, label);
         }
         Ok(())
     }
@@ -92,12 +109,12 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// items. An entry is `None` if it cannot be read; the ledger reports it.
     async fn reconcile_orphans(
         &self,
-        entries: &[(SourceKey<'static>, Option<StoredEntry>)],
+        entries: &[FoundEntry<'_>],
         outcome: &mut StepOutcome,
     ) -> Result<BTreeSet<SourceKey<'static>>> {
         let keyed: Vec<_> = entries
             .iter()
-            .filter_map(|(source, entry)| Some((source, entry, self.state.source_item_key(source)?)))
+            .filter_map(|(source, entry, _)| Some((source, entry, self.state.source_item_key(source)?)))
             .collect();
         let keys: Vec<ItemKey> = keyed.iter().map(|(_, _, key)| key.clone()).collect();
         let found = self.context.tables.read(&keys).await?.items;
@@ -121,32 +138,6 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             self.reconcile(table, &of_table, None, &mut outcome.totals).await?;
         }
         Ok(orphaned.iter().map(|item| owned_key(item.source)).collect())
-    }
-
-    /// Counts the lives that an entry names, and an entry of a later stream. No earlier phase counts lives: the entry names the lives that an
-    /// earlier phase, or a killed process, has found. With `--accept-lives`, the entry names none of them any more.
-    async fn note_life(
-        &self,
-        source: &SourceKey<'_>,
-        entry: &StoredEntry,
-        totals: &mut JobTotals,
-    ) -> Result<()> {
-        let (item, now) = ((&self.context.model, source), self.context.clock.now());
-        if self.arguments.accept_lives && !entry.unrecorded.is_empty() {
-            match self.context.tables.write(&self.state.accept_life(source, entry)?).await {
-                Ok(_) => totals.add(BackfillTotal::AcceptedLives, 1),
-                // The entry has changed meanwhile.
-                Err(WriteError::Refused(_)) => LifeTotal::note(totals, item, Some(entry), now),
-                Err(WriteError::Failed(error)) => return Err(error),
-            }
-        } else {
-            LifeTotal::note(totals, item, Some(entry), now);
-        }
-        if !source.candidates(&self.context.model).is_empty() {
-            let label = self.labels.get(source.table).map_or("", String::as_str);
-            LifeTotal::note_stream(totals, entry, label);
-        }
-        Ok(())
     }
 
     /// The existing items that are not the tenant's, although their entries contribute to the tenant's rollups.

@@ -23,6 +23,7 @@ mod datasets;
 mod export;
 mod job;
 mod ledger_scan;
+mod lives;
 mod plan;
 mod stream_labels;
 mod task;
@@ -127,6 +128,9 @@ pub struct BackfillArguments {
     /// Whether items that vanished or were revived in an earlier reconciliation are accepted: they are not named any more.
     #[serde(default)]
     pub accept_lives: bool,
+    /// DynamoDB's time when the job was planned, as an epoch second: the lives that were found before are known to the person who planned it.
+    #[serde(default)]
+    pub planned_at: i64,
     /// The table export that the items are read from, instead of the table.
     #[serde(default)]
     pub export: Option<ExportSource>,
@@ -148,6 +152,7 @@ impl Default for BackfillArguments {
             drop: false,
             mirrors: false,
             accept_lives: false,
+            planned_at: 0,
             export: None,
             datasets: DatasetFilling::Skipped,
             bucket: None,

@@ -15,6 +15,7 @@ use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::export::{ExportSource, TableExport};
+use super::lives::BackfillLives;
 use super::stream_labels::stream_labels;
 use super::{BackfillArguments, BackfillPart, BackfillTotal, parts};
 use crate::DeploymentContext;
@@ -44,6 +45,7 @@ pub struct BackfillTask<T, C> {
     pub(super) labels: Vec<String>,
     files: Option<TableExport>,
     unwritable_mirrors: Mutex<Vec<String>>,
+    pub(super) lives: BackfillLives<T, C>,
 }
 
 impl<T: Tables + TableScan + Clone, C: Clock + Clone> BackfillTask<T, C> {
@@ -69,6 +71,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> BackfillTask<T, C> {
             state: context.state_items(),
             projector: ItemProjector::new(&context),
             parts: UnitMeanings::new(parts(model, &arguments, files.as_ref().map_or(0, TableExport::count))),
+            lives: BackfillLives::new(&context, &arguments),
             context,
             arguments,
             labels,
@@ -88,6 +91,14 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// The first mirrors that this process could not write, each with its item and the reason.
     pub fn unwritable_mirrors(&self) -> Vec<String> {
         self.unwritable_mirrors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many of the lives that this process has counted have ended by their records since. Waits a short time for these records.
+    ///
+    /// # Errors
+    /// As [`Tables::read`].
+    pub async fn recorded_lives(&self) -> Result<u64> {
+        self.lives.recorded().await
     }
 
     /// The units of a sample: so many segments of each table.

@@ -78,6 +78,13 @@ impl JobTotals {
         }
     }
 
+    /// Subtracts from a counter, which becomes 0 at least.
+    pub fn subtract(&mut self, total: impl JobTotal, number: u64) {
+        if let Some(known) = self.0.get_mut(&*total.name()) {
+            *known = known.saturating_sub(number);
+        }
+    }
+
     /// Removes a counter.
     pub(crate) fn remove(&mut self, total: impl JobTotal) {
         self.0.remove(&*total.name());

@@ -148,7 +148,7 @@ impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
                 StateItem::Entry(None, _) => ParkedResult::Stays(
                     "the key is hashed, or of a table that the model does not have: the item's next change heals it".to_owned(),
                 ),
-                StateItem::Rollup(..) | StateItem::Other => ParkedResult::Stays(
+                StateItem::Rollup(..) | StateItem::ParkedExpiry | StateItem::Other => ParkedResult::Stays(
                     "an expiry is settled by its record: correct the model, and replay the record from the archive".to_owned(),
                 ),
             };
@@ -169,7 +169,7 @@ impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
             let StateItem::Entry(Some(source), stored) = self.entries.classify(&stored) else { continue };
             let Ok(entry) = self.entries.decode_entry(stored, &mut targets) else { continue };
             let model = self.ledger.model();
-            LifeTotal::note(totals, (model, &source), Some(&entry), self.ledger.clock().now());
+            LifeTotal::note(totals, (model, Some(&source)), Some(&entry), self.ledger.clock().now());
             let label = self.stream_labels.get(source.table).map_or("", String::as_str);
             LifeTotal::note_stream(totals, &entry, label);
         }

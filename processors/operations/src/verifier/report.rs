@@ -18,9 +18,9 @@ pub struct VerifierReport {
     pub read: VerifiedShare,
     /// Rollups, items and rows that were judged.
     pub checked_targets: u64,
-    /// Findings that are wrong.
+    /// Findings that are wrong, and lives without a record.
     pub drifted_targets: u64,
-    /// Findings that could not be decided, suspects for which no time was left, and lives without a record.
+    /// Findings that could not be decided, and suspects for which no time was left.
     pub undecided_targets: u64,
     /// The numbers, with the sample.
     #[serde(flatten)]
@@ -38,8 +38,8 @@ impl VerifierReport {
         let summary = found.summary.clone();
         Self {
             checked_targets: summary.rollups + summary.items + summary.dataset_keys,
-            drifted_targets: summary.drift,
-            undecided_targets: summary.undecided + read.unjudged + summary.unrecorded_lives,
+            drifted_targets: summary.drift + summary.unrecorded_lives,
+            undecided_targets: summary.undecided + read.unjudged,
             read,
             summary,
             findings: None,

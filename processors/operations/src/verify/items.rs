@@ -286,10 +286,12 @@ impl<T: Tables> ItemJudge<T> {
     ) -> Option<VerifyFinding> {
         let nothing = ItemContributions::NOTHING;
         let counted = read.entry.as_ref().map_or(&nothing, |entry| &entry.contributions);
-        if contribute_equally(&self.model, &projection.contributions, counted) {
+        let life = FindingLife::of(&self.model, read.source, (read.entry.as_ref(), read.item.as_ref()));
+        // A lost record may have been a change after which the item counted.
+        let may_have_counted = life == Some(FindingLife::Vanished);
+        if contribute_equally(&self.model, &projection.contributions, counted) && !may_have_counted {
             return None;
         }
-        let life = FindingLife::of(&self.model, read.source, (read.entry.as_ref(), read.item.as_ref()));
         let subject = FindingSubject::Entry(FoundItem::of(&self.model, read.source), life);
         let mut finding = VerifyFinding::of(subject);
         finding.rev = entry_rev(read);

@@ -21,6 +21,7 @@
 
 mod arguments;
 mod datasets;
+mod entry_count;
 mod finding;
 mod finding_line;
 mod item_rollups;

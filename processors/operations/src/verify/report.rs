@@ -98,7 +98,7 @@ pub struct VerifySummary {
     pub drift: u64,
     /// Findings that could not be decided.
     pub undecided: u64,
-    /// Lives of items that ended or began without a record: only the archive shows whether their totals are right.
+    /// Lives of items that ended or began without a record, and expiries that are not settled: only the archive can mend their totals.
     pub unrecorded_lives: u64,
     /// The upper bound of the share of wrong items, at 95 % confidence. Items of one partition are sampled independently.
     pub drift_upper_bound: f64,
@@ -129,7 +129,9 @@ impl VerifySummary {
             dataset_keys_unjudged: total(VerifyTotal::DatasetKeysUnjudged),
             drift,
             undecided: count(findings.len()) - drift + total(VerifyTotal::DatasetKeysUnjudged),
-            unrecorded_lives: totals.number(LifeTotal::Vanished) + totals.number(LifeTotal::Revived),
+            unrecorded_lives: totals.number(LifeTotal::Vanished)
+                + totals.number(LifeTotal::Revived)
+                + totals.number(LifeTotal::ParkedExpiries),
             drift_upper_bound: drift_upper_bound(
                 wrong,
                 total(VerifyTotal::Items).max(total(VerifyTotal::DatasetKeys)),

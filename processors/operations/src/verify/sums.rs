@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use afterwrite_ledger::state::{EXPIRES_AT, REV, SETTLED, settled_name};
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
-use afterwrite_ledger::{StateItem, StateItems, StoredEntry};
+use afterwrite_ledger::{StateItem, StateItems};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
@@ -29,7 +29,6 @@ use super::finding::{
     ExpectedValue, FindingSubject, RollupPlace, UndecidedCause, UndecidedReason, VerifyFinding,
 };
 use crate::DeploymentContext;
-use crate::projector::has_aggregate;
 
 /// The rollups that are read at once.
 const READ_ROLLUPS: usize = 500;
@@ -110,7 +109,7 @@ pub(crate) fn add_entry(
 pub(crate) fn entry_of<'i>(state: &StateItems, item: &'i Item) -> Option<&'i Item> {
     match state.classify(item) {
         StateItem::Entry(_, entry) => Some(entry),
-        StateItem::Rollup(..) | StateItem::Other => None,
+        StateItem::Rollup(..) | StateItem::ParkedExpiry | StateItem::Other => None,
     }
 }
 
@@ -324,35 +323,6 @@ fn aggregates_of<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Ite
 fn summed_names<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m Arc<str>> {
     let measures = aggregates_of(model, place).flat_map(|aggregate| &aggregate.measures);
     measures.filter(|measure| measure.kind.function().is_additive()).flat_map(Measure::attributes)
-}
-
-/// The aggregates that an entry contributes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EntryCount {
-    /// None.
-    Nothing,
-    /// At least one aggregate of the model.
-    ByModel,
-    /// Only aggregates that the model does not have; or unknown, because the entry is unreadable. Judging its item reports that.
-    Otherwise,
-}
-
-/// The aggregates that a decoded entry contributes to.
-///
-/// # Errors
-/// As the entry, unless it is unreadable.
-pub(super) fn counted_by(model: &Model, entry: Result<StoredEntry>) -> Result<EntryCount> {
-    match entry {
-        Ok(entry) => {
-            let contributions = &entry.contributions.by_aggregate;
-            if contributions.iter().any(|contribution| has_aggregate(model, contribution)) {
-                return Ok(EntryCount::ByModel);
-            }
-            Ok(if contributions.is_empty() { EntryCount::Nothing } else { EntryCount::Otherwise })
-        }
-        Err(error) if error.kind() == ErrorKind::Unreadable => Ok(EntryCount::Otherwise),
-        Err(error) => Err(error),
-    }
 }
 
 /// A comparison of rollups with sums of the ledger.

@@ -15,12 +15,12 @@ use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::table::{Entity, Model};
 
 use super::arguments::{DatasetCoverage, VerifyArguments};
+use super::entry_count::{EntryCount, counted_by};
 use super::finding::{RollupPlace, VerifyFinding};
 use super::items::ItemJudge;
 use super::journal::{ENTRY_ITEMS, StoredSuspect, VerifyEntry, restored_suspects};
 use super::sums::{
-    EntryCount, FirstPause, JudgedRollups, LedgerSums, READ_PAUSE, add_entry, counted_by, entry_of,
-    judge_sums, note_revision,
+    FirstPause, JudgedRollups, LedgerSums, READ_PAUSE, add_entry, entry_of, judge_sums, note_revision,
 };
 use super::suspects::{SuspectItem, Tolerance, judge_first, judge_until};
 use super::three_way::{ThreeWayComparison, ThreeWayCounts};
@@ -171,7 +171,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
                     self.judge.state.check_generation(entry)?;
                     continue;
                 }
-                StateItem::Other => continue,
+                StateItem::ParkedExpiry | StateItem::Other => continue,
             };
             if let Some(three_way) = &self.three_way {
                 three_way.note_revision(self.model(), &place, item);
@@ -290,20 +290,22 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let (page, mut outcome) = self.page(unit, state_table, segment, false).await?;
         let (mut targets, mut sources) = (RollupTargets::of(self.model()), Vec::new());
         for item in &page.items {
-            let StateItem::Entry(source, entry) = self.judge.state.classify(item) else { continue };
-            let Some(source) = source else {
-                outcome.totals.add(VerifyTotal::HashedEntries, 1);
-                continue;
-            };
+            let found = LifeTotal::entry_of(&mut outcome.totals, self.judge.state.classify(item));
+            let Some((source, entry)) = found else { continue };
             let entry = self.judge.state.decode_entry(entry, &mut targets);
             let readable = entry.as_ref().ok();
+            let Some(source) = source else {
+                outcome.totals.add(VerifyTotal::HashedEntries, 1);
+                LifeTotal::note(&mut outcome.totals, (self.model(), None), readable, now);
+                continue;
+            };
             let is_judged = self.arguments.judges_entry(self.model(), &source, (readable, &targets));
             if self.arguments.judges_source(&source) {
                 // A tombstone does not show whose item it was.
                 let named = readable.filter(|entry| is_judged || entry.is_tombstone);
-                LifeTotal::note(&mut outcome.totals, (self.model(), &source), named, now);
+                LifeTotal::note(&mut outcome.totals, (self.model(), Some(&source)), named, now);
             }
-            let counted = counted_by(self.model(), entry)?;
+            let counted = counted_by(self.model(), &source, entry)?;
             if counted != EntryCount::Nothing && is_judged {
                 if counted == EntryCount::ByModel && !source.candidates(self.model()).any(Entity::is_used) {
                     outcome.totals.add(VerifyTotal::ForeignEntries, 1);

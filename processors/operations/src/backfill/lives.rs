@@ -1,0 +1,147 @@
+//! The lives that a backfill names. An entry names the lives that any process has found, also an earlier phase, or a process that was killed.
+//!
+//! A life that ends while the backfill runs is found before its record arrives. So the lives that this job has found are looked at again at
+//! its end, after a short time.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use afterwrite_ledger::tables::{Tables, WriteError};
+use afterwrite_ledger::{StateItems, StoredEntry};
+use afterwrite_model::Result;
+use afterwrite_model::clock::Clock;
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::projection::RollupTargets;
+use afterwrite_model::record::{Item, Timestamp};
+
+use super::{BackfillArguments, BackfillTotal};
+use crate::DeploymentContext;
+use crate::items::owned_key;
+use crate::jobs::JobTotals;
+use crate::lives::{LifeTotal, read_entries};
+
+/// How long the records of lives that this job has found are waited for: longer than a stream lags while its consumer keeps up.
+const RECORD_TIME: Duration = Duration::from_secs(10);
+/// The pause between two readings.
+const READ_PAUSE: Duration = Duration::from_secs(1);
+
+/// The lives that a backfill names.
+#[derive(Debug)]
+pub(super) struct BackfillLives<T, C> {
+    context: DeploymentContext<T, C>,
+    state: StateItems,
+    accepts: bool,
+    /// DynamoDB's time when the job was planned.
+    planned_at: Timestamp,
+    /// The lives that this process has counted, and this job has found.
+    found: Mutex<Vec<FoundLives>>,
+}
+
+/// The lives of one entry that this job has found.
+#[derive(Clone, Debug)]
+struct FoundLives {
+    key: ItemKey,
+    source: Option<SourceKey<'static>>,
+    totals: JobTotals,
+}
+
+impl<T: Tables + Clone, C: Clock + Clone> BackfillLives<T, C> {
+    pub(super) fn new(context: &DeploymentContext<T, C>, arguments: &BackfillArguments) -> Self {
+        Self {
+            context: context.clone(),
+            state: context.state_items(),
+            accepts: arguments.accept_lives,
+            planned_at: Timestamp::from_epoch_seconds(arguments.planned_at),
+            found: Mutex::default(),
+        }
+    }
+}
+
+impl<T: Tables, C: Clock> BackfillLives<T, C> {
+    /// Counts the lives of items that a step has reconciled. Their entries name them also if the response to a write was lost.
+    pub(super) async fn note_orphans(
+        &self,
+        orphaned: &BTreeSet<SourceKey<'static>>,
+        targets: &mut RollupTargets,
+        totals: &mut JobTotals,
+    ) -> Result<()> {
+        // The ledger has reported an entry that cannot be read.
+        let entries = read_entries((&self.context.tables, &self.state), orphaned, targets).await?;
+        for (source, entry) in orphaned.iter().zip(entries) {
+            if let Some(entry) = entry {
+                self.count((Some(source), self.state.entry_key(source)?), &entry, totals);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the lives that the entry of an item names, as it is stored. If lives are accepted, the entry names none of them any more, if
+    /// all were found before the job was planned: nobody has seen the others.
+    pub(super) async fn note(
+        &self,
+        (source, item): (Option<&SourceKey<'_>>, &Item),
+        entry: &StoredEntry,
+        totals: &mut JobTotals,
+    ) -> Result<()> {
+        let key = self.state.key_of(item);
+        let are_seen = entry.unrecorded.iter().all(|life| life.is_found_before(self.planned_at));
+        if !self.accepts || entry.unrecorded.is_empty() || !are_seen {
+            self.count((source, key), entry, totals);
+            return Ok(());
+        }
+        match self.context.tables.write(&self.state.accept_lives(key.clone(), entry)).await {
+            Ok(_) => totals.add(BackfillTotal::AcceptedLives, 1),
+            // The entry has changed meanwhile.
+            Err(WriteError::Refused(_)) => self.count((source, key), entry, totals),
+            Err(WriteError::Failed(error)) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Counts the lives of an entry, and notes them if this job has found one of them.
+    fn count(
+        &self,
+        (source, key): (Option<&SourceKey<'_>>, ItemKey),
+        entry: &StoredEntry,
+        totals: &mut JobTotals,
+    ) {
+        let mut named = JobTotals::new();
+        LifeTotal::note(&mut named, (&self.context.model, source), Some(entry), self.context.clock.now());
+        totals.add_all(&named);
+        let is_new = entry.unrecorded.iter().any(|life| !life.is_found_before(self.planned_at));
+        if is_new && named.number(LifeTotal::Vanished) > 0 {
+            let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+            // A step that failed is repeated.
+            found.retain(|known| known.key != key);
+            found.push(FoundLives { key, source: source.map(owned_key), totals: named });
+        }
+    }
+
+    /// How many of the lives that this process has counted have ended by their records since. Waits a short time for these records.
+    pub(super) async fn recorded(&self) -> Result<u64> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let named: u64 = found.iter().map(|lives| lives.totals.number(LifeTotal::Vanished)).sum();
+        let until = self.context.clock.now().plus(RECORD_TIME);
+        loop {
+            let open = if found.is_empty() { 0 } else { self.open(&found).await? };
+            if open == 0 || self.context.clock.now() >= until {
+                return Ok(named.saturating_sub(open));
+            }
+            self.context.clock.sleep(READ_PAUSE).await;
+        }
+    }
+
+    /// How many lives of these entries are open.
+    async fn open(&self, found: &[FoundLives]) -> Result<u64> {
+        let keys: Vec<ItemKey> = found.iter().map(|lives| lives.key.clone()).collect();
+        let (mut totals, mut targets) = (JobTotals::new(), RollupTargets::of(&self.context.model));
+        for (lives, stored) in found.iter().zip(self.context.tables.read(&keys).await?.items) {
+            let entry = stored.map(|stored| self.state.decode_entry(&stored, &mut targets)).transpose()?;
+            let item = (&self.context.model, lives.source.as_ref());
+            LifeTotal::note(&mut totals, item, entry.as_ref(), self.context.clock.now());
+        }
+        Ok(totals.number(LifeTotal::Vanished))
+    }
+}
