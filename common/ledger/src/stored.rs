@@ -5,7 +5,7 @@ use std::sync::Arc;
 use afterwrite_model::effect::{ItemKey, Write};
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::{ItemContributions, RollupTarget, RollupTargets};
-use afterwrite_model::record::{AttributeValue, Item, Position, Timestamp};
+use afterwrite_model::record::{Item, Position, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
@@ -15,7 +15,7 @@ use super::state::entry::{LedgerEntry, accepted_lives};
 use super::state::life::UnrecordedLife;
 use super::state::marker::MarkerState;
 use super::state::rollup::rollup_key;
-use super::state::{ROLLUP_TYPE, StateKeys, is_of_type};
+use super::state::{PARTITION_KEY, ROLLUP_TYPE, SORT_KEY, StateKeys, is_of_type, key_texts};
 
 /// A ledger entry as it is stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,8 +74,7 @@ impl StateItems {
     /// Recognizes an item of the state table.
     #[must_use]
     pub fn classify<'i>(&self, item: &'i Item) -> StateItem<'i> {
-        let text = |name: &str| item.get(name).and_then(AttributeValue::as_text);
-        let (Some(partition), Some(sort)) = (text("PK"), text("SK")) else { return StateItem::Other };
+        let Some((partition, sort)) = key_texts(item) else { return StateItem::Other };
         if LedgerEntry::is_entry(item) {
             StateItem::Entry(LedgerEntry::source(&self.model, partition, sort), item)
         } else if is_of_type(item, ROLLUP_TYPE) {
@@ -110,8 +109,8 @@ impl StateItems {
     pub fn decode_entry(&self, item: &Item, targets: &mut RollupTargets) -> Result<StoredEntry> {
         self.check_generation(item)?;
         let entry = LedgerEntry::decode(item, targets).map_err(|error| {
-            let key = |name| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default();
-            error.with("PK", key("PK")).with("SK", key("SK"))
+            let (partition, sort) = key_texts(item).unwrap_or_default();
+            error.with(PARTITION_KEY, partition).with(SORT_KEY, sort)
         })?;
         Ok(StoredEntry {
             rev: entry.rev,
@@ -138,13 +137,6 @@ impl StateItems {
     pub fn accept_lives(&self, key: ItemKey, entry: &StoredEntry) -> Write {
         let (condition, action) = accepted_lives(entry.rev);
         Write { key, condition, action }
-    }
-
-    /// The key of an item that was read from the state table.
-    #[must_use]
-    pub fn key_of(&self, item: &Item) -> ItemKey {
-        let text = |name: &str| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default();
-        self.key(text("PK"), text("SK"))
     }
 
     /// The key of a source item in its table; `None` if the texts do not match the table's key schema.

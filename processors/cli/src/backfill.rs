@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_ledger::RememberedLookups;
+use afterwrite_ledger::state::job_list;
 use afterwrite_ledger::tables::Tables as _;
-use afterwrite_ledger::{RememberedLookups, StateItems};
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
@@ -327,9 +328,7 @@ fn has_selection(report: &JobReport, only: Option<&TenantFilter>) -> bool {
 
 /// DynamoDB's time.
 async fn server_time(deployment: &Deployment) -> Result<Timestamp> {
-    let FunctionConfig { model, table_names, .. } = &deployment.config;
-    let state_table = Arc::clone(&deployment.state_table);
-    let key = StateItems::new(Arc::clone(model), table_names.clone(), state_table).key("TIME", "-");
+    let key = job_list::key(&deployment.state_table);
     Ok(deployment.patient_tables().read(&[key]).await?.server_time)
 }
 

@@ -316,7 +316,7 @@ impl<'k, 's> ShapeSearch<'k, 's> {
         by_segment.iter().filter_map(word).collect()
     }
 
-    /// The words whose items are another kind than those of every other segment of the position.
+    /// The words whose items are of a kind that no other segment of the position has.
     fn kinds<'m>(
         &self,
         by_segment: &BTreeMap<&'k str, Vec<usize>>,

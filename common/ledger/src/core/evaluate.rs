@@ -47,7 +47,7 @@ pub(crate) struct ItemWork<'r> {
     pub(crate) records: RecordIndexes,
     /// The newest creation time of these records.
     pub(crate) newest: Option<Timestamp>,
-    /// The unrecorded changes of the item's life, if they differ from those of the entry.
+    /// The unrecorded changes of the item's life, if they differ from the entry's list.
     pub(crate) lives: Option<Vec<UnrecordedLife>>,
 }
 

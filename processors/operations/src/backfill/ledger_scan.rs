@@ -41,7 +41,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         outcome.totals.add(BackfillTotal::ReadUnits, page.read_units);
         let mut targets = RollupTargets::of(&self.context.model);
         let entries = self.entries(&page.items, &mut targets, &mut outcome).await?;
-        // Entries are no items of the application: those that exist were processed before.
+        // An entry is no item of the application: the items that exist were processed by earlier phases.
         outcome.spent = count(entries.len());
         let orphaned = self.reconcile_orphans(&entries, &mut outcome).await?;
         self.lives.note_orphans(&orphaned, &mut targets, &mut outcome.totals).await?;

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use afterwrite_ledger::state::key_in;
 use afterwrite_ledger::tables::{Tables, WriteError};
 use afterwrite_ledger::{StateItems, StoredEntry};
 use afterwrite_model::Result;
@@ -44,7 +45,7 @@ pub(super) struct BackfillLives<T, C> {
 struct FoundLives {
     key: ItemKey,
     source: Option<SourceKey<'static>>,
-    totals: JobTotals,
+    vanished: u64,
 }
 
 impl<T: Tables + Clone, C: Clock + Clone> BackfillLives<T, C> {
@@ -77,15 +78,15 @@ impl<T: Tables, C: Clock> BackfillLives<T, C> {
         Ok(())
     }
 
-    /// Counts the lives that the entry of an item names, as it is stored. If lives are accepted, the entry names none of them any more, if
-    /// all were found before the job was planned: nobody has seen the others.
+    /// Counts the lives that the stored entry `item` names. With `--accept-lives`, the entry no longer names its lives, unless one of them was
+    /// found after the job was planned: nobody has seen that life yet.
     pub(super) async fn note(
         &self,
         (source, item): (Option<&SourceKey<'_>>, &Item),
         entry: &StoredEntry,
         totals: &mut JobTotals,
     ) -> Result<()> {
-        let key = self.state.key_of(item);
+        let Some(key) = key_in(&self.context.state_table, item) else { return Ok(()) };
         let are_seen = entry.unrecorded.iter().all(|life| life.is_found_before(self.planned_at));
         if !self.accepts || entry.unrecorded.is_empty() || !are_seen {
             self.count((source, key), entry, totals);
@@ -111,21 +112,22 @@ impl<T: Tables, C: Clock> BackfillLives<T, C> {
         LifeTotal::note(&mut named, (&self.context.model, source), Some(entry), self.context.clock.now());
         totals.add_all(&named);
         let is_new = entry.unrecorded.iter().any(|life| !life.is_found_before(self.planned_at));
-        if is_new && named.number(LifeTotal::Vanished) > 0 {
+        let vanished = named.number(LifeTotal::Vanished);
+        if is_new && vanished > 0 {
             let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
             // A step that failed is repeated.
             found.retain(|known| known.key != key);
-            found.push(FoundLives { key, source: source.map(owned_key), totals: named });
+            found.push(FoundLives { key, source: source.map(owned_key), vanished });
         }
     }
 
     /// How many of the lives that this process has counted have ended by their records since. Waits a short time for these records.
     pub(super) async fn recorded(&self) -> Result<u64> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let named: u64 = found.iter().map(|lives| lives.totals.number(LifeTotal::Vanished)).sum();
+        let named: u64 = found.iter().map(|lives| lives.vanished).sum();
         let until = self.context.clock.now().plus(RECORD_TIME);
         loop {
-            let open = if found.is_empty() { 0 } else { self.open(&found).await? };
+            let open = self.open(&found).await?;
             if open == 0 || self.context.clock.now() >= until {
                 return Ok(named.saturating_sub(open));
             }

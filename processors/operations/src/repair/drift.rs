@@ -216,14 +216,9 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         let mut shown: Vec<SourceKey<'static>> = Vec::new();
         for reading in read_sums(&self.context, &places).await? {
             let Some(before) = known.get(&reading.place) else { continue };
-            let mut entry = self.repair_rollup(&reading, before).await?;
-            let is_set = !entry.outcome.is_left();
-            // Also if a process of this repair that was killed has set it.
-            if is_set && before.rev.is_none() && may_be_settled(model, &reading.place) {
-                entry = entry.without_settled();
-            }
+            let entry = self.repair_rollup(&reading, before).await?;
             // An attempt that failed may have set a rollup without its copies.
-            if is_set {
+            if !matches!(entry.outcome, RepairOutcome::Changed | RepairOutcome::Failed) {
                 shown.extend(self.mirroring_items(&reading.place));
             }
             log.push(entry);
@@ -236,13 +231,16 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     async fn repair_rollup(&self, reading: &RollupReading, before: &VerifyFinding) -> Result<RepairLogEntry> {
         let DeploymentContext { model, clock, .. } = &self.context;
         let sum = (&reading.sum, reading.unreadable_entries);
-        match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
-            SumVerdict::Differs(finding) => self.set_rollup(reading, finding).await,
-            SumVerdict::Changed(finding) => Ok(RepairLogEntry::unwritten(finding, RepairOutcome::Changed)),
-            SumVerdict::Confirmed | SumVerdict::Expired => {
-                Ok(RepairLogEntry::unwritten(before.clone(), RepairOutcome::AlreadyRight))
-            }
-        }
+        let right = || RepairLogEntry::unwritten(before.clone(), RepairOutcome::AlreadyRight);
+        let entry = match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
+            SumVerdict::Differs(finding) => self.set_rollup(reading, finding).await?,
+            SumVerdict::Changed(finding) => RepairLogEntry::unwritten(finding, RepairOutcome::Changed),
+            // A process of this repair that was killed may have set it.
+            SumVerdict::Confirmed => right(),
+            SumVerdict::Expired => return Ok(right()),
+        };
+        let was_absent = before.rev.is_none() && may_be_settled(model, &reading.place);
+        Ok(if was_absent && !entry.outcome.is_left() { entry.without_settled() } else { entry })
     }
 
     /// Refreshes the copies of repaired measures; returns a line for each item whose copy was not written.
