@@ -43,14 +43,14 @@ locals {
   mapping_alarms = merge([for key, mapping in local.stream_mappings : {
     "on-failure-${mapping.function}-${mapping.table}" = {
       kind        = "on-failure"
-      summary     = "Records of ${mapping.table} were given up by ${mapping.function} and are in the on-failure bucket"
+      summary     = "Records of ${local.mapped_tables[key]} were given up by ${mapping.function} and are in the on-failure bucket"
       namespace   = "AWS/Lambda"
       metric_name = "OnFailureDestinationDeliveredEventCount"
       dimensions  = { EventSourceMappingUUID = aws_lambda_event_source_mapping.stream[key].uuid }
     }
     "dropped-${mapping.function}-${mapping.table}" = {
       kind        = "dropped"
-      summary     = "Records of ${mapping.table} were dropped by the event source mapping of ${mapping.function}"
+      summary     = "Records of ${local.mapped_tables[key]} were dropped by the event source mapping of ${mapping.function}"
       namespace   = "AWS/Lambda"
       metric_name = "DroppedEventCount"
       dimensions  = { EventSourceMappingUUID = aws_lambda_event_source_mapping.stream[key].uuid }

@@ -160,11 +160,18 @@ locals {
           InputCompressionType = "GZIP"
           S3BucketSource       = { S3Bucket = local.bucket_name, "S3KeyPrefix.$" = "$.planned.plan.import" }
           TableCreationParameters = merge({
-            "TableName.$"          = "$.into"
-            BillingMode            = "PAY_PER_REQUEST"
-            AttributeDefinitions   = [for name in ["PK", "SK", "behind"] : { AttributeName = name, AttributeType = "S" }]
-            KeySchema              = [{ AttributeName = "PK", KeyType = "HASH" }, { AttributeName = "SK", KeyType = "RANGE" }]
-            GlobalSecondaryIndexes = [{ IndexName = "parked", KeySchema = [{ AttributeName = "behind", KeyType = "HASH" }], Projection = { ProjectionType = "KEYS_ONLY" } }]
+            "TableName.$"        = "$.into"
+            BillingMode          = "PAY_PER_REQUEST"
+            AttributeDefinitions = [for name, type in local.state_attributes : { AttributeName = name, AttributeType = type }]
+            KeySchema            = [{ AttributeName = "PK", KeyType = "HASH" }, { AttributeName = "SK", KeyType = "RANGE" }]
+            GlobalSecondaryIndexes = concat(
+              [{ IndexName = "parked", KeySchema = [{ AttributeName = "behind", KeyType = "HASH" }], Projection = { ProjectionType = "KEYS_ONLY" } }],
+              [for measure in local.ranked_measures : {
+                IndexName  = "rank_${measure}"
+                KeySchema  = [{ AttributeName = "rank_${measure}", KeyType = "HASH" }, { AttributeName = measure, KeyType = "RANGE" }]
+                Projection = { ProjectionType = "ALL" }
+              }],
+            )
           }, { for name, value in { SseSpecification = { Enabled = true, SseType = "KMS", KmsMasterKeyId = var.kms_key_arn } } : name => value if var.kms_key_arn != null })
         }
         ResultSelector = { "arn.$" = "$.ImportTableDescription.ImportArn" }

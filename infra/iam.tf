@@ -5,21 +5,23 @@
 locals {
   # The beginnings of the partition keys of ledger entries, remembered lookups and rollups.
   counted_partitions = distinct(concat(["LEDGER#*", "LOOKUP#*"], local.rollup_partitions))
+  # With the heartbeat of the state table, if its stream is read.
+  aggregated_partitions = concat(local.counted_partitions, local.has_levels && local.has_heartbeat ? ["AFTERWRITE#HEARTBEAT"] : [])
   state_condition = {
-    counting = contains(local.counted_partitions, "*") ? null : { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = local.counted_partitions } }
+    counting = contains(local.counted_partitions, "*") ? null : { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = local.aggregated_partitions } }
     looking  = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["LOOKUP#*"] } }
   }
 
   # The items of the application's tables that are written: those with mirrors, and the heartbeat.
   written_partitions = {
-    for table in keys(local.model.tables) : table => distinct(concat(
+    for table in local.source_tables : table => distinct(concat(
       local.mirrored_partitions[table],
       local.has_heartbeat ? [local.keys[table][0].type == "S" ? "AFTERWRITE#HEARTBEAT" : "*"] : [],
     ))
   }
   writing_statements = [
-    for table in keys(local.model.tables) : {
-      Sid      = "Mirrors${index(keys(local.model.tables), table)}"
+    for table in local.source_tables : {
+      Sid      = "Mirrors${index(local.source_tables, table)}"
       Action   = ["dynamodb:UpdateItem"]
       Resource = [local.table_arns[table]]
       Condition = contains(local.written_partitions[table], "*") ? null : {
@@ -32,8 +34,8 @@ locals {
   # An item whose ledger entry may be gone; copies before they are written; items that lookups read by their primary keys. All are items
   # of the model's entities.
   reading_statements = [
-    for table in keys(local.model.tables) : {
-      Sid      = "SourceItems${index(keys(local.model.tables), table)}"
+    for table in local.source_tables : {
+      Sid      = "SourceItems${index(local.source_tables, table)}"
       Action   = ["dynamodb:BatchGetItem"]
       Resource = [local.table_arns[table]]
       Condition = contains(local.read_partitions[table], "*") ? null : {
@@ -50,6 +52,14 @@ locals {
       Resource  = [local.state_table_arn]
       Condition = local.state_condition.counting
       when      = true
+    },
+    {
+      # Whether its stream is as the model needs it.
+      Sid       = "StateTable"
+      Action    = ["dynamodb:DescribeTable"]
+      Resource  = [local.state_table_arn]
+      Condition = null
+      when      = local.has_levels
     },
     {
       Sid       = "Lookups"
@@ -102,6 +112,13 @@ locals {
       when      = true
     },
     {
+      Sid       = "StateStream"
+      Action    = ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"]
+      Resource  = ["${local.state_table_arn}/stream/*"]
+      Condition = null
+      when      = local.has_levels
+    },
+    {
       Sid       = "FailedRecords"
       Action    = ["s3:PutObject"]
       Resource  = ["${local.failures_arn}/aws/lambda/*"]
@@ -119,11 +136,14 @@ locals {
 
   function_statements = {
     aggregator = concat(
-      local.stream_statements,
+      [for statement in local.stream_statements : merge(statement, { when = statement.when && (statement.Sid != "StateStream" || try(local.reads_state.aggregator, false)) })],
       [for statement in local.counting_statements : merge(statement, { when = statement.when && local.has_aggregate })],
       [for statement in local.relaying_statements : merge(statement, { when = statement.when && var.single_reader })],
     )
-    relay = concat(local.stream_statements, local.relaying_statements)
+    relay = concat(
+      [for statement in local.stream_statements : merge(statement, { when = statement.when && (statement.Sid != "StateStream" || try(local.reads_state.relay, false)) })],
+      local.relaying_statements,
+    )
     invalidator = [
       {
         Sid       = "Invalidations"

@@ -89,7 +89,11 @@ locals {
       var.single_reader ? local.relaying_env : {},
       { AFTERWRITE_PROJECTIONS = join(",", var.single_reader ? local.projections : ["aggregate"]) },
     )
-    relay       = merge(local.relaying_env, local.log_keys_env, { AFTERWRITE_PROJECTIONS = join(",", local.relayed) })
+    relay = merge(local.relaying_env, local.log_keys_env, {
+      AFTERWRITE_PROJECTIONS = join(",", local.relayed)
+      # Records of its stream name it.
+      AFTERWRITE_STATE_TABLE = try(local.reads_state.relay, false) ? local.state_table_name : null
+    })
     invalidator = merge(local.log_keys_env, { AFTERWRITE_CLOUDFRONT_DISTRIBUTION = var.cloudfront_distribution_id })
     exporter = {
       AFTERWRITE_BUCKET      = local.bucket_name

@@ -1,10 +1,16 @@
 locals {
-  # A mapping for each reader and source table.
+  # A mapping for each reader and source table; and for the state table, if a projection that the reader hosts uses rollups as sources.
   stream_mappings = merge([
     for reader in local.readers : {
-      for table in keys(local.model.tables) : "${reader}/${table}" => { function = reader, table = table }
+      for table in concat(local.source_tables, local.reads_state[reader] ? [local.state_source] : []) : "${reader}/${table}" => { function = reader, table = table }
     }
   ]...)
+  reads_state = {
+    for reader in local.readers : reader => contains(keys(try(local.model.filters[local.state_source], {})), local.hosted[reader])
+  }
+  mapped_stream_arns = merge(local.stream_arns, { for table in local.has_levels ? [local.state_source] : [] : table => local.state_stream_arn })
+  # The table, in words.
+  mapped_tables = { for key, mapping in local.stream_mappings : key => mapping.table == local.state_source ? "the state table" : mapping.table }
 
   # Only records that a function uses invoke it: the patterns of the model's description, by the projections that the function hosts.
   hosted = {
@@ -20,7 +26,7 @@ locals {
 resource "aws_lambda_event_source_mapping" "stream" {
   for_each = local.stream_mappings
 
-  event_source_arn = local.stream_arns[each.value.table]
+  event_source_arn = local.mapped_stream_arns[each.value.table]
   function_name    = aws_lambda_alias.live[each.value.function].arn
   enabled          = var.stream_mapping.enabled
   # LATEST can lose records while the mapping starts.
@@ -65,6 +71,10 @@ resource "aws_lambda_event_source_mapping" "stream" {
     precondition {
       condition     = var.stream_mapping.maximum_record_age_in_seconds >= 2 * local.functions[each.value.function].timeout
       error_message = "maximum_record_age_in_seconds is shorter than two runs of ${each.value.function} (${local.functions[each.value.function].timeout} s each): a record would be dropped before its first retry."
+    }
+    precondition {
+      condition     = each.value.table != local.state_source || length(local.stream_patterns[each.key]) > 0
+      error_message = "The model's description has no filter patterns for the state table: without them, ${each.value.function} would read its own writes. Write the description again with infra/build; if the patterns are still missing, give the rollups that are sources keys with a common beginning."
     }
   }
 

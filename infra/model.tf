@@ -10,6 +10,11 @@ locals {
   # Descriptions of earlier versions of infra/build, and of `afterwrite model show`, have no architecture.
   architecture = coalesce(var.architecture, try(local.model.architecture, null), "arm64")
 
+  # The application's tables. A model whose rollups are sources names the state table, too.
+  state_source  = "@state"
+  has_levels    = contains(keys(local.model.tables), local.state_source)
+  source_tables = [for table in keys(local.model.tables) : table if table != local.state_source]
+
   # Key attributes are written `name`, or `name (N)` with another type than text.
   keys = {
     for table, key in local.model.tables : table => [
@@ -36,7 +41,7 @@ locals {
 
   # The keys of the indexes that lookups query. A lookup may leave out the sort key; the longest key is the index's.
   lookup_indexes = {
-    for table in keys(local.model.tables) : table => {
+    for table in local.source_tables : table => {
       for index in distinct([for lookup in local.lookups : lookup.index if lookup.table == table]) :
       index => reverse(sort([
         for lookup in local.lookups : join("/", concat([length(lookup.key)], lookup.key)) if lookup.table == table && lookup.index == index
@@ -57,18 +62,26 @@ locals {
     for name, entity in local.model.entities : name => local.keys[entity.table][0].type == "S" ? "${replace(split("{", split(" / ", entity.key)[0])[0], "*", "?")}*" : "*"
   }
   read_partitions = {
-    for table in keys(local.model.tables) : table => distinct([
+    for table in local.source_tables : table => distinct([
       for name, entity in local.model.entities : local.entity_partitions[name] if entity.table == table
     ])
   }
   mirrored_partitions = {
-    for table in keys(local.model.tables) : table => distinct([
+    for table in local.source_tables : table => distinct([
       for entity in local.mirrored_entities : local.entity_partitions[entity] if local.model.entities[entity].table == table
     ])
   }
   rollup_partitions = distinct([
     for rollup in values(local.model.rollups) : "${replace(split("{", split(" / ", rollup.key)[0])[0], "*", "?")}*"
   ])
+
+  # The measures that order rollups. Each needs an index of the state table: `rank_<measure>`. Descriptions of earlier versions have no ranks.
+  ranked_measures = sort(distinct(flatten([for rollup in values(local.model.rollups) : keys(try(rollup.rank, {}))])))
+  state_attributes = merge(
+    { for name in ["PK", "SK", "behind"] : name => "S" },
+    { for measure in local.ranked_measures : "rank_${measure}" => "S" },
+    { for measure in local.ranked_measures : measure => "N" },
+  )
 
   has_paths    = length(flatten([for cache in local.model.caches : cache.paths])) > 0
   has_keys     = length(flatten([for cache in local.model.caches : cache.keys])) > 0
@@ -92,12 +105,12 @@ resource "terraform_data" "model" {
       error_message = "infra/build made the zips for ${try(local.model.architecture, "")}, and architecture is ${local.architecture}: Lambda could not start the functions. Set architecture, or build the zips again."
     }
     precondition {
-      condition     = alltrue([for table in keys(var.tables) : contains(keys(local.model.tables), table)])
-      error_message = "`tables` has a table that the model ${local.model.name} does not know. Its tables: ${join(", ", keys(local.model.tables))}."
+      condition     = alltrue([for table in keys(var.tables) : contains(local.source_tables, table)])
+      error_message = "`tables` has a table that the model ${local.model.name} does not know. Its tables: ${join(", ", local.source_tables)}."
     }
     precondition {
-      condition     = alltrue([for table in keys(var.stream_filters) : contains(keys(local.model.tables), table)])
-      error_message = "`stream_filters` has a table that the model ${local.model.name} does not know. Its tables: ${join(", ", keys(local.model.tables))}."
+      condition     = alltrue([for table in keys(var.stream_filters) : contains(local.source_tables, table)])
+      error_message = "`stream_filters` has a table that the model ${local.model.name} does not know. Its tables: ${join(", ", local.source_tables)}."
     }
     precondition {
       condition     = length(distinct(values(local.table_names))) == length(local.table_names)

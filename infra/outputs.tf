@@ -39,6 +39,11 @@ output "state_table_arn" {
   value       = local.state_table_arn
 }
 
+output "state_stream_arn" {
+  description = "The stream of the state table, if rollups of the model are sources."
+  value       = local.state_stream_arn
+}
+
 output "table_names" {
   description = "The deployed names of the source tables, by their names in the model."
   value       = local.table_names

@@ -60,7 +60,7 @@ locals {
     ],
     [
       for statement in local.counting_statements : merge(statement, { when = statement.when && local.has_aggregate })
-      if statement.Sid != "LedgerAndRollups" && !startswith(statement.Sid, "SourceItems")
+      if !contains(["LedgerAndRollups", "StateTable"], statement.Sid) && !startswith(statement.Sid, "SourceItems")
     ],
     [for statement in local.relaying_statements : merge(statement, { when = statement.when && length(local.relayed) > 0 })],
   )

@@ -1,7 +1,7 @@
 locals {
   # A table of the same configuration is named by its stream. The stream is unknown until the table exists, and when it is replaced: the keys of
   # no map may depend on it, not even on whether it is null.
-  given_streams = { for table in keys(local.model.tables) : table => var.create_tables ? null : try(var.tables[table].stream_arn, null) }
+  given_streams = { for table in local.source_tables : table => var.create_tables ? null : try(var.tables[table].stream_arn, null) }
   table_names = {
     for table, stream in local.given_streams :
     table => coalesce(try(var.tables[table].name, null), stream == null ? table : split("/", stream)[1])
@@ -65,6 +65,13 @@ locals {
     ]
   }
 
+  # Indexes of lookups with several attributes in a key, `[country (S), region (S)], city (S)`. The AWS provider 5 does not know them.
+  several_attribute_indexes = {
+    for table in local.source_tables : table => [
+      for index in keys(local.index_keys[table]) : index if strcontains(try(local.model.indexes["${table}.${index}"], ""), "[")
+    ]
+  }
+
   is_provisioned = var.state_table_capacity != null
   scaled_capacities = local.is_provisioned && var.create_state_table ? {
     Write = { min = var.state_table_capacity.write_min, max = var.state_table_capacity.write_max }
@@ -73,9 +80,11 @@ locals {
 
   state_table_name = coalesce(var.state_table_name, "${var.name}-state")
   state_table_arn  = "${local.tables_arn}/${local.state_table_name}"
+  state_stream_arn = !local.has_levels ? null : var.create_state_table ? aws_dynamodb_table.state[0].stream_arn : data.aws_dynamodb_table.state[0].stream_arn
 }
 
-# Rollups, ledger, remembered lookups. Without a stream: the aggregator must not read its own writes.
+# Rollups, ledger, remembered lookups. It has a stream only if rollups are sources, and the filters of its mappings pass these rollups alone: the
+# functions must not read their own writes.
 resource "aws_dynamodb_table" "state" {
   #checkov:skip=CKV_AWS_119:Encrypted with a key that AWS owns, or with kms_key_arn if it is set
   count = var.create_state_table ? 1 : 0
@@ -86,14 +95,16 @@ resource "aws_dynamodb_table" "state" {
   read_capacity               = local.is_provisioned ? var.state_table_capacity.read_min : null
   hash_key                    = "PK"
   range_key                   = "SK"
+  stream_enabled              = local.has_levels ? true : null
+  stream_view_type            = local.has_levels ? "NEW_AND_OLD_IMAGES" : null
   deletion_protection_enabled = var.deletion_protection_enabled
   tags                        = var.tags
 
   dynamic "attribute" {
-    for_each = ["PK", "SK", "behind"]
+    for_each = local.state_attributes
     content {
-      name = attribute.value
-      type = "S"
+      name = attribute.key
+      type = attribute.value
     }
   }
 
@@ -104,6 +115,19 @@ resource "aws_dynamodb_table" "state" {
     projection_type = "KEYS_ONLY"
     write_capacity  = local.is_provisioned ? var.state_table_capacity.index_write : null
     read_capacity   = local.is_provisioned ? var.state_table_capacity.index_read : null
+  }
+
+  # Each lists the rollups of groups in the order of a measure. A throttled index throttles the table.
+  dynamic "global_secondary_index" {
+    for_each = local.ranked_measures
+    content {
+      name            = "rank_${global_secondary_index.value}"
+      hash_key        = "rank_${global_secondary_index.value}"
+      range_key       = global_secondary_index.value
+      projection_type = "ALL"
+      write_capacity  = local.is_provisioned ? coalesce(var.state_table_capacity.rank_write, var.state_table_capacity.write_max) : null
+      read_capacity   = local.is_provisioned ? coalesce(var.state_table_capacity.rank_read, var.state_table_capacity.read_max) : null
+    }
   }
 
   ttl {
@@ -223,8 +247,25 @@ resource "aws_dynamodb_table" "source" {
       error_message = "An attribute of the table ${each.value} has two types in its keys: ${join("; ", [for name, types in local.given_types[each.key] : "${name} is ${join(" and ", types)}" if length(types) > 1])}. An attribute has one type: correct hash_key_type or range_key_type of its indexes. The model determines the types of the table's key, and lookups query texts (S)."
     }
     precondition {
+      condition     = length(local.several_attribute_indexes[each.key]) == 0
+      error_message = "The indexes ${join(", ", local.several_attribute_indexes[each.key])} of the table ${each.value} have several attributes in a key, which the AWS provider creates from version 6.29 on. Create the table outside the module, and name it in tables without create_tables."
+    }
+    precondition {
       condition     = length(local.changed_indexes[each.key]) == 0
       error_message = "The indexes ${join(", ", local.changed_indexes[each.key])} of the table ${each.value} are those of lookups of the model ${local.model.name}, with another key or projection in global_secondary_indexes. Leave them out there: the module creates them."
+    }
+  }
+}
+
+# A state table that the module does not create must have the stream that the model needs.
+data "aws_dynamodb_table" "state" {
+  count = local.has_levels && !var.create_state_table ? 1 : 0
+  name  = local.state_table_name
+
+  lifecycle {
+    postcondition {
+      condition     = self.stream_enabled && self.stream_view_type == "NEW_AND_OLD_IMAGES"
+      error_message = "Rollups are sources in the model ${local.model.name}, so the state table ${local.state_table_name} needs a stream with the view type NEW_AND_OLD_IMAGES, and has ${self.stream_enabled ? self.stream_view_type : "none"}. Enable it, or let the module create the table. To change the type: disable the stream, then enable it with the new type."
     }
   }
 }
@@ -254,7 +295,7 @@ data "aws_dynamodb_table" "source" {
       condition = local.given_streams[each.key] != null || alltrue([
         for index, key in local.index_keys[each.key] : anytrue([
           for existing in self.global_secondary_index :
-          existing.name == index && existing.hash_key == key[0] && (length(key) == 1 || existing.range_key == try(key[1], ""))
+          existing.name == index && (contains(local.several_attribute_indexes[each.key], index) || existing.hash_key == key[0] && (length(key) == 1 || existing.range_key == try(key[1], "")))
         ])
       ])
       error_message = "The table ${each.value} lacks an index that lookups of the model ${local.model.name} query, or the index has another key: ${join("; ", [for index, key in local.index_keys[each.key] : "${index} (${join(", ", key)})"])}."

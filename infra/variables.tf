@@ -108,7 +108,7 @@ variable "tables" {
 }
 
 variable "create_state_table" {
-  description = "Whether the state table is created. Otherwise `state_table_name` exists, with the properties that infra/README.md lists; it is not checked. A table that this module has created is destroyed when this is set to false, unless it is taken out of the state first: see \"Switch of the state table\" in docs/OPERATE.md."
+  description = "Whether the state table is created. Otherwise `state_table_name` exists, with the properties that infra/README.md lists; the plan checks its stream, if rollups of the model are sources, and nothing else. A table that this module has created is destroyed when this is set to false, unless it is taken out of the state first: see \"Switch of the state table\" in docs/OPERATE.md."
   type        = bool
   default     = true
 }
@@ -127,6 +127,7 @@ variable "state_table_capacity" {
     - `write_min`, `write_max`, `read_min`, `read_max`: the bounds of auto scaling.
     - `target_percent`: the use that it aims at, 20 to 90.
     - `index_write`, `index_read`: the fixed capacity of the index of parked items.
+    - `rank_write`, `rank_read`: the fixed capacity of each index of a rank. Default: `write_max` and `read_max`, because a throttled index throttles the table.
   EOT
   type = object({
     write_min      = optional(number, 5)
@@ -136,12 +137,14 @@ variable "state_table_capacity" {
     target_percent = optional(number, 70)
     index_write    = optional(number, 5)
     index_read     = optional(number, 5)
+    rank_write     = optional(number)
+    rank_read      = optional(number)
   })
   default = null
 
   validation {
     condition = var.state_table_capacity == null ? true : alltrue([
-      for units in values(var.state_table_capacity) : units >= 1 && floor(units) == units
+      for units in values(var.state_table_capacity) : units == null ? true : units >= 1 && floor(units) == units
     ])
     error_message = "The capacities of state_table_capacity are whole numbers, 1 or more."
   }

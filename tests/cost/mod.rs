@@ -9,6 +9,8 @@
     reason = "a test that meets the unexpected must fail at once"
 )]
 
+mod levels;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

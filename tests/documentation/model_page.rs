@@ -24,7 +24,7 @@ const BEFORE_VALUES: [&str; 4] = ["types are `", "a column is `", "attribute is 
 fn the_examples_of_the_models_page_are_one_model_that_loads() {
     let model = Model::parse(&page::model(PAGE), "docs/MODEL.md").unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(&*model.name, "exams");
-    assert_eq!((model.tables.len(), model.entities.len(), model.aggregates.len()), (2, 8, 9));
+    assert_eq!((model.tables.len(), model.entities.len(), model.aggregates.len()), (3, 10, 14));
 }
 
 #[test]

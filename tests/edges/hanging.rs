@@ -89,7 +89,7 @@ async fn lookups_for_which_there_was_no_time_are_tried_before_those_that_hung() 
 }
 
 fn is_unknown(query: &IndexQuery) -> bool {
-    query.partition.value.as_text().is_some_and(|key| key.starts_with("PROJECT#u"))
+    query.key.iter().any(|key| key.value.as_text().is_some_and(|text| text.starts_with("PROJECT#u")))
 }
 
 #[tokio::test(start_paused = true)]

@@ -188,6 +188,7 @@ fn table_definition(table: &Value) -> TableDefinition {
             partition: text(partition).to_owned(),
             sort: sort.map(str::to_owned),
             types: types.clone().into_iter().filter(|(name, kind)| kind != "S" && is_of_key(name)).collect(),
+            ..KeyDefinition::default()
         }
     };
     let indexes = table["global_secondary_index"].as_array().into_iter().flatten();

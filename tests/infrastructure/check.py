@@ -7,6 +7,7 @@
     python check.py global-table
     python check.py new-table STATE   the same, and writes the applied state into the file STATE
     python check.py same-configuration   a table and the module in one configuration, applied to moto, and again with the table replaced
+    python check.py levels      a model whose rollups are sources, applied to moto: `doctor` finds faults of the state table's stream
     python check.py template    cfn-lint: the SAM templates of all built-in models; their policies are within the limits of IAM
     python check.py release     the files of a release: reproducible, complete, with checksums and a signature
     python check.py scan        checkov: no findings but those that the sources waive, with a reason
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from deployment import FUNCTIONS, Deployment
 from doctor import Doctor
+from levels import check_levels
 from limit_cases import check_limit_cases
 from limits import Limits, unknown_actions
 from moto_process import Moto
@@ -53,6 +55,8 @@ CREATED = {
 
 # The built-in models.
 MODELS = sorted(file.stem for file in (Path(__file__).parents[2] / "common/model/src/table/models").glob("*.toml"))
+# A model whose rollups are sources.
+LEVELS = str(INFRA / "tests/levels.toml")
 
 
 def check_sources():
@@ -158,10 +162,11 @@ def check_scan():
 def check_template():
     with tempfile.TemporaryDirectory(prefix="afterwrite-templates-") as folder:
         # A reader for all projections changes what does not depend on the model: every model is checked with it in `tests/run --full` alone.
-        single_readers = MODELS if "AFTERWRITE_TEST_FULL" in os.environ else MODELS[:1]
-        for model in MODELS:
+        models = [*MODELS, LEVELS]
+        single_readers = models if "AFTERWRITE_TEST_FULL" in os.environ else [MODELS[0], LEVELS]
+        for model in models:
             for options in [[], ["--single-reader"]] if model in single_readers else [[]]:
-                file = Path(folder) / f"{model}{len(options)}.yaml"
+                file = Path(folder) / f"{Path(model).stem}{len(options)}.yaml"
                 write_template(model, "--code", folder, "--out", file, *options)
                 check_policies(file.read_text())
         for function in FUNCTIONS:
@@ -169,7 +174,7 @@ def check_template():
         lint = [sys.executable, "-c", "from cfnlint.runner import main; main()", "--regions", "eu-west-1", "--template", *sorted(Path(folder).glob("*.yaml"))]
         done = subprocess.run(lint, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"cfn-lint:\n{done.stdout[-6000:]}{done.stderr[-2000:]}"
-    print(f"cfn-lint: {len(MODELS) + len(single_readers)} templates without findings")
+    print(f"cfn-lint: {len(models) + len(single_readers)} templates without findings")
 
 
 def main():
@@ -184,6 +189,8 @@ def main():
             check_release()
         case ["same-configuration"]:
             check_same_configuration()
+        case ["levels"]:
+            check_levels()
         case ["template"]:
             check_template()
         case ["new-table" | "existing-table" | "global-table" as name, *files]:

@@ -12,6 +12,7 @@ mod compactor;
 mod exporter;
 mod failures;
 mod invalidator;
+mod levels;
 mod relay;
 mod verifier;
 

@@ -1,13 +1,16 @@
 //! A consumer that a workload is delivered to, on tables in memory, and the results that it leaves there.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use afterwrite_functions::{AggregatedBatch, FailedRecord, StreamAggregator};
 use afterwrite_ledger::Ledger;
 use afterwrite_memory::{self, KeyDefinition, MemoryTables, TableDefinition};
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::effect::{ItemKey, KeyAttribute};
 use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite_model::table::{KeySchema, KeyType, Model};
+use afterwrite_model::table::{KeySchema, KeyType, Model, Table};
+use afterwrite_preview::tables::{ItemDifference, StateStream};
 use afterwrite_tests::clock::StillClock;
 use serde_json::{Value, json};
 
@@ -52,6 +55,8 @@ impl DeliveryOrder {
 /// A consumer with its tables.
 pub(crate) struct DeliveredWorkload {
     aggregator: StreamAggregator<MemoryTables, StillClock>,
+    /// The stream of the state table, if rollups are sources.
+    stream: Mutex<Option<StateStream>>,
     /// Whether items may be of no entity.
     accepts_unmatched: bool,
 }
@@ -61,7 +66,7 @@ impl DeliveredWorkload {
     pub(crate) fn new<'i>(model: &Arc<Model>, items: impl Iterator<Item = (&'i str, Item)>) -> Self {
         let tables = MemoryTables::new();
         tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
-        for table in &model.tables {
+        for table in model.tables.iter().filter(|table| !table.is_state()) {
             let mut definition =
                 TableDefinition::new(table.name.as_ref(), key_definition(&table.partition_key));
             if let Some(key) = &table.sort_key {
@@ -72,10 +77,12 @@ impl DeliveredWorkload {
         for (table, item) in items {
             tables.put(table, item).expect("an item");
         }
-        let names: Vec<Arc<str>> = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+        let name = |table: &Table| if table.is_state() { STATE.into() } else { Arc::clone(&table.name) };
+        let names: Vec<Arc<str>> = model.tables.iter().map(name).collect();
+        let stream = Mutex::new(StateStream::new(model, &Arc::from(STATE)));
         let clock = StillClock::at(Timestamp::parse(DELIVERED_AT).expect("a time"));
         let ledger = Ledger::new(Arc::clone(model), names, Arc::from(STATE), tables, clock);
-        Self { aggregator: StreamAggregator::new(ledger), accepts_unmatched: false }
+        Self { aggregator: StreamAggregator::new(ledger), stream, accepts_unmatched: false }
     }
 
     /// The same consumer; items may be of no entity.
@@ -93,7 +100,42 @@ impl DeliveredWorkload {
             let handled = self.handle(batch).await;
             assert!(handled.failures.is_empty(), "{:?}", handled.failures);
             assert!(self.accepts_unmatched || handled.unmatched == 0);
+            self.follow().await;
         }
+    }
+
+    /// Delivers the changes of rollups that are sources, level by level.
+    async fn follow(&self) {
+        loop {
+            let records = self.changes_of_rollups();
+            if records.is_empty() {
+                return;
+            }
+            let handled = self.handle(&records.iter().collect::<Vec<_>>()).await;
+            assert!(handled.failures.is_empty() && handled.unmatched == 0, "{:?}", handled.failures);
+        }
+    }
+
+    /// The records of rollups that are sources since the last call.
+    fn changes_of_rollups(&self) -> Vec<Value> {
+        let now = self.aggregator.ledger().clock().now();
+        let mut stream = self.stream.lock().expect("a stream");
+        let records = stream.as_mut().map(|stream| stream.records(self.written_items(), now));
+        // All streams of a state table are of one region.
+        let regional = |record: String| record.replace("arn:aws:dynamodb::", "arn:aws:dynamodb:eu-west-1:");
+        let records = records.unwrap_or_default().into_iter().map(regional);
+        records.map(|record| serde_json::from_str(&record).expect("a record")).collect()
+    }
+
+    /// The items of the state table, as if none had been there before.
+    fn written_items(&self) -> Vec<ItemDifference> {
+        let attribute =
+            |item: &Item, name: &str| KeyAttribute { name: name.into(), value: item[name].clone() };
+        let items = self.tables().scan(STATE).into_iter().map(|item| {
+            let (partition, sort) = (attribute(&item, "PK"), Some(attribute(&item, "SK")));
+            ItemDifference::new(ItemKey { table: STATE.into(), partition, sort }, None, Some(item))
+        });
+        items.collect()
     }
 
     /// Delivers one record, and returns why it cannot be counted.

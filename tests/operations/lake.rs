@@ -235,7 +235,7 @@ fn expected_rows(world: &OperationWorld) -> DatasetRows {
                 for column in &dataset.columns {
                     let variable = identity.entity.variables.iter().position(|name| *name == column.source);
                     let value = match variable.and_then(|at| identity.variables.get(at)) {
-                        Some(value) => Some((*value).to_owned()),
+                        Some(value) => Some(value.to_string()),
                         None => item_text(&item, &column.source),
                     };
                     if let (true, Some(value)) = (is_compared(column), value) {

@@ -79,7 +79,12 @@ impl FunctionDeployment {
             key: KeyDefinition::new(partition, sort),
             ..TableDefinition::default()
         };
-        self.server.create_table(&table).await.unwrap();
+        self.create(&table).await;
+    }
+
+    /// Creates a table.
+    pub async fn create(&self, table: &TableDefinition) {
+        self.server.create_table(table).await.unwrap();
     }
 
     /// Starts a function with these tables under a Runtime API of its own. `environment` adds settings or overrides them.

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::{ItemKey, KeyAttribute, WriteRefusal};
 use afterwrite_model::projection::{LookupKey, looked_up_item, shown_outputs};
-use afterwrite_model::record::{AttributeValue, Item};
-use afterwrite_model::table::Template;
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
+use afterwrite_model::table::{KeyType, Template};
 use afterwrite_model::{ErrorKind, Result};
 use hashbrown::HashMap;
 
@@ -274,15 +274,19 @@ impl LookupStage<'_> {
         let lookup = self.core.model.lookups.get(key.lookup)?;
         let table = self.core.model.entities.get(lookup.of)?.table;
         let inputs = key.values(lookup.inputs.len());
-        let attribute = |(name, template): &(Arc<str>, Template)| KeyAttribute {
-            name: Arc::clone(name),
-            value: template.render(&inputs).into(),
+        let attribute = |(name, template): &(Arc<str>, Template)| {
+            let text = template.render(&inputs);
+            let value = match lookup.key_type(&self.core.model, name) {
+                // A text that is not a number finds nothing: DynamoDB refuses the query.
+                KeyType::Number => text.parse::<Decimal>().map_or_else(|_| text.into(), AttributeValue::N),
+                KeyType::Text | KeyType::Binary => text.into(),
+            };
+            KeyAttribute { name: Arc::clone(name), value }
         };
         Some(IndexQuery {
             table: Arc::clone(self.core.table_names.get(table)?),
             index: Arc::clone(lookup.index()?),
-            partition: attribute(&lookup.partition),
-            sort: lookup.sort.as_ref().map(attribute),
+            key: lookup.key.iter().map(attribute).collect(),
             page_items: INDEX_PAGE_ITEMS,
             start_after: None,
         })

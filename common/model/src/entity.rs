@@ -97,7 +97,8 @@ impl<'r> SourceKey<'r> {
             if !self.matches(entity, &mut bindings) {
                 continue;
             }
-            let Some(variables) = bindings.iter().copied().collect::<Option<_>>() else { continue };
+            let values = bindings.iter().map(|value| value.map(|value| entity.key_values.value(value)));
+            let Some(variables) = values.collect::<Option<_>>() else { continue };
             candidates.push(ItemIdentity { entity, variables });
             if entity.when.is_none() {
                 // An entity without a condition takes every item that the candidates before it leave.
@@ -172,7 +173,7 @@ pub struct ItemIdentity<'m, 'k> {
     /// The entity.
     pub entity: &'m Entity,
     /// The values of its key's variables, aligned with [`Entity::variables`].
-    pub variables: Vec<&'k str>,
+    pub variables: Vec<Cow<'k, str>>,
 }
 
 /// The text of a key attribute; `None` if its type differs from the table's.
@@ -235,7 +236,7 @@ mod tests {
         let source = SourceKey { table: 0, partition: "P#1".into(), sort: Some(sort.into()) };
         let candidates = source.candidates(model);
         let identity = candidates.by_key()?;
-        let values = identity.variables.iter().map(|value| (*value).to_owned()).collect();
+        let values = identity.variables.iter().map(ToString::to_string).collect();
         Some((identity.entity.name.to_string(), values))
     }
 

@@ -1,4 +1,4 @@
-//! The heartbeat: an item of the source table that is written again every minute. Its change passes through every stage like any
+//! The heartbeat: an item of each source table that is written again every minute, and of the state table if its rollups are sources. Its change passes through every stage like any
 //! other, and each stage reports its age as the metric `FreshnessSeconds`. So a path that is dead while its processes live is
 //! noticed within minutes.
 //!

@@ -35,6 +35,7 @@ mod hex;
 pub mod projection;
 pub mod record;
 pub mod retry;
+mod stable_hash;
 pub mod table;
 
 pub use error::{Error, ErrorKind, Result};

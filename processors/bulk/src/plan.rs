@@ -97,10 +97,8 @@ pub(crate) async fn requests(
         let manifest = ExportManifest::read(bucket, prefix).await?;
         let table = manifest.table_among(target.table_names).map_err(|error| error.with("export", prefix))?;
         check_time(&manifest, request, prefix, clock.now())?;
-        if !planned.insert(table) {
-            return Err(refused("two exports are of one table", prefix)
-                .hint("Name one export for each table of the model"));
-        }
+        check_table(target.model, table, &planned, prefix)?;
+        planned.insert(table);
         times.push(manifest.exported_at.epoch_ms());
         items += manifest.files.iter().map(|file| file.item_count).sum::<u64>();
         let maps = map_requests(request, target, table, manifest, &mut files).await?;
@@ -226,9 +224,23 @@ fn check_time(manifest: &ExportManifest, request: &PlanRequest, prefix: &str, no
     Ok(())
 }
 
-/// Every table with items that are counted must be exported.
+/// An export is of another table than those that were planned, and of an application's table.
+fn check_table(model: &Model, table: usize, planned: &BTreeSet<usize>, prefix: &str) -> Result<()> {
+    if Some(table) == model.state_source() {
+        let hint = "Leave it out: `afterwrite backfill` counts rollups of rollups in the imported table";
+        return Err(refused("an export is of the state table", prefix).hint(hint));
+    }
+    if planned.contains(&table) {
+        return Err(refused("two exports are of one table", prefix)
+            .hint("Name one export for each table of the model"));
+    }
+    Ok(())
+}
+
+/// Every table with items that are counted must be exported. Items of rollups are counted by a backfill of the imported table.
 fn check_tables(model: &Model, planned: &BTreeSet<usize>) -> Result<()> {
-    let mut counted = model.entities.iter().filter(|entity| is_counted(entity)).map(|entity| entity.table);
+    let counted = model.entities.iter().filter(|entity| is_counted(entity) && entity.rollup.is_none());
+    let mut counted = counted.map(|entity| entity.table);
     match counted.find(|table| !planned.contains(table)) {
         None => Ok(()),
         Some(table) => {

@@ -193,6 +193,7 @@ async fn run_job(
         prefix: RunLayout(&arguments.bulk.run).import(),
         table: arguments.into.clone(),
         token: job.id.clone(),
+        ranks: deployment.config.model.rank_indexes(),
         without_recovery: arguments.without_recovery,
     };
     let bucket = worker.bucket().clone();
@@ -218,16 +219,28 @@ fn next_steps(arguments: &BulkArguments, deployment: &Deployment, is_imported: b
     // Expiries between the beginning of the archive and the exports are settled by the replay.
     let mapped = Timestamp::from_epoch_ms(arguments.bulk.mapping_since_ms);
     let from = mapped.min(Timestamp::from_epoch_ms(arguments.earliest_ms).minus(StateItems::CLOCK_TOLERANCE));
-    vec![
+    let mut steps = vec![format!(
+        "afterwrite replay s3://{}/archive/ --from {from} --into {into} --yes",
+        archive_bucket(arguments)
+    )];
+    if deployment.config.model.state_source().is_some() {
+        steps.extend(steps_of_levels(into));
+    }
+    steps.push(format!("afterwrite verify --state-table {into} --sample 0.01"));
+    steps.push(format!(
+        "afterwrite state promote {into} --accept-differences (instead of {})",
+        deployment.state_table
+    ));
+    steps
+}
+
+/// The steps that count rollups of rollups in a state table which no function reads yet.
+pub(crate) fn steps_of_levels(into: &str) -> [String; 2] {
+    [
         format!(
-            "afterwrite replay s3://{}/archive/ --from {from} --into {into} --yes",
-            archive_bucket(arguments)
+            "aws dynamodb update-table --table-name {into} --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
         ),
-        format!("afterwrite verify --state-table {into} --sample 0.01"),
-        format!(
-            "afterwrite state promote {into} --accept-differences (instead of {})",
-            deployment.state_table
-        ),
+        format!("afterwrite backfill --state-table {into} --without-datasets --yes"),
     ]
 }
 

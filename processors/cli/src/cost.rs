@@ -123,14 +123,16 @@ impl CostArguments {
     pub async fn run(&self) -> Result<bool> {
         let model = Arc::new(Model::load(&self.model)?);
         for rate in &self.rate {
-            let names = model.entities.iter().map(|entity| &*entity.name).chain([UNMATCHED]);
+            // The changes of rollups follow from the changes of items.
+            let sources = model.entities.iter().filter(|entity| entity.rollup.is_none());
+            let names = sources.map(|entity| &*entity.name).chain([UNMATCHED]);
             if !names.clone().any(|name| name == rate.entity) {
                 return Err(unknown("an entity that the model does not have", &rate.entity, names));
             }
         }
         self.check_shards(&model)?;
         for (table, _) in &self.index {
-            let names = model.tables.iter().map(|table| &*table.name);
+            let names = model.application_tables().map(|(_, table)| &*table.name);
             if !names.clone().any(|name| name == table) {
                 return Err(unknown("a table that the model does not have", table, names));
             }
@@ -162,7 +164,7 @@ impl CostArguments {
 
     /// Each table's stream takes the changes.
     fn check_shards(&self, model: &Model) -> Result<()> {
-        for (index, table) in model.tables.iter().enumerate() {
+        for (index, table) in model.application_tables() {
             let is_of_table = |rate: &&EntityRate| {
                 model.entities.iter().any(|entity| entity.table == index && *entity.name == *rate.entity)
             };
@@ -248,8 +250,7 @@ impl CostArguments {
 fn lookup_index(model: &Model, lookup: &Lookup) -> Option<(String, TableIndex)> {
     lookup.index()?;
     let table = model.tables.get(model.entities.get(lookup.of)?.table)?;
-    let sort = lookup.sort.as_ref().map(|(name, _)| Arc::clone(name));
-    let keys = [Some(Arc::clone(&lookup.partition.0)), sort].into_iter().flatten().collect();
+    let keys = lookup.key.iter().map(|(name, _)| Arc::clone(name)).collect();
     Some((table.name.to_string(), TableIndex { keys, projection: IndexProjection::All }))
 }
 
@@ -278,7 +279,7 @@ fn estimate_text(model: &str, estimate: &CostEstimate) -> String {
     let CostEstimate { region, prices_of, records, dollars, .. } = estimate;
     let mut table = new_table(&["part", "a month", "", "dollars"]);
     for line in &estimate.parts {
-        table.add_row([line.part, &amount(line.quantity), line.unit, &format!("{:.2}", line.dollars)]);
+        table.add_row([&*line.part, &amount(line.quantity), line.unit, &format!("{:.2}", line.dollars)]);
     }
     table.add_row(["total", "", "", &format!("{dollars:.2}")]);
     align_right(&mut table, 1..2);

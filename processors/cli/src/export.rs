@@ -8,7 +8,9 @@ use afterwrite_ledger::RememberedLookups;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::harmless::harmless;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, dynamodb_client, s3_client};
+use afterwrite_services::config::{
+    EnvironmentSettings, FunctionConfig, ProjectionKind, dynamodb_client, s3_client,
+};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
 use clap::Args;
@@ -117,6 +119,7 @@ impl ExportArguments {
         settings.bucket = self.bucket.clone().or(settings.bucket);
         settings.model = self.model.clone().or(settings.model).or_else(|| Some(DEFAULT_MODEL.to_owned()));
         let config = FunctionConfig::resolve(&settings)?;
+        settings.check_state_source(&config.model, [ProjectionKind::Archive])?;
         let bucket = S3Bucket::retrying(s3_client().await?, settings.required_bucket()?);
         let remembered = match &settings.state_table {
             Some(_) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use afterwrite_functions::write_heartbeats;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_services::config::dynamodb_client;
+use afterwrite_services::config::{ProjectionKind, dynamodb_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use clap::Args;
 use serde::Serialize;
@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// The arguments of `afterwrite heartbeat`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite heartbeat\n  afterwrite heartbeat --repeat\n\nEach source table of the model gets the item whose text keys are AFTERWRITE#HEARTBEAT. It matches no entity. The functions report its age as the metric FreshnessSeconds, by stage: counted, archived, exported, queryable. A schedule that invokes the function `aggregator` with {\"afterwrite\":\"heartbeat\"} does the same.\n\nExit codes: 0 written, 2 wrong usage or configuration, 3 a table could not be written."
+    after_help = "Examples:\n  afterwrite heartbeat\n  afterwrite heartbeat --repeat\n\nEach source table of the model, and the state table if rollups are sources, gets the item whose text keys are AFTERWRITE#HEARTBEAT. It matches no entity. The functions report its age as the metric FreshnessSeconds, by stage: counted, archived, exported, queryable. A schedule that invokes the function `aggregator` with {\"afterwrite\":\"heartbeat\"} does the same.\n\nExit codes: 0 written, 2 wrong usage or configuration, 3 a table could not be written."
 )]
 pub struct HeartbeatArguments {
     /// Write again each minute, until Ctrl-C. A heartbeat that cannot be written is reported, and the next one follows.
@@ -45,7 +45,8 @@ impl HeartbeatArguments {
     /// # Errors
     /// A setting that is missing or wrong; a table that cannot be written, unless the command repeats.
     pub async fn run(&self) -> Result<bool> {
-        let config = self.model.config()?;
+        let (settings, config) = (self.model.settings(), self.model.config()?);
+        settings.check_state_source(&config.model, ProjectionKind::ALL)?;
         let tables = DynamoDb::retrying(Box::pin(dynamodb_client()).await?);
         loop {
             let now = SystemClock.now();

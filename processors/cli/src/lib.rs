@@ -34,6 +34,7 @@ mod result_table;
 mod run;
 mod signals;
 pub mod state;
+mod state_stream;
 mod streams;
 pub mod tail;
 pub mod template;

@@ -105,7 +105,9 @@ async fn may_expire(deployment: &Deployment) -> Result<bool> {
         return Ok(true);
     }
     let client = Box::pin(dynamodb_client()).await?;
-    for table in &deployment.config.table_names {
+    // Rollups expire only if the model says so.
+    let (config, model) = (&deployment.config, &deployment.config.model);
+    for table in model.application_tables().filter_map(|(index, _)| config.table_names.get(index)) {
         let described = Box::pin(client.describe_time_to_live().table_name(&**table).send()).await;
         let status = described.map(|described| described.time_to_live_description);
         let is_off = status.is_ok_and(|description| {

@@ -13,7 +13,7 @@ use crate::feed::RecordFeed;
 use crate::inputs::InputArguments;
 use crate::model_option::ModelOption;
 use crate::print::tell;
-use crate::streams::StreamArguments;
+use crate::streams::{RollupChanges, StreamArguments};
 
 /// The arguments of `afterwrite record`.
 #[derive(Debug, Args)]
@@ -53,7 +53,10 @@ impl RecordArguments {
     pub async fn run(&self) -> Result<bool> {
         let config = self.model.config()?;
         let mut feed = if self.is_stream {
-            RecordFeed::of_streams(Box::pin(self.stream.open(&config)).await?, self.inputs.range())
+            RecordFeed::of_streams(
+                Box::pin(self.stream.open(&config, RollupChanges::Named)).await?,
+                self.inputs.range(),
+            )
         } else if self.inputs.inputs.is_empty() {
             return Err(Error::new(ErrorKind::Configuration, "the command names no input")
                 .hint("Name files, folders, s3://BUCKET/PREFIX or -, or add --stream"));

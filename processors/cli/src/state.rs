@@ -179,7 +179,7 @@ fn summary(totals: &StateDiffTotals) -> String {
 fn switch_steps(old: &str, new: &str) -> Vec<String> {
     vec![
         format!(
-            "set AFTERWRITE_STATE_TABLE={new} in the environment of aggregator and exporter, and of everything that reads rollups"
+            "set AFTERWRITE_STATE_TABLE={new} in the environment of aggregator and exporter, of everything that reads rollups, and, if rollups of the model are sources, of relay; then {new} needs a stream with the view type NEW_AND_OLD_IMAGES, and the mappings of {old}'s stream are created for it, with the same filters"
         ),
         "wait until no invocation of the old configuration runs: at most the function's timeout".to_owned(),
         format!(

@@ -1,17 +1,29 @@
 //! The streams of a model's tables.
 
+use afterwrite_deployment::stream_filters::{MAX_PATTERNS, StreamFilter};
+use afterwrite_mapping::FilterCriteria;
 use afterwrite_mapping::aws::DeployedStream;
 use afterwrite_mapping::tail::{StreamStart, TableStream};
+use afterwrite_model::table::{Model, STATE_TABLE, Table};
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_services::config::{FunctionConfig, sdk_config};
+use afterwrite_services::config::{FunctionConfig, ProjectionKind, sdk_config};
 use clap::Args;
 
 use crate::arguments::unknown;
 
+/// Whether a command reads the stream of the state table, if rollups are sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RollupChanges {
+    /// The changes of rollups that are sources, next to those of items.
+    Included,
+    /// Only with `--table @state`: they follow from the changes of items.
+    Named,
+}
+
 /// Which streams are read, and from where.
 #[derive(Debug, Args)]
 pub(crate) struct StreamArguments {
-    /// Only the stream of this table, as the model names it; default: the streams of all tables.
+    /// Only the stream of this table, as the model names it; default: the streams of all tables. If rollups are sources, the state table is @state.
     #[arg(help_heading = "Stream", long, value_name = "NAME")]
     table: Option<String>,
     /// Start at the oldest record, up to 24 hours ago; default: only new records.
@@ -27,7 +39,11 @@ impl StreamArguments {
     ///
     /// # Errors
     /// A table that does not exist or has no stream.
-    pub(crate) async fn open(&self, config: &FunctionConfig) -> Result<Vec<TableStream>> {
+    pub(crate) async fn open(
+        &self,
+        config: &FunctionConfig,
+        rollups: RollupChanges,
+    ) -> Result<Vec<TableStream>> {
         let mut sdk = Box::pin(sdk_config()).await?;
         if let Some(url) = &self.endpoint_url {
             sdk = sdk.into_builder().endpoint_url(url).build();
@@ -35,11 +51,12 @@ impl StreamArguments {
         let tables = aws_sdk_dynamodb::Client::new(&sdk);
         let start = if self.from_start { StreamStart::Oldest } else { StreamStart::Latest };
         let mut streams = Vec::new();
-        for (table, name) in config.model.tables.iter().zip(&config.table_names) {
-            if self.table.as_ref().is_none_or(|only| **only == *table.name) {
+        for (index, (table, name)) in config.model.tables.iter().zip(&config.table_names).enumerate() {
+            if self.reads(table, name, rollups) {
                 let client = aws_sdk_dynamodbstreams::Client::new(&sdk);
                 let stream = Box::pin(DeployedStream::of_table(&tables, client, name)).await?;
-                streams.push(TableStream::new(stream, start));
+                let filters = stream_filters(&config.model, index)?;
+                streams.push(TableStream::new(stream, start).filtered(filters));
             }
         }
         match &self.table {
@@ -53,4 +70,22 @@ impl StreamArguments {
             Some(_) | None => Ok(streams),
         }
     }
+
+    /// Whether the stream of a table is read. Without AFTERWRITE_STATE_TABLE, the state table is read only if it is named.
+    fn reads(&self, table: &Table, deployed: &str, rollups: RollupChanges) -> bool {
+        match &self.table {
+            Some(only) => **only == *table.name,
+            None if table.is_state() => rollups == RollupChanges::Included && deployed != STATE_TABLE,
+            None => true,
+        }
+    }
+}
+
+/// Of the state table, only changes of rollups that are sources are shown, as functions get them.
+fn stream_filters(model: &Model, table: usize) -> Result<FilterCriteria> {
+    if model.state_source() != Some(table) {
+        return Ok(FilterCriteria::default());
+    }
+    let filter = StreamFilter::new(model, table, &ProjectionKind::ALL.into(), MAX_PATTERNS);
+    FilterCriteria::from_patterns(filter.patterns.iter().map(String::as_str))
 }

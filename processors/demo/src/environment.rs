@@ -49,7 +49,7 @@ impl DemoEnvironment {
         let FunctionConfig { model, table_names, .. } = FunctionConfig::resolve(&settings)?;
         let server = EmbeddedDynamoDb::start().await?;
         let client = server.client();
-        server.create_table(&TableDefinition::state(STATE_TABLE)).await?;
+        server.create_table(&TableDefinition::state(STATE_TABLE).ranked(&model)).await?;
         let (mut streams, mut mirroring) = (Vec::new(), Vec::new());
         let tables = workload.tables();
         for table in &tables {

@@ -43,7 +43,8 @@ impl RollupSet {
             let partition = partition.rsplit_once("#SHARD#").map_or(partition, |(partition, _)| partition);
             let measures: &mut MeasureValues =
                 rollups.entry(RollupKey::new(partition, text_of(item, "SK"))).or_default();
-            for (name, attribute) in item.iter().filter(|(name, _)| !BOOKKEEPING.contains(&name.as_str())) {
+            let is_measure = |name: &str| !BOOKKEEPING.contains(&name) && !name.starts_with("rank_");
+            for (name, attribute) in item.iter().filter(|(name, _)| is_measure(name)) {
                 let value = match (measures.get(name), ItemValue::of(attribute)) {
                     (Some(ItemValue::Number(sum)), ItemValue::Number(more)) => {
                         ItemValue::Number(sum.plus(&more))

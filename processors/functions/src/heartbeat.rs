@@ -1,4 +1,4 @@
-//! Writes the heartbeat of each source table. The function `aggregator` does so when a schedule requests it, and so does the command line.
+//! Writes the heartbeat of each table whose stream is read: the source tables, and the state table if rollups are sources. The function `aggregator` does so when a schedule requests it, and so does the command line.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
-/// Writes the heartbeat of each table of the model, deployed under `names`; returns the names of the tables that were written. A table
+/// Writes the heartbeat of each of [`Model::tables`], deployed under `names`; returns the names of the tables that were written. A table
 /// whose key attributes are all numbers has no heartbeat.
 ///
 /// # Errors
@@ -34,6 +34,6 @@ fn write_failed(write: &Write, error: WriteError) -> Error {
         WriteError::Failed(error) => error,
         WriteError::Refused(_) => Error::new(ErrorKind::Rejected, "the table refused the heartbeat")
             .with("table", &*write.key.table)
-            .hint("Allow dynamodb:UpdateItem on the source table"),
+            .hint("Allow dynamodb:UpdateItem on the table, for the key AFTERWRITE#HEARTBEAT"),
     }
 }

@@ -9,7 +9,7 @@ use afterwrite_lambda::{
 };
 use afterwrite_ledger::Ledger;
 use afterwrite_model::clock::{Clock as _, SystemClock};
-use afterwrite_model::record::Timestamp;
+use afterwrite_model::record::{StreamView, Timestamp};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_relay::archive::ChangeArchiver;
 use afterwrite_relay::invalidate::CacheInvalidator;
@@ -45,7 +45,7 @@ fn is_heartbeat_request(payload: &str) -> bool {
 #[derive(Debug)]
 pub struct ProjectionHost {
     labels: MetricsLabels,
-    /// The deployed names of the source tables.
+    /// The deployed names of the tables whose streams are read.
     table_names: Vec<Arc<str>>,
     aggregator: Option<DeployedAggregator>,
     relay: Option<DeployedRelay>,
@@ -66,6 +66,7 @@ impl ProjectionHost {
     ) -> Result<Self> {
         let projections = settings.projections_or(default)?;
         let config = FunctionConfig::resolve(&settings)?;
+        settings.check_state_source(&config.model, projections.iter().copied())?;
         let (mut aggregator, mut invalidator, mut archiver) = (None, None, None);
         for projection in projections {
             match projection {
@@ -158,9 +159,26 @@ async fn start_aggregator(
     let state_table = settings.required_state_table()?;
     let tables = DynamoDb::new(settings.dynamodb_client().await?);
     let (model, names) = (config.model.clone(), config.table_names.clone());
+    if model.state_source().is_some() {
+        report_state_stream(&tables, &state_table).await;
+    }
     let ledger = Ledger::new(model, names, state_table, tables, SystemClock);
     let ledger = ledger.on_poison(settings.poison_policy()?).naming_keys(settings.names_keys()?);
     Ok(StreamAggregator::new(ledger).in_region(StreamRegion::new(settings.region.as_deref())))
+}
+
+/// Logs that the state table lacks the stream that the model needs. Records of the source tables are counted all the same.
+async fn report_state_stream(tables: &DynamoDb, state_table: &str) {
+    match tables.stream_view(state_table).await {
+        Ok(view) if view.as_deref() == Some(StreamView::NewAndOldImages.name()) => {}
+        Ok(view) => tracing::error!(
+            state_table,
+            stream = view.as_deref().unwrap_or("none"),
+            "rollups of the model are sources, and the state table has no stream with the view type NEW_AND_OLD_IMAGES: nothing that follows from rollups is updated. Enable the stream, create its event source mapping (`afterwrite doctor` checks both), and run `afterwrite backfill`, which counts what was missed"
+        ),
+        // Without the permission, the stream is checked by plan and `doctor` alone.
+        Err(error) => tracing::debug!(%error, "the stream of the state table was not checked"),
+    }
 }
 
 async fn start_archiver(

@@ -21,7 +21,7 @@ use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::ItemCandidates;
 use afterwrite_model::projection::{SecretAttributes, archive_line};
 use afterwrite_model::record::{ChangeRecord, Operation, RecordBatch, RecordFailure, StreamView, Timestamp};
-use afterwrite_model::table::{ArchiveScope, Model};
+use afterwrite_model::table::{ArchiveScope, Entity, Model};
 use afterwrite_model::{Error, Result};
 use afterwrite_relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
 use afterwrite_relay::invalidate::{
@@ -236,7 +236,13 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
     }
 
     /// A record whose item is unknown because it is malformed is archived: nothing could restore it.
+    ///
+    /// Of the state table, only the items of rollups are archived that datasets export.
     fn is_archived(&self, record: &IdentifiedRecord<'_>) -> bool {
+        let table = record.source.ok().map(|source| source.table);
+        if table.is_some() && table == self.model().state_source() {
+            return record.candidates.as_ref().is_some_and(|known| known.any(Entity::has_datasets));
+        }
         match self.model().archive {
             ArchiveScope::All => true,
             ArchiveScope::Matched => {

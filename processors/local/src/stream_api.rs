@@ -6,6 +6,7 @@
 //! | operation | correction |
 //! |---|---|
 //! | all | the stream's ARN and label have AWS's form |
+//! | `Query`, `DescribeTable` | keys of indexes may have several attributes (`index_keys`) |
 //! | `UpdateTable` | a stream that is enabled cannot be enabled again |
 //! | `DescribeStream` | an open shard has no ending sequence number; a stream that has ended is `DISABLED`, and its shard is closed |
 //! | `GetShardIterator` | the iterator names its stream, as AWS's do |
@@ -23,7 +24,7 @@ use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 
 use crate::dynamodb::{
-    EmbeddedDynamoDb, EmbeddedStream, StreamHistory, aws_arn, public_number, stored_number,
+    EmbeddedDynamoDb, EmbeddedStream, IndexKeys, StreamHistory, aws_arn, public_number, stored_number,
 };
 use crate::proxy::{
     ProxyResponse, ReceivedRequest, UpstreamProxy, failure, json_response, replace_body, unavailable,
@@ -46,6 +47,7 @@ struct StreamFront {
     database: Database,
     signatures: SignatureCheck,
     history: StreamHistory,
+    index_keys: IndexKeys,
 }
 
 impl StreamServer {
@@ -60,6 +62,7 @@ impl StreamServer {
             proxy: UpstreamProxy::new(&dynamodb.endpoint()),
             database: dynamodb.database(),
             history: dynamodb.history(),
+            index_keys: dynamodb.index_keys(),
         });
         let service = service_fn(move |request| {
             let front = Arc::clone(&front);
@@ -95,8 +98,9 @@ impl StreamFront {
         let operation = request.operation().to_owned();
         let responded = match operation.as_str() {
             "CreateTable" | "DeleteTable" | "DescribeTable" | "ListStreams" => {
-                Ok(self.forward(request, correct_arns).await)
+                Ok(self.forward(request, |response| self.correct_table(response)).await)
             }
+            "Query" => Ok(self.query(request).await),
             "UpdateTable" => self.update_table(request).await,
             "DescribeStream" => self.describe_stream(request).await,
             "GetShardIterator" => self.shard_iterator(&request.body).await,
@@ -112,6 +116,24 @@ impl StreamFront {
         if response.status().is_success() { replace_body(response, correct).await } else { response }
     }
 
+    fn correct_table(&self, response: &mut Value) {
+        correct_arns(response);
+        self.index_keys.correct_description(response);
+    }
+
+    /// A query of an index whose keys the database knows in part is corrected; others are passed on as they are.
+    async fn query(&self, mut request: ReceivedRequest) -> ProxyResponse {
+        if self.index_keys.is_empty() {
+            return self.proxy.forward(request).await;
+        }
+        let mut body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        if let Err(problem) = self.index_keys.correct_query(&mut body) {
+            return invalid(&problem);
+        }
+        request.body = Bytes::from(body.to_string());
+        self.proxy.forward(request).await
+    }
+
     /// Refuses to enable a stream that is enabled, as DynamoDB does: the database would begin another stream.
     async fn update_table(&self, request: ReceivedRequest) -> Result<ProxyResponse> {
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
@@ -120,7 +142,7 @@ impl StreamFront {
         if enables && self.history.current(&self.database, table).await?.is_some() {
             return Ok(invalid(&format!("Table already has an enabled stream: TableName: {table}")));
         }
-        let response = self.forward(request, correct_arns).await;
+        let response = self.forward(request, |response| self.correct_table(response)).await;
         // The new stream is known before anyone can write to it.
         self.history.current(&self.database, table).await?;
         Ok(response)

@@ -79,6 +79,8 @@ struct RunningShard<'a, Source, Function, C> {
     checkpoint: Option<String>,
     saved: Option<String>,
     saved_at: Timestamp,
+    /// Whether a record was delivered that the saved checkpoint is before.
+    has_delivered: bool,
 }
 
 /// Whether there is more to read.
@@ -110,6 +112,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> ShardTask<'a, S
             checkpoint: None,
             saved: None,
             saved_at: self.context.clock.now(),
+            has_delivered: false,
             task: self,
         };
         running.run().await
@@ -229,6 +232,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
         mut batch: Vec<NumberedRecord>,
         delivery: Box<LaneDelivery<'a, Function, C>>,
     ) {
+        self.has_delivered = true;
         let undelivered = match end {
             DeliveryEnd::Finished => Vec::new(),
             DeliveryEnd::StoppedAt(index) => batch.split_off(index.min(batch.len())),
@@ -251,7 +255,10 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
 
     async fn save_if_due(&mut self) -> Result<()> {
         let now = self.task.context.clock.now();
-        if now.since(self.saved_at) >= self.task.context.pace.checkpoint_interval {
+        let pace = &self.task.context.pace;
+        let interval =
+            if self.has_delivered { pace.checkpoint_interval } else { pace.idle_checkpoint_interval };
+        if now.since(self.saved_at) >= interval {
             self.saved_at = now;
             self.save_checkpoint().await?;
         }
@@ -265,6 +272,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
         if let Some(number) = self.checkpoint.clone() {
             self.save(&ShardCheckpoint::After(number)).await?;
             self.saved.clone_from(&self.checkpoint);
+            self.has_delivered = false;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use afterwrite_model::Result;
 
 use crate::aws::DeployedStream;
+use crate::filter::FilterCriteria;
 use crate::shard_reader::MAX_LOSSES;
 use crate::stream::{ShardPosition, StreamReadError, StreamShard, StreamSource as _};
 
@@ -27,6 +28,7 @@ pub enum StreamStart {
 pub struct TableStream {
     stream: DeployedStream,
     start: StreamStart,
+    filters: FilterCriteria,
     /// The shards that are read.
     cursors: BTreeMap<String, ShardCursor>,
     /// The shards that were read to their end, or that ended before the start.
@@ -47,7 +49,14 @@ impl TableStream {
     /// Follows this stream.
     #[must_use]
     pub fn new(stream: DeployedStream, start: StreamStart) -> Self {
-        Self { stream, start, cursors: BTreeMap::new(), ended: BTreeSet::new(), listed: None }
+        let (cursors, ended) = (BTreeMap::new(), BTreeSet::new());
+        Self { stream, start, filters: FilterCriteria::default(), cursors, ended, listed: None }
+    }
+
+    /// Returns only the records that a mapping with these filters would deliver.
+    #[must_use]
+    pub fn filtered(self, filters: FilterCriteria) -> Self {
+        Self { filters, ..self }
     }
 
     /// Reads every open shard once; returns the records as Lambda delivers them. Empty if there is nothing new.
@@ -129,7 +138,8 @@ impl TableStream {
         if cursor.iterator.is_none() {
             self.end_shard(shard).await?;
         }
-        Ok(page.records.into_iter().map(|record| record.json).collect())
+        let records = page.records.into_iter().map(|record| record.json);
+        Ok(records.filter(|json| self.filters.accepts(json)).collect())
     }
 
     /// Ends a shard: its children can be read now.

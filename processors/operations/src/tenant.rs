@@ -141,7 +141,7 @@ impl TenantFilter {
         let derived = identity.entity.derivations.iter().position(|derived| *derived.name == *self.variable);
         derived.is_some_and(|index| {
             let mut text = String::new();
-            let is_text = scope.render_value(&Term::Derived(index), ValueFormat::Plain, &mut text).is_ok();
+            let is_text = scope.render_value(&Term::Derived(index), &ValueFormat::Plain, &mut text).is_ok();
             is_text && text == self.value
         })
     }

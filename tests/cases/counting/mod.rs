@@ -5,4 +5,5 @@ mod exceeding;
 mod expiries;
 mod pipes;
 mod shards;
+mod words;
 mod world;

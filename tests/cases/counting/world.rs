@@ -8,10 +8,13 @@ use afterwrite_bulk::request::{BulkRequest, BulkResponse, PlanRequest};
 use afterwrite_bulk::{BulkWorker, RunLayout, RunRequests, visit_items};
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
 use afterwrite_ledger::Ledger;
-use afterwrite_memory::{MEMORY_STREAM_LABEL, MemoryObjects, MemoryTables, TableDefinition};
+use afterwrite_memory::{
+    IndexDefinition, KeyAttributeType, KeyDefinition, MEMORY_STREAM_LABEL, MemoryObjects, MemoryTables,
+    TableDefinition,
+};
 use afterwrite_model::clock::Clock as _;
 use afterwrite_model::record::{AttributeValue, Item, Timestamp};
-use afterwrite_model::table::Model;
+use afterwrite_model::table::{KeySchema, KeyType, Model};
 use afterwrite_operations::DeploymentContext;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
@@ -75,6 +78,23 @@ fn text<'i>(item: &'i Item, name: &str) -> &'i str {
     item.get(name).and_then(AttributeValue::as_text).unwrap_or_default()
 }
 
+/// The table `app`, with the indexes that the model declares.
+fn source_table(model: &Model) -> TableDefinition {
+    let key = |key: &KeySchema| match key.key_type {
+        KeyType::Text => KeyDefinition::from(&*key.name),
+        KeyType::Number => KeyDefinition::new(&*key.name, KeyAttributeType::Number),
+        KeyType::Binary => KeyDefinition::new(&*key.name, KeyAttributeType::Binary),
+    };
+    let mut table = TableDefinition::new(TABLE, "PK").sort("SK").streamed();
+    for declared in model.tables.iter().flat_map(|table| &table.indexes) {
+        let (first, others) = declared.partition.split_first().expect("a partition key");
+        let index = IndexDefinition::new(&*declared.name, key(first));
+        let index = others.iter().fold(index, |index, attribute| index.partition(key(attribute)));
+        table = table.index(declared.sort.iter().fold(index, |index, attribute| index.sort(key(attribute))));
+    }
+    table
+}
+
 /// The rollups among items of a state table.
 fn rollups_of(items: impl IntoIterator<Item = Item>) -> Rollups {
     let is_rollup = |item: &Item| text(item, "EntityType") == "ROLLUP";
@@ -93,7 +113,7 @@ impl CountingWorld {
         let tables = MemoryTables::new();
         tables.set_time(Timestamp::from_epoch_seconds(NOW));
         tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
-        tables.create_table(TableDefinition::new(TABLE, "PK").sort("SK").streamed());
+        tables.create_table(source_table(model));
         let clock = Box::leak(Box::new(StillClock::at(Timestamp::from_epoch_seconds(NOW))));
         Self { model: Arc::clone(model), tables: Arc::new(tables), clock, records: 0 }
     }

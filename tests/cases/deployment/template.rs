@@ -57,6 +57,26 @@ fn h3_a_template_beyond_the_limits_is_refused_and_nested_stacks_are_the_way() {
 
 #[test]
 #[ignore = "needs the release binaries: run tests/run"]
+fn h3_the_state_table_has_the_indexes_of_ranks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("game.toml");
+    let model = "name = \"game\"\ngeneration = 1\ntables.Scores.key = [\"PK\", \"SK\"]\n\
+        [entities.score]\nkey = { PK = \"PLAYER#{player}\", SK = \"SCORE#{score_id}\" }\nattributes = { points = \"N\" }\n\
+        [rollups.total]\nkey = { PK = \"PLAYER#{player}\", SK = \"ALL\" }\nrank.points = { within = \"ALL\" }\n\
+        [[aggregates]]\nname = \"totals\"\nof = \"score\"\ninto = \"total\"\nmeasures.points = { sum = \"points\" }\n";
+    std::fs::write(&file, model).expect("a file");
+    let written = afterwrite(&["template", "sam", file.to_str().expect("UTF-8")], &HashMap::new());
+    assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
+    let template = text(&written.stdout);
+    let words: String = template.split_whitespace().collect::<Vec<_>>().join(" ");
+    let index = "- IndexName: rank_points KeySchema: - AttributeName: rank_points KeyType: HASH - AttributeName: points KeyType: RANGE";
+    assert!(words.contains(index), "{template}");
+    assert!(words.contains("AttributeName: rank_points AttributeType: S"), "{template}");
+    assert!(words.contains("AttributeName: points AttributeType: \"N\""), "{template}");
+}
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
 fn h3_nested_templates_of_wide_datasets_are_within_the_length_of_a_template() {
     let column = |index: usize| format!("{}_{index}", "measurement_of_a_sensor_with_a_long_name".repeat(2));
     let columns: String = (0..120).map(|index| format!("{} = \"string\", ", column(index))).collect();
@@ -110,8 +130,9 @@ fn h9_the_template_has_the_outputs_of_the_module() {
     for line in module.lines().filter_map(|line| line.strip_prefix("output \"")) {
         let name = line.split('"').next().expect("a name");
         let capital: String = name.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
-        // The template has no bulk backfill.
-        assert_eq!(outputs.contains(&format!("  {capital}:\n")), !name.starts_with("bulk"), "{capital}");
+        // The template has no bulk backfill, and no rollup of this model is a source.
+        let is_here = !name.starts_with("bulk") && name != "state_stream_arn";
+        assert_eq!(outputs.contains(&format!("  {capital}:\n")), is_here, "{capital}");
     }
     // As the functions, the command line reads the records of former names.
     for output in ["  CliEnvironment:\n", "  CliExports:\n"] {

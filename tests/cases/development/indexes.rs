@@ -19,7 +19,7 @@ fn i2_an_index_is_declared_with_types_and_does_not_decide_how_items_are_counted(
     let model = Model::parse(&with(declared), "model.toml").unwrap();
     let index = &model.tables[0].indexes[0];
     assert_eq!((&*index.name, index.key_text().as_str()), ("ByPrice", "SK (S), price (N)"));
-    assert_eq!(index.sort_key.as_ref().map(|key| key.key_type), Some(KeyType::Number));
+    assert_eq!(index.sort.first().map(|key| key.key_type), Some(KeyType::Number));
     assert_eq!(model.fingerprint(), plain.fingerprint());
     let described = model.describe();
     assert_eq!(described.indexes.get("Corner.ByPrice").map(String::as_str), Some("SK (S), price (N)"));

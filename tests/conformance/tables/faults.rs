@@ -365,8 +365,7 @@ async fn a_client_without_region_or_credentials_is_a_configuration_error() {
     let query = IndexQuery {
         table: "pair".into(),
         index: "GSI2".into(),
-        partition: attribute("GSI2PK", text("secret")),
-        sort: None,
+        key: vec![attribute("GSI2PK", text("secret"))],
         page_items: 1,
         start_after: None,
     };

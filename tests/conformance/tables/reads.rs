@@ -106,8 +106,10 @@ fn query(index: &str, partition: (&str, &str), sort: Option<(&str, &str)>) -> In
     IndexQuery {
         table: PAIR.into(),
         index: index.into(),
-        partition: attribute(partition.0, text(partition.1)),
-        sort: sort.map(|(name, value)| attribute(name, text(value))),
+        key: std::iter::once(partition)
+            .chain(sort)
+            .map(|(name, value)| attribute(name, text(value)))
+            .collect(),
         page_items: 100,
         start_after: None,
     }

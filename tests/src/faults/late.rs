@@ -44,11 +44,8 @@ impl IndexVersions {
 
     /// The earlier versions that have the key values of a query.
     pub(super) fn matching(&self, query: &IndexQuery) -> Vec<&Item> {
-        let partition = query.partition.value.as_text().unwrap_or_default();
-        let has_keys = |item: &&Item| {
-            let keys = [Some(&query.partition), query.sort.as_ref()];
-            keys.into_iter().flatten().all(|key| has_value(item, &key.name, &key.value))
-        };
+        let partition = query.key.first().and_then(|key| key.value.as_text()).unwrap_or_default();
+        let has_keys = |item: &&Item| query.key.iter().all(|key| has_value(item, &key.name, &key.value));
         self.0.get(partition).into_iter().flatten().filter(has_keys).collect()
     }
 }

@@ -23,7 +23,7 @@ enum AttributeMerge {
     Sum,
     /// One of them is kept.
     Extreme(ExtremeRule),
-    /// It follows from others.
+    /// It follows from others, or from the rollup's key.
     Computed,
 }
 
@@ -53,6 +53,10 @@ impl RollupMerger {
                     known.extend(merges.iter().cloned());
                 }
             }
+        }
+        for (known, rollup) in attributes.iter_mut().zip(&model.rollups) {
+            let ranked = rollup.ranks.iter().map(|rank| Arc::clone(&rank.attribute));
+            known.extend(ranked.map(|attribute| (attribute, AttributeMerge::Computed)));
         }
         Self { model, attributes }
     }

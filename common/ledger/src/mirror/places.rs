@@ -119,7 +119,7 @@ impl MirrorPlaces<'_> {
             return Ok(None);
         };
         let Some(values) = self.item_values(mirror, target) else { return Ok(None) };
-        let variables = values.iter().map(|value| &**value).collect();
+        let variables = values.iter().map(|value| Cow::Borrowed(&**value)).collect();
         let (identity, image) = (ItemIdentity { entity, variables }, Image::default());
         match ImageScope::of(&self.core.model, &identity, &image).lookup_key(lookup) {
             Ok(lookup_key) => RememberedLookup::key(&self.core.keys, &self.core.model, &lookup_key).map(Some),

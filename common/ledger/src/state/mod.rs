@@ -13,6 +13,7 @@
 //! | journal of a job | `journal.rs` | `AFTERWRITE#JOURNAL#<id>#<number>` | `-` |
 //! | checkpoint of a consumer | `checkpoint.rs` | `AFTERWRITE#CHECKPOINT#<name>#<table>` | `<shard>`, or `-` for the lease |
 //! | import | `import.rs` | `AFTERWRITE#IMPORT#` | `-` |
+//! | heartbeat, if rollups are sources | [`afterwrite_model::heartbeat`] | `AFTERWRITE#HEARTBEAT` | `AFTERWRITE#HEARTBEAT` |
 //!
 //! Attributes of entries have files of their own: what is counted (`contributions.rs`), the mark of a record that could not be counted
 //! (`parked.rs`), and a change of the item's life without a record (`life.rs`). `unreadable.rs` has an entry that something else changed.
@@ -39,7 +40,7 @@ pub(crate) mod unreadable;
 pub use self::entry::{AS_OF, CONTRIBUTIONS, FINGERPRINT, GENERATION, POSITION};
 pub use self::life::UNRECORDED;
 pub use self::lookup::OUTPUTS;
-pub use self::rollup::{SETTLED, rollup_correction, settled_name};
+pub use self::rollup::{SETTLED, rank_write, rollup_correction, settled_name};
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -223,6 +224,35 @@ mod tests {
             );
             let problems = Model::parse(&model, "m.toml").unwrap_err().to_string();
             assert!(problems.contains("is reserved"), "{problems}");
+        }
+    }
+
+    /// The sort key of a rank's index is a number: DynamoDB would refuse an item that has a text under its name.
+    #[test]
+    fn no_model_may_rank_an_attribute_of_these_items() {
+        let sources = [
+            include_str!("mod.rs"),
+            include_str!("checkpoint.rs"),
+            include_str!("entry.rs"),
+            include_str!("import.rs"),
+            include_str!("job.rs"),
+            include_str!("journal.rs"),
+            include_str!("life.rs"),
+            include_str!("lookup.rs"),
+            include_str!("units.rs"),
+        ];
+        let lines = sources.iter().flat_map(|source| source.lines());
+        let texts = lines.filter_map(|line| line.split_once(": &str = \"")?.1.split_once('"'));
+        let is_attribute = |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let names: Vec<&str> = texts.map(|(name, _)| name).filter(is_attribute).collect();
+        assert!(names.len() > 30, "{names:?}");
+        for name in names {
+            let model = format!(
+                "name = \"m\"\ngeneration = 1\ntables.t.key = [\"pk\"]\nentities.e.key = {{ pk = \"E#{{e}}\" }}\n\
+                 [rollups.r]\nkey = {{ PK = \"R#{{e}}\", SK = \"R\" }}\nrank.{name} = {{}}\n[[aggregates]]\nname = \"a\"\nof = \"e\"\ninto = \"r\"\nmeasures.{name} = \"count\"\n"
+            );
+            let problems = Model::parse(&model, "m.toml").expect_err(name).to_string();
+            assert!(problems.contains("AW023"), "{problems}");
         }
     }
 

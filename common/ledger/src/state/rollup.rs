@@ -13,9 +13,11 @@ use std::sync::Arc;
 
 use afterwrite_model::effect::update::updated;
 use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite_model::projection::{ExtremeValue, MeasureAmounts, RollupTarget, RollupTargets, TargetId};
+use afterwrite_model::projection::{
+    ExtremeValue, INVALID_ROLLUP_KEY, MeasureAmounts, RollupTarget, RollupTargets, TargetId,
+};
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Timestamp};
-use afterwrite_model::table::{ComputedMeasure, Rollup};
+use afterwrite_model::table::{ComputedMeasure, RankGroup, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result, hex};
 
 use sha2::{Digest as _, Sha256};
@@ -94,8 +96,7 @@ pub(crate) fn rollup_write(
     read: Option<ReadRollup<'_>>,
 ) -> Result<Option<Write>> {
     let key = rollup_key(state_keys, target).ok_or_else(|| {
-        Error::new(ErrorKind::Record, "a rollup's key is empty or longer than DynamoDB allows")
-            .with("rollup", target.name.as_ref())
+        Error::new(ErrorKind::Record, INVALID_ROLLUP_KEY).with("rollup", target.name.as_ref())
     })?;
     let mut changes = Vec::with_capacity(update.measures.len() + update.settled.len() + 4);
     let names = state_keys.names();
@@ -108,6 +109,8 @@ pub(crate) fn rollup_write(
     if let Some(expires_at) = target.expires_at {
         push(&names.expires_at, Decimal::from(expires_at.epoch_seconds()).into());
     }
+    let ranked = target.ranks.iter();
+    changes.extend(ranked.map(|group| set(&group.attribute, AttributeValue::text(group.name.clone()))));
     changes.push(AttributeChange::Add(AttributePath::from(&names.rev), Decimal::ONE));
     let mut condition = WriteCondition::Always;
     if let Some(ReadRollup { computed, stored }) = read {
@@ -164,7 +167,7 @@ pub fn rollup_correction<'v>(
     key: ItemKey,
     stored: Option<&Item>,
     expires_at: Option<Timestamp>,
-    values: impl Iterator<Item = (&'v str, Option<Decimal>)>,
+    values: impl Iterator<Item = (&'v str, Option<AttributeValue<'static>>)>,
 ) -> Write {
     let mut changes = vec![
         set(ENTITY_TYPE, ROLLUP_TYPE.into()),
@@ -172,10 +175,27 @@ pub fn rollup_correction<'v>(
     ];
     changes.extend(expires_at.map(|at| set(EXPIRES_AT, Decimal::from(at.epoch_seconds()).into())));
     changes.extend(values.map(|(name, value)| match value {
-        Some(number) => set(name, number.into()),
+        Some(value) => set(name, value),
         None => AttributeChange::Remove(AttributePath::from(name)),
     }));
     Write { key, condition: unchanged(stored), action: WriteAction::Update(changes) }
+}
+
+/// The write that sets the groups in which an item is ranked; `None` if it has them. Nothing else changes, and neither does `rev`: a group follows
+/// from the item's key, so that every writer sets the same one. A rollup that was deleted meanwhile is not created.
+#[must_use]
+pub fn rank_write(key: ItemKey, stored: &Item, groups: Vec<RankGroup>) -> Option<Write> {
+    let has_group = |group: &RankGroup| {
+        stored.get(&*group.attribute).and_then(AttributeValue::as_text) == Some(group.name.as_str())
+    };
+    let lacking = groups.into_iter().filter(|group| group.is_valid() && !has_group(group));
+    let changes: Vec<AttributeChange> =
+        lacking.map(|group| set(&group.attribute, AttributeValue::text(group.name))).collect();
+    (!changes.is_empty()).then(|| Write {
+        key,
+        condition: WriteCondition::ItemExists,
+        action: WriteAction::Update(changes),
+    })
 }
 
 /// The rollup after a write of [`rollup_write`] took effect, if its stored state is known.
@@ -298,7 +318,7 @@ mod tests {
             }
             prop_assert_eq!(stored.contains_key(EXPIRES_AT), expires_at.is_some());
             let keys = StateKeys::new(Arc::from("state"));
-            let values = [("n", None), ("m", Some(Decimal::ONE))];
+            let values = [("n", None), ("m", Some(Decimal::ONE.into()))];
             let correct = |read: Option<&Item>| rollup_correction(keys.item("P", "S"), read, expires_at, values.clone().into_iter());
             let corrected = correct(Some(&stored)).applied(Some(&stored)).unwrap().unwrap();
             prop_assert_eq!((corrected.get("n"), corrected.get("m")), (None, Some(&Decimal::ONE.into())));

@@ -165,10 +165,8 @@ pub struct IndexQuery {
     pub table: Arc<str>,
     /// The index's name.
     pub index: Arc<str>,
-    /// The index's partition key.
-    pub partition: KeyAttribute,
-    /// The index's sort key, if the query restricts it.
-    pub sort: Option<KeyAttribute>,
+    /// The values of the index's key attributes: the whole partition key, and as much of the sort key, from the left, as the query restricts.
+    pub key: Vec<KeyAttribute>,
     /// The most items of a page, at least 1.
     pub page_items: u16,
     /// The position in the index after which the page begins; `None` for the first page. Only [`IndexPage::next`] sets it.

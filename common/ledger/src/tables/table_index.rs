@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::table::Model;
 
 use super::item_size::{item_bytes, write_units};
 
@@ -26,6 +27,13 @@ pub enum IndexProjection {
 }
 
 impl TableIndex {
+    /// The indexes of a model's ranks, which the state table has.
+    #[must_use]
+    pub fn of_ranks(model: &Model) -> Vec<Self> {
+        let keys = model.rank_indexes().into_iter().map(|index| vec![index.attribute, index.measure]);
+        keys.map(|keys| Self { keys, projection: IndexProjection::All }).collect()
+    }
+
     /// The write units of the index if an item changes from `old` to `new`: none if its entry stays as it is, one write if the entry is
     /// new, deleted or changed, two writes if it moves to another key.
     #[must_use]
@@ -38,6 +46,12 @@ impl TableIndex {
             (Some(old), Some(new)) if old.key == new.key => old.units().max(new.units()),
             (Some(old), Some(new)) => old.units() + new.units(),
         }
+    }
+
+    /// The bytes of the copy of an item; 0 if the item is not in the index.
+    #[must_use]
+    pub fn entry_bytes(&self, item: &Item) -> usize {
+        self.entry(item).map_or(0, |entry| item_bytes(&entry.copied))
     }
 
     /// The copy of an item; `None` if the item is not in the index.

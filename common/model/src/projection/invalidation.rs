@@ -194,7 +194,7 @@ fn render(
                 is_behind_path = false;
             }
             BoundPiece::Value(term, format) => {
-                let Some(value) = scope.text(term, *format)? else { return Ok(None) };
+                let Some(value) = scope.text(term, format)? else { return Ok(None) };
                 is_behind_path = push(&mut rendered, place, &value);
                 place += 1;
             }

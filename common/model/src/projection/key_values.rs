@@ -8,7 +8,7 @@ use crate::table::{BoundPiece, LookupUse, Model, RollupDestination, TemplatePiec
 pub enum KeyValue {
     /// The item has this value.
     Text(String),
-    /// A lookup has the value.
+    /// A lookup has the value, or the zone in which it is written.
     Output {
         /// The lookup.
         key: LookupKey<'static>,
@@ -44,15 +44,16 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             let position =
                 self.model.rollups.get(mirror.from)?.variables.iter().position(|name| **name == *variable)?;
             let (term, format) = mirror.rollup_variables.get(position)?;
-            self.key_value((term, *format), mirror.lookup.as_slice())
+            self.key_value((term, format), mirror.lookup.as_slice())
         }));
         values
     }
 
-    fn key_value(&self, (term, format): (&Term, ValueFormat), lookups: &[LookupUse]) -> Option<KeyValue> {
-        if let Some((lookup, output)) = term.lookup_output() {
+    fn key_value(&self, (term, format): (&Term, &ValueFormat), lookups: &[LookupUse]) -> Option<KeyValue> {
+        let zone = format.zone_term().and_then(Term::lookup_output);
+        if let Some((lookup, output)) = term.lookup_output().or(zone) {
             let key = self.lookup_key(lookups.get(lookup)?).ok()?.into_owned();
-            return Some(KeyValue::Output { key, output, format });
+            return Some(KeyValue::Output { key, output, format: format.clone() });
         }
         let mut text = String::new();
         self.render_value(term, format, &mut text).ok()?;
@@ -65,7 +66,7 @@ fn destination_terms<'m>(
     model: &'m Model,
     destination: &'m RollupDestination,
     variable: &str,
-) -> impl Iterator<Item = (&'m Term, ValueFormat)> {
+) -> impl Iterator<Item = (&'m Term, &'m ValueFormat)> {
     let rollup = model.rollups.get(destination.rollup);
     let index = rollup.and_then(|rollup| rollup.variables.iter().position(|name| **name == *variable));
     let keys = rollup
@@ -74,7 +75,7 @@ fn destination_terms<'m>(
     let pieces = keys.flat_map(|(template, bound)| template.pieces.iter().zip(&bound.pieces));
     pieces.filter_map(move |pieces| match pieces {
         (TemplatePiece::Variable(of, _), BoundPiece::Value(term, format)) if Some(*of) == index => {
-            Some((term, *format))
+            Some((term, format))
         }
         _ => None,
     })

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::target::INVALID_ROLLUP_KEY;
 use super::{
     ExtremeRule, ImageScope, MeasureAmounts, RollupTarget, RollupTargets, ShardAssignment, TargetIds,
     TargetKey,
@@ -79,8 +80,7 @@ fn check_key(aggregate: &Aggregate, target: &RollupTarget) -> Result<()> {
         OnMisfit::Park => Ok(()),
         OnMisfit::Skip | OnMisfit::Fail if target.has_valid_key() => Ok(()),
         OnMisfit::Skip | OnMisfit::Fail => {
-            let message = "a rollup's key is empty or longer than DynamoDB allows";
-            Err(Error::new(ErrorKind::Record, message).with("rollup", target.name.as_ref()))
+            Err(Error::new(ErrorKind::Record, INVALID_ROLLUP_KEY).with("rollup", target.name.as_ref()))
         }
     }
 }
@@ -93,7 +93,7 @@ enum MeasureAmount<'m> {
 /// The amount of a measure; `None` if the item does not change it.
 fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option<MeasureAmount<'m>>> {
     let number = |number| MeasureAmount::Number(&measure.name, number);
-    let extreme = |rule, term: &Term, format: ValueFormat| {
+    let extreme = |rule, term: &Term, format: &ValueFormat| {
         Ok(scope.extreme(term, format)?.map(|value| MeasureAmount::Extreme(rule, value)))
     };
     match &measure.kind {
@@ -102,8 +102,8 @@ fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option
             let product = product(measure, factors, constant.as_ref(), scope)?;
             Ok(product.filter(|product| !product.is_zero()).map(number))
         }
-        MeasureKind::Max(term, format) => extreme(ExtremeRule::Largest, term, *format),
-        MeasureKind::Min(term, format) => extreme(ExtremeRule::Smallest, term, *format),
+        MeasureKind::Max(term, format) => extreme(ExtremeRule::Largest, term, format),
+        MeasureKind::Min(term, format) => extreme(ExtremeRule::Smallest, term, format),
         MeasureKind::Histogram { of, width, labels } => {
             let label = bin(scope, of, *width, labels)?;
             Ok(label.map(|label| MeasureAmount::Number(label, Decimal::ONE)))

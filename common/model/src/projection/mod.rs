@@ -33,7 +33,7 @@ pub use rows::{DatasetRow, RecordImages, RowOperation, datasets_of, decode_old_i
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use searched::{SearchedLookups, awaits_lookup};
 pub use secrets::SecretAttributes;
-pub use target::{MAX_PARTITION_KEY, MAX_SORT_KEY};
+pub use target::{INVALID_ROLLUP_KEY, MAX_PARTITION_KEY, MAX_SORT_KEY};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
 
 use std::borrow::Cow;
@@ -184,9 +184,8 @@ pub fn looked_up_item(model: &Model, key: &LookupKey<'_>) -> Option<SourceKey<'s
         LookupSource::PrimaryKey => {
             let table = model.entities.get(lookup.of)?.table;
             let inputs = key.values(lookup.inputs.len());
-            let partition = Cow::Owned(lookup.partition.1.render(&inputs));
-            let sort = lookup.sort.as_ref().map(|(_, template)| Cow::Owned(template.render(&inputs)));
-            Some(SourceKey { table, partition, sort })
+            let mut key = lookup.key.iter().map(|(_, template)| Cow::Owned(template.render(&inputs)));
+            Some(SourceKey { table, partition: key.next()?, sort: key.next() })
         }
     }
 }

@@ -123,8 +123,8 @@ fn leaves_partition(candidates: &ItemCandidates<'_, '_>, record: &ChangeRecord<'
     datasets_of(candidates).any(|(_, dataset)| {
         let Some(before) = scope_in(dataset, candidates, old) else { return false };
         let Some(after) = scope_in(dataset, candidates, new) else { return true };
-        let from = &dataset.partition.0;
-        value_of(&before, from) != value_of(&after, from)
+        let mut sources = dataset.partition_terms();
+        sources.any(|from| value_of(&before, from) != value_of(&after, from))
             && day_of(&before, dataset) != day_of(&after, dataset)
     })
 }
@@ -198,8 +198,9 @@ fn day_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, dataset: &Dataset) -> Cow<'s, 
             {
                 return Some(Cow::Borrowed(day));
             }
+            let (time, zone) = (value.time(format.reading)?, scope.zone_of(format).ok()?);
             let mut day = String::new();
-            format.write(value.time(format.reading)?, &mut day).map(|()| Cow::Owned(day))
+            format.bucket.write(time, zone, &mut day).map(|()| Cow::Owned(day))
         }
     });
     day.filter(|day| is_partition_day(day)).unwrap_or(Cow::Borrowed(NO_DAY))

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::{ItemElement, LookupKey};
 use crate::entity::ItemIdentity;
-use crate::record::{AttributePath, AttributeValue, Decimal, Image, Timestamp};
+use crate::record::{AttributePath, AttributeValue, Decimal, Image, NamedZone, Timestamp};
 use crate::table::{
-    BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Mirror, Model, Operand, Pattern, Rollup,
-    RollupExpiry, RollupKeys, Term, TimeReading, ValueFormat,
+    BoundPiece, BoundTemplate, Entity, FormatZone, InternedPath, ItemZone, LookupUse, Mirror, Model, Operand,
+    Pattern, Rollup, RollupExpiry, RollupKeys, Term, TimeFormat, TimeReading, ValueFormat,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -27,7 +27,7 @@ pub struct ImageScope<'s, 'a> {
     /// The item's entity.
     pub entity: &'s Entity,
     /// The values of its key's variables.
-    pub variables: &'s [&'s str],
+    pub variables: &'s [Cow<'s, str>],
     /// The image.
     pub image: &'s Image<'a>,
     /// The outputs of the lookups in scope, by the indexes of [`Term::LookupOutput`].
@@ -112,7 +112,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                 BoundPiece::Literal(text) => key.push_str(text),
                 BoundPiece::Value(term, format) => {
                     let begin = key.len();
-                    self.render_value(term, *format, key)?;
+                    self.render_value(term, format, key)?;
                     keys.write_tail(key, begin);
                 }
             }
@@ -128,7 +128,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         let mut values = Vec::with_capacity(mirror.rollup_variables.len());
         for (term, format) in &mirror.rollup_variables {
             let mut value = String::new();
-            self.render_value(term, *format, &mut value)?;
+            self.render_value(term, format, &mut value)?;
             values.push(value);
         }
         Ok(rollup.key(&values))
@@ -148,9 +148,9 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// [`ErrorKind::Record`] if the term is absent or not a time.
     pub(super) fn expiry(&self, expiry: &RollupExpiry) -> Result<Timestamp> {
         let time = self.time(&expiry.of, expiry.reading)?;
-        let start = match expiry.format {
+        let start = match &expiry.format {
             ValueFormat::Plain => Some(time),
-            ValueFormat::Time(format) => format.start(time),
+            ValueFormat::Time(format) => self.start_of_bucket(format, time)?,
         };
         Ok(start.ok_or_else(|| self.term_error(&expiry.of, OUTSIDE_CALENDAR))?.plus(expiry.after))
     }
@@ -183,13 +183,14 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if the value is of a type that a key cannot contain.
-    pub(super) fn text(&self, term: &Term, format: ValueFormat) -> Result<Option<Cow<'s, str>>> {
+    pub(super) fn text(&self, term: &Term, format: &ValueFormat) -> Result<Option<Cow<'s, str>>> {
         match self.read_unless_null(term)? {
             None => Ok(None),
-            Some(Operand::Text(text)) if format == ValueFormat::Plain => Ok(Some(text)),
-            Some(Operand::Value(AttributeValue::S(text))) if format == ValueFormat::Plain => {
+            Some(Operand::Text(text)) if format.is_plain() => Ok(Some(text)),
+            Some(Operand::Value(AttributeValue::S(text))) if format.is_plain() => {
                 Ok(Some(Cow::Borrowed(text)))
             }
+            Some(_) if self.lacks_zone(format)? => Ok(None),
             Some(_) => {
                 let mut text = String::new();
                 self.render_value(term, format, &mut text)?;
@@ -202,7 +203,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if the value is absent, or of a type that a key cannot contain.
-    pub fn render_value(&self, term: &Term, format: ValueFormat, key: &mut String) -> Result<()> {
+    pub fn render_value(&self, term: &Term, format: &ValueFormat, key: &mut String) -> Result<()> {
         match format {
             ValueFormat::Plain => {
                 match self.required(term)? {
@@ -232,10 +233,60 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                     return Ok(());
                 }
                 let time = self.time(term, format.reading)?;
-                format.write(time, key).ok_or_else(|| self.term_error(term, OUTSIDE_CALENDAR))?;
+                let written = format.bucket.write(time, self.zone_of(format)?, key);
+                written.ok_or_else(|| self.term_error(term, OUTSIDE_CALENDAR))?;
             }
         }
         Ok(())
+    }
+
+    /// The zone of a format's calendar; `None` is UTC.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if the item should state the zone, and its value is absent or not the name of a zone.
+    pub(super) fn zone_of(&self, format: &TimeFormat) -> Result<Option<NamedZone>> {
+        match &format.zone {
+            FormatZone::Utc => Ok(None),
+            FormatZone::Named(zone) => Ok(Some(*zone)),
+            FormatZone::OfItem(zone) => self.item_zone(zone).map(Some),
+        }
+    }
+
+    fn item_zone(&self, zone: &ItemZone) -> Result<NamedZone> {
+        let Some(term) = &zone.term else {
+            let message = format!("zone `{}` has no value; this is a defect of Afterwrite", zone.name);
+            return Err(Error::new(ErrorKind::State, message));
+        };
+        let zone = match self.read_unless_null(term)? {
+            None => return Err(self.term_error(term, "is missing or NULL, and should be a time zone")),
+            Some(Operand::Text(name)) => NamedZone::of_name(&name),
+            Some(Operand::Value(AttributeValue::S(name))) => NamedZone::of_name(name),
+            Some(Operand::Value(_) | Operand::Number(_) | Operand::Ratio { .. }) => None,
+        };
+        zone.ok_or_else(|| {
+            self.term_error(
+                term,
+                "is not the name of a time zone of the IANA database, such as `Europe/Berlin`",
+            )
+        })
+    }
+
+    /// Whether the item should state the zone of a format, and its value is absent or `NULL`.
+    pub(super) fn lacks_zone(&self, format: &ValueFormat) -> Result<bool> {
+        match format.zone_term() {
+            None => Ok(false),
+            Some(zone) => Ok(self.read_unless_null(zone)?.is_none()),
+        }
+    }
+
+    /// The first moment of the bucket that a time is in. If the item states the zone, it is the moment at which UTC shows the bucket: all
+    /// items of the bucket agree on it, whatever their zones.
+    pub(super) fn start_of_bucket(&self, format: &TimeFormat, time: Timestamp) -> Result<Option<Timestamp>> {
+        let zone = self.zone_of(format)?;
+        Ok(match &format.zone {
+            FormatZone::Utc | FormatZone::Named(_) => format.bucket.start(time, zone),
+            FormatZone::OfItem(_) => format.bucket.start_in_utc(time, zone),
+        })
     }
 
     /// The number in a term; `None` if it is absent or `NULL`.
@@ -261,10 +312,13 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if it is neither a number nor text.
-    pub fn extreme(&self, term: &Term, format: ValueFormat) -> Result<Option<AttributeValue<'static>>> {
+    pub fn extreme(&self, term: &Term, format: &ValueFormat) -> Result<Option<AttributeValue<'static>>> {
         match self.read_unless_null(term)? {
             None => Ok(None),
-            Some(_) if format != ValueFormat::Plain => {
+            Some(_) if !format.is_plain() => {
+                if self.lacks_zone(format)? {
+                    return Ok(None);
+                }
                 let mut text = String::new();
                 self.render_value(term, format, &mut text)?;
                 Ok(Some(text.into()))
@@ -286,7 +340,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// [`ErrorKind::Record`] if an input is absent, or cannot be part of a key.
     pub fn lookup_key(&self, lookup: &LookupUse) -> Result<LookupKey<'s>> {
         let text = |input: &Term| {
-            let text = self.text(input, ValueFormat::Plain)?;
+            let text = self.text(input, &ValueFormat::Plain)?;
             text.ok_or_else(|| self.term_error(input, "is missing or NULL"))
         };
         if let [input] = lookup.inputs.as_slice() {
@@ -337,3 +391,6 @@ pub fn attribute<'i, 'a>(image: &'i Image<'a>, path: &InternedPath) -> Option<&'
         if let AttributeValue::M(map) = value { map.get(name.as_ref()) } else { None }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,12 +9,17 @@ use smallvec::SmallVec;
 use super::{ItemContributions, MeasureAmounts};
 use crate::entity::SourceKey;
 use crate::record::Timestamp;
-use crate::table::{Model, Rollup};
+use crate::stable_hash::stable_hash;
+use crate::table::{Model, RankGroup, Rollup};
 
 /// DynamoDB's limit on a partition key, in bytes.
 pub const MAX_PARTITION_KEY: usize = 2048;
 /// DynamoDB's limit on a sort key, in bytes.
 pub const MAX_SORT_KEY: usize = 1024;
+
+/// Why a record fails that would write a rollup whose key DynamoDB does not accept.
+pub const INVALID_ROLLUP_KEY: &str =
+    "a rollup's key, or the group that it is ranked in, is empty or longer than DynamoDB allows";
 
 /// One rollup item of the state table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub struct RollupTarget {
     pub shard: Option<u32>,
     /// When the rollup expires, if it does.
     pub expires_at: Option<Timestamp>,
+    /// The groups in which the item is ranked.
+    pub ranks: Box<[RankGroup]>,
 }
 
 impl RollupTarget {
@@ -50,14 +57,16 @@ impl RollupTarget {
         self.partition.len() + self.sort.len() + self.name.len() + 32
     }
 
-    /// Whether DynamoDB accepts the key: no part of it is empty or too long.
+    /// Whether DynamoDB accepts the item: no part of its key is empty or too long, and neither is a group that it is ranked in.
     #[must_use]
     pub fn has_valid_key(&self) -> bool {
         let partition = match self.shard {
             None => self.partition.len(),
             Some(_) => self.partition_key().len(),
         };
-        (1..=MAX_PARTITION_KEY).contains(&partition) && (1..=MAX_SORT_KEY).contains(&self.sort.len())
+        (1..=MAX_PARTITION_KEY).contains(&partition)
+            && (1..=MAX_SORT_KEY).contains(&self.sort.len())
+            && self.ranks.iter().all(RankGroup::is_valid)
     }
 }
 
@@ -168,8 +177,9 @@ impl RollupTargets {
         // An event of 6 MB has fewer than 2^32 targets.
         let id = TargetId(u32::try_from(list.len()).unwrap_or(u32::MAX));
         let (name, rollups) = describe(model);
+        let ranks = rank_groups(model, &rollups, key);
         let (partition, sort) = (key.partition.into(), key.sort.into());
-        list.push(RollupTarget { name, rollups, partition, sort, shard: key.shard, expires_at: None });
+        list.push(RollupTarget { name, rollups, partition, sort, shard: key.shard, expires_at: None, ranks });
         by_key.insert_unique(hash, id, |id| {
             list.get(id.0 as usize).map_or(0, |known| hash_of(hasher, known.key()))
         });
@@ -236,6 +246,12 @@ fn hash_of(hasher: &DefaultHashBuilder, key: TargetKey<'_>) -> u64 {
     hasher.hash_one((key.partition, key.sort, key.shard.unwrap_or(0)))
 }
 
+/// The groups in which the item of these rollups is ranked.
+fn rank_groups(model: &Model, rollups: &[usize], key: TargetKey<'_>) -> Box<[RankGroup]> {
+    let rollups = rollups.iter().filter_map(|index| model.rollups.get(*index));
+    rollups.flat_map(|rollup| rollup.rank_groups(key.partition, key.sort)).collect()
+}
+
 fn rollup_has_key(model: &Model, rollup: usize, key: TargetKey<'_>) -> bool {
     model.rollups.get(rollup).is_some_and(|rollup| rollup.has_key(key.partition, key.sort))
 }
@@ -251,13 +267,9 @@ pub struct ShardAssignment<'s> {
 }
 
 impl ShardAssignment<'_> {
-    /// A hash of the item's key (FNV-1a) that is the same in every process and version.
+    /// A hash of the item's key that is the same in every process and version.
     fn hash(&self) -> u64 {
-        let (partition, sort) = (&*self.source.partition, self.source.sort.as_deref());
-        let separator: &[u8] = &[0];
-        let bytes = partition.bytes().chain(separator.iter().copied()).chain(sort.unwrap_or("-").bytes());
-        bytes
-            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+        stable_hash(&self.source.partition, self.source.sort.as_deref().unwrap_or("-"))
     }
 
     /// The shard of the rollup with this key; `None` if it is not sharded.

@@ -31,6 +31,7 @@ mod secret_paths;
 mod shape_cache;
 mod source;
 mod time;
+mod time_digits;
 mod time_id;
 mod time_zone;
 mod value;

@@ -1,27 +1,24 @@
 //! Aggregates, which count an entity's items into rollups: `[[aggregates]]`.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::binding::{BindingSettings, KeyBinding};
-use super::computed::register_measures;
-use super::for_each::{ForEach, written_at_most};
-use super::load::compiler::{EntityContext, ModelCompiler};
+use super::for_each::ForEach;
+use super::load::compiler::EntityContext;
 use super::load::problem::ProblemCode;
-use super::load::reader::{self, Located, SettingsTable, entries};
+use super::load::reader::Located;
 use super::load::scope::ResolvedName;
 use super::measure::{Measure, MeasureDescription};
-use super::measure_settings;
-use super::named::{named_values, read_named};
+use super::named::named_values;
 use super::named_list::NamedList;
 use super::percentile::PercentileBinDescription;
 use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, TimeReading, ValueFormat};
 
 /// Which measures an entity's items contribute to which rollups.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Aggregate {
     /// Its name, which ledger entries know it by.
     pub name: Arc<str>,
@@ -44,7 +41,7 @@ pub struct Aggregate {
 }
 
 /// A rollup as an aggregate's items address it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RollupDestination {
     /// Which rollup: an index into [`Model::rollups`].
     pub rollup: usize,
@@ -60,7 +57,7 @@ pub struct RollupDestination {
 
 impl RollupDestination {
     /// The values that the key is rendered from.
-    fn key_terms(&self) -> impl Iterator<Item = &Term> {
+    pub(super) fn key_terms(&self) -> impl Iterator<Item = &Term> {
         self.partition.terms().chain(self.sort.terms())
     }
 }
@@ -87,7 +84,7 @@ impl OnMisfit {
 }
 
 /// The time at which a rollup expires.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RollupExpiry {
     /// The moment that it counts from, a variable of the rollup's key.
     pub of: Term,
@@ -111,7 +108,7 @@ impl Aggregate {
             destination.key_terms().for_each(&mut *visit);
             destination.expires.iter().for_each(|expiry| visit(&expiry.of));
         }
-        self.measures.iter().flat_map(|measure| measure.kind.terms()).for_each(visit);
+        self.measures.iter().for_each(|measure| measure.kind.each_term(visit));
     }
 
     /// How many rollups one item can count into.
@@ -133,15 +130,15 @@ impl Aggregate {
         let conditions =
             self.when.iter().chain(self.measures.iter().filter_map(|measure| measure.when.as_ref()));
         conditions.for_each(|condition| condition.each_term(&mut |term| is_measured |= is_output(term)));
+        let measures = self.measures.iter();
+        measures.for_each(|measure| measure.kind.each_term(&mut |term| is_measured |= is_output(term)));
         let is_key = |destination: &RollupDestination| {
             let expiry = destination.expires.iter().map(|expiry| &expiry.of);
             let mut needed =
                 destination.key_terms().chain(expiry).filter(|term| !destination.optional.contains(term));
             needed.any(is_output)
         };
-        is_measured
-            || self.measures.iter().flat_map(|measure| measure.kind.terms()).any(is_output)
-            || self.into.iter().any(is_key)
+        is_measured || self.into.iter().any(is_key)
     }
 
     /// The values of rollup keys that may be absent, each once.
@@ -158,7 +155,7 @@ impl Aggregate {
 
     /// Calls `visit` with every term that is read as a time, and how.
     pub(super) fn each_time(&self, visit: &mut impl FnMut(&Term, TimeReading)) {
-        let mut visit_formatted = |term: &Term, format: ValueFormat| {
+        let mut visit_formatted = |term: &Term, format: &ValueFormat| {
             if let Some(format) = format.time() {
                 visit(term, format.reading);
             }
@@ -246,158 +243,14 @@ impl AggregateDescription {
     }
 }
 
-/// The keys of an aggregate.
-pub(super) const KEYS: [&str; 11] = [
-    "name",
-    "of",
-    "lookup",
-    "for_each",
-    "at_most",
-    "when",
-    "into",
-    "bind",
-    "optional",
-    "on_misfit",
-    "measures",
-];
-
-/// Compiles an aggregate.
-pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
-    let SettingsTable { owner, at, .. } = settings;
-    let problems = &mut *compiler.problems;
-    let name = settings.required_text("name", problems);
-    let of = settings.required_text("of", problems);
-    let into = settings.required_texts("into", problems);
-    let measures = settings.require("measures", problems);
-    if settings.is_empty_list("into") {
-        problems.report(ProblemCode::EmptySetting, *at, format!("{owner}: `into` is empty; name a rollup"));
-        problems.mark_incomplete();
-    }
-    if measures.and_then(|value| value.get_ref().as_table()).is_some_and(|table| table.is_empty()) {
-        let message = format!("{owner}: `measures` is empty; declare what to count");
-        problems.report(ProblemCode::EmptySetting, *at, message);
-    }
-    let measures = measures.and_then(|value| reader::table(&settings.called("measures"), value, problems));
-    let lookups = settings.texts("lookup", problems);
-    let on_misfit = read_named(settings, "on_misfit", problems).unwrap_or_default();
-    let optional = settings.texts("optional", problems);
-    let (elements, at_most) = (settings.pairs("for_each", problems), written_at_most(settings, problems));
-    let bindings = BindingSettings::read(settings, problems);
-    if let Some(name) = name {
-        check_names(compiler, name, &into);
-    }
-    let entity = of.and_then(|of| compiler.entity_named(owner, of));
-    let rollups: Vec<(usize, usize)> =
-        into.iter().filter_map(|name| Some((compiler.rollup_named(owner, *name)?, name.at))).collect();
-    check_bindings(compiler, owner, &bindings, &rollups);
-    let mut context = compiler.context(owner, entity);
-    let uses = context.lookups(&lookups);
-    let for_each = context.for_each(&elements, at_most);
-    let when = context.pattern(owner, settings.get("when"));
-    let mut destinations: Vec<RollupDestination> =
-        rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at, &bindings)).collect();
-    context.make_optional(&optional, &mut destinations);
-    let mut compiled = Vec::new();
-    for (name, value) in measures.map(entries).unwrap_or_default() {
-        match measure_settings::compile(&mut context, name, value) {
-            Some(measure) => compiled.push(measure),
-            None => context.compiler.problems.mark_incomplete(),
-        }
-    }
-    let (name, _) = (name?, of?);
-    register_measures(compiler, owner, &compiled, &rollups);
-    let index = compiler.model.aggregates.len();
-    if let Some(entity) = entity.and_then(|entity| compiler.model.entities.get_mut(entity)) {
-        entity.aggregates.push(index);
-    }
-    let aggregate = Aggregate {
-        name: Arc::from(name.value),
-        of: entity.unwrap_or(0),
-        when,
-        lookups: uses,
-        for_each,
-        on_misfit,
-        into: destinations,
-        bindings: bindings.bindings(),
-        measures: compiled.into_iter().filter_map(|measure| measure.measure).collect(),
-    };
-    let mut used = BTreeSet::new();
-    aggregate.each_term(&mut |term| used.extend(term.output_lookup()));
-    compiler.check_outputs(owner, &lookups, &used);
-    compiler.places.aggregates.push(name.at);
-    compiler.model.aggregates.push(aggregate);
-    Some(())
-}
-
-/// The aggregate's name and the rollups that it names are used once.
-fn check_names(compiler: &mut ModelCompiler<'_, '_>, name: Located<&str>, into: &[Located<&str>]) {
-    compiler.check_name("aggregate", name);
-    let known = compiler.model.aggregates.iter().position(|known| *known.name == *name.value);
-    if let Some(first) = known.and_then(|known| compiler.places.aggregates.get(known)).copied() {
-        let message = format!("aggregate `{}`: another aggregate has this name; choose another", name.value);
-        compiler.report(ProblemCode::DuplicateName, name.at, message).related(first, "first used here");
-    }
-    for (position, rollup) in into.iter().enumerate() {
-        if let Some(first) = into.iter().take(position).find(|other| other.value == rollup.value) {
-            let message =
-                format!("aggregate `{}`: rollup `{}` is named twice; name it once", name.value, rollup.value);
-            compiler
-                .report(ProblemCode::DuplicateName, rollup.at, message)
-                .related(first.at, "first named here");
-        }
-    }
-}
-
-/// Every binding is of a variable of the rollups' keys, in its format.
-fn check_bindings(
-    compiler: &mut ModelCompiler<'_, '_>,
-    owner: &str,
-    bindings: &BindingSettings<'_>,
-    rollups: &[(usize, usize)],
-) {
-    let known = rollups.iter().filter_map(|(rollup, _)| compiler.model.rollups.get(*rollup));
-    // The variables of a key that could not be read are not known.
-    if known.clone().any(|rollup| rollup.partition.pieces.is_empty() || rollup.sort.pieces.is_empty()) {
-        return;
-    }
-    let variables: Vec<Arc<str>> = known.flat_map(|rollup| rollup.variables.iter().cloned()).collect();
-    if !rollups.is_empty() {
-        let keys = if rollups.len() == 1 { "the key of its rollup" } else { "the keys of its rollups" };
-        bindings.check_variables(compiler, owner, (keys, &variables));
-        bindings.check_formats(compiler, owner, &variables);
-    }
-}
-
 impl EntityContext<'_, '_, '_> {
-    /// Notes the values that may be absent with the rollups whose keys need them.
-    fn make_optional(&mut self, names: &[Located<&str>], destinations: &mut [RollupDestination]) {
-        let owner = format!("{}: `optional`", self.owner);
-        for (place, name) in names.iter().enumerate() {
-            if names.iter().take(place).any(|known| known.value == name.value) {
-                let message = format!("{owner}: `{}` is listed twice; remove one", name.value);
-                self.report(ProblemCode::DuplicateName, name.at, message);
-                continue;
-            }
-            let Some(resolved) = self.resolve(&owner, *name) else { continue };
-            let mut is_used = false;
-            for destination in &mut *destinations {
-                if destination.key_terms().any(|term| *term == resolved.term) {
-                    is_used = true;
-                    destination.optional.push(resolved.term.clone());
-                }
-            }
-            if !is_used {
-                let message = format!(
-                    "{owner}: no key of the aggregate's rollups has `{}`; name a value of a key, or remove it",
-                    name.value
-                );
-                self.report(ProblemCode::UnusedOptional, name.at, message);
-            }
-        }
-    }
-
     /// A rollup whose key's variables are bound to this entity's values.
-    fn destination(&mut self, rollup: usize, at: usize, bindings: &BindingSettings<'_>) -> RollupDestination {
+    pub(super) fn destination(
+        &mut self,
+        rollup: usize,
+        at: usize,
+        bindings: &BindingSettings<'_>,
+    ) -> RollupDestination {
         let Some(compiled) = self.compiler.model.rollups.get(rollup) else {
             let (partition, sort) = (BoundTemplate::default(), BoundTemplate::default());
             return RollupDestination { rollup, partition, sort, expires: None, optional: Vec::new() };

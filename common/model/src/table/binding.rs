@@ -8,7 +8,7 @@ use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::base_name;
 use super::load::suggestion::suggestion;
-use super::template::known_name;
+use super::template::{known_name, split_format};
 
 /// A variable of a key, and the name that it takes its value from.
 pub type KeyBinding = (Arc<str>, Arc<str>);
@@ -23,6 +23,9 @@ pub(super) struct BindingSettings<'d> {
 }
 
 impl<'d> BindingSettings<'d> {
+    /// No bindings.
+    pub(super) const NONE: Self = Self { pairs: Vec::new() };
+
     pub(super) fn read(settings: &SettingsTable<'d>, problems: &mut ProblemCollector<'_>) -> Self {
         let known = |name: Located<&'d str>| Located { value: known_name(name.value), at: name.at };
         let pairs = settings.pairs("bind", problems).into_iter();
@@ -43,16 +46,31 @@ impl<'d> BindingSettings<'d> {
         Some(Located { value: &*source.value, at: source.at })
     }
 
-    /// The name that a variable takes its value from, in the variable's format; at `at` unless it is bound.
+    /// The name that a variable takes its value from, in the variable's format; at `at` unless it is bound. The name of a format's zone can
+    /// be bound, too.
     pub(super) fn formatted_source(&self, variable: &Arc<str>, at: usize) -> Located<Arc<str>> {
-        let format = variable.get(base_name(variable).len()..).unwrap_or_default();
-        match self.source(variable) {
-            None => Located { value: Arc::clone(variable), at },
-            Some(source) if base_name(source.value) != source.value || format.is_empty() => {
-                Located { value: Arc::from(source.value), at: source.at }
+        let (format, zone) = (written_format(variable), self.zone_source(variable));
+        let (name, at) = match self.source(variable) {
+            None if zone.is_none() => return Located { value: Arc::clone(variable), at },
+            Some(source) if !written_format(source.value).is_empty() || format.is_empty() => {
+                return Located { value: Arc::from(source.value), at: source.at };
             }
-            Some(source) => Located { value: Arc::from(format!("{}{format}", source.value)), at: source.at },
-        }
+            Some(source) => (source.value, source.at),
+            None => (base_name(variable), zone.as_ref().map_or(at, |zone| zone.at)),
+        };
+        let value = match zone {
+            None => format!("{name}{format}"),
+            Some(zone) => {
+                let bucket = format.split_once('@').map_or(format, |(bucket, _)| bucket);
+                format!("{name}{bucket}@{}", zone.value)
+            }
+        };
+        Located { value: Arc::from(value), at }
+    }
+
+    /// The name that the zone of a variable's format takes its value from, if it is bound.
+    fn zone_source(&self, variable: &str) -> Option<Located<&str>> {
+        self.source(&zone_name(variable)?)
     }
 
     /// Reports bindings of names that are none of these variables of a key, which the message calls `keys`; returns whether there are none.
@@ -64,9 +82,11 @@ impl<'d> BindingSettings<'d> {
     ) -> bool {
         let mut are_known = true;
         for (name, _) in &self.pairs {
-            let is_known = variables
-                .iter()
-                .any(|variable| **variable == *name.value || base_name(variable) == &*name.value);
+            let is_known = variables.iter().any(|variable| {
+                **variable == *name.value
+                    || base_name(variable) == &*name.value
+                    || zone_name(variable).as_deref() == Some(&*name.value)
+            });
             if !is_known {
                 let nearest = suggestion(&name.value, variables.iter().map(|variable| base_name(variable)));
                 let message =
@@ -87,8 +107,7 @@ impl<'d> BindingSettings<'d> {
     ) {
         for variable in variables {
             let Some(source) = self.source(variable) else { continue };
-            let format = variable.get(base_name(variable).len()..).unwrap_or_default();
-            let named = source.value.get(base_name(source.value).len()..).unwrap_or_default();
+            let (format, named) = (written_format(variable), written_format(source.value));
             if !format.is_empty() && !named.is_empty() && format != named {
                 let message = format!(
                     "{owner}: `bind`: the key has `{{{variable}}}`, so `{}` cannot have another format; leave the format out",
@@ -98,4 +117,15 @@ impl<'d> BindingSettings<'d> {
             }
         }
     }
+}
+
+/// The format of a variable with its colon; empty if there is none.
+fn written_format(variable: &str) -> &str {
+    variable.get(base_name(variable).len()..).unwrap_or_default()
+}
+
+/// The name of the value that the zone of a variable's format comes from: `tz` of `placed_at:day@tz`.
+fn zone_name(variable: &str) -> Option<Arc<str>> {
+    let (_, format) = split_format(variable).ok()?;
+    format.item_zone().map(|zone| Arc::clone(&zone.name))
 }

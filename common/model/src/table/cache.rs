@@ -12,7 +12,7 @@ use super::load::reader::{Located, RawValue, SettingsTable, place};
 use super::named::{NamedValue as _, alternatives, meant, named_values};
 use super::{
     BoundPiece, BoundTemplate, Entity, InternedPath, Model, ModelNotation, Pattern, Template, TemplatePiece,
-    Term, ValueFormat,
+    Term,
 };
 
 /// Readers find nothing cached while a tombstone stands: for longer than an hour the cache would be of no use.
@@ -60,7 +60,7 @@ impl PathTemplate {
                 BoundPiece::Literal(literal) => text.push_str(literal),
                 BoundPiece::Value(term, format) => {
                     let suffix = if self.is_path(value) { PATH_FORMAT } else { "" };
-                    text.push_str(&format!("{{{}{suffix}}}", notation.formatted(term, *format)));
+                    text.push_str(&format!("{{{}{suffix}}}", notation.formatted(term, format)));
                     value += 1;
                 }
             }
@@ -205,7 +205,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     }
     for (position, name) in of.iter().enumerate() {
         let owner = format!("cache of `{}`", name.value);
-        let Some(entity) = compiler.entity_named(&owner, *name) else { continue };
+        let Some(entity) = compiler.source_named(&owner, *name) else { continue };
         if let Some(first) = of.iter().take(position).find(|other| other.value == name.value) {
             let message = format!("{owner}: the entity is named twice; name it once");
             compiler
@@ -316,7 +316,7 @@ impl EntityContext<'_, '_, '_> {
         let mut unfit = Vec::new();
         for ((value, (place, piece)), name) in values.enumerate().zip(names) {
             let is_plain = match piece {
-                BoundPiece::Value(_, format) => *format == ValueFormat::Plain,
+                BoundPiece::Value(_, format) => format.is_plain(),
                 BoundPiece::Literal(_) => false,
             };
             // The whole path, without a wildcard.
@@ -363,7 +363,7 @@ impl EntityContext<'_, '_, '_> {
     fn depended_attribute(&mut self, name: Located<&str>) -> Option<InternedPath> {
         let resolved = self.resolve(&self.owner.clone(), name)?;
         let problem = match resolved.term {
-            Term::Attribute(path) if resolved.format == ValueFormat::Plain => return Some(path),
+            Term::Attribute(path) if resolved.format.is_plain() => return Some(path),
             Term::Attribute(_) => "takes no format; name the attribute itself",
             Term::Key(_) => "is part of the item's key, which never changes",
             Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => {

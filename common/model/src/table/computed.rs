@@ -17,7 +17,7 @@ pub(super) fn register_measures(
 ) {
     let aggregate = compiler.model.aggregates.len();
     for compiled in measures {
-        let CompiledMeasure { name, function, attributes, .. } = compiled;
+        let CompiledMeasure { name, function, attributes, is_number, .. } = compiled;
         let owner = format!("{owner}: measure `{}`", name.value);
         check_parts(compiler, &owner, compiled, measures);
         for (rollup, _) in rollups.iter().copied() {
@@ -25,6 +25,7 @@ pub(super) fn register_measures(
                 rollup,
                 attribute: Arc::clone(attribute),
                 aggregate,
+                is_number: *is_number,
                 at: name.at,
             }));
             let Some(rollup) = compiler.model.rollups.get_mut(rollup) else { continue };
@@ -52,7 +53,7 @@ fn check_parts(
     measures: &[CompiledMeasure<'_>],
 ) {
     match &compiled.parts {
-        ComputedParts::None => {}
+        ComputedParts::None | ComputedParts::Distinct(_) => {}
         ComputedParts::Average(parts) => {
             let averaged = averaged(measures);
             for part in parts.iter().filter(|part| !averaged.contains(&part.value)) {

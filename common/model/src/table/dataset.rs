@@ -1,4 +1,4 @@
-//! Datasets, the rows that analysts query, one for each change of an item: `[datasets.<name>]`; and saved queries.
+//! Datasets, the rows that analysts query, one for each change of an item: `[datasets.<name>]`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
 use super::load::scope::{ResolvedName, base_name, interned_path, not_a_path, position};
-use super::load::suggestion::{did_you_mean, listed, suggestion};
+use super::load::suggestion::{did_you_mean, suggestion};
 use super::named::{named_values, read_named};
 use super::named_list::NamedList;
 use super::template::{known_name, split_format};
@@ -63,7 +63,13 @@ impl Dataset {
     /// Every term that its rows are made from.
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
         let columns = self.columns.iter().map(|column| &column.from);
-        columns.chain([&self.partition.0]).chain(self.lookups.iter().flat_map(LookupUse::terms))
+        columns.chain(self.partition_terms()).chain(self.lookups.iter().flat_map(LookupUse::terms))
+    }
+
+    /// The terms that the day of a row's partition is made from.
+    pub fn partition_terms(&self) -> impl Iterator<Item = &Term> {
+        let (from, format) = &self.partition;
+        std::iter::once(from).chain(format.zone_term())
     }
 
     /// Calls `visit` with every attribute that its values are read or derived from; `entity` has the rows.
@@ -139,24 +145,15 @@ pub struct Column {
     pub required: bool,
 }
 
-/// A query that is kept with the model.
-#[derive(Debug)]
-pub struct SavedQuery {
-    /// Its name.
-    pub name: Arc<str>,
-    /// The result of the query, described in a sentence.
-    pub about: Arc<str>,
-    /// One `SELECT` in Athena's SQL, over the datasets' views.
-    pub sql: Arc<str>,
-}
-
 /// The attributes that partitions of all datasets come from, and the attributes that conditions of datasets read.
 pub(super) fn attributes_of_partitions(model: &Model) -> impl Iterator<Item = AttributeId> {
     model.datasets.iter().flat_map(|dataset| {
         let entity = model.entities.get(dataset.of);
-        let days = entity.into_iter().flat_map(|entity| entity.attributes_of(&dataset.partition.0)).cloned();
+        let days = entity
+            .into_iter()
+            .flat_map(move |entity| dataset.partition_terms().flat_map(|term| entity.attributes_of(term)));
         let conditions = entity.into_iter().flat_map(|entity| entity.attributes_in(dataset.when.as_ref()));
-        days.chain(conditions).map(|path| path.root)
+        conditions.map(|path| path.root).chain(days.map(|path| path.root))
     })
 }
 
@@ -179,7 +176,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let columns = columns.and_then(|value| table(&settings.called("columns"), value, problems));
     report_days(settings, problems);
     check_dataset_name(compiler, owner, settings.located_name());
-    let entity = of.and_then(|of| compiler.entity_named(owner, of));
+    let entity = of.and_then(|of| compiler.source_named(owner, of));
     let mut context = compiler.context(owner, entity);
     // Before lookups: their outputs must not decide which items have rows.
     let when = context.pattern(owner, settings.get("when"));
@@ -242,8 +239,9 @@ impl EntityContext<'_, '_, '_> {
         let owner = format!("{}: `partition`", self.owner);
         let ResolvedName { term, format, value_type, .. } = self.resolve_or_attribute(&owner, name)?;
         // A variable of the key that has this very format is taken as it stands in the key.
-        let written = split_format(name.value).ok().and_then(|(_, format)| format.time());
-        if written.map(|format| format.bucket) != Some(TimeBucket::Day) {
+        let written = split_format(name.value).ok();
+        let bucket = written.and_then(|(_, format)| format.time().map(|format| format.bucket));
+        if bucket != Some(TimeBucket::Day) {
             let message = format!(
                 "{owner}: rows are kept by day; write `{}:day`, of an attribute that never changes",
                 base_name(name.value)
@@ -252,6 +250,12 @@ impl EntityContext<'_, '_, '_> {
         } else if !value_type.is_ordered() {
             let message = format!("{owner}: `{}` is {}, not a time", name.value, value_type.described());
             self.report(ProblemCode::InvalidDataset, name.at, message);
+        } else if format.zone_term().is_some_and(|zone| zone.output_lookup().is_some()) {
+            let message = format!(
+                "{owner}: the zone of `{}` is an output of a lookup, and the partition of a row does not depend on lookups; name a value of the item itself",
+                name.value
+            );
+            self.report(ProblemCode::UnfitZone, name.at, message);
         }
         Some((term, format))
     }
@@ -299,7 +303,7 @@ impl EntityContext<'_, '_, '_> {
         self.check_column_name(&owner, name);
         let resolved = self.resolve_or_attribute(&owner, source);
         if let Some(ResolvedName { format, value_type, .. }) = &resolved {
-            if *format != ValueFormat::Plain {
+            if !format.is_plain() {
                 let message =
                     format!("{owner}: `{}` takes no format; a `date` column holds the day", source.value);
                 self.report(ProblemCode::UnusableFormat, source.at, message);
@@ -345,11 +349,14 @@ impl EntityContext<'_, '_, '_> {
             Err(problem) => (problem.code(), problem.to_string()),
             Ok((base, format)) => match base.parse() {
                 Err(problem) => not_a_path(name.value, problem),
-                Ok(path) => {
-                    let term = Term::Attribute(interned_path(&path, interner));
-                    let reading = TimeReading::Detected;
-                    return Some(ResolvedName { term, format, value_type: ValueType::Any, reading });
-                }
+                Ok(path) => match scope.bind_zone(name.value, format, interner) {
+                    Err(problem) => problem?,
+                    Ok(format) => {
+                        let term = Term::Attribute(interned_path(&path, interner));
+                        let reading = TimeReading::Detected;
+                        return Some(ResolvedName { term, format, value_type: ValueType::Any, reading });
+                    }
+                },
             },
         };
         self.report(code, name.at, format!("{owner}: {problem}"));
@@ -406,53 +413,4 @@ fn key_columns(variables: &[Arc<str>], columns: &mut Vec<Column>) -> Vec<usize> 
         });
     }
     key
-}
-
-/// The keys of a saved query.
-pub(super) const QUERY_KEYS: [&str; 2] = ["about", "sql"];
-
-/// Compiles a saved query.
-pub(super) fn compile_query(
-    compiler: &mut ModelCompiler<'_, '_>,
-    settings: &SettingsTable<'_>,
-) -> Option<()> {
-    let SettingsTable { owner, name, at, .. } = settings;
-    let problems = &mut *compiler.problems;
-    let (about, sql) = (settings.required_text("about", problems)?, settings.required_text("sql", problems)?);
-    let text = sql.value.trim();
-    if !is_column_name(name) {
-        let message =
-            format!("{owner}: a name is made of lower-case letters, digits and `_`, a letter first");
-        compiler.report(ProblemCode::InvalidName, *at, message);
-    }
-    let is_select = ["select", "with"]
-        .iter()
-        .any(|word| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)));
-    if !is_select || text.contains(';') {
-        let message = format!("{owner}: `sql` must be one SELECT (or WITH … SELECT), without a `;`");
-        compiler.report(ProblemCode::InvalidQuery, sql.at, message);
-    }
-    check_query(compiler, owner, sql.at, text);
-    compiler.model.queries.push(SavedQuery {
-        name: Arc::from(*name),
-        about: Arc::from(about.value),
-        sql: Arc::from(text),
-    });
-    Some(())
-}
-
-/// Checks that a query names a dataset, or the table of all its rows. Anything more would need an SQL parser.
-fn check_query(compiler: &mut ModelCompiler<'_, '_>, owner: &str, at: usize, sql: &str) {
-    let sql = sql.to_ascii_lowercase();
-    let words: Vec<&str> =
-        sql.split(|character: char| !character.is_ascii_alphanumeric() && character != '_').collect();
-    let mut datasets = compiler.model.datasets.iter();
-    let is_dataset =
-        |word: &str, name: &str| word.strip_suffix("_log").unwrap_or(word) == name || word == name;
-    if !datasets.any(|dataset| words.iter().any(|word| is_dataset(word, &dataset.name))) {
-        let known: Vec<&str> = compiler.model.datasets.iter().map(|dataset| &*dataset.name).collect();
-        let known = if known.is_empty() { "there are none".to_owned() } else { listed(&known) };
-        let message = format!("{owner}: `sql` reads none of the model's datasets: {known}");
-        compiler.report(ProblemCode::QueryWithoutDataset, at, message);
-    }
 }

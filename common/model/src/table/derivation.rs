@@ -10,7 +10,7 @@ use super::load::suggestion::listed;
 use super::named::{NamedValue as _, named_values};
 use super::template::{canonical_name, known_name};
 use super::value_type::ValueType;
-use super::{ModelNotation, Template, Term, TimeReading, ValueFormat};
+use super::{ModelNotation, Template, Term, TimeReading};
 use crate::record::Decimal;
 
 /// A value derived from attributes.
@@ -311,7 +311,7 @@ impl EntityContext<'_, '_, '_> {
     fn plain_value(&mut self, name: Located<&str>) -> Option<ResolvedName> {
         let owner = self.owner.clone();
         let resolved = self.resolve(&owner, name)?;
-        if resolved.format != ValueFormat::Plain {
+        if !resolved.format.is_plain() {
             let message = format!("{owner}: derived values take no formats; leave it out");
             self.report(ProblemCode::UnusableFormat, name.at, message);
         }

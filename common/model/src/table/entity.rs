@@ -9,15 +9,16 @@ use super::derivation::{self, Derivation};
 use super::key_attribute::key_attribute;
 use super::load::compiler::ModelCompiler;
 use super::load::problem::{ProblemCode, ProblemCollector};
-use super::load::reader::{Located, SettingsTable};
+use super::load::reader::{Located, LocatedPairs, SettingsTable};
 use super::load::scope::EntityScope;
 use super::load::suggestion::listed;
-use super::named::{named_values, parse_named, read_named};
+use super::named::{parse_named, read_named};
 use super::named_list::NamedList;
+use super::on_expiry::OnExpiry;
 use super::value_type::DeclaredType;
 use super::{
-    Aggregate, InternedPath, KeyType, LookupUse, Model, ModelNotation, Pattern, Template, TemplatePiece,
-    Term, TimeReading, ValueFormat, times,
+    Aggregate, InternedPath, KeyType, LookupUse, Model, ModelNotation, Pattern, RollupKeys, Template,
+    TemplatePiece, Term, TimeReading, times,
 };
 use crate::record::{AttributeId, AttributePath};
 
@@ -30,6 +31,12 @@ pub struct Entity {
     pub table: usize,
     /// The pattern of its primary keys.
     pub key: KeyPattern,
+    /// How values are written into its keys: as they are, except in the keys of rollups.
+    pub key_values: RollupKeys,
+    /// The rollup whose items these are, if they are of the state table: an index into [`Model::rollups`].
+    pub rollup: Option<usize>,
+    /// How many rollups lie between its items and the items of base tables: 0 for those of base tables.
+    pub level: u32,
     /// The condition that distinguishes its items from the items of other entities with the same keys.
     pub when: Option<Pattern>,
     /// The entities of its table that are preferred if a key matches both: indexes into [`Model::entities`]. If such an entity has a
@@ -78,29 +85,6 @@ impl KeyPattern {
     /// Its templates, the partition key's first.
     pub(super) fn templates(&self) -> impl Iterator<Item = &Template> {
         iter::once(&self.partition).chain(&self.sort)
-    }
-}
-
-named_values! {
-    /// The effect on an item's contributions when TTL deletes it.
-    #[derive(Default)]
-    pub enum OnExpiry {
-        /// They stay counted, settled on the rollups.
-        #[default]
-        Keep = "keep",
-        /// They are subtracted, as for any deletion.
-        Subtract = "subtract",
-    }
-}
-
-impl OnExpiry {
-    /// The effect, in words.
-    #[must_use]
-    pub fn description(self) -> &'static str {
-        match self {
-            Self::Keep => "stays counted",
-            Self::Subtract => "is subtracted",
-        }
     }
 }
 
@@ -225,7 +209,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         compiler.key(owner, &key, (&table, &wanted), *at, &mut scope.variables)
     });
     if let (Some(table), Some(templates)) = (table, &templates) {
-        check_number_keys(compiler, owner, table, &key, templates);
+        check_key(compiler, owner, table, &key, templates);
     }
     scope.times = times::compile(compiler, settings, &times);
     let separator = table.and_then(|table| compiler.model.tables.get(table)?.separator);
@@ -279,7 +263,7 @@ fn ttl_attribute(
     let resolved = context.resolve(&owner, name)?;
     let described = resolved.value_type.described();
     let problem = match resolved.term {
-        Term::Attribute(path) if path.within.is_empty() && resolved.format == ValueFormat::Plain => {
+        Term::Attribute(path) if path.within.is_empty() && resolved.format.is_plain() => {
             if resolved.value_type.is_numeric() {
                 return Some(path);
             }
@@ -297,12 +281,23 @@ fn ttl_attribute(
     None
 }
 
+fn check_key(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    table: usize,
+    key: &LocatedPairs<'_>,
+    templates: &[Template],
+) {
+    check_number_keys(compiler, owner, table, key, templates);
+    times::check_key_zones(compiler, owner, key, templates);
+}
+
 /// The literal text in a key attribute of type `N` must be a number.
 fn check_number_keys(
     compiler: &mut ModelCompiler<'_, '_>,
     owner: &str,
     table: usize,
-    key: &[(Located<&str>, Located<&str>)],
+    key: &LocatedPairs<'_>,
     templates: &[Template],
 ) {
     let Some(table) = compiler.model.tables.get(table) else { return };

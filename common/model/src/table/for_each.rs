@@ -7,10 +7,10 @@ use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::ScopeElement;
 use super::value_type::ElementType;
-use super::{ModelNotation, Term, ValueFormat};
+use super::{ModelNotation, Term};
 
 /// The elements that an aggregate counts: of a list, set or map.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ForEach {
     /// How the model calls an element; [`Term::Element`] is a value of it.
     pub element: Arc<str>,
@@ -92,7 +92,7 @@ impl EntityContext<'_, '_, '_> {
                 of.value
             );
             self.report(ProblemCode::UnfitElements, of.at, message);
-        } else if resolved.format != ValueFormat::Plain {
+        } else if !resolved.format.is_plain() {
             let message = format!("{owner}: `{}`: elements take no formats; leave it out", of.value);
             self.report(ProblemCode::UnusableFormat, of.at, message);
         } else if known_type.is_none() {

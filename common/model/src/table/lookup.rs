@@ -5,9 +5,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::key_attribute::key_attribute;
+use super::key_schema::KeyType;
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
 use super::load::reader::{Located, SettingsTable};
+use super::secondary_index::{MAX_ATTRIBUTES, SecondaryIndex};
 use super::template::{known_name, split_format};
 use super::{Entity, Model, Template, TemplatePiece, Term, ValueFormat};
 
@@ -20,10 +22,9 @@ pub struct Lookup {
     pub of: usize,
     /// How it is found.
     pub source: LookupSource,
-    /// Name and template of the partition key, of the index or of the item itself. The variables are the lookup's inputs, in [`Lookup::inputs`]' order.
-    pub partition: (Arc<str>, Template),
-    /// Name and template of the sort key, if the query of the index names one, or the item's table has one.
-    pub sort: Option<(Arc<str>, Template)>,
+    /// Names and templates of the attributes by which the item is found, the partition key first: the attributes of the index that the query
+    /// states, or the item's primary key. The variables are the lookup's inputs, in [`Lookup::inputs`]' order.
+    pub key: Vec<(Arc<str>, Template)>,
     /// The names of its inputs.
     pub inputs: Vec<Arc<str>>,
     /// The names of its outputs.
@@ -50,8 +51,20 @@ impl Lookup {
     }
 }
 
+impl Lookup {
+    /// The type of an attribute of the index's key: text, unless the model declares the index.
+    #[must_use]
+    pub fn key_type(&self, model: &Model, attribute: &str) -> KeyType {
+        let table = model.entities.get(self.of).and_then(|entity| model.tables.get(entity.table));
+        let indexes = table.into_iter().flat_map(|table| &table.indexes);
+        let declared = self.index().and_then(|index| indexes.into_iter().find(|known| known.name == *index));
+        let key = declared.into_iter().flat_map(SecondaryIndex::key).find(|key| *key.name == *attribute);
+        key.map(|key| key.key_type).unwrap_or_default()
+    }
+}
+
 /// A use of a lookup in the scope of one entity.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LookupUse {
     /// Which lookup: an index into [`Model::lookups`].
     pub lookup: usize,
@@ -86,9 +99,11 @@ impl Lookup {
     /// The lookup in words.
     #[must_use]
     pub fn describe(&self, model: &Model) -> LookupDescription {
-        let key = std::iter::once(&self.partition).chain(&self.sort);
-        let key: Vec<String> =
-            key.map(|(name, template)| format!("{name} = {}", template.written(&self.inputs))).collect();
+        let key: Vec<String> = self
+            .key
+            .iter()
+            .map(|(name, template)| format!("{name} = {}", template.written(&self.inputs)))
+            .collect();
         LookupDescription {
             of: model.entity_name(self.of),
             index: self.index().map(ToString::to_string),
@@ -111,9 +126,9 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let key =
         if is_indexed { settings.required_pairs("key", problems) } else { settings.pairs("key", problems) };
     let gives = settings.required_texts("gives", problems);
-    if is_indexed && settings.get("key").is_some() && !(1..=2).contains(&key.len()) {
+    if is_indexed && settings.get("key").is_some() && !(1..=2 * MAX_ATTRIBUTES).contains(&key.len()) {
         let message = format!(
-            "{owner}: `key` holds the index's partition key and, if the query names one, its sort key"
+            "{owner}: `key` holds the index's partition key and, if the query names one, its sort key; each has up to {MAX_ATTRIBUTES} attributes"
         );
         problems.report(ProblemCode::KeyMismatch, *at, message);
     }
@@ -135,21 +150,20 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     };
     let LookedUpKey { inputs, templates, terms } = found;
     add_offer(compiler, owner, entity, (&inputs, key_at), (terms, &gives));
-    let mut templates = templates.into_iter();
     compiler.places.lookups.push(*at);
     compiler.model.lookups.push(Lookup {
         name: Arc::from(settings.name),
         of: entity.unwrap_or(0),
         source,
-        partition: templates.next().unwrap_or_else(|| (Arc::from(""), Template::default())),
-        sort: templates.next(),
+        key: templates,
         inputs,
         outputs: gives.iter().map(|output| Arc::from(known_name(output.value))).collect(),
     });
     Some(())
 }
 
-/// Reports a lookup by an index that its table declares with other key attributes.
+/// Reports a lookup by an index that its table declares with other key attributes. A query states the whole partition key, and the sort
+/// key from the left. Of more than two attributes, only the declaration of the index says which key they belong to.
 fn check_declared_index(
     compiler: &mut ModelCompiler<'_, '_>,
     owner: &str,
@@ -157,25 +171,30 @@ fn check_declared_index(
     key: &[(Located<&str>, Located<&str>)],
 ) {
     let model = &compiler.model;
-    let table = entity.and_then(|entity| model.tables.get(model.entities.get(entity)?.table));
-    let Some((table, declared)) = table.and_then(|table| {
-        Some((table, table.indexes.iter().find(|declared| *declared.name == *index.value)?))
-    }) else {
+    let Some(table) = entity.and_then(|entity| model.tables.get(model.entities.get(entity)?.table)) else {
         return;
     };
-    let is_equal = declared
-        .key()
-        .zip(key)
-        .all(|(declared, (written, _))| *declared.name == *key_attribute(written.value));
-    if is_equal && key.len() <= declared.key().count() {
-        return;
-    }
-    let message = format!(
-        "{owner}: the index `{}` of table `{}` is declared on {}; write `key` with these attributes, the partition key first",
-        index.value,
-        table.name,
-        declared.key_text()
-    );
+    let message = match table.indexes.iter().find(|declared| *declared.name == *index.value) {
+        None if key.len() > 2 => format!(
+            "{owner}: an index with several attributes of a key is declared by its table: `[tables.{}.indexes.{}]`, with `key = [[\"…\", \"…\"], \"…\"]`",
+            table.name, index.value
+        ),
+        None => return,
+        Some(declared) => {
+            let mut pairs = declared.key().zip(key);
+            let is_equal =
+                pairs.all(|(declared, (written, _))| *declared.name == *key_attribute(written.value));
+            if is_equal && (declared.partition.len()..=declared.key().count()).contains(&key.len()) {
+                return;
+            }
+            format!(
+                "{owner}: the index `{}` of table `{}` is declared on {}; write `key` with these attributes, the partition key first",
+                index.value,
+                table.name,
+                declared.key_text()
+            )
+        }
+    };
     compiler.report(ProblemCode::KeyMismatch, index.at, message);
 }
 
@@ -301,7 +320,7 @@ fn add_offer(
     let (formatted, plain): (Vec<_>, Vec<_>) = inputs
         .iter()
         .cloned()
-        .partition(|input| split_format(input).is_ok_and(|(_, format)| format != ValueFormat::Plain));
+        .partition(|input| split_format(input).is_ok_and(|(_, format)| !format.is_plain()));
     for input in formatted {
         let message = format!("{owner}: `{{{input}}}`: the key of a lookup takes no formats");
         context.report(ProblemCode::UnusableFormat, at, message);
@@ -314,11 +333,11 @@ fn add_offer(
     let mut types = Vec::new();
     for output in gives {
         let Some(resolved) = context.resolve(owner, *output) else { continue };
-        if resolved.format != ValueFormat::Plain {
+        if !resolved.format.is_plain() {
             let message =
                 format!("{owner}: `{}`: the outputs of a lookup take no formats; leave it out", output.value);
             context.report(ProblemCode::UnusableFormat, output.at, message);
-        } else if !resolved.value_type.fits_key(ValueFormat::Plain) {
+        } else if !resolved.value_type.fits_key(&ValueFormat::Plain) {
             let described = resolved.value_type.described();
             let message = format!(
                 "{owner}: `{}` is {described}; the output of a lookup is text, a number or a boolean",

@@ -9,7 +9,7 @@ use super::{ModelNotation, Pattern, Term, ValueFormat};
 use crate::record::Decimal;
 
 /// The contribution of an item to one attribute of a rollup.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Measure {
     /// The rollup's attribute; of a measure with bins, the beginning of their names.
     pub name: Arc<str>,
@@ -20,7 +20,7 @@ pub struct Measure {
 }
 
 /// How much an item contributes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum MeasureKind {
     /// One.
     Count,
@@ -87,6 +87,8 @@ named_values! {
         Percentiles = "percentiles",
         /// The value that a part of the items do not exceed.
         Percentile = "percentile",
+        /// How many different values there are. The loader makes two counts of it: of items by value, and of values.
+        Distinct = "distinct",
     }
 }
 
@@ -96,7 +98,7 @@ impl MeasureFunction {
     pub fn is_additive(self) -> bool {
         match self {
             Self::Count | Self::Sum | Self::Histogram | Self::Percentiles => true,
-            Self::Max | Self::Min | Self::Average | Self::Percentile => false,
+            Self::Max | Self::Min | Self::Average | Self::Percentile | Self::Distinct => false,
         }
     }
 
@@ -110,7 +112,8 @@ impl MeasureFunction {
             | Self::Histogram
             | Self::Average
             | Self::Percentiles
-            | Self::Percentile => false,
+            | Self::Percentile
+            | Self::Distinct => false,
         }
     }
 
@@ -129,7 +132,8 @@ impl MeasureFunction {
             | Self::Histogram
             | Self::Average
             | Self::Percentiles
-            | Self::Percentile => false,
+            | Self::Percentile
+            | Self::Distinct => false,
         }
     }
 
@@ -144,6 +148,7 @@ impl MeasureFunction {
             Self::Average => &["avg", "over"],
             Self::Percentiles => &["percentiles", "relative_error", "from", "to", "when"],
             Self::Percentile => &["percentile", "of"],
+            Self::Distinct => &["distinct", "when"],
         }
     }
 }
@@ -164,22 +169,23 @@ impl MeasureKind {
         }
     }
 
-    /// The terms of the item that it is computed from.
-    pub(super) fn terms(&self) -> &[Term] {
+    /// Calls `visit` with every term of the item that it is computed from.
+    pub(super) fn each_term(&self, visit: &mut impl FnMut(&Term)) {
         match self {
-            Self::Count | Self::Average { .. } | Self::Percentile { .. } => &[],
-            Self::Sum { factors, .. } => factors,
-            Self::Max(term, _)
-            | Self::Min(term, _)
-            | Self::Histogram { of: term, .. }
-            | Self::Percentiles { of: term, .. } => std::slice::from_ref(term),
+            Self::Count | Self::Average { .. } | Self::Percentile { .. } => {}
+            Self::Sum { factors, .. } => factors.iter().for_each(visit),
+            Self::Max(term, format) | Self::Min(term, format) => {
+                visit(term);
+                format.zone_term().into_iter().for_each(visit);
+            }
+            Self::Histogram { of: term, .. } | Self::Percentiles { of: term, .. } => visit(term),
         }
     }
 
     /// The value that `max` or `min` compares, and its format.
-    pub(super) fn ordered(&self) -> Option<(&Term, ValueFormat)> {
+    pub(super) fn ordered(&self) -> Option<(&Term, &ValueFormat)> {
         match self {
-            Self::Max(term, format) | Self::Min(term, format) => Some((term, *format)),
+            Self::Max(term, format) | Self::Min(term, format) => Some((term, format)),
             Self::Count
             | Self::Sum { .. }
             | Self::Histogram { .. }
@@ -202,7 +208,7 @@ impl MeasureKind {
                 format!("{function} of {}", factors.join(" · "))
             }
             Self::Max(term, format) | Self::Min(term, format) => {
-                format!("{function} of {}", notation.formatted(term, *format))
+                format!("{function} of {}", notation.formatted(term, format))
             }
             Self::Histogram { of, width, labels } => {
                 format!("{function} of {}, {} bins of {width}", notation.term(of), labels.len())
@@ -282,6 +288,8 @@ pub(super) struct CompiledMeasure<'d> {
     pub(super) function: MeasureFunction,
     /// The rollup's attributes of it.
     pub(super) attributes: Vec<Arc<str>>,
+    /// Whether it is always a number; `max` and `min` can be texts.
+    pub(super) is_number: bool,
     /// The measures that it is computed from.
     pub(super) parts: ComputedParts<'d>,
     /// `None` if a name in it is not defined.
@@ -296,6 +304,8 @@ pub(super) enum ComputedParts<'d> {
     Average([Located<&'d str>; 2]),
     /// The bins of a percentile.
     Percentile(Located<&'d str>),
+    /// No measures: the name whose values are counted.
+    Distinct(Located<&'d str>),
 }
 
 impl<'d> CompiledMeasure<'d> {
@@ -307,7 +317,8 @@ impl<'d> CompiledMeasure<'d> {
     ) -> Self {
         let attribute: Arc<str> = Arc::from(name.value);
         let measure = kind.map(|kind| Measure { name: Arc::clone(&attribute), when, kind });
-        Self { name, function, attributes: vec![attribute], parts: ComputedParts::None, measure }
+        let (attributes, parts) = (vec![attribute], ComputedParts::None);
+        Self { name, function, attributes, is_number: !function.is_extreme(), parts, measure }
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use toml::de::DeValue;
 
 use super::load::compiler::EntityContext;
-use super::load::problem::ProblemCode;
+use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{self, Located, RawValue, SettingsTable, WrittenFactor, entries};
 use super::load::suggestion::{listed, nearest};
 use super::measure::{CompiledMeasure, ComputedParts, MeasureFunction, MeasureKind};
 use super::named::{NamedValue as _, meant};
 use super::percentile::{MAX_BINS, PercentileBins};
 use super::value_type::ValueType;
-use super::{Term, ValueFormat};
+use super::{Pattern, Term, ValueFormat};
 use crate::record::Decimal;
 /// Compiles a measure; `None` if it cannot be read.
 pub(super) fn compile<'d>(
@@ -66,10 +66,9 @@ pub(super) fn compile<'d>(
             Some(CompiledMeasure::new(name, function, Some(kind), when))
         }
         MeasureFunction::Max | MeasureFunction::Min => {
-            let of = settings.required_text(function.name(), problems)?;
             let extreme = if function == MeasureFunction::Max { MeasureKind::Max } else { MeasureKind::Min };
-            let kind = context.ordered(&settings.owner, of).map(|(term, format)| extreme(term, format));
-            Some(CompiledMeasure::new(name, function, kind, when))
+            let (kind, is_number) = context.extreme(&settings, function, extreme)?;
+            Some(CompiledMeasure { is_number, ..CompiledMeasure::new(name, function, kind, when) })
         }
         MeasureFunction::Histogram => {
             settings.require("width", problems);
@@ -83,44 +82,67 @@ pub(super) fn compile<'d>(
             let kind = of.map(|of| MeasureKind::Histogram { of, width, labels: labels.clone() });
             Some(CompiledMeasure { attributes: labels, ..CompiledMeasure::new(name, function, kind, when) })
         }
-        MeasureFunction::Average => {
-            let sum = settings.required_text("avg", problems)?;
-            if settings.get("over").is_none() {
-                let message = format!(
-                    "{}: `over` is missing; an average needs a sum and a count, both measures of this aggregate: {{ avg = \"price_sum\", over = \"books\" }}",
-                    settings.owner
-                );
-                problems.report(ProblemCode::MissingKey, name.at, message);
-                problems.mark_incomplete();
-            }
-            let over = settings.text("over", problems)?;
-            let kind = MeasureKind::Average { sum: Arc::from(sum.value), count: Arc::from(over.value) };
-            Some(CompiledMeasure {
-                parts: ComputedParts::Average([sum, over]),
-                ..CompiledMeasure::new(name, function, Some(kind), when)
-            })
-        }
+        MeasureFunction::Average => average(&settings, name, when, problems),
         MeasureFunction::Percentiles => {
             let kind = context.percentiles(&settings, name);
             let labels = kind.as_ref().map(|(_, bins)| bins.labels.clone()).unwrap_or_default();
             let kind = kind.and_then(|(of, bins)| Some(MeasureKind::Percentiles { of: of?, bins }));
             Some(CompiledMeasure { attributes: labels, ..CompiledMeasure::new(name, function, kind, when) })
         }
-        MeasureFunction::Percentile => {
-            let percent = settings.decimal("percentile", problems);
-            let of = settings.required_text("of", problems)?;
-            let percent = percent?;
-            if percent.sign().is_le() || percent > Decimal::from(100) {
-                let message = format!("{}: `percentile` must be above 0 and at most 100", settings.owner);
-                problems.report(ProblemCode::NumberOutOfRange, name.at, message);
-            }
-            let kind = MeasureKind::Percentile { of: Arc::from(of.value), percent };
-            Some(CompiledMeasure {
-                parts: ComputedParts::Percentile(of),
-                ..CompiledMeasure::new(name, function, Some(kind), when)
-            })
+        MeasureFunction::Distinct => {
+            let of = settings.required_text("distinct", problems)?;
+            let counted = CompiledMeasure::new(name, function, Some(MeasureKind::Count), when);
+            Some(CompiledMeasure { attributes: Vec::new(), parts: ComputedParts::Distinct(of), ..counted })
         }
+        MeasureFunction::Percentile => percentile(&settings, name, when, problems),
     }
+}
+
+/// One measure of the aggregate divided by another.
+fn average<'d>(
+    settings: &SettingsTable<'d>,
+    name: Located<&'d str>,
+    when: Option<Pattern>,
+    problems: &mut ProblemCollector<'_>,
+) -> Option<CompiledMeasure<'d>> {
+    let function = MeasureFunction::Average;
+    let sum = settings.required_text("avg", problems)?;
+    if settings.get("over").is_none() {
+        let message = format!(
+            "{}: `over` is missing; an average needs a sum and a count, both measures of this aggregate: {{ avg = \"price_sum\", over = \"books\" }}",
+            settings.owner
+        );
+        problems.report(ProblemCode::MissingKey, name.at, message);
+        problems.mark_incomplete();
+    }
+    let over = settings.text("over", problems)?;
+    let kind = MeasureKind::Average { sum: Arc::from(sum.value), count: Arc::from(over.value) };
+    Some(CompiledMeasure {
+        parts: ComputedParts::Average([sum, over]),
+        ..CompiledMeasure::new(name, function, Some(kind), when)
+    })
+}
+
+/// The estimate of a percentile from the bins of another measure.
+fn percentile<'d>(
+    settings: &SettingsTable<'d>,
+    name: Located<&'d str>,
+    when: Option<Pattern>,
+    problems: &mut ProblemCollector<'_>,
+) -> Option<CompiledMeasure<'d>> {
+    let function = MeasureFunction::Percentile;
+    let percent = settings.decimal("percentile", problems);
+    let of = settings.required_text("of", problems)?;
+    let percent = percent?;
+    if percent.sign().is_le() || percent > Decimal::from(100) {
+        let message = format!("{}: `percentile` must be above 0 and at most 100", settings.owner);
+        problems.report(ProblemCode::NumberOutOfRange, name.at, message);
+    }
+    let kind = MeasureKind::Percentile { of: Arc::from(of.value), percent };
+    Some(CompiledMeasure {
+        parts: ComputedParts::Percentile(of),
+        ..CompiledMeasure::new(name, function, Some(kind), when)
+    })
 }
 
 /// The attributes of a histogram's bins: the name and the bin's lower bound, padded to one length.
@@ -194,14 +216,27 @@ impl EntityContext<'_, '_, '_> {
             let (described, function) = (resolved.value_type.described(), function.name());
             let message = format!("{owner}: `{}` is {described}; a {function} is of numbers", name.value);
             self.report(ProblemCode::UnfitMeasureValue, name.at, message);
-        } else if resolved.format != ValueFormat::Plain {
+        } else if !resolved.format.is_plain() {
             let message = format!("{owner}: `{}`: numbers take no formats; leave it out", name.value);
             self.report(ProblemCode::UnusableFormat, name.at, message);
         }
         Some(resolved.term)
     }
 
-    fn ordered(&mut self, owner: &str, name: Located<&str>) -> Option<(Term, ValueFormat)> {
+    /// The largest or smallest value, and whether it is always a number.
+    fn extreme(
+        &mut self,
+        settings: &SettingsTable<'_>,
+        function: MeasureFunction,
+        extreme: fn(Term, ValueFormat) -> MeasureKind,
+    ) -> Option<(Option<MeasureKind>, bool)> {
+        let of = settings.required_text(function.name(), self.compiler.problems)?;
+        let ordered = self.ordered(&settings.owner, of);
+        let is_number = ordered.as_ref().is_some_and(|ordered| ordered.is_number);
+        Some((ordered.map(|OrderedValue { term, format, .. }| extreme(term, format)), is_number))
+    }
+
+    fn ordered(&mut self, owner: &str, name: Located<&str>) -> Option<OrderedValue> {
         let resolved = self.resolve(owner, name)?;
         // With a format, texts of that format are compared.
         let fits = match resolved.format {
@@ -216,6 +251,15 @@ impl EntityContext<'_, '_, '_> {
             );
             self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         }
-        Some((resolved.term, resolved.format))
+        let is_number = resolved.value_type == ValueType::Number && resolved.format == ValueFormat::Plain;
+        Some(OrderedValue { term: resolved.term, format: resolved.format, is_number })
     }
+}
+
+/// The value of a `max` or `min`.
+struct OrderedValue {
+    term: Term,
+    format: ValueFormat,
+    /// Whether it is always a number.
+    is_number: bool,
 }

@@ -12,8 +12,7 @@ use super::load::reader::{Located, SettingsTable};
 use super::load::scope::{interned_path, position};
 use super::load::suggestion::suggestion;
 use super::named_list::NamedList;
-use super::template::split_format;
-use super::{ComputedMeasure, InternedPath, LookupUse, Model, Rollup, Term, TimeReading, ValueFormat};
+use super::{InternedPath, LookupUse, Model, Rollup, Term, TimeReading, ValueFormat};
 use crate::record::AttributePath;
 
 /// The names of a path: DynamoDB's limit. A copy at such a path still fits into the expressions of one write.
@@ -182,7 +181,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             entity.mirrors.push(index);
         }
         if let Some(rollup) = compiler.model.rollups.get_mut(from) {
-            register_shown(rollup, index, &attributes);
+            rollup.show(index, attributes.iter().map(|attribute| &attribute.measure));
         }
         let mirror = Mirror { onto, from, attributes, bindings, item_variables, rollup_variables, lookup };
         compiler.model.mirrors.push(mirror);
@@ -302,8 +301,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let lookups = model.lookups.iter().zip(&places.lookups);
         let lookups = lookups.filter(|(lookup, _)| lookup.of == self.onto && lookup.index().is_some());
         let mut keys = lookups.flat_map(|(lookup, at)| {
-            let key = std::iter::once(&lookup.partition).chain(&lookup.sort);
-            key.map(|(attribute, _)| (AttributePath::from(attribute), &lookup.name, *at))
+            lookup.key.iter().map(|(attribute, _)| (AttributePath::from(attribute), &lookup.name, *at))
         });
         let Some((attribute, lookup, place)) = keys.find(|(attribute, ..)| mirrored.writes(attribute)) else {
             return;
@@ -356,8 +354,8 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             if let Some(LookupVariable { output, .. }) =
                 outputs.iter().find(|output| output.variable == index)
             {
-                let format = split_format(variable).map_or(ValueFormat::Plain, |(_, format)| format);
-                let format = format.read_as(self.reading_of(lookup, *output));
+                let reading = self.reading_of(lookup, *output);
+                let format = rollup.output_format(variable, &mut problems).read_as(reading);
                 terms.push((Term::LookupOutput { lookup: 0, output: *output }, format));
             } else if let Some(key) = entity.variables.iter().position(|own| *self.source(own) == **variable)
             {
@@ -436,16 +434,5 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             }
         }
         found
-    }
-}
-
-/// Registers the measures that a mirror shows.
-fn register_shown(rollup: &mut Rollup, mirror: usize, attributes: &[MirroredAttribute]) {
-    rollup.mirrors.push(mirror);
-    for MirroredAttribute { measure, .. } in attributes {
-        rollup.shown.push(Arc::clone(measure));
-        let computed = rollup.computed.iter().filter(|computed| computed.name == *measure);
-        let parts: Vec<Arc<str>> = computed.flat_map(ComputedMeasure::parts).collect();
-        rollup.shown.extend(parts);
     }
 }

@@ -131,18 +131,24 @@
 //! `exists`, `numeric`, `anything-but`; `"$or"` takes a list of conditions. See [`Pattern`].
 
 mod aggregate;
+mod aggregate_settings;
 mod binding;
+mod bound_template;
 mod cache;
 mod column_type;
 mod computed;
 mod dataset;
 mod derivation;
 mod description;
+mod distinct;
 mod duration;
 mod entity;
 mod fingerprint;
 mod for_each;
+mod format_zone;
 mod key_attribute;
+mod key_schema;
+mod levels;
 mod load;
 mod lookup;
 mod measure;
@@ -151,11 +157,15 @@ mod mirror;
 mod named;
 mod named_list;
 mod notation;
+mod on_expiry;
 mod pattern;
 mod percentile;
+mod rank;
 mod rollup;
 mod rollup_keys;
+mod saved_query;
 mod schema;
+mod secondary_index;
 mod source_table;
 mod state_key;
 mod template;
@@ -172,14 +182,18 @@ use std::sync::Arc;
 
 pub use aggregate::{Aggregate, AggregateDescription, OnMisfit, RollupDestination, RollupExpiry};
 pub use binding::KeyBinding;
+pub use bound_template::{BoundPiece, BoundTemplate};
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule, PathTemplate};
 pub use column_type::ColumnType;
-pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory, SavedQuery};
+pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory};
 pub use derivation::{Derivation, DerivationKind, NumberTerm, TimeTerm};
 pub use description::ModelDescription;
 pub use duration::duration;
-pub use entity::{Entity, EntityDescription, KeyPattern, OnExpiry};
+pub use entity::{Entity, EntityDescription, KeyPattern};
 pub use for_each::ForEach;
+pub use format_zone::{FormatZone, ItemZone};
+pub use key_schema::{KeySchema, KeyType};
+pub use levels::STATE_TABLE;
 pub use load::{
     ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
     nearest_name,
@@ -189,14 +203,18 @@ pub use measure::{Measure, MeasureDescription, MeasureFunction, MeasureKind};
 pub use mirror::{COMPANION_ENDINGS, Mirror, MirrorDescription, MirroredAttribute};
 pub use named_list::NamedList;
 pub use notation::ModelNotation;
+pub use on_expiry::OnExpiry;
 pub use pattern::{ComparedValue, Operand, Pattern};
 pub use percentile::{PercentileBinDescription, PercentileBins};
+pub use rank::{Rank, RankDescription, RankGroup, RankIndex};
 pub use rollup::{ComputedMeasure, ComputedRule, Rollup, RollupDescription, RollupLifetime};
 pub use rollup_keys::RollupKeys;
 pub(crate) use rollup_keys::{escaped, unescaped};
-pub use source_table::{KeySchema, KeyType, SecondaryIndex, Table};
+pub use saved_query::SavedQuery;
+pub use secondary_index::{SecondaryIndex, index_key_text};
+pub use source_table::Table;
 pub use template::{Template, TemplatePiece, ValueFormat};
-pub use term::{BoundPiece, BoundTemplate, ElementPath, InternedPath, Term};
+pub use term::{ElementPath, InternedPath, Term};
 pub use time_bucket::TimeBucket;
 pub use time_format::TimeFormat;
 pub use time_reading::{TimeNotation, TimeReading};
@@ -211,7 +229,7 @@ pub struct Model {
     pub name: Arc<str>,
     /// Grows with every change of the model; ledger entries carry it.
     pub generation: u64,
-    /// The source tables.
+    /// The source tables. The state table is one of them if a rollup is a source ([`STATE_TABLE`]).
     pub tables: Vec<Table>,
     /// The kinds of items.
     pub entities: Vec<Entity>,
@@ -266,11 +284,38 @@ impl Model {
     /// How to set `AFTERWRITE_TABLES` if a change record names a table that [`Model::table_deployed_as`] does not find.
     #[must_use]
     pub fn deployed_name_hint(&self, deployed: &str) -> String {
-        let name = if let [only] = &self.tables[..] { &*only.name } else { "NAME" };
+        let mut declared = self.tables.iter().filter(|table| !table.is_state());
+        let name = match (declared.next(), declared.next()) {
+            (Some(only), None) => &*only.name,
+            _ => "NAME",
+        };
+        let state = match self.state_source() {
+            Some(_) => {
+                ". If it is the state table, whose rollups are sources, set AFTERWRITE_STATE_TABLE to it"
+            }
+            None => "",
+        };
         format!(
             "If it is a table of the model, add `{name}={deployed}` to AFTERWRITE_TABLES. If the table had this name before it was restored or \
-             replaced, keep its current name first, as in `{name}=CURRENT,{name}={deployed}`: records of all names are read, the first is written"
+             replaced, keep its current name first, as in `{name}=CURRENT,{name}={deployed}`: records of all names are read, the first is written{state}"
         )
+    }
+
+    /// The state table as a source: an index into [`Model::tables`]. `None` if the model names no rollup as a source.
+    #[must_use]
+    pub fn state_source(&self) -> Option<usize> {
+        self.tables.iter().position(Table::is_state)
+    }
+
+    /// The tables of the application, each with its index in [`Model::tables`]: all but the state table.
+    pub fn application_tables(&self) -> impl Iterator<Item = (usize, &Table)> + Clone {
+        self.tables.iter().enumerate().filter(|(_, table)| !table.is_state())
+    }
+
+    /// The highest level of the model's entities: 0 if no rollup is a source.
+    #[must_use]
+    pub fn highest_level(&self) -> u32 {
+        self.entities.iter().map(|entity| entity.level).max().unwrap_or(0)
     }
 
     /// A short hash, 16 hexadecimal digits, of what decides contributions: the aggregates with their measures and

@@ -60,7 +60,7 @@ impl<'m> ModelNotation<'m> {
 
     /// A value's name with its format: `started_at:day`.
     #[must_use]
-    pub fn formatted(&self, term: &Term, format: ValueFormat) -> String {
+    pub fn formatted(&self, term: &Term, format: &ValueFormat) -> String {
         let suffix = format.time().map_or_else(String::new, |format| format!(":{format}"));
         format!("{}{suffix}", self.term(term))
     }
@@ -70,7 +70,7 @@ impl<'m> ModelNotation<'m> {
     pub fn template(&self, template: &BoundTemplate) -> String {
         let piece = |piece: &BoundPiece| match piece {
             BoundPiece::Literal(text) => text.to_string(),
-            BoundPiece::Value(term, format) => format!("{{{}}}", self.formatted(term, *format)),
+            BoundPiece::Value(term, format) => format!("{{{}}}", self.formatted(term, format)),
         };
         template.pieces.iter().map(piece).collect()
     }

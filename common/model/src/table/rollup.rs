@@ -12,10 +12,13 @@ use super::load::problem::ProblemCode;
 use super::load::reader::{self, SettingsTable, place};
 use super::load::scope::{base_name, position};
 use super::load::suggestion::suggestion;
+use super::named::read_named;
+use super::named_list::NamedList;
 use super::percentile::PercentileBins;
+use super::rank::{self, Rank, RankDescription, RankGroup};
 use super::state_key::STATE_KEY;
-use super::template::known_name;
-use super::{RollupKeys, Template, TemplatePiece, ValueFormat};
+use super::template::{known_name, split_format};
+use super::{OnExpiry, RollupKeys, Template, TemplatePiece, ValueFormat};
 use crate::record::Decimal;
 
 /// More shards than this cost more reads than they save writes.
@@ -36,8 +39,12 @@ pub struct Rollup {
     pub keys: RollupKeys,
     /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor computed measures.
     pub shards: u32,
+    /// The effect on the contributions of its items, where the rollup is a source, when TTL deletes them.
+    pub on_expiry: OnExpiry,
     /// When its items expire, if they do.
     pub lifetime: Option<RollupLifetime>,
+    /// The orders of its items. A sharded rollup has none.
+    pub ranks: Vec<Rank>,
     /// Measures that are computed from other measures. The rollup must be read before such a measure is written.
     pub computed: Vec<ComputedMeasure>,
     /// The measures that are `max` or `min`; these too need the rollup to be read.
@@ -137,6 +144,30 @@ impl Rollup {
         self.computed.iter().any(|computed| *computed.name == *measure) || self.has_extreme(measure)
     }
 
+    /// The format in which its key has an output of a lookup of the item that shows it. `problems` of a mirror get the reason why the item
+    /// cannot find the rollup.
+    pub(super) fn output_format(&self, variable: &str, problems: &mut Vec<String>) -> ValueFormat {
+        let format = split_format(variable).map_or(ValueFormat::Plain, |(_, format)| format);
+        if let Some(zone) = format.item_zone() {
+            problems.push(format!(
+                "rollup `{}` cannot be found from the item: `{{{variable}}}` is in the zone `{}` of each counted item; write a zone such as `Europe/Berlin`",
+                self.name, zone.name
+            ));
+        }
+        format
+    }
+
+    /// Registers a mirror, an index into [`super::Model::mirrors`], and the measures that it shows.
+    pub(super) fn show<'m>(&mut self, mirror: usize, measures: impl Iterator<Item = &'m Arc<str>>) {
+        self.mirrors.push(mirror);
+        for measure in measures {
+            self.shown.push(Arc::clone(measure));
+            let computed = self.computed.iter().filter(|computed| computed.name == *measure);
+            let parts: Vec<Arc<str>> = computed.flat_map(ComputedMeasure::parts).collect();
+            self.shown.extend(parts);
+        }
+    }
+
     /// Whether a change of this measure changes a mirror.
     #[must_use]
     pub fn shows(&self, measure: &str) -> bool {
@@ -194,6 +225,17 @@ impl Rollup {
         (self.partition.render(&written), self.sort.render(&written))
     }
 
+    /// The groups in which the item with this key is ranked.
+    #[must_use]
+    pub fn rank_groups(&self, partition: &str, sort: &str) -> Vec<RankGroup> {
+        if self.ranks.is_empty() {
+            return Vec::new();
+        }
+        let values = self.parse(partition, sort);
+        let group = |rank: &Rank| rank.group(&self.name, (partition, sort), values.as_deref());
+        self.ranks.iter().filter_map(group).collect()
+    }
+
     fn parse<'k>(&self, partition: &'k str, sort: &'k str) -> Option<Vec<Option<&'k str>>> {
         let mut bindings = vec![None; self.variables.len()];
         let is_parsed =
@@ -219,12 +261,19 @@ impl Rollup {
             let variable = self.variables.get(lifetime.variable).map_or("", |name| name);
             format!("{} after {variable}", duration(lifetime.after))
         });
-        RollupDescription { key: format!("{partition} / {sort}"), shards: self.shards, expires }
+        let ranks = self.ranks.iter();
+        let describe = |rank: &Rank| rank.describe(&self.partition, &self.variables);
+        RollupDescription {
+            key: format!("{partition} / {sort}"),
+            shards: self.shards,
+            expires,
+            rank: ranks.map(|rank| (&rank.measure, describe(rank))).collect(),
+        }
     }
 }
 
 /// A rollup in words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RollupDescription {
     /// The templates of its key.
     pub key: String,
@@ -232,10 +281,13 @@ pub struct RollupDescription {
     pub shards: u32,
     /// How long after which time of its key it expires.
     pub expires: Option<String>,
+    /// The orders of its items, by measure.
+    #[serde(skip_serializing_if = "NamedList::is_empty")]
+    pub rank: NamedList<RankDescription>,
 }
 
 /// The keys of a rollup.
-pub(super) const KEYS: [&str; 3] = ["key", "shards", "expires"];
+pub(super) const KEYS: [&str; 5] = ["key", "shards", "expires", "on_expiry", "rank"];
 
 /// The keys of a rollup's `expires`.
 pub(super) const EXPIRY_KEYS: [&str; 2] = ["after", "of"];
@@ -246,14 +298,19 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let problems = &mut *compiler.problems;
     let key = settings.required_pairs("key", problems);
     let shards = settings.integer("shards", 1..=MAX_SHARDS, problems).unwrap_or(1);
+    let on_expiry = read_named(settings, "on_expiry", problems).unwrap_or_default();
     compiler.check_name("rollup", settings.located_name());
     let mut variables = Vec::new();
     let templates = compiler.key(owner, &key, ("the state table", &STATE_KEY), *at, &mut variables);
     let lifetime = lifetime(compiler, settings, templates.is_some().then_some(&variables));
     let keys = compiler.model.rollup_keys;
+    let named = if templates.is_some() { &*variables } else { &[] };
+    let ranks = rank::compile(compiler, settings, named, keys);
+    let (ranks, rank_places) = ranks.into_iter().unzip();
     let templates = templates.into_iter().flatten();
     let mut templates = templates.map(|template| Template { separator: keys.separator(), ..template });
     compiler.places.rollups.push(*at);
+    compiler.places.ranks.push(rank_places);
     compiler.places.lifetimes.push(lifetime.map_or(*at, |(_, at)| at));
     compiler.model.rollups.push(Rollup {
         name: Arc::from(settings.name),
@@ -262,7 +319,9 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         variables,
         keys,
         shards: u32::try_from(shards).unwrap_or(1),
+        on_expiry,
         lifetime: lifetime.map(|(lifetime, _)| lifetime),
+        ranks,
         ..Rollup::default()
     });
     Some(())

@@ -9,7 +9,9 @@ mod overlap;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::format_zone::{ItemZone, is_unfit_bare};
 use super::template_problem::NotATemplate;
+use super::term::Term;
 use super::time_bucket::fits_shape;
 use super::time_format::TimeFormat;
 use super::time_reading::TimeReading;
@@ -43,16 +45,16 @@ impl TemplatePiece {
     }
 
     /// The index and the format, if it is a variable.
-    pub(super) fn variable(&self) -> Option<(usize, ValueFormat)> {
+    pub(super) fn variable(&self) -> Option<(usize, &ValueFormat)> {
         match self {
             Self::Literal(_) => None,
-            Self::Variable(index, format) => Some((*index, *format)),
+            Self::Variable(index, format) => Some((*index, format)),
         }
     }
 }
 
 /// How a value is written into a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueFormat {
     /// As it is: text, a number's digits, `true` or `false`.
     Plain,
@@ -63,24 +65,51 @@ pub enum ValueFormat {
 impl ValueFormat {
     /// The format of a time; `None` for the format of a variable without one.
     #[must_use]
-    pub fn time(self) -> Option<TimeFormat> {
+    pub fn time(&self) -> Option<&TimeFormat> {
         match self {
             Self::Plain => None,
             Self::Time(format) => Some(format),
         }
     }
 
+    /// Whether the value is written as it is.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.time().is_none()
+    }
+
+    /// The zone of its calendar, if each item states it.
+    pub(super) fn item_zone(&self) -> Option<&ItemZone> {
+        self.time().and_then(|format| format.zone.of_item())
+    }
+
+    /// The value that states the zone of its calendar, if each item does.
+    pub(crate) fn zone_term(&self) -> Option<&Term> {
+        self.item_zone().and_then(|zone| zone.term.as_ref())
+    }
+
     /// The same format of a value that is read in this way.
     #[must_use]
     pub(super) fn read_as(self, reading: TimeReading) -> Self {
         match self {
-            Self::Plain => self,
+            Self::Plain => Self::Plain,
             Self::Time(format) => Self::Time(TimeFormat { reading, ..format }),
         }
     }
 
+    /// The same format, whose zone is this value of the item.
+    #[must_use]
+    pub(super) fn with_zone_of(&self, term: Term) -> Self {
+        match self {
+            Self::Plain => Self::Plain,
+            Self::Time(format) => {
+                Self::Time(TimeFormat { zone: format.zone.bound_to(term), ..format.clone() })
+            }
+        }
+    }
+
     /// For a format of fixed length, what its text looks like: `0` stands for any digit.
-    pub(super) fn shape(self) -> Option<&'static str> {
+    pub(super) fn shape(&self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
             Self::Time(format) => Some(format.bucket.shape()),
@@ -107,8 +136,9 @@ pub(super) fn canonical_name(written: &str) -> Result<Cow<'_, str>, InvalidPath>
         return Ok(Cow::Borrowed(written));
     }
     let (base, format) = match split_format(written) {
-        Ok((base, _)) => (base, written.get(base.len()..).unwrap_or_default()),
-        Err(_) => (written, ""),
+        Ok((base, ValueFormat::Time(format))) => (base, format!(":{format}")),
+        Ok((base, ValueFormat::Plain)) => (base, String::new()),
+        Err(_) => (written, String::new()),
     };
     let path: AttributePath = base.parse()?;
     Ok(Cow::Owned(format!("{path}{format}")))
@@ -117,23 +147,6 @@ pub(super) fn canonical_name(written: &str) -> Result<Cow<'_, str>, InvalidPath>
 /// A name in the way in which it is compared. A name that cannot be read stays as it is; it is reported where it is resolved.
 pub(super) fn known_name(written: &str) -> Cow<'_, str> {
     canonical_name(written).unwrap_or(Cow::Borrowed(written))
-}
-
-/// Whether a name of a variable has characters that it can have only in quotes.
-fn is_unfit_bare(base: &str) -> bool {
-    let is_fit = |character: char| character.is_alphanumeric() || "_-.".contains(character);
-    let mut is_start = true;
-    for character in base.chars() {
-        if is_start && character == '\'' {
-            // The quotes are checked where the path is read.
-            return false;
-        }
-        if !is_fit(character) {
-            return true;
-        }
-        is_start = character == '.';
-    }
-    false
 }
 
 impl Template {

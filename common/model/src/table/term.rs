@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::ValueFormat;
 use crate::record::{AttributeId, written_name};
 
 /// Where a value comes from, in the scope of one entity.
@@ -108,46 +107,5 @@ impl InternedPath {
     #[must_use]
     pub fn is_single_value(&self) -> bool {
         self.declared.is_some_and(|declared| ["S", "N", "BOOL"].contains(&declared))
-    }
-}
-
-/// A key template whose variables are bound to terms of one entity's scope.
-#[derive(Debug, Default)]
-pub struct BoundTemplate {
-    /// Its pieces, in order.
-    pub pieces: Vec<BoundPiece>,
-}
-
-impl BoundTemplate {
-    /// The values that it is rendered from, with their formats.
-    pub(super) fn values(&self) -> impl Iterator<Item = (&Term, ValueFormat)> {
-        self.pieces.iter().filter_map(|piece| match piece {
-            BoundPiece::Literal(_) => None,
-            BoundPiece::Value(term, format) => Some((term, *format)),
-        })
-    }
-
-    /// The values that it is rendered from.
-    pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
-        self.pieces.iter().filter_map(BoundPiece::term)
-    }
-}
-
-/// A piece of a [`BoundTemplate`].
-#[derive(Debug)]
-pub enum BoundPiece {
-    /// Literal text.
-    Literal(Arc<str>),
-    /// A value, formatted.
-    Value(Term, ValueFormat),
-}
-
-impl BoundPiece {
-    /// The value's term, if it is not literal.
-    pub(super) fn term(&self) -> Option<&Term> {
-        match self {
-            Self::Literal(_) => None,
-            Self::Value(term, _) => Some(term),
-        }
     }
 }

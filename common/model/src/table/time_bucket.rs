@@ -101,6 +101,12 @@ impl TimeBucket {
         }
     }
 
+    /// The first moment at which UTC shows the bucket that a time is in by the calendar of a zone.
+    #[must_use]
+    pub fn start_in_utc(self, time: Timestamp, zone: Option<NamedZone>) -> Option<Timestamp> {
+        first_moment(self.truncated(local_time(time, zone)?)?, None)
+    }
+
     /// The first moment of the bucket with this text.
     #[must_use]
     pub fn parse(self, text: &str, zone: Option<NamedZone>) -> Option<Timestamp> {

@@ -1,19 +1,20 @@
-//! Formats of times in templates: `day`, `week@Europe/Berlin`.
+//! Formats of times in templates: `day`, `week@Europe/Berlin`, `day@city_zone`.
 
 use std::fmt;
 
+use super::format_zone::FormatZone;
 use super::named::NamedValue as _;
 use super::time_bucket::TimeBucket;
 use super::time_reading::TimeReading;
-use crate::record::{NamedZone, Timestamp};
+use crate::record::NamedZone;
 
 /// The format of a time: the bucket that it lies in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeFormat {
     /// The bucket.
     pub bucket: TimeBucket,
-    /// The zone of its calendar; UTC if there is none.
-    pub zone: Option<NamedZone>,
+    /// The zone of its calendar.
+    pub zone: FormatZone,
     /// How the value is read. A template on its own does not know; the scope of an entity does.
     pub reading: TimeReading,
 }
@@ -28,7 +29,7 @@ pub(super) enum NotAFormat {
 }
 
 impl TimeFormat {
-    /// Reads `day` or `day@Europe/Berlin`.
+    /// Reads `day`, `day@Europe/Berlin` or `day@city_zone`.
     pub(super) fn parse(text: &str) -> Result<Self, NotAFormat> {
         let (bucket, zone) = match text.split_once('@') {
             None => (text, None),
@@ -36,42 +37,38 @@ impl TimeFormat {
         };
         let bucket =
             TimeBucket::of_name(bucket).ok_or_else(|| NotAFormat::UnknownBucket(bucket.to_owned()))?;
-        let zone =
-            zone.map(|zone| NamedZone::of_name(zone).ok_or_else(|| NotAFormat::UnknownZone(zone.to_owned())));
-        Ok(Self { bucket, zone: zone.transpose()?, reading: TimeReading::Detected })
+        let zone = match zone {
+            None => FormatZone::Utc,
+            Some(zone) => FormatZone::parse(zone).ok_or_else(|| NotAFormat::UnknownZone(zone.to_owned()))?,
+        };
+        Ok(Self { bucket, zone, reading: TimeReading::Detected })
     }
 
     /// Its bucket in a text, borrowed, if the text has the most frequent form of a time and the bucket is a part of it.
     #[must_use]
-    pub fn prefix(self, text: &str) -> Option<&str> {
-        if self.zone.is_none() && self.reading.takes_moments() {
+    pub fn prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+        if self.zone.is_utc() && self.reading.takes_moments() {
             self.bucket.prefix_of_utc(text)
         } else {
             None
         }
     }
 
-    /// Appends the bucket of a time; `None` if it has none ([`TimeBucket::write`]).
-    #[must_use]
-    pub fn write(self, time: Timestamp, text: &mut String) -> Option<()> {
-        self.bucket.write(time, self.zone, text)
-    }
-
-    /// The first moment of the bucket that a time is in.
-    #[must_use]
-    pub fn start(self, time: Timestamp) -> Option<Timestamp> {
-        self.bucket.start(time, self.zone)
-    }
-
-    /// How a text of this format is read as a time.
-    pub(super) fn reading_of_bucket(self) -> TimeReading {
-        TimeReading::Bucket(self.bucket, self.zone)
+    /// How a text of this format is read as a time. Keys of items, which are read in this way, have no zones of items.
+    pub(super) fn reading_of_bucket(&self) -> TimeReading {
+        let zone: Option<NamedZone> = match &self.zone {
+            FormatZone::Named(zone) => Some(*zone),
+            FormatZone::Utc | FormatZone::OfItem(_) => None,
+        };
+        TimeReading::Bucket(self.bucket, zone)
     }
 
     /// Why a value that is read in this way does not determine the bucket.
-    pub(super) fn too_fine_for(self, reading: TimeReading) -> Option<String> {
+    pub(super) fn too_fine_for(&self, reading: TimeReading) -> Option<String> {
         match reading {
-            TimeReading::Bucket(bucket, zone) if zone != self.zone || !bucket.lies_in(self.bucket) => {
+            TimeReading::Bucket(bucket, zone)
+                if !self.zone.is_fixed_as(zone) || !bucket.lies_in(self.bucket) =>
+            {
                 Some(format!(
                     "the key has its `{reading}` and nothing more, which does not determine its `{self}`"
                 ))
@@ -87,7 +84,6 @@ impl TimeFormat {
 /// As templates write it: `day@Europe/Berlin`.
 impl fmt::Display for TimeFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.bucket.name())?;
-        self.zone.iter().try_for_each(|zone| write!(f, "@{}", zone.name()))
+        write!(f, "{}{}", self.bucket.name(), self.zone)
     }
 }

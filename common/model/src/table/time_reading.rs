@@ -23,13 +23,17 @@ named_values! {
         Ksuid = "ksuid",
         /// A UUID of version 7, which begins with its time.
         UuidV7 = "uuidv7" | "uuid7" | "uuid_v7" | "uuid-v7" | "uuid",
+        /// A text that begins with a day: `2026-02-06-0017`, `20260206-0017`.
+        Day = "day" | "date",
+        /// The digits of a calendar time: `20260206`, `20260206143000`.
+        Compact = "compact" | "basic" | "digits" | "yyyymmdd" | "yyyymmddhhmmss",
     }
 }
 
 impl TimeNotation {
     /// Whether numbers have it; all can be texts.
     pub(super) fn is_numeric(self) -> bool {
-        self.per_second().is_some()
+        self.per_second().is_some() || self == Self::Compact
     }
 
     /// How many of a unit are a second.
@@ -39,7 +43,7 @@ impl TimeNotation {
             Self::Milliseconds => Some(1_000),
             Self::Microseconds => Some(1_000_000),
             Self::Nanoseconds => Some(1_000_000_000),
-            Self::Ulid | Self::Ksuid | Self::UuidV7 => None,
+            Self::Ulid | Self::Ksuid | Self::UuidV7 | Self::Day | Self::Compact => None,
         }
     }
 
@@ -53,6 +57,8 @@ impl TimeNotation {
             Self::Ulid => "a ULID",
             Self::Ksuid => "a KSUID",
             Self::UuidV7 => "a UUID of version 7",
+            Self::Day => "a text that begins with a day, such as 2026-02-06 or 20260206",
+            Self::Compact => "the digits of a time, such as 20260206 or 20260206143000",
         }
     }
 
@@ -66,11 +72,16 @@ impl TimeNotation {
             Self::Ulid => Timestamp::of_ulid(text),
             Self::Ksuid => Timestamp::of_ksuid(text),
             Self::UuidV7 => Timestamp::of_uuid_v7(text),
+            Self::Day => Timestamp::of_leading_day(text),
+            Self::Compact => Timestamp::of_compact(text),
         }
     }
 
     /// Rounded down to the millisecond.
     fn of_number(self, number: &Decimal) -> Option<Timestamp> {
+        if self == Self::Compact {
+            return Timestamp::of_compact(&number.to_string());
+        }
         let per_second = Decimal::from(i64::try_from(self.per_second()?).ok()?);
         let ms = number.times(&Decimal::from(1000)).ok()?.floor_divided_by(&per_second)?;
         Some(Timestamp::from_epoch_ms(ms))
@@ -216,6 +227,17 @@ mod tests {
     }
 
     #[test]
+    fn days_of_identifiers_and_digits_of_times() {
+        assert_eq!(read("day", "20260206-0017"), Some(1_770_336_000_000));
+        assert_eq!(read("day", "1770388200"), None);
+        assert_eq!(read_number("day", "20260206"), None);
+        assert_eq!(read("compact", "20260206143000"), Some(1_770_388_200_000));
+        assert_eq!(read_number("compact", "20260206"), Some(1_770_336_000_000));
+        assert_eq!(read_number("compact", "20260206.5"), None);
+        assert_eq!(read("compact", "2026-02-06"), None);
+    }
+
+    #[test]
     fn a_zone_is_of_texts_without_an_offset() {
         assert_eq!(read("Europe/Berlin", "2026-02-06 14:30:00"), Some(1_770_384_600_000));
         assert_eq!(read("Europe/Berlin", "2026-02-06T14:30:00Z"), Some(1_770_388_200_000));
@@ -224,7 +246,7 @@ mod tests {
 
     #[test]
     fn other_names_have_no_reading() {
-        for name in ["detected", "day", "Berlin", "SECONDS", ""] {
+        for name in ["detected", "week", "Berlin", "SECONDS", ""] {
             assert_eq!(TimeReading::of_name(name), None, "{name}");
         }
     }

@@ -6,12 +6,13 @@ use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
 use super::load::reader::{LocatedPairs, SettingsTable};
 use super::load::scope::{EntityScope, NameScope, base_name};
+use super::load::suggestion::did_you_mean;
 use super::named::{alternatives, meant};
-use super::template::known_name;
+use super::template::{Template, TemplatePiece, known_name};
 use super::template_problem::unknown_zone;
 use super::time_reading::{TimeNotation, TimeReading};
 use super::value_type::ValueType;
-use crate::record::AttributeInterner;
+use crate::record::{AttributeInterner, NamedZone};
 
 /// The readings that `times` states. A wrong one is reported, and its name is read as if it were not there.
 pub(super) fn compile(
@@ -40,6 +41,25 @@ pub(super) fn compile(
         compiler.report(code, written.at, format!("{owner}: {problem}"));
     }
     readings
+}
+
+/// Reports zones of items in an entity's key, which is read before the item's values.
+pub(super) fn check_key_zones(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    key: &LocatedPairs<'_>,
+    templates: &[Template],
+) {
+    let formats = templates.iter().flat_map(|template| &template.pieces).filter_map(TemplatePiece::variable);
+    for zone in formats.filter_map(|(_, format)| format.item_zone()) {
+        let written = key.iter().find(|(_, text)| text.value.contains(&format!("@{}", zone.name)));
+        let message = format!(
+            "{owner}: `{}` is not a time zone, and the key of an item is read before its values; write a zone of the IANA database, such as `Europe/Berlin`{}",
+            zone.name,
+            did_you_mean(&zone.name, NamedZone::names())
+        );
+        compiler.report(ProblemCode::UnfitZone, written.map_or(0, |(_, text)| text.at), message);
+    }
 }
 
 /// Reports names that are not defined, and values that do not have such times. `scope` has all names of the entity.

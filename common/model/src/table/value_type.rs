@@ -247,7 +247,7 @@ impl ValueType {
     }
 
     /// Whether it can be written into a key in this format.
-    pub(super) fn fits_key(self, format: ValueFormat) -> bool {
+    pub(super) fn fits_key(self, format: &ValueFormat) -> bool {
         if let Self::Mixed(mixed) = self {
             return mixed.all(|part| part.fits_key(format));
         }
@@ -270,12 +270,12 @@ mod tests {
         let mixed = ValueType::one_of([text, number]);
         assert_eq!((mixed.is_numeric(), mixed.is_textual()), (false, false));
         assert_eq!((mixed.is_ordered(), mixed.is_comparable()), (true, false));
-        assert!(mixed.fits_key(ValueFormat::Plain));
+        assert!(mixed.fits_key(&ValueFormat::Plain));
         assert_eq!(mixed.described(), "a number or text");
         assert!(
             ValueType::one_of([number, any]).is_numeric() && !ValueType::one_of([text, any]).is_numeric()
         );
-        assert!(!ValueType::one_of([mixed, ValueType::Map]).fits_key(ValueFormat::Plain));
+        assert!(!ValueType::one_of([mixed, ValueType::Map]).fits_key(&ValueFormat::Plain));
         let list = ValueType::Other(CompositeType::List);
         assert_eq!(ValueType::one_of([list, ValueType::Map]).elements(), Some(ElementType::Unknown));
         assert_eq!(ValueType::one_of([list, number]).elements(), None);

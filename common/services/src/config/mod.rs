@@ -275,14 +275,15 @@ impl FunctionConfig {
             MODEL,
             &format!("Set it to the path of a model file, or to a built-in model: {}", built_in_models()),
         )?)?;
-        let table_names = deployed_names(&mut model, settings.tables.as_deref().unwrap_or_default())?;
-        let is_source = |name: &&str| model.table_deployed_as(&table_names, name).is_some();
+        let renames = settings.tables.as_deref().unwrap_or_default();
+        let table_names = deployed_names(&mut model, renames, settings.state_table.as_deref())?;
+        let is_source = |name: &&str| {
+            let table = model.table_deployed_as(&table_names, name);
+            table.is_some_and(|table| Some(table) != model.state_source())
+        };
         if let Some(state) = settings.state_table.as_deref().filter(is_source) {
-            return Err(invalid(format!("`{state}` is both the state table and a source table")).hint(
-                format!(
-                    "Give the rollups and the ledger a table of their own, and set {STATE_TABLE} to its name"
-                ),
-            ));
+            let hint = "Give the rollups and the ledger a table of their own, and set AFTERWRITE_STATE_TABLE to its name";
+            return Err(invalid(format!("`{state}` is both the state table and a source table")).hint(hint));
         }
         Ok(Self { model: Arc::new(model), table_names })
     }
@@ -304,17 +305,23 @@ fn built_in_models() -> String {
 }
 
 /// Resolves `AFTERWRITE_TABLES`: the deployed name of each table, which is the first one that is given, or the model's. All further names go
-/// to [`Table::former_names`](afterwrite_model::table::Table::former_names).
-fn deployed_names(model: &mut Model, renames: &str) -> Result<Vec<Arc<str>>> {
+/// to [`Table::former_names`](afterwrite_model::table::Table::former_names). The state table, where its rollups are sources, is `state`.
+fn deployed_names(model: &mut Model, renames: &str, state: Option<&str>) -> Result<Vec<Arc<str>>> {
     let mut deployed: Vec<Vec<Arc<str>>> = model.tables.iter().map(|_| Vec::new()).collect();
+    if let Some(names) = model.state_source().and_then(|table| deployed.get_mut(table)) {
+        // A function that reads no stream of it need not know its name.
+        names.push(Arc::from(state.unwrap_or(afterwrite_model::table::STATE_TABLE)));
+    }
     for rename in renames.split(',').map(str::trim).filter(|rename| !rename.is_empty()) {
         let Some((name, written)) = rename.split_once('=').filter(|(_, written)| !written.is_empty()) else {
             return Err(invalid(format!("{TABLES} holds `{rename}`, which is not a rename"))
                 .hint("Write `name in the model=deployed name`, separated by commas"));
         };
-        let names = model.tables.iter().zip(&mut deployed).find(|(table, _)| *table.name == *name);
+        let mut declared = model.tables.iter().zip(&mut deployed).filter(|(table, _)| !table.is_state());
+        let names = declared.find(|(table, _)| *table.name == *name);
         let Some((_, names)) = names else {
-            let known: Vec<&str> = model.tables.iter().map(|table| table.name.as_ref()).collect();
+            let declared = model.tables.iter().filter(|table| !table.is_state());
+            let known: Vec<&str> = declared.map(|table| table.name.as_ref()).collect();
             return Err(invalid(format!("{TABLES} renames `{name}`, which is not a table of the model"))
                 .with("tables of the model", known.join(", ")));
         };

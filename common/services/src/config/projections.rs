@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use afterwrite_model::Result;
+use afterwrite_model::table::{Entity, Model};
 
-use super::{EnvironmentSettings, PROJECTIONS, invalid};
+use super::{EnvironmentSettings, PROJECTIONS, STATE_TABLE, invalid, required};
 
 /// A kind of projection that can be derived from a table's changes. Any function can host any set: a global table allows one
 /// stream reader, which then hosts all of them.
@@ -19,7 +20,8 @@ pub enum ProjectionKind {
 }
 
 impl ProjectionKind {
-    const ALL: [Self; 3] = [Self::Aggregate, Self::Invalidate, Self::Archive];
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Aggregate, Self::Invalidate, Self::Archive];
 
     /// Its name in `AFTERWRITE_PROJECTIONS`.
     #[must_use]
@@ -29,6 +31,23 @@ impl ProjectionKind {
             Self::Invalidate => "invalidate",
             Self::Archive => "archive",
         }
+    }
+
+    /// Whether it derives something from items of the entity.
+    #[must_use]
+    pub fn uses(self, entity: &Entity) -> bool {
+        match self {
+            Self::Aggregate => entity.is_used(),
+            Self::Invalidate => !entity.caches.is_empty(),
+            // Every change of an application's item is archived; of a rollup's item, only a change that a dataset has.
+            Self::Archive => entity.rollup.is_none() || entity.has_datasets(),
+        }
+    }
+
+    /// Whether it reads the stream of the state table: it derives something from items of a rollup.
+    #[must_use]
+    pub fn reads_rollups(self, model: &Model) -> bool {
+        model.entities.iter().any(|entity| entity.rollup.is_some() && self.uses(entity))
     }
 
     fn parse(name: &str) -> Result<Self> {
@@ -50,5 +69,21 @@ impl EnvironmentSettings {
         let named: BTreeSet<_> =
             names.filter(|name| !name.is_empty()).map(ProjectionKind::parse).collect::<Result<_>>()?;
         Ok(if named.is_empty() { default.iter().copied().collect() } else { named })
+    }
+
+    /// Checks that the state table is named if one of the projections reads its stream: its records are known by its name.
+    ///
+    /// # Errors
+    /// [`afterwrite_model::ErrorKind::Configuration`] if `AFTERWRITE_STATE_TABLE` is unset and needed.
+    pub fn check_state_source(
+        &self,
+        model: &Model,
+        projections: impl IntoIterator<Item = ProjectionKind>,
+    ) -> Result<()> {
+        if projections.into_iter().any(|projection| projection.reads_rollups(model)) {
+            let hint = "Set it to the name of the state table: rollups of the model are sources, and its stream has their changes";
+            required(self.state_table.as_deref(), STATE_TABLE, hint)?;
+        }
+        Ok(())
     }
 }

@@ -70,6 +70,15 @@ impl DynamoDb {
         Self { client: limited(REQUEST_TIMEOUT), transactor: limited(TRANSACTION_TIMEOUT), slots }
     }
 
+    /// The view type of a table's stream; `None` if it has none.
+    ///
+    /// # Errors
+    /// A table that does not exist or may not be described.
+    pub async fn stream_view(&self, table: &str) -> Result<Option<String>, Error> {
+        let _slot = self.slot().await;
+        scan::stream_view(&self.client, table).await
+    }
+
     /// Waits until a request may be sent; it must end before the permit is dropped. Nothing closes the semaphore, so there is always
     /// a permit.
     async fn slot(&self) -> Option<SemaphorePermit<'_>> {

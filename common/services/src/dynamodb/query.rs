@@ -14,8 +14,7 @@ use super::value::{item_from_sdk, item_to_sdk};
 pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<IndexPage, Error> {
     let request =
         TableRequest { action: "Query", permission: "dynamodb:Query", key: None, tables: &query.table };
-    let keys = [Some(&query.partition), query.sort.as_ref()].into_iter().flatten();
-    let keys: Vec<_> = keys.map(|attribute| (&*attribute.name, &attribute.value)).collect();
+    let keys: Vec<_> = query.key.iter().map(|attribute| (&*attribute.name, &attribute.value)).collect();
     let expressions = WriteExpressions::of_keys(&keys);
     let call = client
         .query()

@@ -74,6 +74,21 @@ pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummar
     })
 }
 
+/// The view type of a table's stream; `None` if it has none.
+pub(super) async fn stream_view(client: &Client, table: &str) -> Result<Option<String>, Error> {
+    let request = TableRequest {
+        action: "DescribeTable",
+        permission: "dynamodb:DescribeTable",
+        key: None,
+        tables: table,
+    };
+    let described = Box::pin(client.describe_table().table_name(table).send()).await;
+    let described = described.map_err(|error| request.fault(&error).into_error(request))?.table;
+    let stream = described.and_then(|table| table.stream_specification);
+    let view = stream.filter(|stream| stream.stream_enabled).and_then(|stream| stream.stream_view_type);
+    Ok(view.map(|view| view.as_str().to_owned()))
+}
+
 /// The ARN. An emulator may name another region here than in the ARNs of its streams, which change records have.
 fn table_arn(table: &TableDescription) -> Option<String> {
     let of_stream = table.latest_stream_arn().and_then(|arn| arn.split_once("/stream/"));

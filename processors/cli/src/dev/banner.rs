@@ -69,13 +69,12 @@ impl<'b> DevBanner<'b> {
     /// The same as one line of JSON.
     pub(super) fn json_line(&self) -> Result<String> {
         let endpoints = self.servers.endpoints();
-        let names = self.config.table_names.iter();
-        let expiring = names.clone().zip(&self.servers.time_to_live);
+        let tables = self.source_tables();
         let time_to_live: Map<String, Value> =
-            expiring.map(|(name, attribute)| (name.to_string(), json!(attribute))).collect();
+            tables.clone().map(|(name, attribute)| (name.to_owned(), json!(attribute))).collect();
         let line = json!({
             "model": &*self.config.model.name,
-            "tables": names.map(|name| &**name).collect::<Vec<_>>(),
+            "tables": tables.map(|(name, _)| name).collect::<Vec<_>>(),
             "time_to_live": time_to_live,
             "state_table": STATE_TABLE,
             "bucket": BUCKET,
@@ -100,14 +99,22 @@ impl<'b> DevBanner<'b> {
 
     /// The source tables, each with the attribute that expires its items, and the state table.
     fn tables(&self) -> String {
-        let tables = self.config.table_names.iter().zip(&self.servers.time_to_live);
-        let tables: Vec<String> = tables
+        let tables: Vec<String> = self
+            .source_tables()
             .map(|(name, attribute)| match attribute {
                 Some(attribute) => format!("{name} (items expire by {attribute})"),
                 None => format!("{name} (items do not expire)"),
             })
             .collect();
         format!("{}; rollups: {STATE_TABLE}", tables.join(", "))
+    }
+
+    /// The deployed names of the source tables, each with the attribute that expires its items.
+    fn source_tables(&self) -> impl Iterator<Item = (&str, Option<&str>)> + Clone {
+        self.config.model.application_tables().filter_map(move |(index, _)| {
+            let attribute = self.servers.time_to_live.get(index)?;
+            Some((&**self.config.table_names.get(index)?, attribute.as_deref()))
+        })
     }
 
     fn sample_table(&self) -> &str {

@@ -37,7 +37,7 @@ use self::background::BackgroundFunctions;
 use self::banner::DevBanner;
 use self::changes::ChangeLines;
 use self::functions::FunctionSet;
-use self::servers::DevServers;
+use self::servers::{DevServers, STATE_TABLE};
 use self::streams::{StreamDelivery, deliver_streams};
 use crate::arguments::pair;
 use crate::print::print;
@@ -91,6 +91,7 @@ impl DevArguments {
         let named = self.model.clone().or(settings.model);
         settings.model = Some(named.unwrap_or_else(|| Model::DEFAULT_NAME.to_owned()));
         settings.region = None;
+        settings.state_table = Some(STATE_TABLE.to_owned());
         let config = FunctionConfig::resolve(&settings)?;
         let servers = Arc::new(Box::pin(DevServers::start(self, &config)).await?);
         servers.configure(&mut settings);

@@ -226,7 +226,7 @@ impl<'m> SampleDraft<'m> {
             if lookup.index().is_none() {
                 continue;
             }
-            for (name, template) in std::iter::once(&lookup.partition).chain(&lookup.sort) {
+            for (name, template) in &lookup.key {
                 let variable = |input: usize| match offer.inputs.get(input) {
                     Some(Term::Key(variable)) => Some(*variable),
                     Some(_) | None => None,
@@ -260,7 +260,8 @@ fn attributes(model: &Model, entity: &Entity) -> Vec<(AttributePath, DeclaredTyp
     for (_, dataset) in model.datasets_of(entity) {
         let columns =
             dataset.columns.iter().map(|column| (&column.from, type_of_column(&column.column_type)));
-        for (term, declared) in columns.chain([(&dataset.partition.0, DeclaredType::Text)]) {
+        let partition = dataset.partition_terms().map(|term| (term, DeclaredType::Text));
+        for (term, declared) in columns.chain(partition) {
             let Some(path) = term.attribute() else { continue };
             let root = Arc::clone(model.row_attributes.name(path.root));
             let path = AttributePath::nested(root, path.within.iter().cloned());

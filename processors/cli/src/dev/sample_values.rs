@@ -4,9 +4,15 @@ use afterwrite_model::record::{AttributePath, Timestamp};
 use afterwrite_model::table::{ColumnType, DeclaredType, Entity, KeyType, Model, TemplatePiece, ValueFormat};
 use serde_json::{Value, json};
 
-/// Identifiers that begin with a time: a ULID, a UUID of version 7 and a KSUID.
-const TIME_IDS: [&str; 3] =
-    ["01KAZ3NDEKTSV4RRFFQ69G5FAV", "019ac2f0-1c2d-7000-8000-0000000000a1", "36Bv1CIXSgnwCJRJ4fbHW1aBcDe"];
+/// Identifiers that begin with a time: a ULID, a UUID of version 7, a KSUID, and the digits of a day.
+const TIME_IDS: [&str; 4] = [
+    "01KAZ3NDEKTSV4RRFFQ69G5FAV",
+    "019ac2f0-1c2d-7000-8000-0000000000a1",
+    "36Bv1CIXSgnwCJRJ4fbHW1aBcDe",
+    "20260206",
+];
+/// The name of a time zone.
+const TIME_ZONE: &str = "Europe/Berlin";
 /// The last words of names of times.
 const TIME_WORDS: [&str; 14] = [
     "at",
@@ -66,6 +72,7 @@ impl CandidateValues<'_> {
         texts.extend(self.compared("S").map(str::to_owned));
         texts.extend(self.compared("N").map(str::to_owned));
         texts.extend(TIME_IDS.map(str::to_owned));
+        texts.push(TIME_ZONE.to_owned());
         texts.extend(["1".to_owned(), self.now.epoch_seconds().to_string(), self.now.epoch_ms().to_string()]);
         texts.into_iter().map(|text| json!({ "S": text })).collect()
     }
@@ -132,7 +139,7 @@ pub(super) fn variable_texts(
 fn format_of(entity: &Entity, variable: usize) -> ValueFormat {
     let templates = std::iter::once(&entity.key.partition).chain(&entity.key.sort);
     let mut formats = templates.flat_map(|template| &template.pieces).filter_map(|piece| match piece {
-        TemplatePiece::Variable(index, format) if *index == variable => Some(*format),
+        TemplatePiece::Variable(index, format) if *index == variable => Some(format.clone()),
         TemplatePiece::Variable(..) | TemplatePiece::Literal(_) => None,
     });
     formats.next().unwrap_or(ValueFormat::Plain)
@@ -142,7 +149,7 @@ fn format_of(entity: &Entity, variable: usize) -> ValueFormat {
 fn key_texts(name: &str, format: ValueFormat, now: Timestamp) -> Vec<Value> {
     let mut formatted = String::new();
     if let Some(format) = format.time()
-        && format.write(now, &mut formatted).is_some()
+        && format.bucket.write(now, None, &mut formatted).is_some()
     {
         return vec![Value::from(formatted)];
     }

@@ -58,11 +58,16 @@ impl DevServers {
         let file = data.as_ref().map(DataFolder::database);
         let dynamodb = EmbeddedDynamoDb::open(file.as_deref(), 0).await?;
         let streams = StreamServer::start(&dynamodb, port(0)).await?;
-        dynamodb.ensure_table(&TableDefinition::state(STATE_TABLE)).await?;
+        let stream = config.model.state_source().is_some();
+        let state = TableDefinition { stream, ..TableDefinition::state(STATE_TABLE).ranked(&config.model) };
+        dynamodb.ensure_table(&state).await?;
         let time_to_live = ensure_source_tables(&dynamodb, config).await?;
         let faults = arguments.inject;
         let conflicts = if faults.conflict > 0.0 {
-            Some(ConflictProxy::start(&dynamodb.endpoint(), faults.conflict, faults.seed).await?)
+            Some(
+                ConflictProxy::start(&table_endpoint(&dynamodb, &streams), faults.conflict, faults.seed)
+                    .await?,
+            )
         } else {
             None
         };
@@ -118,7 +123,7 @@ impl DevServers {
             dynamodb: self
                 .conflicts
                 .as_ref()
-                .map_or_else(|| self.dynamodb.endpoint(), ConflictProxy::endpoint),
+                .map_or_else(|| table_endpoint(&self.dynamodb, &self.streams), ConflictProxy::endpoint),
             firehose: self.firehose.endpoint(),
             s3: self.s3.endpoint(),
             sqs: self.sqs.endpoint(),
@@ -137,6 +142,11 @@ impl DevServers {
     }
 }
 
+/// The endpoint of the tables for functions in this process: the database itself, unless it lacks an index as the model declares it.
+fn table_endpoint(dynamodb: &EmbeddedDynamoDb, streams: &StreamServer) -> String {
+    if dynamodb.needs_front() { streams.endpoint() } else { dynamodb.endpoint() }
+}
+
 /// Creates the source tables, or the missing indexes of existing tables. Returns the attribute that expires the items of each.
 async fn ensure_source_tables(
     dynamodb: &EmbeddedDynamoDb,
@@ -144,6 +154,10 @@ async fn ensure_source_tables(
 ) -> Result<Vec<Option<String>>> {
     let mut time_to_live = Vec::new();
     for table in source_tables(&config.model, &config.table_names) {
+        if table.name == STATE_TABLE {
+            time_to_live.push(None);
+            continue;
+        }
         dynamodb.ensure_table(&table).await?;
         time_to_live.push(dynamodb.ttl_attribute(&table.name).await?);
     }

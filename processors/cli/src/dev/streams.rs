@@ -15,7 +15,8 @@ use afterwrite_mapping::{
 };
 use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
-use afterwrite_services::config::FunctionConfig;
+use afterwrite_model::table::Model;
+use afterwrite_services::config::{FunctionConfig, ProjectionKind};
 use afterwrite_services::s3::S3Bucket;
 use futures::future::try_join_all;
 
@@ -23,6 +24,7 @@ use super::changes::ChangeLines;
 use super::functions::{AGGREGATOR, DevFunction, RELAY};
 use super::servers::{BUCKET, DevServers, STATE_TABLE};
 use crate::print::tell;
+use crate::state_stream::table_settings;
 
 /// Retries of a batch before it is discarded.
 const MAX_RETRIES: u32 = 10;
@@ -92,9 +94,10 @@ pub(super) async fn deliver_streams(
 ) -> Result<()> {
     let mut mappings = Vec::new();
     for (name, function) in functions {
-        for table in &config.table_names {
-            let settings =
-                MappingSettings { function_name: name.clone(), ..settings_of(name, delivery.files) };
+        for (index, table) in config.table_names.iter().enumerate() {
+            let settings = settings_of(name, delivery.files);
+            let Some(settings) = settings_for(&config.model, index, name, settings)? else { continue };
+            let settings = MappingSettings { function_name: name.clone(), ..settings };
             let bucket = settings.on_failure_bucket.clone().unwrap_or_else(|| BUCKET.to_owned());
             servers.s3.ensure_bucket(&bucket).await?;
             let checkpoints =
@@ -195,6 +198,22 @@ impl StreamMapping<'_> {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// The settings of a function's mapping of one table's stream; `None` if the function does not read it.
+fn settings_for(
+    model: &Model,
+    table: usize,
+    function: &str,
+    settings: MappingSettings,
+) -> Result<Option<MappingSettings>> {
+    let hosted: &[ProjectionKind] = match function {
+        AGGREGATOR => &[ProjectionKind::Aggregate],
+        RELAY => &[ProjectionKind::Invalidate, ProjectionKind::Archive],
+        // A program that joins Afterwrite's functions reads the application's tables.
+        _ => &[],
+    };
+    table_settings(model, table, &hosted.iter().copied().collect(), settings)
 }
 
 /// The settings of a function's mappings: its file (`--mapping`), or else the settings of a deployment for Afterwrite's functions and their

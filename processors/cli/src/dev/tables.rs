@@ -36,11 +36,13 @@ fn derived_table(model: &Model, index: usize, table: &Table) -> TableDefinition 
         |lookup: &&Lookup| model.entities.get(lookup.of).is_some_and(|entity| entity.table == index);
     let mut indexes: BTreeMap<String, KeyDefinition> = BTreeMap::new();
     for lookup in model.lookups.iter().filter(is_here) {
-        let Some(index) = lookup.index() else { continue };
-        let key = indexes
-            .entry(index.to_string())
-            .or_insert_with(|| KeyDefinition::partition_only(&lookup.partition.0));
-        if let Some((sort, _)) = &lookup.sort {
+        let (Some(index), [(partition, _), sort @ ..]) = (lookup.index(), lookup.key.as_slice()) else {
+            continue;
+        };
+        let key =
+            indexes.entry(index.to_string()).or_insert_with(|| KeyDefinition::partition_only(partition));
+        // More attributes than two are those of a declared index.
+        if let [(sort, _), ..] = sort {
             key.sort = Some(sort.to_string());
         }
     }
@@ -50,6 +52,7 @@ fn derived_table(model: &Model, index: usize, table: &Table) -> TableDefinition 
             partition: table.partition_key.name.to_string(),
             sort: table.sort_key.as_ref().map(|key| key.name.to_string()),
             types: table.key().filter_map(other_type).collect(),
+            ..KeyDefinition::default()
         },
         indexes: indexes.into_iter().collect(),
         stream: true,
@@ -65,11 +68,10 @@ fn ttl_attribute(model: &Model, table: usize) -> String {
 }
 
 fn index_key(index: &SecondaryIndex) -> KeyDefinition {
-    KeyDefinition {
-        partition: index.partition_key.name.to_string(),
-        sort: index.sort_key.as_ref().map(|key| key.name.to_string()),
-        types: index.key().filter_map(other_type).collect(),
-    }
+    let names = |key: &[KeySchema]| key.iter().map(|key| key.name.to_string()).collect::<Vec<_>>();
+    let (partition, sort) = (names(&index.partition), names(&index.sort));
+    let types = index.key().filter_map(other_type).collect();
+    KeyDefinition { types, ..KeyDefinition::of_several(partition, sort) }
 }
 
 /// The type of a key attribute that is not text.

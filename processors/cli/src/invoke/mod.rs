@@ -83,7 +83,11 @@ impl InvokeArguments {
     /// A setting that is missing or wrong, an event that no function reads, the error of the invocation.
     pub async fn run(&self) -> Result<bool> {
         let event = self.read_event()?;
-        let settings = self.model.settings();
+        let mut settings = self.model.settings();
+        if !self.deployed {
+            // Records of the state table's stream name the deployed table, or this one.
+            settings.state_table.get_or_insert_with(|| LOCAL_STATE_TABLE.to_owned());
+        }
         let config = FunctionConfig::resolve(&settings)?;
         match self.target(&event)? {
             EventTarget::Stream(functions) => {
@@ -159,8 +163,8 @@ impl InvokeArguments {
     ) -> Result<InvocationReport> {
         let (model, names, event) = (&config.model, &config.table_names, event.as_bytes());
         if !self.deployed {
+            let state = local_state_table(config);
             let tables = OverlayTables::new(self.source_items(config, event)?);
-            let state = Arc::from(LOCAL_STATE_TABLE);
             return Box::pin(invoke_stream_functions(model, names, state, tables, functions, event)).await;
         }
         let state = settings.required_state_table()?;
@@ -175,7 +179,7 @@ impl InvokeArguments {
     /// The items of the files and of the event.
     fn source_items(&self, config: &FunctionConfig, event: &[u8]) -> Result<SourceItems> {
         let (model, names) = (Arc::clone(&config.model), config.table_names.clone());
-        let mut items = SourceItems::new(model, names, Arc::from(LOCAL_STATE_TABLE), SystemClock.now());
+        let mut items = SourceItems::new(model, names, local_state_table(config), SystemClock.now());
         for file in &self.items {
             let name = file.display().to_string();
             let text = std::fs::read_to_string(file).map_err(|error| unreadable(&name, error))?;
@@ -192,6 +196,12 @@ impl InvokeArguments {
         batch.json.iter().try_for_each(|record| items.add_images(record))?;
         Ok(items)
     }
+}
+
+/// The state table in memory: under the name that records of its stream have, if rollups are sources.
+fn local_state_table(config: &FunctionConfig) -> Arc<str> {
+    let source = config.model.state_source().and_then(|table| config.table_names.get(table));
+    source.cloned().unwrap_or_else(|| Arc::from(LOCAL_STATE_TABLE))
 }
 
 fn unreadable(file: &str, cause: std::io::Error) -> Error {

@@ -84,9 +84,11 @@ impl FilterArguments {
             .map(|function| {
                 let projections = function.projections(!self.without_archive);
                 let tables = model.tables.iter().enumerate();
-                let filter = |(index, _): (usize, _)| StreamFilter::new(model, index, &projections, limit);
-                let names = tables.clone().map(|(_, table)| &table.name);
-                (function.name(), names.zip(tables.map(filter)).collect())
+                let needed = tables.filter(|(index, _)| StreamFilter::is_needed(model, *index, &projections));
+                let filters = needed.map(|(index, table)| {
+                    (&table.name, StreamFilter::new(model, index, &projections, limit))
+                });
+                (function.name(), filters.collect())
             })
             .collect()
     }

@@ -54,6 +54,7 @@ impl fmt::Display for ModelTables<'_> {
             ("Times", self.times()),
             ("Lookups", self.lookups()),
             ("Rollups", self.rollups()),
+            ("Ranks", self.ranks()),
             ("Measures", self.aggregates()),
             ("Mirrors", self.mirrors()),
             ("Cache rules", self.caches()),
@@ -108,6 +109,17 @@ impl ModelTables<'_> {
         for (name, rollup) in self.0.rollups.iter() {
             let shards = if rollup.shards > 1 { rollup.shards.to_string() } else { String::new() };
             table.add_row([name, &rollup.key, &shards, rollup.expires.as_deref().unwrap_or_default()]);
+        }
+        table
+    }
+
+    fn ranks(&self) -> ResultTable {
+        let mut table = new_table(&["rollup", "ranked by", "within", "shards", "index of the state table"]);
+        for (name, rollup) in self.0.rollups.iter() {
+            for (measure, rank) in rollup.rank.iter() {
+                let shards = if rank.shards > 1 { rank.shards.to_string() } else { String::new() };
+                table.add_row([name, measure, &rank.within, &shards, &format!("rank_{measure}")]);
+            }
         }
         table
     }

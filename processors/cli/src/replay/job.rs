@@ -9,7 +9,7 @@ use afterwrite_ledger::tables::{ScanRequest, TableScan as _, Tables as _};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobTotals};
+use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus, JobTotals};
 use afterwrite_operations::replay::{
     DeliveryTotal, InputSource, LookupCopy, NoTarget, RecordTarget, ReplayTask, ReplayTotals, StateOnlyTables,
 };
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::export::export_archive;
 use super::inputs::{StoredInputs, objects_of_stored, store_inputs};
 use super::targets::{aggregator, relay};
-use crate::bulk::check_import;
+use crate::bulk::{check_import, steps_of_levels};
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, print_report};
@@ -153,11 +153,18 @@ impl ReplayJob {
         };
         let task = ReplayTask::new(source, counting, relay, SystemClock);
         Ok(match &self.into {
-            Some(into) => task.copying_lookups(LookupCopy {
-                tables: Arc::clone(&deployment.tables),
-                from: Arc::clone(&deployment.state_table),
-                into: Arc::from(into.as_str()),
-            }),
+            Some(into) => {
+                let task = task.copying_lookups(LookupCopy {
+                    tables: Arc::clone(&deployment.tables),
+                    from: Arc::clone(&deployment.state_table),
+                    into: Arc::from(into.as_str()),
+                });
+                match deployment.config.model.state_source() {
+                    // The rollups of the live table are not those of the new one.
+                    Some(_) => task.leaving_out(&deployment.state_table),
+                    None => task,
+                }
+            }
             None => task,
         })
     }
@@ -225,7 +232,16 @@ impl ReplayJob {
             }
         }
         let done = done?;
-        let is_done = print_report(&JobReport::of(&done), as_json)?;
+        let mut report = JobReport::of(&done);
+        let has_levels = deployment.config.model.state_source().is_some();
+        let lacks_levels = self.into.as_ref().filter(|_| has_levels);
+        if let Some(into) = lacks_levels.filter(|_| done.status == JobStatus::Done) {
+            report.next_steps = steps_of_levels(into).into();
+            tell(
+                "Rollups of rollups are not counted in the new table yet: the records of an archive are of base tables.",
+            );
+        }
+        let is_done = print_report(&report, as_json)? && lacks_levels.is_none();
         let is_complete = report_old_expiries(&done.totals) && is_done && all_processed(&done.totals);
         if is_done && self.only.contains(&ReplayProjection::Export) {
             return Ok(Box::pin(export_archive(deployment, task.objects(), as_json)).await? && is_complete);

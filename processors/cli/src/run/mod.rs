@@ -9,6 +9,7 @@
 mod consumer;
 mod recovery;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use afterwrite_functions::ProjectionHost;
@@ -25,6 +26,7 @@ use crate::backfill::BackfillCommand;
 use crate::hosted::HostedFunction;
 use crate::print::{align_right, json, new_table, print, tell};
 use crate::signals::stop_signal;
+use crate::state_stream::table_settings;
 
 /// The arguments of `afterwrite run`.
 #[derive(Debug, Args)]
@@ -87,21 +89,23 @@ impl RunArguments {
             tell(warning);
         }
         let config = FunctionConfig::resolve(&settings)?;
-        let tables = self.tables(&config)?;
+        let hosted = settings.projections_or(&[ProjectionKind::Aggregate])?;
+        let mappings = self.mappings(&config, &hosted)?;
         let state_table = settings.required_state_table()?;
-        let mapping = self.mapping_settings()?;
         let recovery = self.recovery(&settings)?;
         let sdk = sdk_config().await?;
         let consumers: Vec<TableConsumer> = try_join_all(
-            tables.iter().map(|table| TableConsumer::connect(&sdk, &state_table, &self.name, table)),
+            mappings.iter().map(|(table, _)| TableConsumer::connect(&sdk, &state_table, &self.name, table)),
         )
         .await?;
         afterwrite_lambda::start_logging();
         let host = ProjectionHost::start("run", &[ProjectionKind::Aggregate], settings);
         let function = HostedFunction(Box::pin(host).await?);
         let control = MappingControl::default();
-        let plan = ConsumptionPlan { settings: &mapping, reset: self.reset, recovery: recovery.as_ref() };
-        let consume = consumers.iter().map(|consumer| consumer.consume(&function, &plan, &control));
+        let plan = |settings| ConsumptionPlan { settings, reset: self.reset, recovery: recovery.as_ref() };
+        let plans: Vec<ConsumptionPlan<'_>> = mappings.iter().map(|(_, settings)| plan(settings)).collect();
+        let consume = consumers.iter().zip(&plans);
+        let consume = consume.map(|(consumer, plan)| consumer.consume(&function, plan, &control));
         let stop = async {
             stop_signal().await?;
             eprintln!("afterwrite: stopping after the batches under way");
@@ -154,6 +158,21 @@ impl RunArguments {
         } else {
             self.table.iter().map(String::as_str).collect()
         })
+    }
+
+    /// The tables to consume, each with the settings of its mapping. The state table is one of them only if rollups are used as sources.
+    fn mappings<'t>(
+        &'t self,
+        config: &'t FunctionConfig,
+        hosted: &BTreeSet<ProjectionKind>,
+    ) -> Result<Vec<(&'t str, MappingSettings)>> {
+        let mut mappings = Vec::new();
+        for name in self.tables(config)? {
+            let table = config.model.table_deployed_as(&config.table_names, name).unwrap_or_default();
+            let settings = table_settings(&config.model, table, hosted, self.mapping_settings()?)?;
+            mappings.extend(settings.map(|settings| (name, settings)));
+        }
+        Ok(mappings)
     }
 
     fn mapping_settings(&self) -> Result<MappingSettings> {

@@ -15,7 +15,7 @@ use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::heartbeat::HeartbeatStage;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, ProjectionKind};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
 use serde::Serialize;
@@ -43,6 +43,7 @@ impl ExporterFunction {
     /// A missing or wrong setting, named by its variable.
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
         let config = FunctionConfig::resolve(&settings)?;
+        settings.check_state_source(&config.model, [ProjectionKind::Archive])?;
         let name = settings.required_bucket()?;
         let objects = S3Bucket::retrying(settings.s3_client().await?, name.clone());
         let (mut remembered, mut bulk) = (None, None);

@@ -67,7 +67,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
                 partition.rows.append(dataset, &written, &position, Some(reading.read_at));
                 totals.rows += 1;
             }
-            for text in row.identity.variables.iter().chain([&row.day.as_str()]) {
+            for text in row.identity.variables.iter().map(AsRef::as_ref).chain([row.day.as_str()]) {
                 hash.update(text.as_bytes());
                 hash.update([0]);
             }

@@ -1,6 +1,7 @@
 //! The batches in which Lambda delivers a stream at a given pace.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The most bytes of a batch.
 const MAX_BATCH_BYTES: usize = 6 * 1024 * 1024;
@@ -26,7 +27,7 @@ impl Default for DeliverySettings {
 /// A record with the time of its change, in seconds from the start.
 #[derive(Clone, Debug)]
 pub(super) struct TimedRecord<'r> {
-    pub(super) json: &'r str,
+    pub(super) json: Cow<'r, str>,
     /// An index into the model's tables.
     pub(super) table: usize,
     /// A hash of the item's key.
@@ -38,28 +39,57 @@ pub(super) struct TimedRecord<'r> {
 struct OpenBatch<'r> {
     since: f64,
     bytes: usize,
-    records: Vec<&'r str>,
+    records: Vec<Cow<'r, str>>,
 }
 
-/// The batches in the order in which they are delivered. The records of an item are in one shard.
-pub(super) fn batches<'r>(stream: &[TimedRecord<'r>], settings: DeliverySettings) -> Vec<Vec<&'r str>> {
-    let mut open: BTreeMap<(usize, u64), OpenBatch<'r>> = BTreeMap::new();
-    let mut delivered = Vec::new();
-    for record in stream {
-        let is_due = |batch: &OpenBatch<'_>| record.at - batch.since >= settings.window_seconds;
-        delivered.extend(open.extract_if(.., |_, batch| is_due(batch)).map(|(_, batch)| batch.records));
-        let shard = (record.table, record.key % settings.shards.max(1));
-        let empty = || OpenBatch { since: record.at, bytes: 0, records: Vec::new() };
-        let batch = open.entry(shard).or_insert_with(empty);
-        batch.records.push(record.json);
-        batch.bytes += record.json.len();
-        let is_full = batch.records.len() >= settings.batch_size.max(1) || batch.bytes >= MAX_BATCH_BYTES;
-        if is_full && let Some(batch) = open.remove(&shard) {
-            delivered.push(batch.records);
+/// A batch that is delivered.
+#[derive(Debug)]
+pub(super) struct DeliveredBatch<'r> {
+    /// An index into the model's tables.
+    pub(super) table: usize,
+    /// The time of the delivery, in seconds from the start.
+    pub(super) at: f64,
+    pub(super) records: Vec<Cow<'r, str>>,
+}
+
+/// The batches that Lambda collects. The records of an item are in one shard.
+pub(super) struct OpenBatches<'r> {
+    settings: DeliverySettings,
+    open: BTreeMap<(usize, u64), OpenBatch<'r>>,
+    full: VecDeque<DeliveredBatch<'r>>,
+}
+
+impl<'r> OpenBatches<'r> {
+    pub(super) fn new(settings: DeliverySettings) -> Self {
+        Self { settings, open: BTreeMap::new(), full: VecDeque::new() }
+    }
+
+    /// Adds a record. Batches that are due before its time must have been taken.
+    pub(super) fn add(&mut self, record: TimedRecord<'r>) {
+        let TimedRecord { json, table, key, at } = record;
+        let shard = (table, key % self.settings.shards.max(1));
+        let empty = || OpenBatch { since: at, bytes: 0, records: Vec::new() };
+        let batch = self.open.entry(shard).or_insert_with(empty);
+        batch.bytes += json.len();
+        batch.records.push(json);
+        let is_full =
+            batch.records.len() >= self.settings.batch_size.max(1) || batch.bytes >= MAX_BATCH_BYTES;
+        if is_full && let Some(OpenBatch { records, .. }) = self.open.remove(&shard) {
+            self.full.push_back(DeliveredBatch { table, at, records });
         }
     }
-    delivered.extend(open.into_values().map(|batch| batch.records));
-    delivered
+
+    /// The next batch that is full, or whose window has ended by `time`.
+    pub(super) fn next_due(&mut self, time: f64) -> Option<DeliveredBatch<'r>> {
+        if let Some(batch) = self.full.pop_front() {
+            return Some(batch);
+        }
+        let window = self.settings.window_seconds;
+        let due = self.open.iter().filter(|(_, batch)| time - batch.since >= window);
+        let (&shard, _) = due.min_by(|(_, one), (_, other)| one.since.total_cmp(&other.since))?;
+        let OpenBatch { since, records, .. } = self.open.remove(&shard)?;
+        Some(DeliveredBatch { table: shard.0, at: since + window, records })
+    }
 }
 
 #[cfg(test)]
@@ -68,13 +98,18 @@ mod tests {
 
     fn sizes(per_second: u32, settings: DeliverySettings) -> Vec<usize> {
         let record = |number: u32| TimedRecord {
-            json: "{}",
+            json: Cow::Borrowed("{}"),
             table: 0,
             key: u64::from(number),
             at: f64::from(number) / f64::from(per_second),
         };
-        let stream: Vec<TimedRecord<'_>> = (0..1200).map(record).collect();
-        batches(&stream, settings).iter().map(Vec::len).collect()
+        let (mut batches, mut sizes) = (OpenBatches::new(settings), Vec::new());
+        for record in (0..1200).map(record) {
+            sizes.extend(std::iter::from_fn(|| batches.next_due(record.at)).map(|batch| batch.records.len()));
+            batches.add(record);
+        }
+        sizes.extend(std::iter::from_fn(|| batches.next_due(f64::INFINITY)).map(|batch| batch.records.len()));
+        sizes
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use afterwrite_lambda::ESSENTIAL_STAGES;
 use afterwrite_ledger::CommitTotals;
 use afterwrite_model::table::Model;
+use afterwrite_services::config::ProjectionKind;
 
 /// A part of a deployment that not every deployment has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +60,8 @@ pub struct DeployedModule {
     pub tables: u64,
     /// The parts that it has.
     pub parts: BTreeSet<DeploymentPart>,
+    /// The projections that use rollups as sources: a function that hosts one of them reads the state table's stream.
+    pub rollup_uses: BTreeSet<ProjectionKind>,
     /// The readers of the streams.
     pub readers: StreamReaders,
     /// The metrics and alarms.
@@ -81,7 +84,8 @@ impl DeployedModule {
             (!model.datasets.is_empty()).then_some(DeploymentPart::Datasets),
         ];
         Self {
-            tables: number(model.tables.len()),
+            tables: number(model.application_tables().count()),
+            rollup_uses: ProjectionKind::ALL.into_iter().filter(|kind| kind.reads_rollups(model)).collect(),
             parts: parts.into_iter().chain(of_model.into_iter().flatten()).collect(),
             readers,
             observability: Observability::Full,
@@ -133,6 +137,38 @@ impl DeployedModule {
             matches!(function, DeployedFunction::Aggregator | DeployedFunction::Relay)
         };
         number(self.functions().iter().filter(reads).count())
+    }
+
+    /// Whether a function reads the state table's stream.
+    pub(super) fn reads_rollups(&self, function: DeployedFunction) -> bool {
+        self.rollup_uses.iter().any(|kind| {
+            let (is_deployed, host) = match kind {
+                ProjectionKind::Aggregate => {
+                    (self.has(DeploymentPart::Rollups), DeployedFunction::Aggregator)
+                }
+                ProjectionKind::Invalidate => (self.has_caches(), self.relaying()),
+                ProjectionKind::Archive => (self.has(DeploymentPart::Archive), self.relaying()),
+            };
+            is_deployed && host == function
+        })
+    }
+
+    /// The function that hosts the caches and the archive.
+    fn relaying(&self) -> DeployedFunction {
+        match self.readers {
+            StreamReaders::Separate => DeployedFunction::Relay,
+            StreamReaders::Single => DeployedFunction::Aggregator,
+        }
+    }
+
+    /// The functions that read the state table's stream.
+    pub(super) fn state_readers(&self) -> u64 {
+        number(self.functions().into_iter().filter(|function| self.reads_rollups(*function)).count())
+    }
+
+    /// The tables whose streams are read, each with a heartbeat.
+    pub(super) fn streams(&self) -> u64 {
+        self.tables + u64::from(!self.rollup_uses.is_empty())
     }
 
     /// The custom metrics of the functions: each name with its dimensions once.
@@ -228,7 +264,7 @@ impl DeployedModule {
             + one_if(has_schedules);
         [
             ("reader_alarms", 2, self.stream_readers()),
-            ("mapping_alarms", 2, self.stream_readers() * self.tables),
+            ("mapping_alarms", 2, self.stream_readers() * self.tables + self.state_readers()),
             ("function_alarms", 1, number(functions.len())),
             ("duration_alarms", 1, all_but(DeployedFunction::Verifier)),
             ("throttle_alarms", 1, all_but(DeployedFunction::Invalidator)),
@@ -353,6 +389,7 @@ mod tests {
         let module = DeployedModule {
             tables: 1,
             parts: BTreeSet::from([DeploymentPart::Cache]),
+            rollup_uses: BTreeSet::new(),
             readers: StreamReaders::Separate,
             observability: Observability::Full,
         };

@@ -6,11 +6,13 @@ use serde::Serialize;
 use super::capacity::{CapacityComparison, MonthUnits};
 use super::deployed::{DeploymentPart, StreamReaders};
 use super::figures as f;
+use super::levels;
 use super::line::{CostLine, line};
 use super::month::{CostSettings, MonthTotals, ratio};
 use super::observed;
 use super::paced::UNMATCHED;
 use super::prices::PriceList;
+use super::ranks;
 use super::trial::TrialTotals;
 
 const MILLION: f64 = 1e6;
@@ -72,6 +74,7 @@ pub fn estimate(trial: &TrialTotals, settings: &CostSettings, prices: &PriceList
         dollars_a_million_records: ratio(dollars * MILLION, month.records),
         assumptions: assumptions(&month, prices)
             .into_iter()
+            .chain(levels::assumption(&month))
             .chain(left_out(trial))
             .chain(capacity.assumption())
             .chain([observed::assumption(module, prices, dollars - observed, rate)])
@@ -82,17 +85,18 @@ pub fn estimate(trial: &TrialTotals, settings: &CostSettings, prices: &PriceList
 
 fn table_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {
     let stored = month.stored(month.trial.state_bytes) / GIGABYTE;
-    let writes = month.monthly(month.trial.write_units);
     let reads = month.monthly(month.trial.read_units);
-    let mut lines = vec![
-        line("DynamoDB writes", "write units", writes, prices.million_write_units / MILLION),
+    let mut lines = levels::write_lines(month, prices.million_write_units / MILLION);
+    lines.extend([
         line("DynamoDB reads", "read units", reads, prices.million_read_units / MILLION),
         line("state table: storage", "GB", stored, prices.table_gigabyte_month),
         line("state table: recovery", "GB", stored, prices.recovery_gigabyte_month),
         line("DynamoDB stream, read by Lambda", "reads", month.batches * 2.0, 0.0),
-    ];
+    ]);
+    lines.extend(levels::stream_line(month));
+    lines.extend(ranks::storage_line(month, prices.table_gigabyte_month));
     if month.settings.module.has(DeploymentPart::Rollups) {
-        let heartbeats = f::HEARTBEATS * approximate(month.settings.module.tables);
+        let heartbeats = f::HEARTBEATS * approximate(month.settings.module.streams());
         let verified = month.verified_units();
         lines.push(line("heartbeat", "write units", heartbeats, prices.million_write_units / MILLION));
         lines.push(line("verifier", "read units", verified, prices.million_read_units / MILLION));
@@ -165,8 +169,9 @@ fn queue_requests(messages: f64) -> f64 {
 
 fn operation_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {
     let module = &month.settings.module;
-    let readers = approximate(module.stream_readers());
-    let logged = month.batches * readers * f::LOG_BYTES_A_BATCH / GIGABYTE;
+    let (readers, of_state) = (approximate(module.stream_readers()), approximate(module.state_readers()));
+    let batches = month.batches * readers + month.level_batches * of_state;
+    let logged = batches * f::LOG_BYTES_A_BATCH / GIGABYTE;
     let mut lines = vec![
         line("schedules", "invocations", month.scheduled(), prices.million_schedules / MILLION),
         line("CloudWatch logs", "GB", logged, prices.log_gigabyte),
@@ -226,7 +231,7 @@ fn assumptions(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<String> {
 
 /// The changes that the trial does not have.
 fn left_out(trial: &TrialTotals) -> Vec<String> {
-    let TrialTotals { unmatched, rare, .. } = trial;
+    let TrialTotals { unmatched, rare, busiest_rank, seconds, .. } = trial;
     let unmatched = (*unmatched > 0).then(|| format!("{unmatched} records of the sample match no entity and are not priced. Their streams and archive cost money as well: --rate {UNMATCHED}=NUMBER/s prices them."));
     let rare = (!rare.is_empty()).then(|| {
         format!(
@@ -234,7 +239,8 @@ fn left_out(trial: &TrialTotals) -> Vec<String> {
             rare.join(", ")
         )
     });
-    unmatched.into_iter().chain(rare).collect()
+    let hot = busiest_rank.as_ref().and_then(|rank| ranks::hot(rank, *seconds));
+    unmatched.into_iter().chain(rare).chain(hot).collect()
 }
 
 #[cfg(test)]
@@ -264,6 +270,8 @@ mod tests {
             write_units: 400,
             read_units: 250,
             state_bytes: 40_000,
+            rank_bytes: 0,
+            busiest_rank: None,
             state_items: 120,
             source_bytes: 100_000,
             source_items: 100,
@@ -274,6 +282,7 @@ mod tests {
             new_rows: 100,
             unmatched: 0,
             rare: Vec::new(),
+            ..TrialTotals::default()
         }
     }
 
@@ -306,6 +315,18 @@ mod tests {
             (estimate.dollars - estimate.parts.iter().map(|line| line.dollars).sum::<f64>()).abs() < 1e-9
         );
         assert!((estimate.write_units_a_record - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_group_of_a_rank_beyond_the_limit_of_a_partition_is_named() {
+        let named = |write_units| {
+            let rank = crate::cost::BusyRank { index: "rank_points".into(), write_units };
+            let trial = TrialTotals { busiest_rank: Some(rank), rank_bytes: 10_000, ..trial() };
+            let estimate = estimate(&trial, &settings(&EVERYTHING), &PriceList::built_in().unwrap());
+            assert_near(&estimate, "indexes of ranks: storage", 10_000.0 * TIMES / 1e9 * 0.25);
+            estimate.assumptions.iter().any(|assumption| assumption.contains("rank_points"))
+        };
+        assert!(!named(10_000) && named(10_001));
     }
 
     #[test]
@@ -349,7 +370,7 @@ mod tests {
     #[test]
     fn what_is_not_deployed_costs_nothing() {
         let estimate = estimated(&settings(&[]));
-        let parts: Vec<_> = estimate.parts.iter().map(|line| line.part).collect();
+        let parts: Vec<_> = estimate.parts.iter().map(|line| &*line.part).collect();
         let others = ["Firehose", "CloudFront", "Secrets", "Athena", "S3"];
         assert!(!parts.iter().any(|part| others.iter().any(|other| part.contains(other))), "{parts:?}");
     }

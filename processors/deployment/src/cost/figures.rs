@@ -3,6 +3,8 @@
 /// A month of 730 hours, in seconds.
 pub(super) const MONTH_SECONDS: f64 = 730.0 * 3600.0;
 pub(super) const DAY_SECONDS: f64 = 24.0 * 3600.0;
+/// The write units that a partition of a table or an index takes in a second: DynamoDB's limit.
+pub(super) const PARTITION_WRITE_UNITS: f64 = 1000.0;
 
 /// "Catching up": what batches of 100 and of 1,000 records take; batches between and beyond are on the line through both.
 const SMALL_BATCH_SECONDS: f64 = 0.056;

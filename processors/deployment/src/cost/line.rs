@@ -1,5 +1,6 @@
 //! A part of the bill.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
@@ -8,7 +9,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CostLine {
     /// The part.
-    pub part: &'static str,
+    pub part: Cow<'static, str>,
     /// The unit that is billed.
     pub unit: &'static str,
     /// How much of it.
@@ -17,8 +18,13 @@ pub struct CostLine {
     pub dollars: f64,
 }
 
-pub(super) fn line(part: &'static str, unit: &'static str, quantity: f64, price: f64) -> CostLine {
-    CostLine { part, unit, quantity, dollars: quantity * price }
+pub(super) fn line(
+    part: impl Into<Cow<'static, str>>,
+    unit: &'static str,
+    quantity: f64,
+    price: f64,
+) -> CostLine {
+    CostLine { part: part.into(), unit, quantity, dollars: quantity * price }
 }
 
 impl fmt::Display for CostLine {

@@ -27,6 +27,9 @@ pub(super) struct MonthTotals<'t> {
     pub(super) records: f64,
     /// The batches of the streams; each reader gets each.
     pub(super) batches: f64,
+    /// The changes of rollups that are sources, and their batches.
+    level_records: f64,
+    pub(super) level_batches: f64,
     /// The objects of the archive.
     pub(super) objects: f64,
 }
@@ -47,13 +50,20 @@ impl<'t> MonthTotals<'t> {
             times,
             records: approximate(trial.records) * times,
             batches: approximate(trial.batches) * times,
+            level_records: approximate(trial.levels.iter().map(|level| level.records).sum()) * times,
+            level_batches: approximate(trial.level_batches) * times,
             objects: (f::MONTH_SECONDS / f::BUFFER_SECONDS).max(bytes / f::BUFFER_BYTES),
         }
     }
 
     /// The number in a month of something that the trial counted.
     pub(super) fn monthly(&self, number: u64) -> f64 {
-        approximate(number) * self.times
+        self.monthly_units(approximate(number))
+    }
+
+    /// The same for a part of a number.
+    pub(super) fn monthly_units(&self, number: f64) -> f64 {
+        number * self.times
     }
 
     /// The sum of all months up to the priced month.
@@ -77,19 +87,24 @@ impl<'t> MonthTotals<'t> {
     fn function_use(&self, function: DeployedFunction) -> FunctionUse {
         let module = &self.settings.module;
         let rows = self.monthly(self.trial.rows);
-        let relaying = self.batches * f::RELAY_BATCH_SECONDS + self.records * f::RELAY_RECORD_SECONDS;
+        let (mut batches, mut records) = (self.batches, self.records);
+        if module.reads_rollups(function) {
+            batches += self.level_batches;
+            records += self.level_records;
+        }
+        let relaying = batches * f::RELAY_BATCH_SECONDS + records * f::RELAY_RECORD_SECONDS;
         let (invocations, seconds, memory) = match function {
             DeployedFunction::Aggregator => {
                 let has_rollups = module.has(DeploymentPart::Rollups);
-                let counting = self.batches * f::BATCH_SECONDS + self.records * f::RECORD_SECONDS;
+                let counting = batches * f::BATCH_SECONDS + records * f::RECORD_SECONDS;
                 let hosts_all =
                     module.has_relaying() && !module.functions().contains(&DeployedFunction::Relay);
                 let seconds =
                     if has_rollups { counting } else { 0.0 } + if hosts_all { relaying } else { 0.0 };
                 let heartbeats = if has_rollups { f::HEARTBEATS } else { 0.0 };
-                (self.batches + heartbeats, seconds, f::STREAM_FUNCTION_MEMORY)
+                (batches + heartbeats, seconds, f::STREAM_FUNCTION_MEMORY)
             }
-            DeployedFunction::Relay => (self.batches, relaying, f::STREAM_FUNCTION_MEMORY),
+            DeployedFunction::Relay => (batches, relaying, f::STREAM_FUNCTION_MEMORY),
             DeployedFunction::Invalidator => {
                 let invocations = self.batches.min(f::MONTH_SECONDS / f::PATH_WINDOW_SECONDS);
                 (invocations, invocations * f::INVALIDATE_SECONDS, f::STREAM_FUNCTION_MEMORY)

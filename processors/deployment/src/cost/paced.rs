@@ -165,7 +165,12 @@ mod tests {
                 _ => RecordSource::Unmatched,
             };
             let at = (number as f64 + 0.5) / sample.len() as f64;
-            by_source.entry(source).or_default().push(TimedRecord { json: name, table: 0, key: 0, at });
+            by_source.entry(source).or_default().push(TimedRecord {
+                json: (*name).into(),
+                table: 0,
+                key: 0,
+                at,
+            });
         }
         let rates = rates
             .iter()
@@ -174,7 +179,7 @@ mod tests {
         assert!(paced.stream.iter().all(|record| (0.0..=paced.seconds).contains(&record.at)));
         let mut numbers = BTreeMap::new();
         for record in &paced.stream {
-            *numbers.entry(record.json.to_owned()).or_default() += 1;
+            *numbers.entry(record.json.to_string()).or_default() += 1;
         }
         Ok((numbers, paced.seconds))
     }

@@ -26,7 +26,8 @@ pub(super) fn judge_delivery(model: &Model, facts: &DeploymentFacts) -> Vec<Heal
                 judge_mapping(mapping, findings);
                 let function = facts.functions.get(&mapping.function).and_then(Looked::found);
                 let wanted = function.map(|function| wanted_patterns(model, index, mapping, function));
-                findings.push(judge_filters(mapping, wanted.as_deref()));
+                let unfiltered = UnfilteredStream::of(model, index);
+                findings.push(judge_filters(mapping, wanted.as_deref(), unfiltered));
             }
         });
     }
@@ -187,9 +188,46 @@ fn wanted_patterns(
     StreamFilter::new(model, table, &projections(&mapping.function, function), MAX_PATTERNS).patterns
 }
 
-/// The mapping has these patterns, or none. They are unknown if the function may not be looked at.
-fn judge_filters(mapping: &MappingFacts, wanted: Option<&[String]>) -> HealthFinding {
-    let unchecked = |why: String| HealthFinding::unchecked("filters", &mapping.function, why);
+/// The effect of a mapping without a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnfilteredStream {
+    /// A source table's: records without an effect are delivered, too.
+    Harmless,
+    /// The state table's: the function reads its own writes.
+    Loop,
+}
+
+impl UnfilteredStream {
+    fn of(model: &Model, table: usize) -> Self {
+        if model.state_source() == Some(table) { Self::Loop } else { Self::Harmless }
+    }
+
+    fn check(self) -> &'static str {
+        match self {
+            Self::Harmless => "filters",
+            Self::Loop => "filters of the state table",
+        }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Harmless => {
+                "Set the patterns of `afterwrite model filters`, or none: others may drop records that have an effect"
+            }
+            Self::Loop => {
+                "Set the patterns that `afterwrite model filters` shows for @state: others may drop records that have an effect, and without patterns each write of the function invokes it again"
+            }
+        }
+    }
+}
+
+/// The mapping has these patterns, or none if that is harmless. They are unknown if the function may not be looked at.
+fn judge_filters(
+    mapping: &MappingFacts,
+    wanted: Option<&[String]>,
+    unfiltered: UnfilteredStream,
+) -> HealthFinding {
+    let unchecked = |why: String| HealthFinding::unchecked(unfiltered.check(), &mapping.function, why);
     let found = match &mapping.filters {
         Looked::Found(patterns) => patterns,
         Looked::NotAllowed(permission) => {
@@ -205,19 +243,16 @@ fn judge_filters(mapping: &MappingFacts, wanted: Option<&[String]>) -> HealthFin
     }
     let (found, wanted): (BTreeSet<&String>, BTreeSet<&String>) =
         (found.iter().collect(), wanted.unwrap_or_default().iter().collect());
-    let is_safe = found.is_empty() || found == wanted;
+    let is_safe = match unfiltered {
+        UnfilteredStream::Harmless => found.is_empty() || found == wanted,
+        UnfilteredStream::Loop => !found.is_empty() && found == wanted,
+    };
     let found = match (found.len(), is_safe) {
         (0, _) => "every record".to_owned(),
         (count, true) => format!("{count} patterns of the model"),
         (count, false) => format!("{count} patterns that are not the model's"),
     };
-    HealthFinding::new(
-        "filters",
-        &mapping.function,
-        is_safe,
-        found,
-        "Set the patterns of `afterwrite model filters`, or none: others may drop records that have an effect",
-    )
+    HealthFinding::new(unfiltered.check(), &mapping.function, is_safe, found, unfiltered.advice())
 }
 
 fn judge_function(name: &str, function: &FunctionFacts, state_table: &str) -> Vec<HealthFinding> {

@@ -38,11 +38,11 @@ impl<T> Looked<T> {
 /// Everything that was looked at.
 #[derive(Clone, Debug)]
 pub struct DeploymentFacts {
-    /// The source tables, aligned with the model's.
+    /// The tables whose streams are read, aligned with the model's: the source tables, and the state table if rollups are sources.
     pub tables: Vec<(String, Looked<TableFacts>)>,
     /// The state table.
     pub state_table: (String, Looked<TableFacts>),
-    /// The event source mappings of each source table's stream, aligned with the tables.
+    /// The event source mappings of each table's stream, aligned with the tables.
     pub mappings: Vec<Looked<Vec<MappingFacts>>>,
     /// The functions that these mappings name, by name.
     pub functions: BTreeMap<String, Looked<FunctionFacts>>,
@@ -149,8 +149,10 @@ pub struct TableFacts {
 pub struct IndexFacts {
     /// Its name.
     pub name: String,
-    /// Its key attributes.
+    /// Its key attributes, those of the partition key first.
     pub keys: Vec<String>,
+    /// How many of them are the partition key.
+    pub in_partition: usize,
     /// Their types (`S`, `N`, `B`).
     pub types: Vec<String>,
     /// The attributes that it copies; `None` for all.
@@ -257,7 +259,7 @@ pub struct DryCall {
 /// Ages of the derived data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FreshnessFacts {
-    /// The heartbeat of each source table that has one.
+    /// The heartbeat of each table that has one.
     pub heartbeats: Vec<(String, LookedAge)>,
     /// The current rows of each dataset.
     pub datasets: Vec<(String, LookedAge)>,

@@ -19,7 +19,7 @@ mod key_area;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite_model::table::{ArchiveScope, Entity, Model, ModelDescription, NamedList, Table};
+use afterwrite_model::table::{ArchiveScope, Model, ModelDescription, NamedList, Table};
 use afterwrite_services::config::ProjectionKind;
 use serde::Serialize;
 
@@ -108,20 +108,30 @@ impl StreamFilter {
         projections: &BTreeSet<ProjectionKind>,
         max_patterns: usize,
     ) -> Self {
-        if archives_all(model, projections) {
-            return Self::of_every_record(FilterBreadth::ArchivesAll);
-        }
         let Some(schema) = model.tables.get(table) else {
             return Self::of_every_record(FilterBreadth::AnyKey);
         };
+        // The archive has no other items of the state table than those of datasets: its own writes must never feed a function.
+        if archives_all(model, projections) && !schema.is_state() {
+            return Self::of_every_record(FilterBreadth::ArchivesAll);
+        }
         let entities = model.entities.iter().filter(|entity| entity.table == table);
-        let used = entities.filter(|entity| projections.iter().any(|kind| uses(*kind, entity)));
+        let used = entities.filter(|entity| projections.iter().any(|kind| kind.uses(entity)));
         let areas: Vec<KeyArea> = used.map(|entity| KeyArea::of_entity(entity, schema)).collect();
         let heartbeat = HeartbeatKey::of_table(schema);
         if areas.iter().any(KeyArea::is_everything) || (areas.is_empty() && heartbeat.is_none()) {
             return Self::of_every_record(FilterBreadth::AnyKey);
         }
         Self::of_areas(areas, schema, heartbeat.as_ref(), max_patterns.max(1))
+    }
+
+    /// Whether a function that hosts these projections reads a table's stream. It reads the stream of the state table only if it uses items
+    /// of a rollup.
+    #[must_use]
+    pub fn is_needed(model: &Model, table: usize, projections: &BTreeSet<ProjectionKind>) -> bool {
+        let mut entities = model.entities.iter().filter(|entity| entity.table == table);
+        model.tables.get(table).is_some_and(|table| !table.is_state())
+            || entities.any(|entity| projections.iter().any(|kind| kind.uses(entity)))
     }
 
     fn of_every_record(delivers: FilterBreadth) -> Self {
@@ -182,22 +192,14 @@ fn archives_all(model: &Model, projections: &BTreeSet<ProjectionKind>) -> bool {
         }
 }
 
-/// Whether a projection derives something from items of the entity.
-fn uses(projection: ProjectionKind, entity: &Entity) -> bool {
-    match projection {
-        ProjectionKind::Aggregate => entity.is_used(),
-        ProjectionKind::Invalidate => !entity.caches.is_empty(),
-        ProjectionKind::Archive => true,
-    }
-}
-
 /// A model in words, and the filters of its streams: what a deployment is made from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeploymentDescription {
     /// The model.
     #[serde(flatten)]
     pub model: ModelDescription,
-    /// By the table's name, and then by the projections that a function hosts (as in `AFTERWRITE_PROJECTIONS`): the patterns.
+    /// By the table's name, and then by the projections that a function hosts (as in `AFTERWRITE_PROJECTIONS`): the patterns. The state table
+    /// is named if rollups are sources; projections that use none of them are left out.
     pub filters: NamedList<NamedList<Vec<String>>>,
 }
 
@@ -215,10 +217,11 @@ impl DeploymentDescription {
 fn table_filters(model: &Model, table: usize) -> NamedList<Vec<String>> {
     let of_set = |hosted: &&[ProjectionKind]| {
         let names: Vec<&str> = hosted.iter().map(|kind| kind.name()).collect();
-        let filter = StreamFilter::new(model, table, &hosted.iter().copied().collect(), MAX_PATTERNS);
-        (names.join(","), filter.patterns)
+        let hosted = hosted.iter().copied().collect();
+        let is_needed = StreamFilter::is_needed(model, table, &hosted);
+        is_needed.then(|| (names.join(","), StreamFilter::new(model, table, &hosted, MAX_PATTERNS).patterns))
     };
-    HOSTED_SETS.iter().map(of_set).collect()
+    HOSTED_SETS.iter().filter_map(of_set).collect()
 }
 
 #[cfg(test)]

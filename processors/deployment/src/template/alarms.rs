@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::conditions::Condition;
 use super::functions::{COMPACTOR, EXPORTER, INVALIDATOR, VERIFIER};
 use super::intrinsics::{reference, resource, substituted, when};
-use super::mappings::stream_mapping_id;
+use super::mappings::{MappedStream, mapped_streams, stream_mapping_id};
 use super::storage::BUFFERING_SECONDS;
 use super::{DeployedShape, logical, queues};
 
@@ -233,18 +233,17 @@ fn reader_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
 fn mapping_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
     let mut rules = Vec::new();
     for reader in shape.readers() {
-        for table in &shape.model.tables {
+        for MappedStream { table, description, .. } in mapped_streams(shape, reader) {
             let rule = |kind, metric, summary: String| {
                 AlarmRule::any(kind, LAMBDA, metric, &summary)
-                    .named(&format!("{reader}-{}", table.name))
-                    .of("EventSourceMappingUUID", reference(&stream_mapping_id(reader, &table.name)))
+                    .named(&format!("{reader}-{table}"))
+                    .of("EventSourceMappingUUID", reference(&stream_mapping_id(reader, table)))
             };
             let failed = format!(
-                "Records of {} were given up by {reader} and are in the on-failure bucket",
-                table.name
+                "Records of {description} were given up by {reader} and are in the on-failure bucket"
             );
             let dropped =
-                format!("Records of {} were dropped by the event source mapping of {reader}", table.name);
+                format!("Records of {description} were dropped by the event source mapping of {reader}");
             rules.push(rule("on-failure", "OnFailureDestinationDeliveredEventCount", failed));
             rules.push(rule("dropped", "DroppedEventCount", dropped));
         }

@@ -28,6 +28,15 @@ pub(super) fn of_index() -> Value {
     )
 }
 
+/// The capacity of an index that ranks rollups. Its writes are a multiple of the table's, and a throttled index throttles the table: it has the
+/// most that the table may have.
+pub(super) fn of_rank() -> Value {
+    let units = json!({
+        "WriteCapacityUnits": reference("StateWriteUnitsMax"), "ReadCapacityUnits": reference("StateReadUnitsMax"),
+    });
+    when(Condition::IsProvisioned, units)
+}
+
 /// Auto scaling of writes and reads. Throttled writes are retried within a function's time, and its records are redelivered: nothing is lost.
 pub(super) fn scaling() -> Map<String, Value> {
     SCALED.into_iter().flat_map(scaled).collect()

@@ -48,7 +48,7 @@ impl Condition {
     pub(super) fn section(shape: &DeployedShape<'_>) -> Map<String, Value> {
         let fixed =
             Self::ALL.iter().map(|condition| (condition.name().to_owned(), condition.definition(shape)));
-        let of_tables = shape.model.tables.iter().map(|table| {
+        let of_tables = shape.model.application_tables().map(|(_, table)| {
             (has_source_key(&table.name), is_set(reference(&source_key_parameter(&table.name))))
         });
         fixed.chain(of_tables).collect()
@@ -90,9 +90,9 @@ impl Condition {
             }
             Self::HasKey => is_set(reference("KmsKeyArn")),
             Self::HasSourceTableKey => {
-                let tables = shape.model.tables.iter();
+                let tables = shape.model.application_tables();
                 let keys: Vec<Value> =
-                    tables.map(|table| reference(&source_key_parameter(&table.name))).collect();
+                    tables.map(|(_, table)| reference(&source_key_parameter(&table.name))).collect();
                 is_set(json!({ "Fn::Join": ["", keys] }))
             }
             Self::HasAlarmTopic => is_set(reference("AlarmTopicArn")),

@@ -7,7 +7,7 @@ use super::alarms::{self, AlarmRule, OWN};
 use super::conditions::Condition;
 use super::functions::{AGGREGATOR, COMPACTOR, EXPORTER, INVALIDATOR, VERIFIER};
 use super::intrinsics::{either, reference, resource, substituted};
-use super::mappings::stream_mapping_id;
+use super::mappings::{MappedStream, mapped_streams, stream_mapping_id};
 use super::queues::{self, NamedQueue};
 
 /// A diagram of metrics.
@@ -233,9 +233,9 @@ fn given_up_records(shape: &DeployedShape<'_>) -> Vec<Value> {
         [("OnFailureDestinationDeliveredEventCount", "failed"), ("DroppedEventCount", "dropped")]
     {
         for reader in shape.readers() {
-            for table in &shape.model.tables {
-                let mapping = format!("${{{}}}", stream_mapping_id(reader, &table.name));
-                let label = format!("{reader}/{} {word}", table.name);
+            for MappedStream { table, .. } in mapped_streams(shape, reader) {
+                let mapping = format!("${{{}}}", stream_mapping_id(reader, table));
+                let label = format!("{reader}/{table} {word}");
                 metrics.push(
                     json!(["AWS/Lambda", metric, "EventSourceMappingUUID", mapping, { "label": label }]),
                 );

@@ -70,9 +70,9 @@ pub(super) fn statements(shape: &DeployedShape<'_>, of: &[Value], user: KeyUser)
 
 /// The keys of the source tables that have one of their own.
 fn source_table_keys(shape: &DeployedShape<'_>) -> Vec<Value> {
-    let tables = shape.model.tables.iter();
+    let tables = shape.model.application_tables();
     tables
-        .map(|table| {
+        .map(|(_, table)| {
             let (condition, key) =
                 (has_source_key(&table.name), reference(&source_key_parameter(&table.name)));
             json!({ "Fn::If": [condition, key, reference("AWS::NoValue")] })

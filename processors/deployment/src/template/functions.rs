@@ -107,8 +107,9 @@ fn function_resource(shape: &DeployedShape<'_>, function: &TemplateFunction) -> 
 
 /// `AFTERWRITE_TABLES`: the deployed names of the tables, and their former names.
 pub(super) fn deployed_names(shape: &DeployedShape<'_>) -> Value {
-    let tables = shape.model.tables.iter();
-    let names = tables.map(|table| json!({ "Fn::Join": ["=", [&*table.name, table_name(&table.name)]] }));
+    let tables = shape.model.application_tables();
+    let names =
+        tables.map(|(_, table)| json!({ "Fn::Join": ["=", [&*table.name, table_name(&table.name)]] }));
     let names = json!({ "Fn::Join": [",", names.collect::<Vec<Value>>()] });
     let with_former = json!({ "Fn::Join": [",", [names.clone(), reference("FormerTableNames")]] });
     either(Condition::HasFormerTableNames, with_former, names)
@@ -128,7 +129,7 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
     // Nothing reads it: Lambda publishes a version of a function that has changed.
     set("REVISION", reference("Revision"));
     set("AFTERWRITE_TABLES", deployed_names(shape));
-    let reads_state = ["aggregator", "verifier"].contains(&function);
+    let reads_state = ["aggregator", "verifier"].contains(&function) || reads_state_stream(shape, function);
     if reads_state || (function == "exporter" && shape.has_aggregate()) {
         set("AFTERWRITE_STATE_TABLE", reference("StateTable"));
     }
@@ -150,6 +151,11 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
         set("AFTERWRITE_CLOUDFRONT_DISTRIBUTION", reference("DistributionId"));
     }
     variables
+}
+
+/// Whether a function reads the stream of the state table, whose records name it.
+fn reads_state_stream(shape: &DeployedShape<'_>, function: &str) -> bool {
+    hosted(shape, function, true).into_iter().any(|projection| projection.reads_rollups(shape.model))
 }
 
 /// The variables of the function that relays changes.

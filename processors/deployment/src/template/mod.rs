@@ -74,6 +74,7 @@ pub fn sam_template(model: &Model, options: &TemplateOptions<'_>) -> Result<SamT
         nested: 0,
         observability: options.observability,
     };
+    mappings::check_filters(&shape)?;
     let mut nested = Vec::new();
     if options.nests_datasets {
         nested = parts(lake::tables_and_queries(&shape));
@@ -107,7 +108,7 @@ fn parts(resources: Map<String, Value>) -> Vec<Map<String, Value>> {
     parts
 }
 
-/// Refuses tables whose names differ only in signs that a logical id cannot have.
+/// Refuses tables whose names differ only in signs that a logical id cannot have. The state table as a source is `State`.
 fn require_distinct(model: &Model) -> Result<()> {
     let mut known = BTreeMap::new();
     for table in &model.tables {
@@ -147,6 +148,11 @@ impl DeployedShape<'_> {
 
     fn has_aggregate(&self) -> bool {
         !self.model.aggregates.is_empty()
+    }
+
+    /// Whether rollups are sources, so that the state table has a stream.
+    fn has_levels(&self) -> bool {
+        self.model.state_source().is_some()
     }
 
     fn has_datasets(&self) -> bool {

@@ -22,12 +22,12 @@ pub(super) fn outputs(shape: &DeployedShape<'_>) -> Map<String, Value> {
     add("RoleArns", of_functions(|function| attribute(&role_id(function), "Arn")));
     add("StateTableName", reference("StateTable"));
     add("StateTableArn", attribute("StateTable", "Arn"));
-    let of_tables = |value: fn(&str) -> Value| {
-        map(shape.model.tables.iter().map(|table| (table.name.to_string(), value(&table.name), None)))
-    };
-    add("TableNames", of_tables(table_name));
-    add("TableArns", of_tables(table_arn));
-    add("StreamArns", of_tables(|table| reference(&stream_parameter(table))));
+    if shape.has_levels() {
+        add("StateStreamArn", attribute("StateTable", "StreamArn"));
+    }
+    add("TableNames", of_tables(shape, table_name));
+    add("TableArns", of_tables(shape, table_arn));
+    add("StreamArns", of_tables(shape, |table| reference(&stream_parameter(table))));
     add("BucketName", reference("ArchiveBucket"));
     add("FailuresBucketName", reference("FailuresBucket"));
     add("FirehoseStreamName", reference("DeliveryStream"));
@@ -44,6 +44,12 @@ pub(super) fn outputs(shape: &DeployedShape<'_>) -> Map<String, Value> {
     add("CliEnvironment", map(environment(shape).into_iter()));
     add("CliExports", exports(shape));
     outputs
+}
+
+/// A value of each table of the application.
+fn of_tables(shape: &DeployedShape<'_>, value: fn(&str) -> Value) -> Value {
+    let tables = shape.model.application_tables();
+    map(tables.map(|(_, table)| (table.name.to_string(), value(&table.name), None)))
 }
 
 /// A name, its value, and the condition under which it exists.

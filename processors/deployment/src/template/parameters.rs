@@ -18,7 +18,7 @@ fn add_deployed(shape: &DeployedShape<'_>, add: &mut impl FnMut(&str, Value)) {
             "Description": "The prefix of all names, and the dimension `service` of all metrics",
         }),
     );
-    for table in &shape.model.tables {
+    for (_, table) in shape.model.application_tables() {
         add(
             &stream_parameter(&table.name),
             json!({
@@ -77,7 +77,7 @@ pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
             "The key that encrypts table, buckets, queues, logs, filters and environments. Its policy must admit CloudWatch Logs, Lambda and S3; empty: keys that AWS owns",
         ),
     );
-    for table in &shape.model.tables {
+    for (_, table) in shape.model.application_tables() {
         add(
             &source_key_parameter(&table.name),
             optional(

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::conditions::Condition;
 use super::intrinsics::{attribute, reference, substituted, when};
-use super::{DeployedShape, stream_parameter, table_arn};
+use super::mappings::mapped_streams;
+use super::{DeployedShape, table_arn};
 
 pub(super) fn allow(sid: &str, actions: &[&str], resources: Vec<Value>) -> Value {
     json!({ "Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources })
@@ -48,7 +49,7 @@ pub(super) fn statements(shape: &DeployedShape<'_>, function: &str) -> Vec<Value
 }
 
 fn reader_statements(shape: &DeployedShape<'_>, reader: &str) -> Vec<Value> {
-    let streams = shape.model.tables.iter().map(|table| reference(&stream_parameter(&table.name)));
+    let streams = mapped_streams(shape, reader).into_iter().map(|stream| stream.arn);
     let stream = [
         "dynamodb:DescribeStream",
         "dynamodb:GetRecords",
@@ -62,6 +63,11 @@ fn reader_statements(shape: &DeployedShape<'_>, reader: &str) -> Vec<Value> {
     ];
     if reader == "aggregator" && shape.has_aggregate() {
         statements.push(ledger_statement(shape));
+        if shape.has_levels() {
+            // Whether its stream is as the model needs it.
+            let table = vec![attribute("StateTable", "Arn")];
+            statements.push(allow("StateTable", &["dynamodb:DescribeTable"], table));
+        }
         statements.extend(reading_statements(shape));
         statements.extend(counting_statements(shape));
     }
@@ -84,8 +90,11 @@ fn relaying_statements() -> Vec<Value> {
     ]
 }
 
+/// The aggregator also writes a heartbeat, if it reads the table's stream.
 fn ledger_statement(shape: &DeployedShape<'_>) -> Value {
-    on_keys(ledger("LedgerAndRollups"), &counted_partitions(shape))
+    let mut written = counted_partitions(shape);
+    written.extend(shape.has_levels().then(|| HEARTBEAT_KEY.to_owned()));
+    on_keys(ledger("LedgerAndRollups"), &written)
 }
 
 fn ledger(sid: &str) -> Value {
@@ -113,7 +122,7 @@ fn counted_partitions(shape: &DeployedShape<'_>) -> BTreeSet<String> {
 /// of the model's entities.
 fn reading_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     let model = shape.model;
-    let tables = model.tables.iter().enumerate();
+    let tables = model.application_tables();
     let statements = tables.filter_map(|(index, table)| {
         let entities = model.entities.iter().filter(|entity| entity.table == index);
         let read: BTreeSet<String> = match table.partition_key.key_type {
@@ -143,7 +152,7 @@ fn counting_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
         let index = |(table, index): (&str, &str)| json!({ "Fn::Join": ["", [table_arn(table), format!("/index/{index}")]] });
         statements.push(allow("Lookups", &["dynamodb:Query"], lookups.into_iter().map(index).collect()));
     }
-    for (index, table) in model.tables.iter().enumerate() {
+    for (index, table) in model.application_tables() {
         let mirrored =
             model.entities.iter().filter(|entity| entity.table == index && !entity.mirrors.is_empty());
         let mut written: BTreeSet<String> = mirrored.map(|entity| pattern(&entity.key.partition)).collect();
@@ -159,7 +168,7 @@ fn counting_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
 }
 
 fn source_tables(shape: &DeployedShape<'_>) -> Vec<Value> {
-    shape.model.tables.iter().map(|table| table_arn(&table.name)).collect()
+    shape.model.application_tables().map(|(_, table)| table_arn(&table.name)).collect()
 }
 
 fn state_and_source_tables(shape: &DeployedShape<'_>) -> Vec<Value> {

@@ -1,6 +1,8 @@
 //! The state table, the buckets and the delivery stream.
 
 use afterwrite_ledger::state::{BEHIND, EXPIRES_AT, PARTITION_KEY, SORT_KEY};
+use afterwrite_model::record::StreamView;
+use afterwrite_model::table::RankIndex;
 use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
@@ -16,7 +18,7 @@ pub(super) const BUFFERING_SECONDS: u64 = 900;
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
-    resources.insert("StateTable".to_owned(), state_table());
+    resources.insert("StateTable".to_owned(), state_table(shape));
     resources.extend(capacity::scaling());
     resources.insert("ArchiveBucket".to_owned(), archive_bucket(shape));
     resources.insert("ArchiveBucketPolicy".to_owned(), bucket_policy("ArchiveBucket", &[]));
@@ -39,14 +41,17 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     resources
 }
 
-/// Rollups, ledger, remembered lookups. Without a stream: the aggregator must not read its own writes.
-fn state_table() -> Value {
-    let attributes: Vec<Value> = [PARTITION_KEY, SORT_KEY, BEHIND]
-        .iter()
-        .map(|name| json!({ "AttributeName": name, "AttributeType": "S" }))
-        .collect();
+/// Rollups, ledger, remembered lookups. It has a stream only if rollups are sources, and the filters of its mappings pass these rollups alone: the
+/// functions must not read their own writes.
+fn state_table(shape: &DeployedShape<'_>) -> Value {
+    let (attributes, indexes) = state_indexes(shape);
     let encryption =
         json!({ "SSEEnabled": true, "SSEType": "KMS", "KMSMasterKeyId": reference("KmsKeyArn") });
+    let stream = if shape.has_levels() {
+        json!({ "StreamViewType": StreamView::NewAndOldImages.name() })
+    } else {
+        reference("AWS::NoValue")
+    };
     let properties = json!({
         "TableName": substituted("${Name}-state"),
         "BillingMode": either(Condition::IsProvisioned, "PROVISIONED", "PAY_PER_REQUEST"),
@@ -56,17 +61,36 @@ fn state_table() -> Value {
         "KeySchema": [
             { "AttributeName": PARTITION_KEY, "KeyType": "HASH" }, { "AttributeName": SORT_KEY, "KeyType": "RANGE" },
         ],
-        "GlobalSecondaryIndexes": [{
-            "IndexName": "parked",
-            "KeySchema": [{ "AttributeName": BEHIND, "KeyType": "HASH" }],
-            "Projection": { "ProjectionType": "KEYS_ONLY" },
-            "ProvisionedThroughput": capacity::of_index(),
-        }],
+        "GlobalSecondaryIndexes": indexes,
+        "StreamSpecification": stream,
         "TimeToLiveSpecification": { "AttributeName": EXPIRES_AT, "Enabled": true },
         "PointInTimeRecoverySpecification": { "PointInTimeRecoveryEnabled": true },
         "SSESpecification": when(Condition::HasKey, encryption),
     });
     resource("AWS::DynamoDB::Table", properties, None)
+}
+
+/// The key attributes of the state table and its indexes, and the indexes.
+fn state_indexes(shape: &DeployedShape<'_>) -> (Vec<Value>, Vec<Value>) {
+    let attribute = |name: &str, kind: &str| json!({ "AttributeName": name, "AttributeType": kind });
+    let mut attributes: Vec<Value> =
+        [PARTITION_KEY, SORT_KEY, BEHIND].iter().map(|name| attribute(name, "S")).collect();
+    let mut indexes = vec![json!({
+        "IndexName": "parked",
+        "KeySchema": [{ "AttributeName": BEHIND, "KeyType": "HASH" }],
+        "Projection": { "ProjectionType": "KEYS_ONLY" },
+        "ProvisionedThroughput": capacity::of_index(),
+    })];
+    for RankIndex { attribute: group, measure } in shape.model.rank_indexes() {
+        attributes.extend([attribute(&group, "S"), attribute(&measure, "N")]);
+        indexes.push(json!({
+            "IndexName": *group,
+            "KeySchema": [{ "AttributeName": *group, "KeyType": "HASH" }, { "AttributeName": *measure, "KeyType": "RANGE" }],
+            "Projection": { "ProjectionType": "ALL" },
+            "ProvisionedThroughput": capacity::of_rank(),
+        }));
+    }
+    (attributes, indexes)
 }
 
 /// The properties that both buckets share.

@@ -10,9 +10,11 @@
 //! | the region is `dynoxide`, the stream's label is not a time, an open shard has an ending | [`EmbeddedStream`] corrects them, and over HTTP the [`StreamServer`](crate::stream_api::StreamServer) |
 //! | expired items are deleted when [`EmbeddedDynamoDb::sweep_expired`] is called | kept: a test must know when |
 //! | it answers web pages of any origin, and takes any signature | it has an address that only this process knows (`listen`) |
+//! | a key of an index has one attribute | the [`StreamServer`](crate::stream_api::StreamServer) answers for indexes with several (`index_keys`) |
 //! | one shard for each stream, and never a `TransactionConflict` | kept: tests inject conflicts themselves |
 
 mod database;
+mod index_keys;
 mod stream;
 mod stream_history;
 mod table;
@@ -30,6 +32,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use self::database::call;
 use self::database::{failed, open_database, open_file};
+pub(crate) use self::index_keys::IndexKeys;
 pub use self::stream::EmbeddedStream;
 pub(crate) use self::stream::aws_arn;
 pub(crate) use self::stream_history::{StreamHistory, public_number, stored_number};
@@ -41,6 +44,7 @@ pub struct EmbeddedDynamoDb {
     address: SocketAddr,
     database: Database,
     history: StreamHistory,
+    index_keys: IndexKeys,
     stop: oneshot::Sender<()>,
     server: JoinHandle<Result<(), String>>,
 }
@@ -94,7 +98,8 @@ impl EmbeddedDynamoDb {
             // A message or a dropped sender: both mean stop.
             let _ = stopped.await;
         }));
-        Ok(Self { address, database, history: StreamHistory::default(), stop, server })
+        let (history, index_keys) = (StreamHistory::default(), IndexKeys::default());
+        Ok(Self { address, database, history, index_keys, stop, server })
     }
 
     /// The server's URL: `http://<address>:<port>`.
@@ -114,6 +119,17 @@ impl EmbeddedDynamoDb {
         self.database.clone()
     }
 
+    /// The keys of its indexes that the database does not know.
+    pub(crate) fn index_keys(&self) -> IndexKeys {
+        self.index_keys.clone()
+    }
+
+    /// Whether an index has several attributes in a key: then only a [`StreamServer`](crate::stream_api::StreamServer) answers its queries.
+    #[must_use]
+    pub fn needs_front(&self) -> bool {
+        !self.index_keys.is_empty()
+    }
+
     /// The streams of its tables.
     pub(crate) fn history(&self) -> StreamHistory {
         self.history.clone()
@@ -125,6 +141,7 @@ impl EmbeddedDynamoDb {
     /// `Configuration` if its definition is invalid, `Unavailable` if it exists already.
     pub async fn create_table(&self, table: &TableDefinition) -> Result<()> {
         let (create, set_ttl) = (table.create_request()?, table.ttl_request());
+        self.index_keys.note(table);
         let name = table.name.clone();
         let created = call(&self.database, move |database| {
             database.create_table(create)?;
@@ -152,6 +169,7 @@ impl EmbeddedDynamoDb {
         let Ok(known) = call(&self.database, |database| database.describe_table(request)).await else {
             return self.create_table(table).await;
         };
+        self.index_keys.note(table);
         let known_indexes = known.table.global_secondary_indexes.unwrap_or_default();
         for (name, key) in &table.indexes {
             if !known_indexes.iter().any(|known| known.index_name == *name) {

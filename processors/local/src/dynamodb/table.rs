@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite_ledger::state::{BEHIND, EXPIRES_AT, PARTITION_KEY, SORT_KEY};
+use afterwrite_model::table::{Model, RankIndex};
 use afterwrite_model::{Error, ErrorKind, Result};
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::update_table::UpdateTableRequest;
@@ -30,10 +31,14 @@ pub struct TableDefinition {
 /// The attributes of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyDefinition {
-    /// The partition key.
+    /// The partition key; of several attributes, the first.
     pub partition: String,
-    /// The sort key, if there is one.
+    /// The sort key, if there is one; of several attributes, the first.
     pub sort: Option<String>,
+    /// The other attributes of the partition key of an index.
+    pub more_partition: Vec<String>,
+    /// The other attributes of the sort key of an index.
+    pub more_sort: Vec<String>,
     /// The types (`N`, `B`) of attributes that are not of type `S`, by name.
     pub types: BTreeMap<String, String>,
 }
@@ -42,16 +47,49 @@ impl KeyDefinition {
     /// A key of a partition and a sort key.
     #[must_use]
     pub fn new(partition: &str, sort: &str) -> Self {
-        Self { partition: partition.to_owned(), sort: Some(sort.to_owned()), types: BTreeMap::new() }
+        Self { partition: partition.to_owned(), sort: Some(sort.to_owned()), ..Self::default() }
     }
 
     /// A key of a partition key only.
     #[must_use]
     pub fn partition_only(partition: &str) -> Self {
-        Self { partition: partition.to_owned(), sort: None, types: BTreeMap::new() }
+        Self { partition: partition.to_owned(), ..Self::default() }
     }
 
-    /// The names of its attributes.
+    /// A key of an index, of up to four attributes each.
+    #[must_use]
+    pub fn of_several(partition: Vec<String>, sort: Vec<String>) -> Self {
+        let (mut partition, mut sort) = (partition.into_iter(), sort.into_iter());
+        Self {
+            partition: partition.next().unwrap_or_default(),
+            sort: sort.next(),
+            more_partition: partition.collect(),
+            more_sort: sort.collect(),
+            types: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a key has several attributes, which the database does not know.
+    pub(crate) fn has_several(&self) -> bool {
+        !self.more_partition.is_empty() || !self.more_sort.is_empty()
+    }
+
+    /// All attributes of the partition key.
+    pub(crate) fn whole_partition(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.partition).chain(&self.more_partition)
+    }
+
+    /// All attributes of the sort key.
+    pub(crate) fn whole_sort(&self) -> impl Iterator<Item = &String> {
+        self.sort.iter().chain(&self.more_sort)
+    }
+
+    /// The type of an attribute.
+    pub(crate) fn type_of(&self, attribute: &str) -> &str {
+        self.types.get(attribute).map_or("S", |kind| kind)
+    }
+
+    /// The names of the attributes that the database knows: one of each key.
     pub fn attributes(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.partition).chain(&self.sort)
     }
@@ -82,6 +120,16 @@ impl TableDefinition {
             stream: false,
             ttl_attribute: Some(EXPIRES_AT.to_owned()),
         }
+    }
+
+    /// The same state table with the indexes of the model's ranks.
+    #[must_use]
+    pub fn ranked(mut self, model: &Model) -> Self {
+        self.indexes.extend(model.rank_indexes().into_iter().map(|RankIndex { attribute, measure }| {
+            let types = BTreeMap::from([(measure.to_string(), "N".to_owned())]);
+            (attribute.to_string(), KeyDefinition { types, ..KeyDefinition::new(&attribute, &measure) })
+        }));
+        self
     }
 
     pub(super) fn create_request(&self) -> Result<CreateTableRequest> {

@@ -82,6 +82,9 @@ pub struct MappingPace {
     pub describe_interval: Duration,
     /// How often a checkpoint is saved while records are delivered.
     pub checkpoint_interval: Duration,
+    /// How often a checkpoint is saved while every record that is read is filtered out. Checkpoints are in the state table: saved more often,
+    /// the checkpoints in its own stream would be followed by new ones.
+    pub idle_checkpoint_interval: Duration,
     /// The pause before the first retry of a batch; it doubles with each retry.
     pub first_backoff: Duration,
     /// The longest pause between two retries.
@@ -97,6 +100,7 @@ impl Default for MappingPace {
             poll_interval: Duration::from_millis(250),
             describe_interval: Duration::from_secs(10),
             checkpoint_interval: Duration::from_secs(1),
+            idle_checkpoint_interval: Duration::from_secs(60),
             first_backoff: Duration::from_millis(100),
             max_backoff: Duration::from_secs(60),
             invocation_timeout: Duration::from_secs(60),

@@ -20,7 +20,7 @@ use afterwrite_model::table::{Entity, Model};
 use afterwrite_services::Bucket;
 
 use super::stream_labels::required_label;
-use super::{BackfillArguments, BackfillTotal, DATASETS, DatasetFilling};
+use super::{BackfillArguments, BackfillPhase, BackfillTotal, DatasetFilling, unit};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified_of, source_keys};
 use crate::jobs::{JobTask, StepOutcome, UnitMeanings, WorkUnit, count};
@@ -163,12 +163,15 @@ fn dataset_parts(model: &Model, arguments: &BackfillArguments) -> Vec<(WorkUnit,
         return Vec::new();
     }
     let segments = arguments.segments.max(1);
+    let phase = BackfillPhase::Datasets(model.highest_level());
     let mut parts = Vec::new();
     for table in dataset_tables(model) {
         let name = model.tables.get(table).map_or("", |table| &table.name);
-        parts.extend((0..segments).map(|segment| {
-            (WorkUnit::new(format!("datasets {name} {segment}/{segments}"), DATASETS), (table, segment))
-        }));
+        parts.extend(
+            (0..segments).map(|segment| {
+                (unit(format!("datasets {name} {segment}/{segments}"), phase), (table, segment))
+            }),
+        );
     }
     parts
 }

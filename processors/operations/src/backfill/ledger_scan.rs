@@ -1,4 +1,4 @@
-//! Phase 2 of a backfill: entries whose item does not exist, and entries of items that no entity of the model has.
+//! Phase 2 of a backfill: entries whose item does not exist, and entries of items that no entity of the model has. `ranks` has the rollups.
 //!
 //! Every item that exists and matches an entity has been counted before this phase. An entry without an item remains where the record of a
 //! deletion was lost, or where a changed model was never applied to it. An entry without an entity remains where the entity left the model,
@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite_ledger::StoredEntry;
 use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_ledger::{StateItem, StoredEntry};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
@@ -18,8 +18,10 @@ use afterwrite_model::record::Item;
 use afterwrite_model::table::Entity;
 use afterwrite_model::{ErrorKind, Result};
 
-use super::BackfillTotal;
+use super::ranks::RollupRanker;
 use super::task::BackfillTask;
+use super::{BackfillTotal, level_of};
+use crate::DeploymentContext;
 use crate::items::{IdentifiedItem, identify, owned_key, read_page, segment_request};
 use crate::jobs::{JobTotals, StepOutcome, WorkUnit, count};
 use crate::lives::LifeTotal;
@@ -32,15 +34,20 @@ const PAGE_ENTRIES: u32 = 500;
 type FoundEntry<'p> = (SourceKey<'static>, Option<StoredEntry>, &'p Item);
 
 impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
-    /// A page of a segment of the state table.
-    pub(super) async fn ledger_segment(&self, unit: &WorkUnit, segment: u32) -> Result<StepOutcome> {
+    /// A page of a segment of the state table: the entries of items of one level. Entries without the key of an item are of level 0.
+    pub(super) async fn ledger_segment(
+        &self,
+        unit: &WorkUnit,
+        segment: u32,
+        level: u32,
+    ) -> Result<StepOutcome> {
         let segment = (segment, self.arguments.segments);
         let request = segment_request(Arc::clone(&self.context.state_table), segment, PAGE_ENTRIES);
         let (page, read) = read_page(&self.context.tables, unit, request).await?;
         let mut outcome = StepOutcome { bytes: read.bytes, cursor: read.cursor, ..StepOutcome::default() };
         outcome.totals.add(BackfillTotal::ReadUnits, page.read_units);
         let mut targets = RollupTargets::of(&self.context.model);
-        let entries = self.entries(&page.items, &mut targets, &mut outcome).await?;
+        let entries = self.entries((&page.items, level), &mut targets, &mut outcome).await?;
         // An entry is no item of the application: the items that exist were processed by earlier phases.
         outcome.spent = count(entries.len());
         let orphaned = self.reconcile_orphans(&entries, &mut outcome).await?;
@@ -50,20 +57,33 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
                 self.note_life((source, item), entry, &mut outcome.totals).await?;
             }
         }
+        let only = self.arguments.only.as_ref();
+        let DeploymentContext { model, tables, .. } = &self.context;
+        RollupRanker { model, tables, state: &self.state, only }.rank(&page.items, &mut outcome).await?;
         Ok(outcome)
     }
 
     /// The entries of a page that may have to be reconciled. The lives of the others are counted.
     async fn entries<'p>(
         &self,
-        items: &'p [Item],
+        (items, level): (&'p [Item], u32),
         targets: &mut RollupTargets,
         outcome: &mut StepOutcome,
     ) -> Result<Vec<FoundEntry<'p>>> {
         let mut entries = Vec::new();
         for item in items {
-            let found = LifeTotal::entry_of(&mut outcome.totals, self.state.classify(item));
+            let item_kind = self.state.classify(item);
+            if level > 0 && matches!(item_kind, StateItem::ParkedExpiry) {
+                // Level 0 has counted it.
+                continue;
+            }
+            let found = LifeTotal::entry_of(&mut outcome.totals, item_kind);
             let Some((source, stored)) = found else { continue };
+            let of_level =
+                source.as_ref().map_or(0, |source| level_of(&source.candidates(&self.context.model)));
+            if of_level != level {
+                continue;
+            }
             let entry = match self.state.decode_entry(stored, targets) {
                 Ok(entry) => Some(entry),
                 Err(error) if error.kind() == ErrorKind::Unreadable => None,

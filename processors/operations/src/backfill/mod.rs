@@ -3,9 +3,12 @@
 //! ```text
 //! phase 0   lookups   items that other items look up: their outputs are remembered
 //! phase 1   items     every other item: read, its entry read, and reconciled unless the ledger has it already
-//! phase 2   ledger    entries whose item does not exist are reconciled, too
+//! phase 2   ledger    entries whose item does not exist are reconciled, too, and rollups without the group of a rank get it
 //! phase 3   datasets  every item of an entity with datasets: a SNAPSHOT row, if a bucket is set
 //! ```
+//!
+//! If rollups are sources, phases 1 and 2 are repeated for each level before the datasets: the items of the level's rollups, then the entries
+//! of such items. All items of the levels below have been counted by then.
 //!
 //! Each phase reads a table, and an item is processed in one of the phases 0 and 1: so the items of a job are those of the tables.
 //! Each item is reconciled through [`Ledger::reconcile`](afterwrite_ledger::Ledger::reconcile), so the application and the
@@ -25,6 +28,7 @@ mod job;
 mod ledger_scan;
 mod lives;
 mod plan;
+mod ranks;
 mod stream_labels;
 mod task;
 
@@ -49,11 +53,29 @@ use crate::items::used_tables;
 use crate::jobs::{WorkUnit, job_totals};
 use crate::tenant::TenantFilter;
 
-/// The phases of a backfill.
-const LOOKUPS: u32 = 0;
-const ITEMS: u32 = 1;
-const LEDGER: u32 = 2;
-const DATASETS: u32 = 3;
+/// A phase of a backfill.
+#[derive(Clone, Copy, Debug)]
+enum BackfillPhase {
+    Lookups,
+    /// The items of this level.
+    Items(u32),
+    /// The entries of items of this level.
+    Ledger(u32),
+    /// After all levels of a model whose highest level is this.
+    Datasets(u32),
+}
+
+impl BackfillPhase {
+    /// Its place among the phases.
+    fn number(self) -> u32 {
+        match self {
+            Self::Lookups => 0,
+            Self::Items(level) => 1 + 2 * level,
+            Self::Ledger(level) => 2 + 2 * level,
+            Self::Datasets(highest) => 3 + 2 * highest,
+        }
+    }
+}
 
 job_totals! {
     /// The counters of a backfill. The kind of an error is counted beside `failed`, as `failed_<kind>`.
@@ -68,6 +90,8 @@ job_totals! {
         LookupsReplaced = "lookups_replaced",
         /// Entries that do not name an unrecorded change of a life any more.
         AcceptedLives = "accepted_lives",
+        /// Rollups that got the group of a rank, or another one.
+        Ranked = "ranked",
         Mirrors = "mirrors",
         UnwritableMirrors = "unwritable_mirrors",
         Conflicts = "conflicts",
@@ -163,59 +187,107 @@ impl Default for BackfillArguments {
 /// The part of a backfill that a unit stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum BackfillPart {
-    /// A segment of a source table: the items that others look up, or all others.
-    Segment { table: usize, segment: u32, is_looked_up: bool },
+    /// A segment of a source table.
+    Segment { table: usize, segment: u32, items: SegmentItems },
     /// A data file of a table export.
     File { index: usize },
-    /// A segment of the state table.
-    Ledger { segment: u32 },
+    /// A segment of the state table: the entries of items of this level.
+    Ledger { segment: u32, level: u32 },
+}
+
+/// The items of a table that one part counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SegmentItems {
+    /// The items that others look up.
+    LookedUp,
+    /// All others of this level.
+    Level(u32),
+}
+
+impl SegmentItems {
+    /// Whether an item that can be of these entities is among them.
+    fn include(self, candidates: &ItemCandidates<'_, '_>) -> bool {
+        match self {
+            Self::LookedUp => candidates.any(|entity| !entity.offers.is_empty()),
+            Self::Level(level) => {
+                !candidates.any(|entity| !entity.offers.is_empty()) && level_of(candidates) == level
+            }
+        }
+    }
+}
+
+/// The level of an item that can be of these entities. An item of no entity counts nothing, at any level.
+fn level_of(candidates: &ItemCandidates<'_, '_>) -> u32 {
+    candidates.iter().map(|identity| identity.entity.level).max().unwrap_or(0)
 }
 
 /// The units of a backfill with the parts that they stand for. A resumed job derives the same list from its arguments.
 fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec<(WorkUnit, BackfillPart)> {
     let mut parts = Vec::new();
-    let mut tables = used_tables(model);
-    if arguments.mirrors {
-        let has_mirrors = |entity: &Entity| !entity.mirrors.is_empty();
-        tables.retain(|table| model.entities.iter().any(|it| it.table == *table && has_mirrors(it)));
-    }
+    let tables = counted_tables(model, arguments);
     let segments = arguments.segments.max(1);
     let name_of = |table: usize| model.tables.get(table).map_or("", |table| &table.name);
     for table in tables.iter().copied().filter(|table| has_looked_up_items(model, *table)) {
         parts.extend((0..segments).map(|segment| {
             let name = format!("lookups {} {segment}/{segments}", name_of(table));
-            (WorkUnit::new(name, LOOKUPS), BackfillPart::Segment { table, segment, is_looked_up: true })
+            let items = SegmentItems::LookedUp;
+            (unit(name, BackfillPhase::Lookups), BackfillPart::Segment { table, segment, items })
         }));
     }
     let exported = arguments
         .export
         .as_ref()
         .and_then(|export| model.tables.iter().position(|table| *table.name == *export.table));
-    for table in tables.into_iter().filter(|table| has_other_items(model, *table)) {
-        if exported == Some(table) {
-            parts.extend((0..files).map(|index| {
-                (WorkUnit::new(format!("file {index}/{files}"), ITEMS), BackfillPart::File { index })
+    for level in 0..=model.highest_level() {
+        let at = level_text(level);
+        for table in tables.iter().copied().filter(|table| has_other_items(model, *table, level)) {
+            let phase = BackfillPhase::Items(level);
+            if exported == Some(table) {
+                let file =
+                    |index| (unit(format!("file {index}/{files}"), phase), BackfillPart::File { index });
+                parts.extend((0..files).map(file));
+                continue;
+            }
+            parts.extend((0..segments).map(|segment| {
+                let name = format!("items {}{at} {segment}/{segments}", name_of(table));
+                let items = SegmentItems::Level(level);
+                (unit(name, phase), BackfillPart::Segment { table, segment, items })
             }));
-            continue;
         }
-        parts.extend((0..segments).map(|segment| {
-            let name = format!("items {} {segment}/{segments}", name_of(table));
-            (WorkUnit::new(name, ITEMS), BackfillPart::Segment { table, segment, is_looked_up: false })
-        }));
+        if !arguments.mirrors {
+            parts.extend((0..segments).map(|segment| {
+                let name = format!("ledger{at} {segment}/{segments}");
+                (unit(name, BackfillPhase::Ledger(level)), BackfillPart::Ledger { segment, level })
+            }));
+        }
     }
-    if arguments.mirrors {
-        return parts;
-    }
-    parts.extend((0..segments).map(|segment| {
-        (WorkUnit::new(format!("ledger {segment}/{segments}"), LEDGER), BackfillPart::Ledger { segment })
-    }));
     parts
+}
+
+/// The tables whose items are counted, or have copies that are refreshed.
+fn counted_tables(model: &Model, arguments: &BackfillArguments) -> Vec<usize> {
+    let mut tables = used_tables(model);
+    if arguments.mirrors {
+        let has_mirrors = |entity: &Entity| !entity.mirrors.is_empty();
+        tables.retain(|table| model.entities.iter().any(|it| it.table == *table && has_mirrors(it)));
+    }
+    tables
+}
+
+/// The level in the name of a unit. Without levels, the units have the names that they always had.
+fn level_text(level: u32) -> String {
+    if level == 0 { String::new() } else { format!(" level {level}") }
+}
+
+fn unit(name: String, phase: BackfillPhase) -> WorkUnit {
+    WorkUnit::new(name, phase.number())
 }
 
 fn has_looked_up_items(model: &Model, table: usize) -> bool {
     model.entities.iter().any(|entity| entity.table == table && !entity.offers.is_empty())
 }
 
-fn has_other_items(model: &Model, table: usize) -> bool {
-    model.entities.iter().any(|entity| entity.table == table && entity.is_used() && entity.offers.is_empty())
+fn has_other_items(model: &Model, table: usize, level: u32) -> bool {
+    let is_other = |entity: &Entity| entity.is_used() && entity.offers.is_empty() && entity.level == level;
+    model.entities.iter().any(|entity| entity.table == table && is_other(entity))
 }

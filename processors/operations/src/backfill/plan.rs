@@ -53,6 +53,8 @@ where
         indexes.insert(name.to_string(), summary.indexes);
     }
     let state = tables.describe(&context.state_table).await?;
+    indexes.insert(context.state_table.to_string(), state.indexes.clone());
+    let has_ranks = context.model.has_ranks();
     let is_exact = items <= EXACT_ITEMS;
     let segments =
         if is_exact { 1 } else { u32::try_from(items / SEGMENT_ITEMS).unwrap_or(u32::MAX).min(100_000) };
@@ -66,10 +68,7 @@ where
     };
     let units = overlay.units();
     let changes = scale(sample.totals.number(BackfillTotal::Reconciled));
-    let mut notes = vec!["prices are those of on-demand tables in us-east-1".to_owned()];
-    if !is_exact {
-        notes.push(format!("estimated from a sample of {} items", sample.items));
-    }
+    let sampled_items = (!is_exact).then_some(sample.items);
     let ledger = if is_exact { 0 } else { state.items };
     Ok(JobPlan {
         items: scale(sample.items),
@@ -79,9 +78,19 @@ where
         read_units: scale(units.reads) + ledger,
         write_units: scale(units.writes),
         storage_bytes: scale(overlay.growth()),
-        notes,
+        notes: notes(sampled_items, has_ranks),
         ..JobPlan::default()
     })
+}
+
+/// The assumptions of a plan; `sampled` are the items of the sample, if not all were tried.
+fn notes(sampled: Option<u64>, has_ranks: bool) -> Vec<String> {
+    let mut notes = vec!["prices are those of on-demand tables in us-east-1".to_owned()];
+    notes.extend(sampled.map(|items| format!("estimated from a sample of {items} items")));
+    if sampled.is_some() && has_ranks {
+        notes.push("without the rollups that lack the group of a rank: each costs one write".to_owned());
+    }
+    notes
 }
 
 /// Runs the steps of so many segments of each table.

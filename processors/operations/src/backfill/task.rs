@@ -17,7 +17,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use super::export::{ExportSource, TableExport};
 use super::lives::BackfillLives;
 use super::stream_labels::stream_labels;
-use super::{BackfillArguments, BackfillPart, BackfillTotal, parts};
+use super::{BackfillArguments, BackfillPart, BackfillTotal, SegmentItems, parts};
 use crate::DeploymentContext;
 use crate::items::{IdentifiedItem, identified, read_page, segment_request, source_keys};
 use crate::jobs::{
@@ -114,12 +114,12 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         unit: &WorkUnit,
         table: usize,
         segment: u32,
-        is_looked_up: bool,
+        items: SegmentItems,
     ) -> Result<StepOutcome> {
         let segment = (segment, self.arguments.segments);
         let request = segment_request(self.table_name(table)?, segment, PAGE_ITEMS);
         let (page, read) = read_page(&self.context.tables, unit, request).await?;
-        let mut outcome = self.count(table, &page.items, is_looked_up, None).await?;
+        let mut outcome = self.count(table, &page.items, items, None).await?;
         outcome.cursor = read.cursor;
         outcome.totals.add(BackfillTotal::ReadUnits, page.read_units);
         Ok(outcome)
@@ -133,7 +133,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let lines = files.items(index, begin, limit).await?;
         let table = self.context.model.tables.iter().position(|table| *table.name == *export.table);
         let table = table.ok_or_else(|| missing_table(&export.table))?;
-        let mut outcome = self.count(table, &lines, false, Some(export.exported_at())).await?;
+        let mut outcome =
+            self.count(table, &lines, SegmentItems::Level(0), Some(export.exported_at())).await?;
         let reached = begin + u64::try_from(lines.len()).unwrap_or(0);
         outcome.cursor = (lines.len() == limit).then(|| reached.into());
         Ok(outcome)
@@ -144,13 +145,13 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         &self,
         table: usize,
         items: &[Item],
-        is_looked_up: bool,
+        counted: SegmentItems,
         exported_at: Option<Timestamp>,
     ) -> Result<StepOutcome> {
         let sources = source_keys(&self.context.model, table, items);
         let mut wanted = identified(&self.context.model, items, &sources);
         // With an export, looked-up items are counted in phase 0 from the table.
-        wanted.retain(|item| item.candidates.any(|entity| !entity.offers.is_empty()) == is_looked_up);
+        wanted.retain(|item| counted.include(&item.candidates));
         wanted.retain(|item| {
             !self.arguments.mirrors || item.candidates.any(|entity| !entity.mirrors.is_empty())
         });
@@ -161,7 +162,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             spent: count(wanted.len()),
             ..StepOutcome::default()
         };
-        if is_looked_up && self.arguments.reattribute {
+        if counted == SegmentItems::LookedUp && self.arguments.reattribute {
             let replaced = self.reattribute(&wanted).await?;
             outcome.totals.add(BackfillTotal::LookupsReplaced, replaced);
         }
@@ -350,11 +351,13 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
 impl<T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillTask<T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
         match (self.parts.find(unit)?, &self.arguments.export) {
-            (BackfillPart::Segment { table, segment, is_looked_up }, _) => {
-                Box::pin(self.segment(unit, *table, *segment, *is_looked_up)).await
+            (BackfillPart::Segment { table, segment, items }, _) => {
+                Box::pin(self.segment(unit, *table, *segment, *items)).await
             }
             (BackfillPart::File { index }, Some(export)) => Box::pin(self.file(unit, *index, export)).await,
-            (BackfillPart::Ledger { segment }, _) => Box::pin(self.ledger_segment(unit, *segment)).await,
+            (BackfillPart::Ledger { segment, level }, _) => {
+                Box::pin(self.ledger_segment(unit, *segment, *level)).await
+            }
             (BackfillPart::File { .. }, None) => Err(unknown_unit(unit)),
         }
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! phase 0   items      ledger entries, mirrors, extremes: parts of the findings      datasets   rows: parts of the findings
 //! phase 1   rollups    whose sums the entries determine
+//! phase 2   levels     ledger entries of rollups that are sources: a rollup is mended before it is counted again
 //! ```
 //!
 //! The findings are kept with the job, without values, so that any process can resume it. Every step judges its findings again, so a step
@@ -13,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
+use afterwrite_model::table::STATE_TABLE;
 use afterwrite_services::Bucket;
 
 use super::datasets::DatasetRepairer;
@@ -30,6 +32,7 @@ enum RepairPart {
     Items { part: usize },
     Datasets { part: usize },
     Rollups,
+    Levels { part: usize },
 }
 
 /// Repairs findings.
@@ -52,13 +55,20 @@ struct SortedFindings {
     items: Vec<VerifyFinding>,
     datasets: Vec<VerifyFinding>,
     rollups: Vec<VerifyFinding>,
+    /// Of items of rollups.
+    levels: Vec<VerifyFinding>,
 }
 
 impl SortedFindings {
     fn new(findings: &[VerifyFinding]) -> Self {
         let mut sorted = Self::default();
         for finding in findings {
-            let list = match finding.subject {
+            let list = match &finding.subject {
+                FindingSubject::Entry(item, ..) | FindingSubject::UnreadableEntry(item)
+                    if item.table == STATE_TABLE =>
+                {
+                    &mut sorted.levels
+                }
                 FindingSubject::Entry(..)
                 | FindingSubject::UnreadableEntry(_)
                 | FindingSubject::Mirror(_)
@@ -74,18 +84,18 @@ impl SortedFindings {
 
     fn parts(&self) -> Vec<(WorkUnit, RepairPart)> {
         let mut parts = Vec::new();
-        let items = self.items.len().div_ceil(UNIT_FINDINGS);
-        parts.extend(
-            (0..items)
-                .map(|part| (WorkUnit::new(format!("items {part}/{items}"), 0), RepairPart::Items { part })),
-        );
-        let datasets = self.datasets.len().div_ceil(UNIT_FINDINGS);
-        parts.extend((0..datasets).map(|part| {
-            (WorkUnit::new(format!("datasets {part}/{datasets}"), 0), RepairPart::Datasets { part })
-        }));
+        let mut add = |name: &str, phase: u32, findings: &[VerifyFinding], of: fn(usize) -> RepairPart| {
+            let count = findings.len().div_ceil(UNIT_FINDINGS);
+            let unit = |part| (WorkUnit::new(format!("{name} {part}/{count}"), phase), of(part));
+            parts.extend((0..count).map(unit));
+        };
+        add("items", 0, &self.items, |part| RepairPart::Items { part });
+        add("datasets", 0, &self.datasets, |part| RepairPart::Datasets { part });
+        add("levels", 2, &self.levels, |part| RepairPart::Levels { part });
         if !self.rollups.is_empty() {
             parts.push((WorkUnit::new("rollups", 1), RepairPart::Rollups));
         }
+        parts.sort_by_key(|(unit, _)| unit.phase);
         parts
     }
 }
@@ -168,6 +178,9 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> JobTask for Rep
             }
             RepairPart::Datasets { part } => {
                 Box::pin(self.repair_datasets(&of_part(&self.findings.datasets, part))).await?
+            }
+            RepairPart::Levels { part } => {
+                Box::pin(self.repairer.repair_items(&of_part(&self.findings.levels, part))).await?
             }
             RepairPart::Rollups => Box::pin(self.repairer.repair_rollups(&self.findings.rollups)).await?,
         };

@@ -1,5 +1,6 @@
 //! The work of a replay, step by step: a batch a step.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub struct ReplayTask<A, R, B, T, C> {
     stored: Vec<StoredInput>,
     /// Copies lookups first, into a fresh table.
     lookups: Option<LookupCopy<T>>,
+    /// The deployed table whose records are left out.
+    left_out: Option<String>,
     clock: C,
     opened: Mutex<Option<OpenedObject>>,
     /// The objects that were opened and can be read only once.
@@ -104,6 +107,7 @@ where
             relay,
             stored: Vec::new(),
             lookups: None,
+            left_out: None,
             clock,
             opened: Mutex::default(),
             begun_streams: Mutex::default(),
@@ -123,6 +127,18 @@ where
     pub fn copying_lookups(mut self, lookups: LookupCopy<T>) -> Self {
         self.lookups = Some(lookups);
         self
+    }
+
+    /// Delivers no record of this deployed table.
+    #[must_use]
+    pub fn leaving_out(mut self, table: &str) -> Self {
+        self.left_out = Some(table.to_owned());
+        self
+    }
+
+    fn is_wanted(&self, record: &str) -> bool {
+        let is_left_out = self.left_out.as_ref().is_some_and(|table| is_of_table(record, table));
+        !is_left_out && self.source.range.contains_record(record)
     }
 
     /// The units of the job.
@@ -173,7 +189,7 @@ where
             match opened.reader.next_record()? {
                 Some(Ok(record)) => {
                     opened.cursor.read += 1;
-                    if self.source.range.contains_record(&record) {
+                    if self.is_wanted(&record) {
                         batch.push(record);
                     }
                 }
@@ -310,6 +326,18 @@ where
         let room = MAX_REASONS.saturating_sub(list.len());
         list.extend(reasons.into_iter().take(room));
     }
+}
+
+/// Whether a record is of the stream of this deployed table.
+fn is_of_table(record: &str, table: &str) -> bool {
+    #[derive(Deserialize)]
+    struct RecordSource<'r> {
+        #[serde(borrow, rename = "eventSourceARN")]
+        stream: Cow<'r, str>,
+    }
+    let source: Option<RecordSource<'_>> = serde_json::from_str(record).ok();
+    // A name of a table has no slash.
+    source.is_some_and(|source| source.stream.contains(&format!(":table/{table}/stream/")))
 }
 
 impl<A, R, B, T, C> JobTask for ReplayTask<A, R, B, T, C>

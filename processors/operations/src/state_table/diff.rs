@@ -11,6 +11,7 @@ use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables};
 use afterwrite_model::Result;
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::table::Rank;
 use afterwrite_preview::tables::plain_value;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -196,7 +197,10 @@ fn counts(item: &Item) -> bool {
         // A tombstone may name a life that ended without a record.
         LEDGER_TYPE => item.contains_key(UNRECORDED) || !counted_parts(item).is_empty(),
         ROLLUP_TYPE => item.iter().any(|(name, value)| {
-            has_value_of(item, name) && ![PARTITION_KEY, SORT_KEY].contains(&&**name) && !is_zero(Some(value))
+            has_value_of(item, name)
+                && ![PARTITION_KEY, SORT_KEY].contains(&&**name)
+                && !Rank::names_group(name, value)
+                && !is_zero(Some(value))
         }),
         _ => true,
     }

@@ -22,7 +22,9 @@ use afterwrite_ledger::{StateItem, StateItems};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite_model::table::{Aggregate, ComputedMeasure, Measure, Model, OnExpiry, RollupDestination};
+use afterwrite_model::table::{
+    Aggregate, ComputedMeasure, Measure, Model, OnExpiry, RankGroup, RollupDestination,
+};
 use afterwrite_model::{ErrorKind, Result};
 
 use super::finding::{
@@ -286,6 +288,11 @@ pub(crate) fn expected_values(
     }
     if is_permanent(model, place, sum) {
         expected.insert(EXPIRES_AT.to_owned(), None);
+    }
+    // A rollup that does not exist equals one whose measures are 0.
+    if rollup.is_some() || totals.values().any(|total| !total.is_zero()) {
+        let groups = model.rank_groups(&place.0, &place.1).into_iter().filter(RankGroup::is_valid);
+        expected.extend(groups.map(|group| (group.attribute.to_string(), Some(group.name))));
     }
     expected
 }

@@ -232,7 +232,7 @@ fn place_of(rollup: &Rollup, model: &Model, item: &IdentifiedItem<'_>) -> Option
     for name in &rollup.variables {
         let variable = identity.entity.variables.iter().position(|known| known == name);
         let value = match variable {
-            Some(index) => (*identity.variables.get(index)?).to_owned(),
+            Some(index) => identity.variables.get(index)?.to_string(),
             None => item.item.get(&**name)?.as_text()?.to_owned(),
         };
         values.push(value);

@@ -41,6 +41,16 @@ pub struct OverlayUnits {
 struct OverlayState {
     written: BTreeMap<StoredKey, WrittenItem>,
     units: OverlayUnits,
+    /// The write units of each partition of the indexes that the overlay knows: its key attribute, and the text in it.
+    index_partitions: BTreeMap<(Arc<str>, String), u64>,
+    log: Option<WriteLog>,
+}
+
+/// Each write to a table, in order.
+#[derive(Debug)]
+struct WriteLog {
+    table: Arc<str>,
+    writes: Vec<ItemDifference>,
 }
 
 /// An item that was written: the item beneath, and the item now.
@@ -67,6 +77,19 @@ impl<T: Tables> OverlayTables<T> {
         self
     }
 
+    /// Keeps each write to this table for [`OverlayTables::take_writes`], as the table's stream would.
+    #[must_use]
+    pub fn logging(self, table: Arc<str>) -> Self {
+        self.lock().log = Some(WriteLog { table, writes: Vec::new() });
+        self
+    }
+
+    /// The writes to the table of [`OverlayTables::logging`] since the last call, in order.
+    #[must_use]
+    pub fn take_writes(&self) -> Vec<ItemDifference> {
+        self.lock().log.as_mut().map(|log| std::mem::take(&mut log.writes)).unwrap_or_default()
+    }
+
     /// The indexes of a table.
     fn indexes_of(&self, key: &ItemKey) -> &[TableIndex] {
         self.indexes.get(&*key.table).map_or(&[], Vec::as_slice)
@@ -87,6 +110,30 @@ impl<T: Tables> OverlayTables<T> {
     #[must_use]
     pub fn units(&self) -> OverlayUnits {
         self.lock().units
+    }
+
+    /// The most write units that a partition of an index with this partition key has taken.
+    #[must_use]
+    pub fn busiest_partition(&self, partition_key: &str) -> u64 {
+        let state = self.lock();
+        let of_index = state.index_partitions.iter().filter(|((key, _), _)| **key == *partition_key);
+        of_index.map(|(_, units)| *units).max().unwrap_or(0)
+    }
+
+    /// The bytes that the known indexes of a table would grow by.
+    #[must_use]
+    pub fn index_growth(&self, table: &str) -> u64 {
+        let Some(indexes) = self.indexes.get(table) else { return 0 };
+        let bytes = |item: &Option<Item>| -> usize {
+            let item = item.iter();
+            item.flat_map(|item| indexes.iter().map(move |index| index.entry_bytes(item))).sum()
+        };
+        let state = self.lock();
+        let of_table = state.written.values().filter(|written| *written.key.table == *table);
+        let (before, after) = of_table.fold((0, 0), |(before, after), written| {
+            (before + bytes(&written.before), after + bytes(&written.after))
+        });
+        u64::try_from(after.saturating_sub(before)).unwrap_or(u64::MAX)
     }
 
     /// The bytes that the tables beneath would grow by.
@@ -134,9 +181,22 @@ impl OverlayState {
     fn carry_out(&mut self, key: &ItemKey, after: Option<Item>, indexes: &[TableIndex]) -> (u64, u64) {
         let Some(stored) = self.written.get_mut(&StoredKey::of(key)) else { return (0, 0) };
         let bytes = [&stored.after, &after].into_iter().flatten().map(item_bytes).max();
-        let of_index = |index: &TableIndex| index.write_units(stored.after.as_ref(), after.as_ref());
-        let index_units = indexes.iter().map(of_index).sum();
-        stored.after = after;
+        let mut index_units = 0;
+        for index in indexes {
+            let units = index.write_units(stored.after.as_ref(), after.as_ref());
+            index_units += units;
+            let item = after.as_ref().or(stored.after.as_ref());
+            let partition = index.keys.first().filter(|_| units > 0).zip(item);
+            if let Some((key, text)) =
+                partition.and_then(|(key, item)| Some((key, item.get(&**key)?.as_text()?)))
+            {
+                *self.index_partitions.entry((Arc::clone(key), text.to_owned())).or_default() += units;
+            }
+        }
+        let before = std::mem::replace(&mut stored.after, after);
+        if let Some(log) = self.log.as_mut().filter(|log| log.table == key.table && before != stored.after) {
+            log.writes.push(ItemDifference::new(key.clone(), before, stored.after.clone()));
+        }
         (write_units(bytes.unwrap_or(0)), index_units)
     }
 }

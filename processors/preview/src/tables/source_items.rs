@@ -231,9 +231,7 @@ impl Tables for SourceItems {
             item.get(&*attribute.name).is_some_and(|value| equal(value, &attribute.value))
         };
         let of_table = self.items.values().filter(|item| Some(item.table) == table);
-        let found = of_table.filter(|item| {
-            has(&item.last, &query.partition) && query.sort.as_ref().is_none_or(|sort| has(&item.last, sort))
-        });
+        let found = of_table.filter(|item| query.key.iter().all(|attribute| has(&item.last, attribute)));
         Ok(IndexPage { items: found.map(|item| item.last.clone()).collect(), next: None })
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::{IndexProjection, TableIndex};
+use afterwrite_model::effect::KeyAttribute;
 use afterwrite_model::record::AttributeValue;
 
 /// The definition of a table, as in `CreateTable`.
@@ -17,7 +18,7 @@ pub struct TableDefinition {
 impl TableDefinition {
     /// A table with a partition key only.
     pub fn new(name: impl Into<String>, partition: impl Into<KeyDefinition>) -> Self {
-        let keys = IndexKeySchema { partition: partition.into(), sort: None };
+        let keys = IndexKeySchema::of(partition.into());
         Self { name: name.into(), keys, indexes: Vec::new(), has_stream: false }
     }
 
@@ -61,13 +62,23 @@ pub struct IndexDefinition {
 impl IndexDefinition {
     /// An index with a partition key only.
     pub fn new(name: impl Into<String>, partition: impl Into<KeyDefinition>) -> Self {
-        Self { name: name.into(), keys: IndexKeySchema { partition: partition.into(), sort: None } }
+        Self { name: name.into(), keys: IndexKeySchema::of(partition.into()) }
     }
 
-    /// The same index with a sort key.
+    /// The same index with another attribute of its partition key.
+    #[must_use]
+    pub fn partition(mut self, partition: impl Into<KeyDefinition>) -> Self {
+        self.keys.more_partition.push(partition.into());
+        self
+    }
+
+    /// The same index with an attribute of its sort key.
     #[must_use]
     pub fn sort(mut self, sort: impl Into<KeyDefinition>) -> Self {
-        self.keys.sort = Some(sort.into());
+        match self.keys.sort {
+            None => self.keys.sort = Some(sort.into()),
+            Some(_) => self.keys.more_sort.push(sort.into()),
+        }
         self
     }
 }
@@ -76,12 +87,39 @@ impl IndexDefinition {
 #[derive(Clone, Debug)]
 pub(super) struct IndexKeySchema {
     pub(super) partition: KeyDefinition,
+    /// The other attributes of the partition key of an index.
+    pub(super) more_partition: Vec<KeyDefinition>,
     pub(super) sort: Option<KeyDefinition>,
+    /// The other attributes of the sort key of an index.
+    pub(super) more_sort: Vec<KeyDefinition>,
 }
 
 impl IndexKeySchema {
+    fn of(partition: KeyDefinition) -> Self {
+        Self { partition, more_partition: Vec::new(), sort: None, more_sort: Vec::new() }
+    }
+
     pub(super) fn definitions(&self) -> impl Iterator<Item = &KeyDefinition> {
-        std::iter::once(&self.partition).chain(&self.sort)
+        std::iter::once(&self.partition).chain(&self.more_partition).chain(self.sorted())
+    }
+
+    /// The attributes of the sort key.
+    pub(super) fn sorted(&self) -> impl Iterator<Item = &KeyDefinition> {
+        self.sort.iter().chain(&self.more_sort)
+    }
+
+    /// The first attribute that a query states and the index does not have in this place, or that the query lacks.
+    pub(super) fn unfit<'k>(&'k self, query: &'k [KeyAttribute]) -> Option<&'k str> {
+        let mut definitions = self.definitions();
+        for attribute in query {
+            let fits =
+                |key: &KeyDefinition| *key.name == *attribute.name && key.key_type.admits(&attribute.value);
+            if !definitions.next().is_some_and(fits) {
+                return Some(&attribute.name);
+            }
+        }
+        let missing = self.more_partition.get(query.len().saturating_sub(1));
+        missing.map(|key| key.name.as_str())
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {

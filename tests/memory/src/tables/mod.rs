@@ -242,17 +242,12 @@ impl MemoryTables {
         let table = state.table(&query.table)?;
         let index = table.definition.indexes.iter().find(|index| *index.name == *query.index);
         let keys = &index.ok_or_else(|| missing_index(&query.table, &query.index))?.keys;
-        let attributes = [Some(&query.partition), query.sort.as_ref()].into_iter().flatten();
-        let mut definitions = keys.definitions();
-        for attribute in attributes {
-            let fits = definitions
-                .next()
-                .is_some_and(|key| *key.name == *attribute.name && key.key_type.admits(&attribute.value));
-            if !fits {
-                return Err(missing_index(&query.table, &query.index).with("attribute", &*attribute.name));
+        match keys.unfit(&query.key) {
+            None => Ok(index_page(table, keys, query)),
+            Some(attribute) => {
+                Err(missing_index(&query.table, &query.index).with("attribute", attribute.to_owned()))
             }
         }
-        Ok(index_page(table, keys, query))
     }
 
     fn swap(&self, write: &Write) -> Result<Option<Item>, WriteError> {

@@ -288,10 +288,8 @@ pub(super) fn index_page(table: &StoredTable, keys: &IndexKeySchema, query: &Ind
         item.get(&*attribute.name).is_some_and(|value| condition::equal(value, &attribute.value))
     };
     let is_entry = |item: &Item| keys.definitions().all(|key| item.contains_key(key.name.as_str()));
-    let is_found = |item: &&Item| {
-        let attributes = [Some(&query.partition), query.sort.as_ref()];
-        is_entry(item) && attributes.into_iter().flatten().all(|attribute| has_value(item, attribute))
-    };
+    let is_found =
+        |item: &&Item| is_entry(item) && query.key.iter().all(|attribute| has_value(item, attribute));
     let position = |item: &Item| index_position(table, keys, item);
     let start = query.start_after.as_ref().map(position);
     let mut found: Vec<&Item> = table.items().filter(is_found).collect();
@@ -307,6 +305,6 @@ pub(super) fn index_page(table: &StoredTable, keys: &IndexKeySchema, query: &Ind
 
 /// The position of an item in an index: the value of the index's sort key, then those of the table's keys.
 fn index_position(table: &StoredTable, keys: &IndexKeySchema, item: &Item) -> Vec<Option<KeyValue>> {
-    let names = keys.sort.iter().chain(table.definition.keys.definitions());
+    let names = keys.sorted().chain(table.definition.keys.definitions());
     names.map(|key| item.get(key.name.as_str()).and_then(key_value).map(|(value, _)| value)).collect()
 }

@@ -1,11 +1,13 @@
 //! The checks of a whole model: names used twice, limits, and feedback of its own writes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::compiler::ModelCompiler;
 use super::problem::ProblemCode;
 use super::{entity_order, key_overlap, key_readings, update_size};
 use crate::record::{AttributePath, AttributeSecrecy, secrecy};
+use crate::table::rank;
 use crate::table::state_key::RESERVED_PREFIXES;
 use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
 
@@ -23,6 +25,7 @@ pub(super) fn check_model(compiler: &mut ModelCompiler<'_, '_>) {
     key_readings::check_readings(compiler);
     check_reserved_keys(compiler);
     check_measure_names(compiler);
+    rank::check(compiler);
     check_transaction_sizes(compiler);
     update_size::check_update_sizes(compiler);
     check_mirrored_paths(compiler);
@@ -34,7 +37,7 @@ pub(super) fn check_model(compiler: &mut ModelCompiler<'_, '_>) {
 fn check_reserved_keys(compiler: &mut ModelCompiler<'_, '_>) {
     let model = &compiler.model;
     let entities = model.entities.iter().zip(&compiler.places.entities);
-    let entities = entities.map(|(entity, at)| {
+    let entities = entities.filter(|(entity, _)| entity.rollup.is_none()).map(|(entity, at)| {
         let is_state_key = key_overlap::has_state_key(compiler, entity);
         let key = &entity.key.partition;
         let fix = match key.leading_literal().is_empty() {
@@ -141,7 +144,7 @@ fn check_mirrored_paths(compiler: &mut ModelCompiler<'_, '_>) {
     }
 }
 
-/// An item's contributions must not depend on the attributes that mirrors write onto it.
+/// An item's contributions must not depend on the attributes that mirrors write onto it. Caches and datasets contribute nothing, and may.
 fn check_reads_of_mirrored(compiler: &mut ModelCompiler<'_, '_>) {
     for mirrored in &compiler.mirrored {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
@@ -165,7 +168,8 @@ fn check_secrets(compiler: &mut ModelCompiler<'_, '_>) {
         let owner = format!("entity `{}`: secret `{secret}`", entity.name);
         let table = compiler.model.tables.get(entity.table);
         let is_key = table.is_some_and(|table| table.key().any(|key| key.name == *secret.root()));
-        let mut readers = reads(compiler, *index);
+        let mut readers = derived_reads(compiler, *index, |_| true);
+        readers.extend(reads(compiler, *index));
         readers.extend(cache_reads(compiler, entity));
         // The other members of a map that holds the secret can be read; a column takes the whole map.
         readers.retain(|read| match secrecy(secret, &read.path) {
@@ -227,15 +231,11 @@ impl AttributeRead {
 fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> {
     let ModelCompiler { model, places, .. } = compiler;
     let Some(compiled) = model.entities.get(entity) else { return Vec::new() };
-    let mut reads = Vec::new();
+    let (mut reads, mut derived) = (Vec::new(), BTreeSet::new());
     let mut read = |reader: &str, place: Option<&usize>, term: &Term| {
+        derived.extend(term.derivation());
         reads.extend(term.attribute().map(|path| AttributeRead::of(model, reader, path, place)));
     };
-    let derivation_places = places.derivations.get(entity).into_iter().flatten();
-    for (derivation, at) in compiled.derivations.iter().zip(derivation_places) {
-        let reader = format!("derived value `{}`", derivation.name);
-        derivation.kind.terms().for_each(|term| read(&reader, Some(at), term));
-    }
     for offer in &compiled.offers {
         let name = model.lookups.get(offer.lookup).map_or("", |lookup| &*lookup.name);
         let reader = format!("lookup `{name}`");
@@ -246,6 +246,7 @@ fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> 
         let reader = format!("aggregate `{}`", aggregate.name);
         aggregate.each_term(&mut |term| read(&reader, places.aggregates.get(*index), term));
     }
+    reads.extend(derived_reads(compiler, entity, |derivation| derived.contains(&derivation)));
     let ttl = compiled.ttl.iter();
     reads.extend(ttl.map(|path| AttributeRead::of(model, "`ttl`", path, places.entities.get(entity))));
     // The conditions of its rivals decide as well which entity an item is of.
@@ -258,6 +259,26 @@ fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> 
                 .iter()
                 .map(|path| AttributeRead::of(model, &reader, path, places.entities.get(*index))),
         );
+    }
+    reads
+}
+
+/// The attributes that derived values of an entity are computed from; `is_read` selects them by their indexes.
+fn derived_reads(
+    compiler: &ModelCompiler<'_, '_>,
+    entity: usize,
+    is_read: impl Fn(usize) -> bool,
+) -> Vec<AttributeRead> {
+    let ModelCompiler { model, places, .. } = compiler;
+    let (derivations, places) = (model.entities.get(entity), places.derivations.get(entity));
+    let derivations = derivations.into_iter().flat_map(|entity| &entity.derivations);
+    let mut reads = Vec::new();
+    for (index, (derivation, at)) in derivations.zip(places.into_iter().flatten()).enumerate() {
+        if is_read(index) {
+            let reader = format!("derived value `{}`", derivation.name);
+            let attributes = derivation.kind.terms().filter_map(Term::attribute);
+            reads.extend(attributes.map(|path| AttributeRead::of(model, &reader, path, Some(at))));
+        }
     }
     reads
 }

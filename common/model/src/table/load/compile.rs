@@ -11,7 +11,10 @@ use super::sections::{read_sections, wrong_form};
 use super::{check, equal_measures, warnings};
 use crate::table::fingerprint::fingerprint;
 use crate::table::named::read_named;
-use crate::table::{Model, aggregate, cache, dataset, entity, lookup, mirror, rollup, source_table};
+use crate::table::{
+    Model, aggregate_settings, cache, dataset, entity, levels, lookup, mirror, rollup, saved_query,
+    source_table,
+};
 
 /// Compiles a part of the model from its settings; `None` if it cannot be read.
 type CompilePart = fn(&mut ModelCompiler<'_, '_>, &SettingsTable<'_>) -> Option<()>;
@@ -69,7 +72,7 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         self.named("entities", "entity", &entity::KEYS, entity::compile);
         self.named("lookups", "lookup", &lookup::KEYS, lookup::compile);
         self.named("rollups", "rollup", &rollup::KEYS, rollup::compile);
-        self.listed("aggregates", ("aggregate", "name"), &aggregate::KEYS, aggregate::compile);
+        self.aggregates();
         self.listed("mirrors", ("mirror onto", "onto"), &mirror::KEYS, mirror::compile);
         self.listed("caches", ("cache of", "of"), &cache::KEYS, cache::compile);
         // Datasets read attributes that no other part reads; a function that makes no rows need not decode them.
@@ -84,7 +87,22 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         }
         let eager = dataset::attributes_of_partitions(model).chain(decisive);
         model.row_attributes = row_attributes.with_eager_fields(eager);
-        self.named("queries", "query", &dataset::QUERY_KEYS, dataset::compile_query);
+        self.named("queries", "query", &saved_query::KEYS, saved_query::compile);
+    }
+
+    /// Compiles `[[aggregates]]`, those of lower levels first.
+    fn aggregates(&mut self) {
+        let Some(value) = self.settings.get("aggregates") else { return };
+        let Some(parts) = value.get_ref().as_array() else { return self.report_form("aggregates", value) };
+        for value in levels::in_levels(self.compiler, parts.iter()) {
+            self.listed_part(
+                "aggregates",
+                ("aggregate", "name"),
+                value,
+                &aggregate_settings::KEYS,
+                aggregate_settings::compile,
+            );
+        }
     }
 
     /// Compiles `[<section>.<name>]` for every name.
@@ -103,12 +121,23 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         let Some(value) = self.settings.get(section) else { return };
         let Some(parts) = value.get_ref().as_array() else { return self.report_form(section, value) };
         for value in parts.iter() {
-            let name = value.get_ref().get(key).and_then(|name| name.get_ref().as_str());
-            let unnamed = || kind.split(' ').next().unwrap_or_default().to_owned();
-            let owner = name.map_or_else(unnamed, |name| format!("{kind} `{name}`"));
-            let place = Located { value: "", at: place(value) };
-            self.part((&format!("an entry of `{section}`"), &owner, place), value, keys, compile);
+            self.listed_part(section, (kind, key), value, keys, compile);
         }
+    }
+
+    fn listed_part(
+        &mut self,
+        section: &str,
+        (kind, key): (&str, &str),
+        value: RawValue<'d>,
+        keys: &[&str],
+        compile: CompilePart,
+    ) {
+        let name = value.get_ref().get(key).and_then(|name| name.get_ref().as_str());
+        let unnamed = || kind.split(' ').next().unwrap_or_default().to_owned();
+        let owner = name.map_or_else(unnamed, |name| format!("{kind} `{name}`"));
+        let place = Located { value: "", at: place(value) };
+        self.part((&format!("an entry of `{section}`"), &owner, place), value, keys, compile);
     }
 
     fn part(

@@ -50,6 +50,8 @@ pub(crate) struct PartPlaces {
     pub(crate) rollups: Vec<usize>,
     /// For each rollup, where the variable of its expiry is named.
     pub(crate) lifetimes: Vec<usize>,
+    /// For each rollup, its ranks.
+    pub(crate) ranks: Vec<Vec<usize>>,
     pub(crate) aggregates: Vec<usize>,
     pub(crate) caches: Vec<usize>,
     pub(crate) datasets: Vec<usize>,
@@ -83,6 +85,8 @@ pub(crate) struct RollupMeasure {
     pub(crate) attribute: Arc<str>,
     /// An index into the model's aggregates.
     pub(crate) aggregate: usize,
+    /// Whether it is always a number.
+    pub(crate) is_number: bool,
     /// Where the measure is declared.
     pub(crate) at: usize,
 }
@@ -326,7 +330,7 @@ impl EntityContext<'_, '_, '_> {
         let mut terms = Vec::new();
         for input in inputs {
             let Some(resolved) = self.resolve(owner, Located { value: &**input, at }) else { continue };
-            if resolved.value_type.fits_key(ValueFormat::Plain) {
+            if resolved.value_type.fits_key(&ValueFormat::Plain) {
                 terms.push(resolved.term);
             } else {
                 let described = resolved.value_type.described();
@@ -355,7 +359,7 @@ impl EntityContext<'_, '_, '_> {
                     let Some(resolved) = self.resolve(owner, Located { value: &**name, at: *at }) else {
                         continue;
                     };
-                    if !resolved.value_type.fits_key(resolved.format) {
+                    if !resolved.value_type.fits_key(&resolved.format) {
                         let described = resolved.value_type.described();
                         let message = format!(
                             "{owner}: `{{{name}}}` is {described}, which cannot be written into a key in this format; use text, a number or a boolean, and with a format such as `:day` text or a number"

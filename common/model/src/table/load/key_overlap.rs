@@ -166,7 +166,7 @@ fn describe_names(names: &BTreeSet<&str>) -> String {
 pub(super) fn check_rollups_against_entities(compiler: &mut ModelCompiler<'_, '_>) {
     let keys: Vec<KeyPattern> = compiler.model.rollups.iter().map(stored_key).collect();
     for (entity, at) in compiler.model.entities.iter().zip(&compiler.places.entities) {
-        if !has_state_key(compiler, entity) {
+        if !has_state_key(compiler, entity) || entity.rollup.is_some() {
             continue;
         }
         let rollups = compiler.model.rollups.iter().zip(&compiler.places.rollups);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::problem::ProblemCode;
-use super::suggestion::suggestion;
-use crate::record::{AttributeInterner, AttributePath, InvalidPath};
+use super::suggestion::{did_you_mean, suggestion};
+use crate::record::{AttributeInterner, AttributePath, InvalidPath, NamedZone};
 use crate::table::template::{canonical_name, split_format};
 use crate::table::value_type::{ElementType, ValueType};
 use crate::table::{ElementPath, ForEach, InternedPath, Term, TimeReading, ValueFormat};
@@ -111,14 +111,37 @@ impl NameScope<'_> {
             split_format(name).map_err(|problem| Some((problem.code(), problem.to_string())))?;
         match self.find(base, interner) {
             Some((term, value_type, reading)) => {
-                match format.time().and_then(|format| format.too_fine_for(reading)) {
-                    Some(problem) => Err(Some((ProblemCode::FormatTooFine, format!("`{name}`: {problem}")))),
-                    None => Ok(ResolvedName { term, format: format.read_as(reading), value_type, reading }),
+                if let Some(problem) = format.time().and_then(|format| format.too_fine_for(reading)) {
+                    return Err(Some((ProblemCode::FormatTooFine, format!("`{name}`: {problem}"))));
                 }
+                let format = self.bind_zone(name, format, interner)?.read_as(reading);
+                Ok(ResolvedName { term, format, value_type, reading })
             }
             None if self.entity.is_incomplete => Err(None),
             None => Err(Some((ProblemCode::UndefinedName, self.undefined(base)))),
         }
+    }
+
+    /// The format, with the value of this scope that its zone comes from. `name` has the format.
+    pub(crate) fn bind_zone(
+        &self,
+        name: &str,
+        format: ValueFormat,
+        interner: &mut AttributeInterner,
+    ) -> Result<ValueFormat, Option<(ProblemCode, String)>> {
+        let Some(zone) = format.item_zone().map(|zone| &zone.name) else { return Ok(format) };
+        let Some((term, value_type, _)) = self.find(zone, interner) else {
+            let problem = (ProblemCode::UnknownTimeZone, format!("`{name}`: {}", self.undefined_zone(zone)));
+            return Err((!self.entity.is_incomplete).then_some(problem));
+        };
+        if !value_type.is_textual() {
+            let problem = format!(
+                "`{name}`: `{zone}` is {}, and the zone of a format is text: the name of a time zone, such as `Europe/Berlin`",
+                value_type.described()
+            );
+            return Err(Some((ProblemCode::UnfitZone, problem)));
+        }
+        Ok(format.with_zone_of(term))
     }
 
     /// Whether a path is a map whose inner attributes can be named.
@@ -167,18 +190,32 @@ impl NameScope<'_> {
     }
 
     fn undefined(&self, name: &str) -> String {
+        format!(
+            "`{name}` is not defined for `{}`, as a key variable, derived value, lookup output or declared attribute{}",
+            self.entity.name,
+            suggestion(name, self.known_names())
+        )
+    }
+
+    fn undefined_zone(&self, zone: &str) -> String {
+        let meant = match did_you_mean(zone, NamedZone::names()) {
+            nearest if nearest.is_empty() => did_you_mean(zone, self.known_names()),
+            nearest => nearest,
+        };
+        format!(
+            "`{zone}` is neither a time zone nor a name of `{}`; write a zone of the IANA database, such as `Europe/Berlin`, or the name of an attribute, derived value or lookup output that holds one{meant}",
+            self.entity.name
+        )
+    }
+
+    fn known_names(&self) -> impl Iterator<Item = &str> + Clone {
         let entity = self.entity;
         let known = entity.variables.iter().map(|name| base_name(name));
-        let known = known
+        known
             .chain(entity.derived.iter().map(|(name, _)| &**name))
             .chain(self.outputs.iter().map(|output| &*output.name))
             .chain(self.element.map(|element| &*element.name))
-            .chain(entity.attributes.iter().map(|(name, _)| &**name));
-        format!(
-            "`{name}` is not defined for `{}`, as a key variable, derived value, lookup output or declared attribute{}",
-            entity.name,
-            suggestion(name, known)
-        )
+            .chain(entity.attributes.iter().map(|(name, _)| &**name))
     }
 }
 

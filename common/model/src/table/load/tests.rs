@@ -1,17 +1,26 @@
 //! Models that load as they should.
 
+mod indexes;
+mod mirrored;
+mod zones;
+
 use std::fmt::Write as _;
 
 use super::*;
 use crate::record::AttributeInterner;
-use crate::table::{BoundPiece, MeasureKind, Term, TimeBucket, TimeFormat, TimeReading, ValueFormat};
+use crate::table::{
+    BoundPiece, FormatZone, MeasureKind, Term, TimeBucket, TimeFormat, TimeReading, ValueFormat,
+};
 
 /// A small valid model. The messages of the broken models next to it have a test of their own.
 const LIBRARY: &str = include_str!("../../../../../tests/fixtures/models/library.toml");
 
 /// `:day`, of a value that is read by its form.
-const DAY: ValueFormat =
-    ValueFormat::Time(TimeFormat { bucket: TimeBucket::Day, zone: None, reading: TimeReading::Detected });
+const DAY: ValueFormat = ValueFormat::Time(TimeFormat {
+    bucket: TimeBucket::Day,
+    zone: FormatZone::Utc,
+    reading: TimeReading::Detected,
+});
 
 fn load(source: &str) -> Model {
     Model::parse(source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
@@ -128,7 +137,7 @@ fn the_other_settings_of_a_model_are_read() {
     };
     let Term::Attribute(read) = &product[0] else { panic!("{product:?}") };
     assert_eq!(read.within.iter().map(|name| &**name).collect::<Vec<_>>(), ["read"]);
-    assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, format) if format == DAY));
+    assert!(matches!(&aggregate.measures[2].kind, MeasureKind::Max(_, format) if *format == DAY));
     let MeasureKind::Histogram { labels, .. } = &aggregate.measures[5].kind else {
         panic!("{:?}", aggregate.measures)
     };

@@ -21,7 +21,9 @@ pub(super) fn check_update_sizes(compiler: &mut ModelCompiler<'_, '_>) {
     for (index, (rollup, at)) in compiler.model.rollups.iter().zip(&compiler.places.rollups).enumerate() {
         // Rollups whose keys overlap may be one item.
         let same_item: BTreeSet<usize> = rollup.overlaps.iter().copied().chain([index]).collect();
-        let own = OWN_ATTRIBUTES + usize::from(rollup.lifetime.is_some());
+        let ranks = same_item.iter().filter_map(|index| compiler.model.rollups.get(*index));
+        let ranks: usize = ranks.map(|rollup| rollup.ranks.len()).sum();
+        let own = OWN_ATTRIBUTES + usize::from(rollup.lifetime.is_some()) + ranks;
         let (mut measures, mut attributes, mut too_many) = (0, own, None);
         for measure in compiler.measures.iter().filter(|measure| same_item.contains(&measure.rollup)) {
             measures += 1;

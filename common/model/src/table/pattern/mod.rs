@@ -163,6 +163,16 @@ impl Comparison {
 }
 
 impl Pattern {
+    /// Holds if one of these numbers is present and not 0; `None` without numbers.
+    pub(super) fn any_nonzero(numbers: Vec<Term>) -> Option<Self> {
+        let nonzero = |term| PatternCondition::Field {
+            term,
+            matchers: vec![Matcher::AnythingBut(vec![Matcher::Number(Decimal::from(0))])],
+        };
+        let choices: Vec<_> = numbers.into_iter().map(nonzero).collect();
+        (!choices.is_empty()).then_some(Self { condition: PatternCondition::Any(choices) })
+    }
+
     /// Whether the condition holds. `read` returns the value of a term, `None` if it is absent; values are read when they
     /// are needed, fields in the order of the model file, until the result is certain.
     ///

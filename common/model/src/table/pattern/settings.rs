@@ -10,7 +10,6 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Comparison, Matcher, MatcherName, Pattern, PatternCondition, TextTest};
 use crate::record::{AttributeInterner, Decimal};
-use crate::table::ValueFormat;
 use crate::table::load::problem::{ProblemCode, ProblemCollector};
 use crate::table::load::reader::{self, Located, RawValue, entries, place};
 use crate::table::load::scope::{NameScope, ResolvedName};
@@ -109,7 +108,7 @@ impl PatternCompiler<'_, '_> {
     ) -> Option<PatternCondition> {
         let resolved = self.resolve(path)?;
         let path = Located { value: path.value, at: path.at };
-        if resolved.format != ValueFormat::Plain {
+        if !resolved.format.is_plain() {
             self.reject::<()>(
                 ProblemCode::UnusableFormat,
                 path.value,

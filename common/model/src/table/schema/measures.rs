@@ -31,6 +31,7 @@ fn about(function: MeasureFunction) -> &'static str {
             "The number of items in each of the bins that percentiles are estimated from."
         }
         MeasureFunction::Percentile => "An estimate from the bins of a measure.",
+        MeasureFunction::Distinct => "The number of different values.",
     }
 }
 
@@ -71,6 +72,7 @@ fn argument(function: MeasureFunction) -> Value {
         | MeasureFunction::Min
         | MeasureFunction::Histogram
         | MeasureFunction::Average
-        | MeasureFunction::Percentiles => text(),
+        | MeasureFunction::Percentiles
+        | MeasureFunction::Distinct => text(),
     }
 }

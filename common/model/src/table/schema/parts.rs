@@ -13,6 +13,7 @@ use crate::table::dataset::COLUMN_KEYS;
 use crate::table::derivation::DerivationFunction;
 use crate::table::for_each::MAX_ELEMENTS;
 use crate::table::named::NamedValue as _;
+use crate::table::rank::{self, MAX_RANK_SHARDS};
 use crate::table::rollup::{EXPIRY_KEYS, MAX_SHARDS};
 use crate::table::time_reading::TimeNotation;
 use crate::table::value_type::DeclaredType;
@@ -39,7 +40,7 @@ pub(super) fn entity(key: &str) -> Option<KeyForm> {
             when(),
         ),
         "times" => optional(
-            "How names are read as times: a unit, ulid, ksuid, uuidv7, or an IANA time zone.",
+            "How names are read as times: a unit, ulid, ksuid, uuidv7, day, compact, or an IANA time zone.",
             map_of(&any_of([named::<TimeNotation>(), text()])),
         ),
         "secret" => optional("Attributes that never leave the table.", texts()),
@@ -96,7 +97,7 @@ pub(super) fn lookup(key: &str) -> Option<KeyForm> {
         ),
         "key" => optional(
             "Templates of the index's key, or of the entity's; required with an index.",
-            json!({ "type": "object", "additionalProperties": text(), "minProperties": 1, "maxProperties": 2 }),
+            json!({ "type": "object", "additionalProperties": text(), "minProperties": 1, "maxProperties": 8 }),
         ),
         "gives" => {
             required("The outputs: key variables, derived values or attributes of the entity.", some_texts())
@@ -116,6 +117,14 @@ pub(super) fn rollup(key: &str) -> Option<KeyForm> {
             "The time after which a rollup is deleted; default: never.",
             closed_object("The life of a rollup.", &EXPIRY_KEYS, expiry),
         ),
+        "on_expiry" => optional(
+            "The effect of a TTL deletion on what its items contribute as a source; default: they stay counted.",
+            named::<OnExpiry>(),
+        ),
+        "rank" => optional(
+            "The orders of the rollup's items, by the measure that orders them.",
+            map_of(&closed_object("An order of the rollup's items.", &rank::KEYS, order)),
+        ),
         _ => return None,
     })
 }
@@ -124,6 +133,20 @@ fn expiry(key: &str) -> Option<KeyForm> {
     Some(match key {
         "after" => required("A length of time, such as 90 days.", text()),
         "of" => required("The variable of the rollup's key that is a time.", text()),
+        _ => return None,
+    })
+}
+
+fn order(key: &str) -> Option<KeyForm> {
+    Some(match key {
+        "within" => optional(
+            "The template of the group that an item is ranked in, of variables of the rollup's key; default: its PK.",
+            text(),
+        ),
+        "shards" => optional(
+            "The number of partitions of the index that a group is spread over; readers merge them.",
+            positive(MAX_RANK_SHARDS),
+        ),
         _ => return None,
     })
 }

@@ -8,7 +8,8 @@ use super::forms::{
 };
 use super::parts;
 use crate::table::{
-    ArchiveScope, RollupKeys, aggregate, cache, dataset, entity, lookup, mirror, rollup, source_table,
+    ArchiveScope, RollupKeys, aggregate_settings, cache, dataset, entity, lookup, mirror, rollup,
+    saved_query, secondary_index, source_table,
 };
 
 /// A section: its description and form; `None` for one that has none yet.
@@ -46,7 +47,7 @@ pub(super) fn section(name: &str) -> Option<KeyForm> {
         "aggregates" => optional(
             "The measures of items that are counted into rollups.",
             list_of(&needing(
-                closed_object("An aggregate.", &aggregate::KEYS, parts::aggregate),
+                closed_object("An aggregate.", &aggregate_settings::KEYS, parts::aggregate),
                 "for_each",
                 "at_most",
             )),
@@ -65,7 +66,7 @@ pub(super) fn section(name: &str) -> Option<KeyForm> {
         ),
         "queries" => optional(
             "Saved queries.",
-            named_parts(SQL_NAME, &closed_object("A saved query.", &dataset::QUERY_KEYS, parts::query)),
+            named_parts(SQL_NAME, &closed_object("A saved query.", &saved_query::KEYS, parts::query)),
         ),
         _ => return None,
     })
@@ -76,15 +77,17 @@ fn tables() -> Value {
         Some(match key {
             "key" => key_attributes(
                 "The partition key attribute and, if the table has one, the sort key attribute.",
+                text(),
             ),
             "separator" => optional("A text that no variable of a key of this table contains.", text()),
             "types" => key_types(),
             "indexes" => optional(
                 "The global secondary indexes that the application needs, by name.",
-                map_of(&closed_object("An index.", &source_table::INDEX_KEYS, |key| {
+                map_of(&closed_object("An index.", &secondary_index::KEYS, |key| {
                     Some(match key {
                         "key" => key_attributes(
-                            "The partition key attribute and, if the index has one, the sort key attribute.",
+                            "The partition key and, if the index has one, the sort key: an attribute each, or a list of up to four.",
+                            several_attributes(),
                         ),
                         "types" => key_types(),
                         _ => return None,
@@ -97,9 +100,15 @@ fn tables() -> Value {
     json!({ "type": "object", "additionalProperties": table, "minProperties": 1 })
 }
 
-fn key_attributes(about: &'static str) -> KeyForm {
-    let both = json!({ "type": "array", "items": text(), "minItems": 1, "maxItems": 2 });
+fn key_attributes(about: &'static str, key: Value) -> KeyForm {
+    let both = json!({ "type": "array", "items": key, "minItems": 1, "maxItems": 2 });
     required(about, json!({ "anyOf": [text(), both] }))
+}
+
+/// A key of an index: an attribute, or several.
+fn several_attributes() -> Value {
+    let several = json!({ "type": "array", "items": text(), "minItems": 1, "maxItems": secondary_index::MAX_ATTRIBUTES });
+    json!({ "anyOf": [text(), several] })
 }
 
 fn key_types() -> KeyForm {

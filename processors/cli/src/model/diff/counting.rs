@@ -7,10 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite_ledger::state::LOOKUP_PREFIX;
-use afterwrite_model::table::{AggregateDescription, EntityDescription, ModelDescription, RollupDescription};
+use afterwrite_model::table::{
+    AggregateDescription, EntityDescription, ModelDescription, NamedList, RollupDescription,
+};
 
 use super::measures::{computed_consequence, extreme_problem, removed_measures};
-use super::{Differences, PartChange, changed_parts, from_to};
+use super::{Differences, PartChange, changed_parts, from_to, ranks};
 
 pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     entities(old, new, differences);
@@ -160,11 +162,12 @@ fn rollups(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
     for (name, change) in changed_parts(&old.rollups, &new.rollups) {
         let part = format!("rollup {name}");
         match change {
-            PartChange::Added(rollup) => differences.add(
-                part,
-                "added",
-                format!("Items {} are created when something is counted into them.", rollup.key),
-            ),
+            PartChange::Added(rollup) => {
+                let consequence =
+                    format!("Items {} are created when something is counted into them.", rollup.key);
+                differences.add(part, "added", consequence);
+                ranks::compare(name, &NamedList::default(), &rollup.rank, differences);
+            }
             PartChange::Removed(rollup) => {
                 differences.add(
                     part,
@@ -206,6 +209,7 @@ fn rollup(name: &str, old: &RollupDescription, new: &RollupDescription, differen
             "rollup {name}: what is counted already keeps the time that it was counted with. When an old time deletes an item of the rollup, later changes of what it counted are missing or negative in it. Instead, declare a new rollup with the new expires under another key, count into both, reconcile all items, let readers read the new one, and then remove {name}."
         ));
     }
+    ranks::compare(name, &old.rank, &new.rank, differences);
     let consequence = if (old.shards == 1) == (new.shards == 1) {
         "Items stay on the shard that they were counted on; new items use all shards."
     } else {

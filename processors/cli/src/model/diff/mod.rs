@@ -2,6 +2,7 @@
 
 mod counting;
 mod measures;
+mod ranks;
 mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};

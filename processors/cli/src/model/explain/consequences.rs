@@ -6,9 +6,9 @@ use std::sync::Arc;
 use afterwrite_datasets::export::preview::{PreviewedColumn, preview_row};
 use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite_model::projection::{
-    DatasetRow as ProjectedRow, ExtremeRule, ImageScope, ItemContributions, KnownLookups, LookupKey,
-    LookupOutputs, RecordImages, RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions,
-    lookup_keys, offered_outputs, rows,
+    DatasetRow as ProjectedRow, ExtremeRule, INVALID_ROLLUP_KEY, ImageScope, ItemContributions, KnownLookups,
+    LookupKey, LookupOutputs, RecordImages, RollupTargets, ShardAssignment, StaleCaches, TargetId,
+    contributions, lookup_keys, offered_outputs, rows,
 };
 use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp, plain_json};
 use afterwrite_model::table::{
@@ -242,8 +242,7 @@ impl ItemExplainer<'_> {
         }
         if let Some(target) = counted.keys().map(|id| targets.get(*id)).find(|target| !target.has_valid_key())
         {
-            let message =
-                format!("rollup `{}`: its key would be empty or longer than DynamoDB allows", target.name);
+            let message = format!("rollup `{}`: {INVALID_ROLLUP_KEY}", target.name);
             return Err(Error::new(ErrorKind::Record, message));
         }
         let counted = counted.into_iter().map(|(id, mut measures)| {

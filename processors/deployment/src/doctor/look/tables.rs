@@ -22,8 +22,8 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
     AttributeValue as SdkValue, ConditionCheck, GlobalSecondaryIndexDescription, KeySchemaElement,
-    KeysAndAttributes, PointInTimeRecoveryStatus, ProjectionType, ReturnConsumedCapacity, Select,
-    TableDescription, TimeToLiveStatus, TransactWriteItem,
+    KeyType as KeyRole, KeysAndAttributes, PointInTimeRecoveryStatus, ProjectionType, ReturnConsumedCapacity,
+    Select, TableDescription, TimeToLiveStatus, TransactWriteItem,
 };
 
 use super::outcome::{looked, mapped, required};
@@ -139,12 +139,13 @@ impl TableLook {
     /// Requests to the source tables that change nothing: an item by its key, and a query of each index that lookups use.
     pub(super) async fn source_dry_calls(&self, model: &Model, names: &[Arc<str>]) -> Vec<DryCall> {
         let mut calls = Vec::new();
-        for (index, (table, name)) in model.tables.iter().zip(names).enumerate() {
+        for (index, table) in model.application_tables() {
+            let Some(name) = names.get(index) else { continue };
             calls.extend(Box::pin(self.batch_get(table, name)).await);
             let mut queried = BTreeSet::new();
             for lookup in model.lookups.iter().filter(|lookup| table_of(model, lookup) == Some(index)) {
                 if let Some(index) = lookup.index().filter(|index| queried.insert(Arc::clone(index))) {
-                    calls.extend(Box::pin(self.query(name, index, &lookup.partition.0)).await);
+                    calls.extend(Box::pin(self.query((model, name), index, lookup)).await);
                 }
             }
         }
@@ -159,15 +160,21 @@ impl TableLook {
         dry_call("dynamodb:BatchGetItem", name, &outcome)
     }
 
-    async fn query(&self, table: &str, index: &str, partition: &str) -> Option<DryCall> {
+    async fn query(&self, (model, table): (&Model, &str), index: &str, lookup: &Lookup) -> Option<DryCall> {
+        let (mut names, mut values, mut conditions) = (HashMap::new(), HashMap::new(), Vec::new());
+        for (place, (name, _)) in lookup.key.iter().enumerate() {
+            conditions.push(format!("#key{place} = :key{place}"));
+            names.insert(format!("#key{place}"), name.to_string());
+            values.insert(format!(":key{place}"), absent_value(lookup.key_type(model, name)));
+        }
         let query = self
             .tables
             .query()
             .table_name(table)
             .index_name(index)
-            .key_condition_expression("#key = :key")
-            .expression_attribute_names("#key", partition)
-            .expression_attribute_values(":key", absent_value(KeyType::Text))
+            .key_condition_expression(conditions.join(" AND "))
+            .set_expression_attribute_names(Some(names))
+            .set_expression_attribute_values(Some(values))
             .limit(1);
         let outcome = looked(Box::pin(query.send()).await, "dynamodb:Query");
         dry_call("dynamodb:Query", &format!("{table}/{index}"), &outcome)
@@ -251,10 +258,15 @@ fn type_of(table: &TableDescription, key: &KeySchemaElement) -> String {
 fn index_facts(table: &TableDescription, index: &GlobalSecondaryIndexDescription) -> IndexFacts {
     let projection = index.projection();
     let copies = projection.filter(|projection| projection.projection_type() != Some(&ProjectionType::All));
+    let (partition, sort): (Vec<_>, Vec<_>) =
+        index.key_schema().iter().partition(|key| *key.key_type() == KeyRole::Hash);
+    let in_partition = partition.len();
+    let keys = [partition, sort].concat();
     IndexFacts {
         name: index.index_name().unwrap_or_default().to_owned(),
-        keys: index.key_schema().iter().map(|key| key.attribute_name().to_owned()).collect(),
-        types: index.key_schema().iter().map(|key| type_of(table, key)).collect(),
+        keys: keys.iter().map(|key| key.attribute_name().to_owned()).collect(),
+        in_partition,
+        types: keys.iter().map(|key| type_of(table, key)).collect(),
         copies: copies.map(|projection| projection.non_key_attributes().to_vec()),
     }
 }

@@ -1,5 +1,6 @@
 mod incidents;
 mod indexes;
+mod levels;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,6 +24,7 @@ fn index(name: &str, keys: &[&str]) -> IndexFacts {
     IndexFacts {
         name: name.to_owned(),
         keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        in_partition: 1,
         types: keys.iter().map(|_| "S".to_owned()).collect(),
         copies: None,
     }
@@ -136,7 +138,11 @@ fn mapping(function: &str) -> MappingFacts {
 
 /// The checks that find a fault.
 fn faults(facts: &DeploymentFacts) -> Vec<String> {
-    let findings = judge(&model(), facts).into_iter();
+    faults_of(&model(), facts)
+}
+
+fn faults_of(model: &Model, facts: &DeploymentFacts) -> Vec<String> {
+    let findings = judge(model, facts).into_iter();
     let faults = findings.filter(|finding| finding.verdict == HealthVerdict::Change);
     let mut faults: Vec<String> =
         faults.map(|finding| format!("{} of {}", finding.check, finding.subject)).collect();

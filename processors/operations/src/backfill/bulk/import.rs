@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use afterwrite_ledger::state::{BEHIND, EXPIRES_AT};
 use afterwrite_model::clock::Clock;
+use afterwrite_model::table::RankIndex;
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
@@ -43,6 +44,8 @@ pub struct TableImporter<C> {
     pub table: String,
     /// Identifies the import: a request that is repeated starts no second one. At most 36 characters.
     pub token: String,
+    /// The indexes of the model's ranks.
+    pub ranks: Vec<RankIndex>,
     /// Whether the table is left without point-in-time recovery.
     pub without_recovery: bool,
 }
@@ -82,7 +85,7 @@ impl<C: Clock> TableImporter<C> {
             .s3_bucket_source(source.map_err(unbuilt)?)
             .input_format(InputFormat::DynamodbJson)
             .input_compression_type(InputCompressionType::Gzip)
-            .table_creation_parameters(state_table(&self.table).map_err(unbuilt)?);
+            .table_creation_parameters(state_table(&self.table, &self.ranks).map_err(unbuilt)?);
         let started = Box::pin(request.send()).await.map_err(|error| self.error("ImportTable", &error))?;
         started.import_table_description.and_then(|import| import.import_arn).ok_or_else(|| {
             Error::new(ErrorKind::Unavailable, "ImportTable: the response names no import")
@@ -181,7 +184,10 @@ fn imported(description: &ImportTableDescription) -> JobTotals {
 }
 
 /// A state table as `infra/` creates it, except for what an import cannot set.
-fn state_table(name: &str) -> Result<TableCreationParameters, aws_sdk_dynamodb::error::BuildError> {
+fn state_table(
+    name: &str,
+    ranks: &[RankIndex],
+) -> Result<TableCreationParameters, aws_sdk_dynamodb::error::BuildError> {
     let key =
         |name: &str, role: KeyType| KeySchemaElement::builder().attribute_name(name).key_type(role).build();
     let mut parameters = TableCreationParameters::builder()
@@ -189,10 +195,20 @@ fn state_table(name: &str) -> Result<TableCreationParameters, aws_sdk_dynamodb::
         .billing_mode(BillingMode::PayPerRequest)
         .key_schema(key("PK", KeyType::Hash)?)
         .key_schema(key("SK", KeyType::Range)?);
-    for attribute in ["PK", "SK", BEHIND] {
-        let definition =
-            AttributeDefinition::builder().attribute_name(attribute).attribute_type(ScalarAttributeType::S);
+    let texts = ["PK", "SK", BEHIND].into_iter().chain(ranks.iter().map(|index| &*index.attribute));
+    let texts = texts.map(|name| (name, ScalarAttributeType::S));
+    let numbers = ranks.iter().map(|index| (&*index.measure, ScalarAttributeType::N));
+    for (name, kind) in texts.chain(numbers) {
+        let definition = AttributeDefinition::builder().attribute_name(name).attribute_type(kind);
         parameters = parameters.attribute_definitions(definition.build()?);
+    }
+    for RankIndex { attribute, measure } in ranks {
+        let rank = GlobalSecondaryIndex::builder()
+            .index_name(&**attribute)
+            .key_schema(key(attribute, KeyType::Hash)?)
+            .key_schema(key(measure, KeyType::Range)?)
+            .projection(Projection::builder().projection_type(ProjectionType::All).build());
+        parameters = parameters.global_secondary_indexes(rank.build()?);
     }
     let parked = GlobalSecondaryIndex::builder()
         .index_name("parked")

@@ -1,0 +1,146 @@
+use std::sync::Arc;
+
+use crate::entity::SourceKey;
+use crate::projection::{ItemContributions, RollupTargets, SearchedLookups, ShardAssignment, contributions};
+use crate::record::{AttributeValue, Decimal, Image, Item};
+use crate::table::{Model, ProblemCode};
+
+const SHOP: &str = r##"
+name = "shop"
+generation = 1
+rollup_keys = "escaped"
+
+[tables.shop]
+key = ["pk", "sk"]
+
+[entities.order]
+key = { pk = "SHOP#{shop}", sk = "ORDER#{order}" }
+attributes = { total = "N", placed_at = "S", customer = "S", status = "S" }
+
+[rollups.month]
+key = { PK = "SHOP#{shop}", SK = "MONTH#{placed_at:month}" }
+
+[rollups.day]
+key = { PK = "SHOP#{shop}", SK = "DAY#{placed_at:day}" }
+expires = { after = "90 days", of = "placed_at" }
+on_expiry = "subtract"
+
+[[aggregates]]
+name = "months"
+of = "day"
+into = "month"
+[aggregates.measures]
+days = "count"
+revenue = { sum = "revenue" }
+busy = { count = true, when.orders = [{ numeric = [">=", 2] }] }
+
+[[aggregates]]
+name = "days"
+of = "order"
+into = "day"
+[aggregates.measures]
+orders = "count"
+revenue = { sum = "total" }
+payers = { distinct = "customer", when.status = ["PAID"] }
+"##;
+
+fn shop() -> Arc<Model> {
+    Arc::new(Model::parse(SHOP, "shop.toml").unwrap_or_else(|errors| panic!("{errors}")))
+}
+
+fn first_code(source: &str) -> ProblemCode {
+    Model::check(source, "shop.toml").problems[0].code
+}
+
+/// The contributions of an item of the state table: `<PK> <SK> <measure>=<amount>`.
+fn contributed(model: &Arc<Model>, key: [&str; 2], numbers: &[(&'static str, i64)]) -> Vec<String> {
+    let mut item = Item::from([
+        ("PK".into(), AttributeValue::text(key[0].to_owned())),
+        ("SK".into(), AttributeValue::text(key[1].to_owned())),
+    ]);
+    for (name, number) in numbers {
+        item.insert((*name).into(), AttributeValue::N(Decimal::from(*number)));
+    }
+    let image = Image::from_item(&item, &model.attributes);
+    let source = SourceKey::of_item(model, model.state_source().unwrap(), &item).unwrap();
+    let (candidates, mut targets) = (source.candidates(model), RollupTargets::of(model));
+    let sharding = ShardAssignment { source: &source, current: &ItemContributions::NOTHING };
+    let lookups = SearchedLookups::default();
+    let projected = contributions(model, &candidates, &image, &lookups, sharding, &mut targets).unwrap();
+    let mut lines = Vec::new();
+    for contribution in projected.contributions.by_aggregate {
+        for target in &contribution.targets {
+            let target = targets.get(*target);
+            for (measure, amount) in &contribution.measures {
+                lines.push(format!("{} {} {measure}={amount}", target.partition_key(), target.sort));
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn levels_follow_from_the_sources_whatever_the_order_of_the_file() {
+    let model = shop();
+    let level = |name: &str| model.entities.iter().find(|entity| *entity.name == *name).unwrap().level;
+    assert_eq!(["order", "day.payers", "day"].map(level), [0, 1, 2]);
+    assert_eq!(model.highest_level(), 2);
+    let table = &model.tables[model.state_source().unwrap()];
+    assert_eq!(
+        (&*table.name, table.is_state(), table.describe()),
+        ("@state", true, vec!["PK".into(), "SK".into()])
+    );
+}
+
+#[test]
+fn a_day_counts_in_its_month_unless_all_its_sums_are_zero() {
+    let model = shop();
+    let day = ["SHOP#a", "DAY#2026-02-06"];
+    assert_eq!(
+        contributed(&model, day, &[("orders", 2), ("revenue", 5), ("payers", 1)]),
+        ["SHOP#a MONTH#2026-02 days=1", "SHOP#a MONTH#2026-02 revenue=5", "SHOP#a MONTH#2026-02 busy=1"]
+    );
+    assert_eq!(contributed(&model, day, &[("orders", 0), ("revenue", -1)]).len(), 2);
+    let nothing: [&[(&'static str, i64)]; 2] =
+        [&[("orders", 0), ("revenue", 0), ("payers", 0)], &[("rev", 7)]];
+    for numbers in nothing {
+        assert!(contributed(&model, day, numbers).is_empty(), "{numbers:?}");
+    }
+    assert!(contributed(&model, ["SHOP#a", "MONTH#2026-02"], &[("days", 1)]).is_empty(), "no source");
+    assert!(contributed(&model, ["LEDGER#shop#SHOP#a", "DAY#2026-02-06"], &[("orders", 1)]).is_empty());
+}
+
+#[test]
+fn a_member_counts_once_in_its_rollup_with_the_values_of_its_key() {
+    let model = shop();
+    let member = ["SHOP#a%23b#DISTINCT#payers", "DAY#2026-02-06#c%257"];
+    assert_eq!(contributed(&model, member, &[("count", 3)]), ["SHOP#a%23b DAY#2026-02-06 payers=1"]);
+    assert!(contributed(&model, member, &[("count", 0)]).is_empty());
+    let payers = model.rollups.iter().find(|rollup| *rollup.name == *"day.payers").unwrap();
+    assert_eq!(payers.describe().key, "SHOP#{shop}#DISTINCT#payers / DAY#{placed_at:day}#{customer}");
+    assert_eq!(payers.lifetime, model.rollups.iter().find(|rollup| *rollup.name == *"day").unwrap().lifetime);
+}
+
+#[test]
+fn a_circle_a_sharded_source_and_a_source_without_a_beginning_are_refused() {
+    let circle = SHOP.replace("of = \"order\"", "of = \"month\"").replace("{ sum = \"total\" }", "\"count\"");
+    assert_eq!(first_code(&circle.replace("payers", "#")), ProblemCode::CircularLevels);
+    let sharded = SHOP.replace("on_expiry = \"subtract\"", "shards = 2");
+    assert_eq!(first_code(&sharded), ProblemCode::ShardedSource);
+    let unfiltered = SHOP.replace("PK = \"SHOP#{shop}\", SK = \"DAY", "PK = \"{shop}\", SK = \"DAY");
+    assert_eq!(first_code(&unfiltered), ProblemCode::UnfilteredSource);
+}
+
+#[test]
+fn an_entity_of_the_same_name_is_meant_first() {
+    let source =
+        SHOP.replace("[rollups.day]", "[rollups.order]").replace("into = \"day\"", "into = \"order\"");
+    let source =
+        source.replace("of = \"day\"", "of = \"order\"").replace("sum = \"revenue\"", "sum = \"total\"");
+    let source = source.replace("when.orders = [{ numeric = [\">=\", 2] }]", "when.total = [2]");
+    let model = Model::parse(&source, "shop.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(
+        &*model.entities[model.aggregates.iter().find(|one| *one.name == *"months").unwrap().of].name,
+        "order"
+    );
+}
