@@ -224,7 +224,7 @@ fn check_time(manifest: &ExportManifest, request: &PlanRequest, prefix: &str, no
     Ok(())
 }
 
-/// An export is of another table than those that were planned, and of an application's table.
+/// An export is of a table of the application, and no other export is of the same table.
 fn check_table(model: &Model, table: usize, planned: &BTreeSet<usize>, prefix: &str) -> Result<()> {
     if Some(table) == model.state_source() {
         let hint = "Leave it out: `afterwrite backfill` counts rollups of rollups in the imported table";

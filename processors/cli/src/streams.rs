@@ -14,7 +14,7 @@ use crate::arguments::unknown;
 /// Whether a command reads the stream of the state table, if rollups are sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RollupChanges {
-    /// The changes of rollups that are sources, next to those of items.
+    /// The changes of rollups that are sources, next to the changes of items.
     Included,
     /// Only with `--table @state`: they follow from the changes of items.
     Named,

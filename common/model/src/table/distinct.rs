@@ -70,7 +70,7 @@ impl EntityContext<'_, '_, '_> {
             self.compiler.places.lifetimes.push(distinct.name.at);
             self.compiler.model.rollups.push(member);
             let mut member = self.destination(index, distinct.name.at, bindings);
-            // An item without the value counts in no member, and one that the rollup leaves out neither.
+            // No member counts an item that lacks the value, or an item that the rollup leaves out.
             member.optional.clone_from(&destination.optional);
             member.optional.push(value.term.clone());
             distinct.members.push(member);

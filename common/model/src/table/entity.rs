@@ -35,7 +35,7 @@ pub struct Entity {
     pub key_values: RollupKeys,
     /// The rollup whose items these are, if they are of the state table: an index into [`Model::rollups`].
     pub rollup: Option<usize>,
-    /// How many rollups lie between its items and the items of base tables: 0 for those of base tables.
+    /// How many rollups lie between its items and the items of base tables. The items of base tables have level 0.
     pub level: u32,
     /// The condition that distinguishes its items from the items of other entities with the same keys.
     pub when: Option<Pattern>,

@@ -97,25 +97,11 @@ impl ModelCompiler<'_, '_> {
         }
     }
 
-    /// The entity of a rollup's items. A sharded rollup is reported.
+    /// The entity of a rollup's items. A rollup that cannot be a source is reported.
     pub(super) fn rollup_entity(&mut self, owner: &str, rollup: usize, at: usize) -> Option<usize> {
-        let compiled = self.model.rollups.get(rollup)?;
-        if compiled.shards > 1 {
-            let message = format!(
-                "{owner}: rollup `{}` is sharded, and a part of a sum is not an item that can be counted; remove its `shards`, or count its sources",
-                compiled.name
-            );
-            let related = self.places.rollups.get(rollup).copied().unwrap_or(at);
-            self.report(ProblemCode::ShardedSource, at, message).related(related, "the rollup");
-            return None;
-        }
-        if !compiled.partition.pieces.is_empty() && compiled.partition.leading_literal().is_empty() {
-            let message = format!(
-                "{owner}: the `PK` of rollup `{}` begins with a variable, so that no filter could keep Afterwrite's own items out of its stream; begin it with literal text",
-                compiled.name
-            );
-            let related = self.places.rollups.get(rollup).copied().unwrap_or(at);
-            self.report(ProblemCode::UnfilteredSource, at, message).related(related, "the rollup");
+        let declared_at = self.places.rollups.get(rollup).copied().unwrap_or(at);
+        if let Some((code, problem)) = source_problem(self.model.rollups.get(rollup)?) {
+            self.report(code, at, format!("{owner}: {problem}")).related(declared_at, "the rollup");
             return None;
         }
         let table = self.state_table();
@@ -123,7 +109,7 @@ impl ModelCompiler<'_, '_> {
         let level = self.level_above(rollup);
         let (scope, entity) = self.items_of(rollup, table, &measures)?;
         self.scopes.push(Arc::new(scope));
-        self.places.entities.push(self.places.rollups.get(rollup).copied().unwrap_or(at));
+        self.places.entities.push(declared_at);
         self.places.derivations.push(Vec::new());
         self.model.entities.push(Entity { level, ..entity });
         Some(self.model.entities.len() - 1)
@@ -173,8 +159,8 @@ impl ModelCompiler<'_, '_> {
         measures: &[Arc<str>],
     ) -> Option<(EntityScope, Entity)> {
         let Model { rollups, attributes: interner, .. } = &mut self.model;
-        let rollup_index = rollup;
-        let rollup: &Rollup = rollups.get(rollup)?;
+        let index = rollup;
+        let rollup = rollups.get(index)?;
         let typed = |name: &Arc<str>| match rollup.has_extreme(name) {
             true => (Arc::clone(name), DeclaredType::Any),
             false => (Arc::clone(name), DeclaredType::Number),
@@ -204,11 +190,29 @@ impl ModelCompiler<'_, '_> {
                 .collect(),
             on_expiry: rollup.on_expiry,
             ttl,
-            rollup: Some(rollup_index),
+            rollup: Some(index),
             ..Entity::default()
         };
         Some((scope, entity))
     }
+}
+
+/// Why a rollup cannot be a source.
+fn source_problem(rollup: &Rollup) -> Option<(ProblemCode, String)> {
+    let Rollup { name, shards, partition, .. } = rollup;
+    if *shards > 1 {
+        let problem = format!(
+            "rollup `{name}` is sharded, and a part of a sum is not an item that can be counted; remove its `shards`, or count its sources"
+        );
+        return Some((ProblemCode::ShardedSource, problem));
+    }
+    let has_beginning = partition.pieces.is_empty() || !partition.leading_literal().is_empty();
+    (!has_beginning).then(|| {
+        let problem = format!(
+            "the `PK` of rollup `{name}` begins with a variable, so that no filter could keep Afterwrite's own items out of its stream; begin it with literal text"
+        );
+        (ProblemCode::UnfilteredSource, problem)
+    })
 }
 
 /// The names that the items of a rollup give: the variables of its key, and its measures.

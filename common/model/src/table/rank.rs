@@ -35,7 +35,7 @@ const MAX_GROUP_BYTES: usize = 2048;
 /// The global secondary indexes that a table can have: DynamoDB's default quota.
 const MAX_INDEXES: usize = 20;
 
-/// The indexes of the state table next to those of ranks: `parked`.
+/// The number of indexes of the state table that are no rank's: `parked`.
 const OWN_INDEXES: usize = 1;
 
 /// The longest name of an index, and of an attribute in its key, in bytes.

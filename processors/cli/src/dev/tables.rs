@@ -41,7 +41,7 @@ fn derived_table(model: &Model, index: usize, table: &Table) -> TableDefinition 
         };
         let key =
             indexes.entry(index.to_string()).or_insert_with(|| KeyDefinition::partition_only(partition));
-        // More attributes than two are those of a declared index.
+        // Only a declared index has more than two key attributes.
         if let [(sort, _), ..] = sort {
             key.sort = Some(sort.to_string());
         }

@@ -160,7 +160,7 @@ impl ReplayJob {
                     into: Arc::from(into.as_str()),
                 });
                 match deployment.config.model.state_source() {
-                    // The rollups of the live table are not those of the new one.
+                    // Rollups of the live table must not be counted into the new table.
                     Some(_) => task.leaving_out(&deployment.state_table),
                     None => task,
                 }

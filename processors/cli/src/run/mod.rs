@@ -92,7 +92,7 @@ impl RunArguments {
         let hosted = settings.projections_or(&[ProjectionKind::Aggregate])?;
         let mappings = self.mappings(&config, &hosted)?;
         let state_table = settings.required_state_table()?;
-        let recovery = self.recovery(&settings)?;
+        let recovery = self.recovery(&settings, &hosted)?;
         let sdk = sdk_config().await?;
         let consumers: Vec<TableConsumer> = try_join_all(
             mappings.iter().map(|(table, _)| TableConsumer::connect(&sdk, &state_table, &self.name, table)),
@@ -122,18 +122,19 @@ impl RunArguments {
     }
 
     /// The recovery of a consumer that misses changes; `None` if it stops.
-    fn recovery(&self, settings: &EnvironmentSettings) -> Result<Option<GapRecovery>> {
+    fn recovery(
+        &self,
+        settings: &EnvironmentSettings,
+        hosted: &BTreeSet<ProjectionKind>,
+    ) -> Result<Option<GapRecovery>> {
         Ok(match self.on_expired {
             ExpiredPolicy::Stop => None,
-            ExpiredPolicy::ReplayArchive => {
-                let hosted = settings.projections_or(&[ProjectionKind::Aggregate])?;
-                Some(GapRecovery::Archive(ArchiveRecovery::new(
-                    settings,
-                    &hosted,
-                    self.without_recovery,
-                    self.json,
-                )?))
-            }
+            ExpiredPolicy::ReplayArchive => Some(GapRecovery::Archive(ArchiveRecovery::new(
+                settings,
+                hosted,
+                self.without_recovery,
+                self.json,
+            )?)),
             ExpiredPolicy::Backfill => {
                 let backfill = BackfillCommand::of_all_items(self.without_recovery, self.json);
                 Some(GapRecovery::Backfill(Box::new(backfill)))

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use afterwrite_model::entity::SourceKey;
 
 /// The most bytes of a batch.
 const MAX_BATCH_BYTES: usize = 6 * 1024 * 1024;
@@ -90,6 +93,13 @@ impl<'r> OpenBatches<'r> {
         let OpenBatch { since, records, .. } = self.open.remove(&shard)?;
         Some(DeliveredBatch { table: shard.0, at: since + window, records })
     }
+}
+
+/// A hash of an item's key, by which its shard is chosen.
+pub(super) fn hash_of(source: &SourceKey<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&source.partition, &source.sort).hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The changes of rollups that are sources: records of the state table's stream, which follow from each batch.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use afterwrite_model::entity::SourceKey;
@@ -9,7 +8,7 @@ use afterwrite_model::table::{Entity, Model};
 use afterwrite_operations::jobs::approximate;
 use afterwrite_preview::tables::{ItemDifference, StateStream};
 
-use super::batches::TimedRecord;
+use super::batches::{TimedRecord, hash_of};
 
 /// The counting of one level: rollups that count the rollups of the level below.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,9 +90,7 @@ fn key_hash(model: &Model, table: usize, json: &str) -> Option<u64> {
     let mut decoder = RecordDecoder::new(&model.attributes);
     let record = decoder.record(json.as_bytes()).ok()?;
     let source = SourceKey::of_keys(model, table, &record.keys)?;
-    let mut hasher = DefaultHasher::new();
-    (&source.partition, &source.sort).hash(&mut hasher);
-    Some(hasher.finish())
+    Some(hash_of(&source))
 }
 
 fn count(number: usize) -> u64 {

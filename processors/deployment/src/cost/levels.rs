@@ -6,7 +6,7 @@ use super::level_stream::LevelTotals;
 use super::line::{CostLine, line};
 use super::month::{MonthTotals, ratio};
 
-/// The writes of each level. Those of level 1 count the changes of the source tables, and have no number if there is no other level.
+/// The writes of each level. The writes of level 1, which count the changes of the source tables, come first; their line names no level.
 pub(super) fn write_lines(month: &MonthTotals<'_>, unit_price: f64) -> Vec<CostLine> {
     let of_levels: f64 = month.trial.levels.iter().map(|level| level.write_units).sum();
     let first = month.monthly_units(approximate(month.trial.write_units) - of_levels);

@@ -11,7 +11,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ use afterwrite_preview::recording::RecordCutter;
 use afterwrite_preview::tables::{OverlayTables, SourceItems, images_of};
 use afterwrite_preview::trace::{RecordTracer, TraceLookups};
 
-use super::batches::{DeliveredBatch, DeliverySettings, OpenBatches, TimedRecord};
+use super::batches::{DeliveredBatch, DeliverySettings, OpenBatches, TimedRecord, hash_of};
 use super::figures::PATH_WINDOW_SECONDS;
 use super::level_stream::{LevelStream, LevelTotals};
 use super::paced::{EntityRate, PacedSample, RecordSource, UNMATCHED, paced};
@@ -146,7 +145,7 @@ impl CostTrial<'_> {
         Ok(totals)
     }
 
-    /// The indexes of the source tables, and those of ranks.
+    /// The indexes of the source tables, and the indexes of ranks.
     fn all_indexes(&self) -> BTreeMap<String, Vec<TableIndex>> {
         let mut indexes = self.indexes.clone();
         indexes.insert(STATE_TABLE.to_owned(), TableIndex::of_ranks(&self.model));
@@ -300,9 +299,7 @@ fn source_of(model: &Model, json: &str) -> Option<(RecordSource, usize, u64)> {
         candidates.after(&record).or_else(|| candidates.before(&record)).or_else(|| candidates.by_key());
     let index = identity
         .and_then(|identity| model.entities.iter().position(|entity| entity.name == identity.entity.name));
-    let mut hasher = DefaultHasher::new();
-    (&source.partition, &source.sort).hash(&mut hasher);
-    Some((index.map_or(RecordSource::Unmatched, RecordSource::Entity), table, hasher.finish()))
+    Some((index.map_or(RecordSource::Unmatched, RecordSource::Entity), table, hash_of(&source)))
 }
 
 /// The effects of records outside the tables.

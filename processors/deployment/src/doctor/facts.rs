@@ -149,7 +149,7 @@ pub struct TableFacts {
 pub struct IndexFacts {
     /// Its name.
     pub name: String,
-    /// Its key attributes, those of the partition key first.
+    /// Its key attributes, the attributes of the partition key first.
     pub keys: Vec<String>,
     /// How many of them are the partition key.
     pub in_partition: usize,

@@ -111,7 +111,7 @@ impl StreamFilter {
         let Some(schema) = model.tables.get(table) else {
             return Self::of_every_record(FilterBreadth::AnyKey);
         };
-        // The archive has no other items of the state table than those of datasets: its own writes must never feed a function.
+        // Of the state table, only items of datasets are archived: writes of the ledger must never feed a function.
         if archives_all(model, projections) && !schema.is_state() {
             return Self::of_every_record(FilterBreadth::ArchivesAll);
         }

@@ -90,7 +90,7 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         self.named("queries", "query", &saved_query::KEYS, saved_query::compile);
     }
 
-    /// Compiles `[[aggregates]]`, those of lower levels first.
+    /// Compiles `[[aggregates]]`: aggregates of lower levels first.
     fn aggregates(&mut self) {
         let Some(value) = self.settings.get("aggregates") else { return };
         let Some(parts) = value.get_ref().as_array() else { return self.report_form("aggregates", value) };
