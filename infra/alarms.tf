@@ -141,8 +141,17 @@ locals {
   relaying_alarms = {
     relay-failed = {
       kind               = "relay-failed"
-      summary            = "Cache keys or archive lines could not be sent for a quarter of an hour"
+      summary            = "Cache keys, archive lines or events could not be sent for a quarter of an hour"
       metric_name        = "RelayFailed"
+      evaluation_periods = 3, datapoints_to_alarm = 3
+    }
+  }
+
+  notifying_alarms = {
+    events-failed = {
+      kind               = "events-failed"
+      summary            = "Events could not be published for a quarter of an hour"
+      metric_name        = "EventsFailed"
       evaluation_periods = 3, datapoints_to_alarm = 3
     }
   }
@@ -155,7 +164,7 @@ locals {
     }
     cdn-backlog = {
       kind               = "cdn-backlog"
-      summary            = "Stale paths wait for CloudFront"
+      summary            = "Stale paths or events wait in the queue"
       namespace          = "AWS/SQS"
       metric_name        = "ApproximateAgeOfOldestMessage"
       dimensions         = { QueueName = one(aws_sqs_queue.cdn[*].name) }
@@ -274,6 +283,7 @@ locals {
     local.dead_letter_alarms,
     { for name, alarm in local.counting_alarms : name => merge({ dimensions = try(local.own_dimensions.aggregator, {}) }, alarm) if local.has_aggregate },
     { for name, alarm in local.relaying_alarms : name => merge({ dimensions = local.own_dimensions[local.relaying] }, alarm) if contains(local.readers, local.relaying) && length(local.relayed) > 0 },
+    { for name, alarm in local.notifying_alarms : name => merge({ dimensions = local.own_dimensions[local.relaying] }, alarm) if contains(local.readers, local.relaying) && local.has_events },
     { for name, alarm in local.invalidating_alarms : name => merge({ dimensions = try(local.own_dimensions.invalidator, {}) }, alarm) if local.enabled.invalidator },
     { for name, alarm in local.exporting_alarms : name => merge({ dimensions = try(local.own_dimensions.exporter, {}) }, alarm) if local.enabled.exporter },
     { for name, alarm in local.verifying_alarms : name => merge({ dimensions = try(local.own_dimensions.verifier, {}) }, alarm) if local.enabled.verifier },

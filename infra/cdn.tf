@@ -1,16 +1,16 @@
-# The queue of stale paths, and the dead-letter queues of all queues and schedules.
+# The queue of stale paths, and of events whose target is busy; and the dead-letter queues of all queues and schedules.
 
 locals {
   cdn_queue_arn = "arn:${local.partition}:sqs:${local.region}:${local.account}:${var.name}-cdn"
   dead_letters = toset(compact([
-    local.has_cdn ? "cdn" : "",
+    local.has_drain ? "cdn" : "",
     local.enabled.exporter ? "export" : "",
     length(local.schedules) > 0 ? "schedules" : "",
   ]))
 }
 
 resource "aws_sqs_queue" "cdn" {
-  count = local.has_cdn ? 1 : 0
+  count = local.has_drain ? 1 : 0
 
   name = "${var.name}-cdn"
   # More than the function's timeout: a message that the function returned reappears after it.
@@ -21,7 +21,7 @@ resource "aws_sqs_queue" "cdn" {
   sqs_managed_sse_enabled           = var.kms_key_arn == null ? true : null
   tags                              = var.tags
 
-  # While CloudFront is busy, a message is received about every 90 s; one that cannot be read ends in the dead-letter queue.
+  # While CloudFront or a target of events is busy, a message is received about every 90 s; one that cannot be read ends in the dead-letter queue.
   redrive_policy = jsonencode({
     deadLetterTargetArn = aws_sqs_queue.dead_letters["cdn"].arn
     maxReceiveCount     = 1000
@@ -29,7 +29,7 @@ resource "aws_sqs_queue" "cdn" {
 }
 
 resource "aws_sqs_queue_policy" "cdn" {
-  count     = local.has_cdn ? 1 : 0
+  count     = local.has_drain ? 1 : 0
   queue_url = aws_sqs_queue.cdn[0].url
 
   policy = jsonencode({

@@ -6,9 +6,9 @@ locals {
   key_uses = {
     "kms:Decrypt" = [
       "dynamodb:BatchGetItem", "dynamodb:GetRecords", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:Scan", "dynamodb:UpdateItem",
-      "s3:GetObject", "secretsmanager:GetSecretValue", "sqs:ReceiveMessage", "sqs:SendMessage",
+      "s3:GetObject", "secretsmanager:GetSecretValue", "sns:Publish", "sqs:ReceiveMessage", "sqs:SendMessage",
     ]
-    "kms:GenerateDataKey" = ["dynamodb:PutItem", "dynamodb:UpdateItem", "firehose:PutRecordBatch", "s3:PutObject", "sqs:SendMessage"]
+    "kms:GenerateDataKey" = ["dynamodb:PutItem", "dynamodb:UpdateItem", "firehose:PutRecordBatch", "s3:PutObject", "sns:Publish", "sqs:SendMessage"]
   }
 
   # The actions of all roles and policies that use the key through services.

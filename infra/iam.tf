@@ -98,8 +98,9 @@ locals {
       Action    = ["sqs:SendMessage"]
       Resource  = [local.cdn_queue_arn]
       Condition = null
-      when      = local.has_cdn
+      when      = local.has_drain
     },
+    local.event_statement,
   ]
 
   # The event source mapping of a stream uses the function's role.
@@ -150,8 +151,9 @@ locals {
         Action    = ["cloudfront:CreateInvalidation"]
         Resource  = ["arn:${local.partition}:cloudfront::${local.account}:distribution/${coalesce(var.cloudfront_distribution_id, "none")}"]
         Condition = null
-        when      = true
+        when      = local.has_cdn
       },
+      local.event_statement,
       {
         Sid       = "Queue"
         Action    = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]

@@ -15,11 +15,15 @@ locals {
   has_cache      = nonsensitive(var.cache_url != null) || var.cache_url_secret_arn != null
   has_cdn        = var.cloudfront_distribution_id != null
   has_invalidate = local.has_cache || local.has_cdn
+  has_events     = length(local.event_targets) > 0
+  # The queue of stale paths also takes the events whose target is busy.
+  has_drain = local.has_cdn || local.has_events
 
   projections = compact([
     local.has_aggregate ? "aggregate" : "",
     local.has_invalidate ? "invalidate" : "",
     local.has_archive ? "archive" : "",
+    local.has_events ? "notify" : "",
   ])
   has_heartbeat = local.has_aggregate && var.heartbeat_schedule != null
   relayed       = [for projection in local.projections : projection if projection != "aggregate"]
@@ -28,13 +32,13 @@ locals {
 
   # The functions that read the streams.
   readers = compact([local.has_counter ? "aggregator" : "", local.has_relay ? "relay" : ""])
-  # The function that hosts `invalidate` and `archive`.
+  # The function that hosts `invalidate`, `archive` and `notify`.
   relaying = var.single_reader ? "aggregator" : "relay"
 
   enabled = {
     aggregator  = local.has_counter
     relay       = local.has_relay
-    invalidator = local.has_cdn
+    invalidator = local.has_drain
     exporter    = local.has_archive && local.has_datasets
     compactor   = local.has_archive && local.has_datasets
     verifier    = local.has_aggregate && var.verify_schedule != null
@@ -73,14 +77,14 @@ locals {
     AFTERWRITE_STATE_TABLE = local.state_table_name
     AFTERWRITE_ON_POISON   = var.on_poison
   }
-  relaying_env = {
+  relaying_env = merge(local.events_env, {
     AFTERWRITE_FIREHOSE_STREAM = local.has_archive ? local.firehose_name : null
     AFTERWRITE_BUCKET          = local.has_archive ? local.bucket_name : null
     AFTERWRITE_CACHE_URL       = var.cache_url
     AFTERWRITE_CACHE_SECRET    = var.cache_url_secret_arn
     AFTERWRITE_CACHE_CLUSTER   = local.has_cache && var.cache_cluster ? "true" : null
-    AFTERWRITE_CDN_QUEUE       = local.has_cdn ? one(aws_sqs_queue.cdn[*].url) : null
-  }
+    AFTERWRITE_CDN_QUEUE       = local.has_drain ? one(aws_sqs_queue.cdn[*].url) : null
+  })
   log_keys_env = { AFTERWRITE_LOG_KEYS = var.log_keys ? "true" : null }
   function_env = {
     aggregator = merge(
@@ -94,7 +98,7 @@ locals {
       # Records of its stream name it.
       AFTERWRITE_STATE_TABLE = try(local.reads_state.relay, false) ? local.state_table_name : null
     })
-    invalidator = merge(local.log_keys_env, { AFTERWRITE_CLOUDFRONT_DISTRIBUTION = var.cloudfront_distribution_id })
+    invalidator = merge(local.events_env, local.log_keys_env, { AFTERWRITE_CLOUDFRONT_DISTRIBUTION = var.cloudfront_distribution_id })
     exporter = {
       AFTERWRITE_BUCKET      = local.bucket_name
       AFTERWRITE_STATE_TABLE = local.has_aggregate ? local.state_table_name : null

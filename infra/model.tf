@@ -141,12 +141,20 @@ resource "terraform_data" "model" {
       error_message = "Set cache_url or cache_url_secret_arn, not both."
     }
     precondition {
+      condition     = alltrue([for arn in values(local.event_target_arns) : arn != null])
+      error_message = "The model ${local.model.name} has events without a target: set ${join(", ", [for to, arn in local.event_target_arns : to == "" ? "events_arn" : "event_target_arns[\"${to}\"]" if arn == null])} to the ARN of an EventBridge bus, an SQS queue or an SNS topic."
+    }
+    precondition {
+      condition     = alltrue([for to in keys(var.event_target_arns) : contains(local.event_targets, to)])
+      error_message = "`event_target_arns` has a target that no event rule of the model ${local.model.name} names. Its targets: ${join(", ", [for to in local.event_targets : to if to != "-"])}."
+    }
+    precondition {
       condition     = length(var.vpc_subnet_ids) == 0 || length(var.vpc_security_group_ids) > 0
       error_message = "vpc_subnet_ids needs vpc_security_group_ids: the security group that the cache's group admits."
     }
     precondition {
       condition     = length(local.readers) > 0
-      error_message = "The model ${local.model.name} has no rollups, and neither archive, cache nor distribution is configured: there is nothing to derive."
+      error_message = "The model ${local.model.name} has no rollups, and neither archive, cache, distribution nor events are configured: there is nothing to derive."
     }
   }
 }

@@ -7,3 +7,4 @@ mod documentation;
 mod infrastructure;
 mod kills;
 mod lambda;
+mod notify;

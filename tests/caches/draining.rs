@@ -25,7 +25,7 @@ struct InvalidatorSetup {
 impl InvalidatorSetup {
     async fn new() -> Self {
         let (cloudfront, clock) = (FakeCloudFront::start().await, SharedClock::at(BEGIN));
-        let handler = QueueInvalidator::new(cloudfront.distribution(), clock.clone());
+        let handler = QueueInvalidator::new(Some(cloudfront.distribution()), clock.clone());
         Self { cloudfront, clock, handler }
     }
 

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod busy_cdn;
-mod cloudfront;
+pub(crate) mod cloudfront;
 mod cluster;
 mod delivery;
 mod draining;
@@ -13,6 +13,6 @@ mod failure;
 mod golden;
 mod redelivery;
 mod relay_failures;
-mod stand_ins;
+pub(crate) mod stand_ins;
 mod tcp_proxy;
 mod tls;

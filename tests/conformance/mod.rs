@@ -7,6 +7,7 @@
 //! | `distribution` | `Distribution` | CloudFront against a stand-in and against moto |
 //! | `path_queue` | `PathQueue` | memory, SQS against a stand-in and against moto |
 //! | `delivery_stream` | `DeliveryStream` | memory, Firehose against the embedded stream and against moto |
+//! | `event_target` | `EventTarget` | memory, EventBridge, SQS and SNS against moto |
 //! | `object_store` | `ObjectStore`, `Bucket` | memory, folder, S3 against the embedded server and against moto |
 //!
 //! A suite has one function for each rule of the contract, and runs them all against one implementation. Tests of behaviour that
@@ -17,6 +18,7 @@
 mod cache;
 mod delivery_stream;
 mod distribution;
+mod event_target;
 mod object_store;
 mod path_queue;
 mod tables;

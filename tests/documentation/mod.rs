@@ -6,6 +6,7 @@ mod commands;
 mod contents;
 mod cookbook;
 mod cost_page;
+mod event_consumers;
 mod model_page;
 mod model_schema;
 #[expect(unreachable_pub, reason = "readers of the page copy the file into crates of their own")]

@@ -34,6 +34,7 @@ fn assert_indexes(model: &Model) {
         assert!(entity.aggregates.iter().all(|aggregate| *aggregate < model.aggregates.len()));
         assert!(entity.mirrors.iter().all(|mirror| *mirror < model.mirrors.len()));
         assert!(entity.caches.iter().all(|cache| *cache < model.caches.len()));
+        assert!(entity.events.iter().all(|rule| *rule < model.events.len()));
         assert!(entity.datasets.iter().all(|dataset| *dataset < model.datasets.len()));
     }
     assert!(model.lookups.iter().all(|lookup| lookup.of < model.entities.len()));
@@ -49,6 +50,9 @@ fn assert_indexes(model: &Model) {
     for mirror in &model.mirrors {
         assert!(mirror.onto < model.entities.len() && mirror.from < model.rollups.len());
         assert!(!mirror.attributes.is_empty());
+    }
+    for items in model.events.iter().filter_map(|rule| rule.items()) {
+        assert!(items.of < model.entities.len());
     }
     for dataset in &model.datasets {
         assert!(dataset.key.iter().chain(&*dataset.sort).all(|column| *column < dataset.columns.len()));

@@ -1,5 +1,6 @@
 //! Golden tests: a recorded stream produces exactly the independently computed results, however it is delivered.
 
+mod events;
 mod long_keys;
 mod platform;
 mod poison;

@@ -18,6 +18,7 @@ comes from where Terraform finds it: the network, or a folder (TF_CLI_ARGS_init=
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -169,12 +170,16 @@ def check_template():
                 file = Path(folder) / f"{Path(model).stem}{len(options)}.yaml"
                 write_template(model, "--code", folder, "--out", file, *options)
                 check_policies(file.read_text())
+        page = (Path(__file__).parents[2] / "docs/COOKBOOK.md").read_text(encoding="utf-8")
+        recipes = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        for number, recipe in enumerate(recipes):
+            (Path(folder) / f"recipe{number}.yaml").write_text(recipe, encoding="utf-8")
         for function in FUNCTIONS:
             (Path(folder) / f"{function}.zip").write_bytes(b"")
         lint = [sys.executable, "-c", "from cfnlint.runner import main; main()", "--regions", "eu-west-1", "--template", *sorted(Path(folder).glob("*.yaml"))]
         done = subprocess.run(lint, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"cfn-lint:\n{done.stdout[-6000:]}{done.stderr[-2000:]}"
-    print(f"cfn-lint: {len(models) + len(single_readers)} templates without findings")
+    print(f"cfn-lint: {len(models) + len(single_readers) + len(recipes)} templates without findings")
 
 
 def main():

@@ -199,7 +199,7 @@ pub(crate) fn sent_event(cloud: &LocalCloud, key: &str) -> Value {
     let body = notification_of(&cloud.bucket, key);
     QueueMessage::event(
         "arn:aws:sqs:eu-west-1:123456789012:export",
-        &[QueueMessage { id: "m".to_owned(), body, receives: 1 }],
+        &[QueueMessage { id: "m".to_owned(), body, attributes: Value::Null, receives: 1 }],
     )
 }
 

@@ -134,7 +134,10 @@ fn a_release_is_reproducible_and_complete() {
 #[test]
 fn the_descriptions_in_the_modules_tests_are_up_to_date() {
     let levels = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/tests/levels.toml");
-    for (name, model) in [("exambuddy", "exambuddy"), ("quiz", "quiz"), ("levels", levels)] {
+    let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/tests/events.toml");
+    for (name, model) in
+        [("exambuddy", "exambuddy"), ("quiz", "quiz"), ("levels", levels), ("events", events)]
+    {
         let description = DeploymentDescription::of(&Model::load(model).unwrap());
         let generated = serde_json::to_value(&description).unwrap();
         let stored: serde_json::Value =

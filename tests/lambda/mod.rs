@@ -9,6 +9,7 @@
 mod aggregator;
 mod cache_secret;
 mod compactor;
+mod events;
 mod exporter;
 mod failures;
 mod invalidator;

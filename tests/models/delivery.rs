@@ -57,6 +57,8 @@ pub(crate) struct DeliveredWorkload {
     aggregator: StreamAggregator<MemoryTables, StillClock>,
     /// The stream of the state table, if rollups are sources.
     stream: Mutex<Option<StateStream>>,
+    /// The records of that stream so far.
+    of_rollups: Mutex<Vec<Value>>,
     /// Whether items may be of no entity.
     accepts_unmatched: bool,
 }
@@ -82,7 +84,8 @@ impl DeliveredWorkload {
         let stream = Mutex::new(StateStream::new(model, &Arc::from(STATE)));
         let clock = StillClock::at(Timestamp::parse(DELIVERED_AT).expect("a time"));
         let ledger = Ledger::new(Arc::clone(model), names, Arc::from(STATE), tables, clock);
-        Self { aggregator: StreamAggregator::new(ledger), stream, accepts_unmatched: false }
+        let of_rollups = Mutex::default();
+        Self { aggregator: StreamAggregator::new(ledger), stream, of_rollups, accepts_unmatched: false }
     }
 
     /// The same consumer; items may be of no entity.
@@ -113,7 +116,13 @@ impl DeliveredWorkload {
             }
             let handled = self.handle(&records.iter().collect::<Vec<_>>()).await;
             assert!(handled.failures.is_empty() && handled.unmatched == 0, "{:?}", handled.failures);
+            self.of_rollups.lock().expect("records").extend(records);
         }
+    }
+
+    /// All records of rollups that are sources.
+    pub(crate) fn rollup_records(&self) -> Vec<Value> {
+        self.of_rollups.lock().expect("records").clone()
     }
 
     /// The records of rollups that are sources since the last call.

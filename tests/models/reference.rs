@@ -1,8 +1,11 @@
-//! The examples of `docs/MODEL.md` and of the README: the items of a page, written to its model, give the results that it shows.
+//! The examples of `docs/MODEL.md`, of `docs/COOKBOOK.md` and of the README: the items of a page, written to its model, give the results that it shows.
 //!
 //! A `json` example has items that are written, a `json expired` example the key of an item that time to live deletes. A `text` example
-//! lists all results up to there.
+//! lists all results up to there. A `json event` example is the message of one of the events.
 
+use std::collections::BTreeSet;
+
+use afterwrite_model::projection::Event;
 use afterwrite_model::record::AttributeValue;
 use afterwrite_model::table::Model;
 use afterwrite_tests::page::{self, PageExample};
@@ -12,12 +15,18 @@ use super::delivery::{DeliveredWorkload, DeliveryOrder};
 use super::workload::TableWorkload;
 
 const PAGE: &str = include_str!("../../docs/MODEL.md");
+const COOKBOOK: &str = include_str!("../../docs/COOKBOOK.md");
 const README: &str = include_str!("../../README.md");
 
 #[tokio::test]
 async fn the_items_of_the_page_give_the_results_that_it_shows() {
     let compared = compare_results(PAGE, "docs/MODEL.md").await;
     assert!(compared >= 7, "the page shows results only {compared} times");
+}
+
+#[tokio::test]
+async fn the_recipes_for_events_give_the_events_that_they_show() {
+    assert_eq!(compare_results(COOKBOOK, "docs/COOKBOOK.md").await, 3);
 }
 
 #[tokio::test]
@@ -29,25 +38,40 @@ async fn the_items_of_the_readme_give_the_numbers_that_it_shows() {
 async fn compare_results(source: &str, name: &str) -> usize {
     let model = Model::parse(&page::model(source), name).unwrap_or_else(|errors| panic!("{errors}"));
     let mut workload = TableWorkload::of_model(model);
-    let mut relayed = Vec::new();
-    let mut compared = 0;
+    let (mut relayed, mut messages, mut shown) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut compared, mut told) = (0, BTreeSet::new());
     for example in page::examples(source) {
-        if let Some(how) = example.kind.strip_prefix("json") {
-            relayed.extend(write_items(&mut workload, how, &example));
+        if example.kind == "json event" {
+            shown.push(example);
+        } else if let Some(how) = example.kind.strip_prefix("json") {
+            relayed.extend(write_items(&mut workload, how, &example, &mut messages));
         } else if example.kind == "text" {
-            let mut results =
-                counted_lines(&workload.deliver(DeliveryOrder::OneByOne).await, &workload.model);
+            let delivered = workload.deliver(DeliveryOrder::OneByOne).await;
+            let mut results = counted_lines(&delivered, &workload.model);
             results.append(&mut relayed);
+            let of_rollups = rollup_events(&workload, &delivered).into_iter();
+            results.extend(of_rollups.filter(|event| told.insert(event.id.clone())).filter_map(event_line));
             let results = aligned(&results);
             assert_eq!(example.text, results, "line {}: the results are\n{results}", example.line);
             compared += 1;
         }
     }
+    for PageExample { line, text, .. } in shown {
+        let message: Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("line {line}: {error}"));
+        assert!(messages.contains(&message), "line {line}: the messages are\n{messages:#?}");
+    }
     compared
 }
 
-/// Writes the items of an example. Returns the stale keys, stale paths and rows of their changes, each once.
-fn write_items(workload: &mut TableWorkload, how: &str, example: &PageExample) -> Vec<[String; 3]> {
+/// Writes the items of an example. Returns the stale keys, stale paths, events and rows of their changes, each once.
+/// Adds the messages of the events.
+fn write_items(
+    workload: &mut TableWorkload,
+    how: &str,
+    example: &PageExample,
+    messages: &mut Vec<Value>,
+) -> Vec<[String; 3]> {
     let line = example.line;
     let mut relayed = Vec::new();
     for item in serde_json::Deserializer::from_str(&example.text).into_iter::<Value>() {
@@ -58,6 +82,8 @@ fn write_items(workload: &mut TableWorkload, how: &str, example: &PageExample) -
             " expired" => workload.expire(&table, item),
             other => panic!("line {line}: `json{other}` is neither an item nor an expiry"),
         };
+        let bodies = workload.events().into_iter().map(|event| event.body());
+        messages.extend(bodies.map(|body| serde_json::from_str::<Value>(&body).expect("JSON")));
         for result in relayed_lines(workload) {
             if !relayed.contains(&result) {
                 relayed.push(result);
@@ -73,17 +99,29 @@ fn table_of<'m>(model: &'m Model, item: &Value) -> &'m str {
     table.map_or_else(|| panic!("{item} has the key of no table"), |table| &*table.name)
 }
 
-/// The stale keys, stale paths and rows of the last change.
+/// The stale keys, stale paths, events and rows of the last change. The record itself, which can be an event too, is left out.
 fn relayed_lines(workload: &TableWorkload) -> Vec<[String; 3]> {
     let line = |kind: &str, what: String| [kind.to_owned(), what, String::new()];
     let stale = workload.all_stale();
     let keys = stale.keys().map(|stale| line("stale key", stale.key));
     let paths = stale.paths().keys().map(|path| line("stale path", path.clone()));
+    let events = workload.events().into_iter().filter_map(event_line);
     let rows = workload.rows().into_iter().map(|(row, _)| {
         let (dataset, what) = row.split_once(' ').unwrap_or((&row, ""));
         ["row".to_owned(), dataset.to_owned(), what.to_owned()]
     });
-    keys.chain(paths).chain(rows).collect()
+    keys.chain(paths).chain(events).chain(rows).collect()
+}
+
+/// The events of rollups that are sources. Delivering the same changes again gives the same events.
+fn rollup_events(workload: &TableWorkload, delivered: &DeliveredWorkload) -> Vec<Event> {
+    let Some(table) = workload.model.state_source() else { return Vec::new() };
+    delivered.rollup_records().iter().flat_map(|record| workload.events_of(table, record)).collect()
+}
+
+/// An event; `None` if it is the change record.
+fn event_line(event: Event) -> Option<[String; 3]> {
+    Some(["event".to_owned(), event.name.to_string(), event.detail()?.to_owned()])
 }
 
 /// The rollups, and the attributes of items that mirror them.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use afterwrite_memory::MemoryObjects;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::{
-    RecordImages, StaleCaches, archive_line, datasets_of, decode_old_image, rows,
+    Event, EventChange, RecordImages, SecretAttributes, StaleCaches, archive_line, datasets_of,
+    decode_old_image, events_of, rows,
 };
 use afterwrite_model::record::{AttributePath, AttributeValue, ChangeRecord, RecordDecoder, Timestamp};
 use afterwrite_model::table::{Model, Operand};
@@ -94,6 +95,24 @@ impl TableWorkload {
         let mut stale = StaleCaches::default();
         stale.add(&source.candidates(&self.model), 0, (old.as_ref(), record.new.as_ref())).expect("keys");
         stale
+    }
+
+    /// The events of the last change.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let (table, record) = self.records.last().expect("a change");
+        let table = self.model.tables.iter().position(|known| *known.name == **table).expect("a table");
+        self.events_of(table, record)
+    }
+
+    /// The events of a record of a table.
+    pub(crate) fn events_of(&self, table: usize, record: &Value) -> Vec<Event> {
+        let line = record.to_string();
+        let record = RecordDecoder::new(&self.model.attributes).record(line.as_bytes()).expect("a record");
+        let source = SourceKey::of_keys(&self.model, table, &record.keys).expect("a key of the table");
+        let candidates = source.candidates(&self.model);
+        let change =
+            EventChange { source: &source, candidates: Some(&candidates), record: &record, json: &line };
+        events_of(&self.model, &change, &SecretAttributes::new(&self.model)).expect("events")
     }
 
     /// The rows of the last change: `dataset day OPERATION`, and the columns with a text or a number.

@@ -93,3 +93,42 @@ async fn files_of_another_form_are_refused() {
         assert!(error.to_string().contains("not a fixture"), "{error}");
     }
 }
+
+/// The model of the recipes for events, and a fixture of a customer's order and a tenant's files with these events.
+fn recipe(folder: &Path, events: &str) -> [PathBuf; 2] {
+    let page = include_str!("../../docs/COOKBOOK.md");
+    let paths = ["model.toml", "fixture.json"].map(|name| folder.join(name));
+    let fixture = format!(
+        r#"{{"now":"2026-02-06T12:00:00Z","items":[
+            {{"PK":"CUSTOMER#c1","SK":"ORDER#o1","status":"PAID","total":19.90}},
+            {{"PK":"TENANT#t1","SK":"FILE#a","bytes":700}},{{"PK":"TENANT#t1","SK":"FILE#b","bytes":400}}
+        ],"expect":{{"events":[{events}]}}}}"#
+    );
+    for (path, text) in paths.iter().zip([afterwrite_tests::page::model(page), fixture]) {
+        std::fs::write(path, text).unwrap();
+    }
+    paths
+}
+
+#[tokio::test]
+async fn all_events_of_a_fixture_are_compared_in_any_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let paid = r#"{"name":"order_paid","to":"billing","key":{"PK":"CUSTOMER#c1","SK":"ORDER#o1"},"operation":"INSERT","detail":{"customer":"c1","order":"o1","total":19.9}}"#;
+    let exceeded = r#"{"name":"quota_exceeded","entity":"usage","table":"@state","detail":{"tenant":"t1","bytes":1100,"files":2}}"#;
+    let forwarded = r#"{"name":"changes","eventName":"INSERT"}"#;
+    let all = [exceeded, forwarded, paid, forwarded, forwarded].join(",");
+    let [model, fixture] = recipe(folder.path(), &all);
+    let model = model.display().to_string();
+    assert_eq!(run(&model, &fixture).await.differences, []);
+    recipe(folder.path(), &[forwarded, &paid.replace("19.9", "19.91"), forwarded, forwarded].join(","));
+    let found = run(&model, &fixture).await.differences;
+    let missing: Vec<&FixtureDifference> =
+        found.iter().filter(|difference| difference.expected.is_some()).collect();
+    assert!(missing.len() == 1 && missing[0].expected.as_ref().unwrap().contains("19.91"), "{found:?}");
+    let unexpected = found.iter().filter_map(|difference| difference.found.as_deref());
+    let unexpected: Vec<&str> = unexpected.collect();
+    assert!(
+        unexpected.len() == 2 && unexpected[0].contains("19.9") && unexpected[1].contains("1100"),
+        "{found:?}"
+    );
+}

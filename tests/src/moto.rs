@@ -115,7 +115,7 @@ impl MotoServer {
     }
 
     /// Sends a request; returns the text of the response.
-    async fn call(&self, service: &'static AwsService, request: ApiRequest) -> String {
+    pub(crate) async fn call(&self, service: &'static AwsService, request: ApiRequest) -> String {
         let api = ServiceApi::new(service, sdk_config(&self.endpoint));
         let response = api.send(request).await.expect("a response");
         String::from_utf8(response.to_vec()).expect("a text")

@@ -77,7 +77,7 @@ impl<'r> SourceKey<'r> {
     }
 
     /// Whether it is the key of one of Afterwrite's own items, if its table is the state table.
-    fn is_reserved(&self, model: &Model) -> bool {
+    pub(crate) fn is_reserved(&self, model: &Model) -> bool {
         model.tables.get(self.table).is_some_and(|table| table.is_reserved(&self.partition))
     }
 

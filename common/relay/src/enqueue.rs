@@ -1,4 +1,4 @@
-//! Sends stale paths to the queue that the invalidator drains.
+//! Sends messages to the queue that the invalidator drains: stale paths, and events whose target is busy.
 
 use std::time::Duration;
 
@@ -10,10 +10,21 @@ use afterwrite_model::retry::RetryPolicy;
 use afterwrite_services::PathQueue;
 
 use super::invalidation_outcome::PathOutcome;
-use super::messages::{PathMessage, pack_messages, split_requests};
+use super::messages::{QueueMessage, pack_messages, split_requests};
 
 /// How long a queue that does not take the messages is retried. The records are redelivered anyway, and the next batch's cache keys wait.
-const QUEUE_LIMIT: Duration = Duration::from_secs(3);
+pub(super) const QUEUE_LIMIT: Duration = Duration::from_secs(3);
+
+/// The outcome of sending messages.
+#[derive(Debug)]
+pub(super) struct EnqueueOutcome<C> {
+    /// The contents of the messages that the queue took.
+    pub(super) taken: Vec<C>,
+    /// The contents of the other messages, each with the reason.
+    pub(super) failed: Vec<(C, Error)>,
+    /// Requests that were sent.
+    pub(super) requests: u64,
+}
 
 /// Sends these paths until the queue has all of them, or retrying is pointless or too late.
 pub(super) async fn enqueue_paths(
@@ -23,13 +34,31 @@ pub(super) async fn enqueue_paths(
     deadline: Timestamp,
 ) -> PathOutcome {
     let mut outcome = PathOutcome::default();
-    let mut pending = match pack_messages(stale) {
+    let messages = match pack_messages(stale) {
         Ok(messages) => messages,
         Err(error) => {
             outcome.fail(stale.values().flatten().copied(), &error);
             return outcome;
         }
     };
+    let sent = enqueue_messages(queue, clock, messages, deadline).await;
+    outcome.requests = sent.requests;
+    outcome.paths = sent.taken.iter().map(|contents| contents.paths).sum();
+    for (contents, error) in sent.failed {
+        outcome.fail(contents.records, &error);
+    }
+    outcome
+}
+
+/// Sends messages until the queue has all of them, or retrying is pointless or too late.
+pub(super) async fn enqueue_messages<C>(
+    queue: &impl PathQueue,
+    clock: &impl Clock,
+    messages: Vec<QueueMessage<C>>,
+    deadline: Timestamp,
+) -> EnqueueOutcome<C> {
+    let mut outcome = EnqueueOutcome { taken: Vec::new(), failed: Vec::new(), requests: 0 };
+    let mut pending = messages;
     let deadline = deadline.min(clock.now().plus(QUEUE_LIMIT));
     for attempt in 1.. {
         let mut retryable = Vec::new();
@@ -41,9 +70,7 @@ pub(super) async fn enqueue_paths(
             break;
         }
         if !RetryPolicy::STANDARD.wait(attempt, deadline, clock).await {
-            for (message, error) in &retryable {
-                outcome.fail(message.records.iter().copied(), error);
-            }
+            outcome.failed.extend(retryable.into_iter().map(|(message, error)| (message.contents, error)));
             break;
         }
         pending = retryable.into_iter().map(|(message, _)| message).collect();
@@ -52,12 +79,12 @@ pub(super) async fn enqueue_paths(
 }
 
 /// Sends one request. Returns the messages that can be retried, with their errors.
-async fn send(
+async fn send<C>(
     queue: &impl PathQueue,
-    request: Vec<PathMessage>,
+    request: Vec<QueueMessage<C>>,
     limit: Duration,
-    outcome: &mut PathOutcome,
-) -> Vec<(PathMessage, Error)> {
+    outcome: &mut EnqueueOutcome<C>,
+) -> Vec<(QueueMessage<C>, Error)> {
     let texts: Vec<String> = request.iter().map(|message| message.text.clone()).collect();
     outcome.requests += 1;
     let results = match queue.send_batch(&texts, limit).await {
@@ -67,9 +94,9 @@ async fn send(
     let mut retryable = Vec::new();
     for (message, result) in request.into_iter().zip(results) {
         match result {
-            Ok(()) => outcome.paths += message.paths,
+            Ok(()) => outcome.taken.push(message.contents),
             Err(error) if error.is_retryable() => retryable.push((message, error)),
-            Err(error) => outcome.fail(message.records, &error),
+            Err(error) => outcome.failed.push((message.contents, error)),
         }
     }
     retryable

@@ -40,6 +40,14 @@ impl EventFingerprint {
     }
 }
 
+impl EventFingerprint {
+    /// The fingerprint of an event that a target gets, by its id of 32 hexadecimal digits; `None` for another text.
+    #[must_use]
+    pub fn of_event(id: &str) -> Option<Self> {
+        u128::from_str_radix(id, 16).ok().map(Self)
+    }
+}
+
 /// A bounded set of events. The events that were neither added nor found for the longest time are forgotten first.
 #[derive(Debug)]
 pub struct EventMemory {

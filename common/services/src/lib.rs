@@ -8,6 +8,7 @@
 //! | [`Distribution`] | [`cloudfront::CloudFront`] |
 //! | [`PathQueue`] | [`sqs::SqsQueue`] |
 //! | [`DeliveryStream`] | [`firehose::Firehose`] |
+//! | [`EventTarget`] | [`events::AwsEventTarget`]: EventBridge, SQS and SNS |
 //! | [`ObjectStore`], [`Bucket`] | [`s3::S3Bucket`] |
 //!
 //! Each trait documents its contract. `tests/conformance` tests every implementation against it, including the in-memory ones of
@@ -22,6 +23,8 @@ mod connect;
 mod delivery_stream;
 mod distribution;
 pub mod dynamodb;
+mod event_target;
+pub mod events;
 pub mod firehose;
 mod object_store;
 mod path_queue;
@@ -39,6 +42,7 @@ pub use self::cache::{
 pub use self::connect::http_client;
 pub use self::delivery_stream::DeliveryStream;
 pub use self::distribution::{Distribution, DistributionError};
+pub use self::event_target::{EventEntry, EventLimits, EventOrder, EventTarget};
 pub use self::object_store::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 pub use self::path_queue::PathQueue;
 pub use self::path_target::PathTarget;

@@ -23,26 +23,31 @@ pub(super) struct ServiceRequest<'r> {
     /// The resource's name.
     pub(super) name: &'r str,
     /// The source of the resource's name.
-    pub(super) named_by: NamedBy,
+    pub(super) named_by: NamedBy<'r>,
 }
 
 /// The source of the name of a request's resource. It decides what the error of a wrong or forbidden resource advises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamedBy {
+pub enum NamedBy<'r> {
     /// A setting, usually an environment variable.
-    Setting(&'static str),
+    Setting(&'r str),
+    /// A setting that holds the resource's ARN.
+    ArnSetting(&'r str),
     /// An argument of a command.
     Argument,
     /// An argument of a command, and the resource is a deployment's bucket of failed records, whose policy denies reading to all but some roles.
     FailuresArgument,
 }
 
-impl NamedBy {
+impl NamedBy<'_> {
     /// The advice if the resource does not exist.
     fn missing_hint(self, resource: &str) -> String {
         match self {
             Self::Setting(setting) => {
                 format!("Set {setting} to the name of a {resource} in this account and region, or create it")
+            }
+            Self::ArnSetting(setting) => {
+                format!("Set {setting} to the ARN of a {resource} that exists, or create it")
             }
             Self::Argument => format!("Name a {resource} of this account and region in the command"),
             Self::FailuresArgument => format!(
@@ -54,11 +59,13 @@ impl NamedBy {
     /// The advice if the caller lacks the permission.
     fn denied_hint(self, resource: &str, permission: &str) -> String {
         let wrong = match self {
-            Self::Setting(setting) => format!("set {setting} to the right one"),
+            Self::Setting(setting) | Self::ArnSetting(setting) => format!("set {setting} to the right one"),
             Self::Argument | Self::FailuresArgument => "name the right one in the command".to_owned(),
         };
         let allow = match self {
-            Self::Setting(_) | Self::Argument => format!("Allow the role {permission} on the {resource}"),
+            Self::Setting(_) | Self::ArnSetting(_) | Self::Argument => {
+                format!("Allow the role {permission} on the {resource}")
+            }
             Self::FailuresArgument => format!(
                 "Its policy lets only the roles in redrive_principal_arns of the Terraform module (RedrivePrincipalArn of the SAM template) read failed records: \
                  add this role there, and attach the policy of the output redrive_policy_arn (RedrivePolicyArn) to it, which allows {permission}"
@@ -119,11 +126,14 @@ impl ServiceRequest<'_> {
             | "NoSuchBucket"
             | "NoSuchDistribution"
             | "QueueDoesNotExist"
-            | "AWS.SimpleQueueService.NonExistentQueue" => self
+            | "AWS.SimpleQueueService.NonExistentQueue"
+            | "NotFound" => self
                 .new_error(ErrorKind::Configuration, "it does not exist")
                 .hint(self.named_by.missing_hint(self.resource)),
             "AccessDenied"
             | "AccessDeniedException"
+            | "NotAuthorizedForSourceException"
+            | "AuthorizationError"
             | "UnrecognizedClientException"
             | "InvalidAccessKeyId"
             | "InvalidClientTokenId"

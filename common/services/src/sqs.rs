@@ -56,24 +56,28 @@ impl SqsQueue {
         }
         Box::pin(request.send()).await.map_err(|error| self.request().error(&error))
     }
+}
 
-    /// The result for each message. A message that the response does not name was not taken.
-    fn results(&self, response: &SendMessageBatchOutput, sent: usize) -> Vec<Result<(), Error>> {
-        let unnamed = "the response does not contain a result for each message";
-        let missing = || Err(self.request().new_error(ErrorKind::Unavailable, unnamed));
-        let mut results: Vec<Result<(), Error>> = (0..sent).map(|_| missing()).collect();
-        for entry in response.successful() {
-            if let Some(result) = result_of(&mut results, entry.id()) {
-                *result = Ok(());
-            }
+/// The result for each message of a request. A message that the response does not name was not taken.
+pub(super) fn message_results(
+    request: ServiceRequest<'_>,
+    response: &SendMessageBatchOutput,
+    sent: usize,
+) -> Vec<Result<(), Error>> {
+    let unnamed = "the response does not contain a result for each message";
+    let missing = || Err(request.new_error(ErrorKind::Unavailable, unnamed));
+    let mut results: Vec<Result<(), Error>> = (0..sent).map(|_| missing()).collect();
+    for entry in response.successful() {
+        if let Some(result) = result_of(&mut results, entry.id()) {
+            *result = Ok(());
         }
-        for entry in response.failed() {
-            if let Some(result) = result_of(&mut results, entry.id()) {
-                *result = Err(self.request().entry_error(entry.code(), entry.sender_fault()));
-            }
-        }
-        results
     }
+    for entry in response.failed() {
+        if let Some(result) = result_of(&mut results, entry.id()) {
+            *result = Err(request.entry_error(entry.code(), entry.sender_fault()));
+        }
+    }
+    results
 }
 
 /// The result of the message with this id, which is its index.
@@ -89,7 +93,7 @@ impl PathQueue for SqsQueue {
     ) -> Result<Vec<Result<(), Error>>, Error> {
         let timeout = |_| self.request().timeout();
         let response = tokio::time::timeout(limit, self.send(messages)).await.map_err(timeout)??;
-        Ok(self.results(&response, messages.len()))
+        Ok(message_results(self.request(), &response, messages.len()))
     }
 }
 
@@ -117,7 +121,7 @@ mod tests {
             .build()
             .unwrap();
         let queue = SqsQueue::new(&Client::from_conf(config), Arc::from("http://localhost/q"));
-        let results = queue.results(&response, sent);
+        let results = message_results(queue.request(), &response, sent);
         results.iter().map(|result| result.as_ref().err().map(Error::kind)).collect()
     }
 

@@ -72,7 +72,7 @@ pub(crate) async fn objects_of(
 }
 
 /// The source of the name of an input's bucket: its name and prefix tell whether it is the bucket of failed records.
-fn named_by(bucket: &str, prefix: &str) -> NamedBy {
+fn named_by(bucket: &str, prefix: &str) -> NamedBy<'static> {
     let is_of_failures =
         bucket.contains("-failures-") || FAILED.iter().any(|failed| prefix.starts_with(failed));
     if is_of_failures { NamedBy::FailuresArgument } else { NamedBy::Argument }

@@ -17,6 +17,8 @@ pub(crate) enum ReplayProjection {
     Invalidate,
     /// The delivery stream of the archive.
     Archive,
+    /// The events of the model's rules, under the ids that they had before.
+    Notify,
     /// The logs of the datasets, from objects of the archive in AFTERWRITE_BUCKET.
     Export,
 }
@@ -36,6 +38,10 @@ impl ReplayProjection {
             Self::Archive => vec![
                 ("AFTERWRITE_FIREHOSE_STREAM", settings.firehose_stream.clone()),
                 ("AFTERWRITE_BUCKET", settings.bucket.clone()),
+            ],
+            Self::Notify => vec![
+                ("AFTERWRITE_EVENTS", settings.events.clone()),
+                ("AFTERWRITE_CDN_QUEUE", settings.cdn_queue.clone()),
             ],
             Self::Export => vec![("AFTERWRITE_BUCKET", settings.bucket.clone())],
         }

@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 
 use crate::batch::{
     FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
-    missing_image, newest_heartbeat, record_error,
+    newest_heartbeat, record_error,
 };
 use crate::tables::{SourceTables, StreamRegion};
 
@@ -126,7 +126,7 @@ fn group_by_item<'b>(
         };
         let defect = match record {
             Ok(change) if lacks_counted_image(change, candidates) => {
-                Some(record_error(missing_image(change, candidates, "the model"))?)
+                Some(record_error(candidates.missing_image(change, "the model"))?)
             }
             Ok(_) | Err(_) => None,
         };

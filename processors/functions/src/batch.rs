@@ -5,9 +5,7 @@ use std::result::Result as StdResult;
 use afterwrite_lambda::{BatchResponse, EventSource};
 use afterwrite_model::entity::{ItemCandidates, SourceKey};
 use afterwrite_model::heartbeat::heartbeat_time;
-use afterwrite_model::record::{
-    BadRecord, ChangeRecord, RecordBatch, RecordFailure, StreamView, Timestamp, decode,
-};
+use afterwrite_model::record::{BadRecord, ChangeRecord, RecordBatch, RecordFailure, Timestamp, decode};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
@@ -133,21 +131,4 @@ pub(crate) fn newest_heartbeat(
 ) -> Option<Timestamp> {
     let heartbeats = records.iter().filter(|record| record.is_heartbeat());
     heartbeats.filter_map(|record| heartbeat_time(batch.json.get(record.index)?)).max()
-}
-
-/// A record without an image that `reader` needs. If the stream does not carry the image, the batch fails ([`ErrorKind::Stream`]); if it
-/// does, or the record does not name its view type, the record is malformed ([`ErrorKind::Record`]).
-pub(crate) fn missing_image(
-    record: &ChangeRecord<'_>,
-    candidates: &ItemCandidates<'_, '_>,
-    reader: &str,
-) -> Error {
-    let kind = match record.view {
-        Some(StreamView::NewAndOldImages) | None => ErrorKind::Record,
-        Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) => ErrorKind::Stream,
-    };
-    Error::new(kind, format!("the stream's records lack an image that {reader} needs"))
-        .with("view type", record.view.map_or("unknown", StreamView::name))
-        .with("entity", candidates.iter().next().map_or("", |identity| &*identity.entity.name))
-        .hint("Set the table's stream to NEW_AND_OLD_IMAGES")
 }

@@ -10,12 +10,15 @@ use afterwrite_lambda::{
 use afterwrite_ledger::Ledger;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::{StreamView, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_relay::archive::ChangeArchiver;
 use afterwrite_relay::invalidate::CacheInvalidator;
+use afterwrite_relay::notify::EventNotifier;
 use afterwrite_services::cloudfront::CloudFront;
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, ProjectionKind};
 use afterwrite_services::dynamodb::DynamoDb;
+use afterwrite_services::events::AwsEventTarget;
 use afterwrite_services::firehose::Firehose;
 use afterwrite_services::redis::RedisCache;
 use afterwrite_services::s3::S3Bucket;
@@ -67,7 +70,7 @@ impl ProjectionHost {
         let projections = settings.projections_or(default)?;
         let config = FunctionConfig::resolve(&settings)?;
         settings.check_state_source(&config.model, projections.iter().copied())?;
-        let (mut aggregator, mut invalidator, mut archiver) = (None, None, None);
+        let (mut aggregator, mut invalidator, mut archiver, mut notifier) = (None, None, None, None);
         for projection in projections {
             match projection {
                 ProjectionKind::Aggregate => {
@@ -79,14 +82,20 @@ impl ProjectionHost {
                     invalidator = Some(CacheInvalidator::new(cache, paths, SystemClock));
                 }
                 ProjectionKind::Archive => archiver = Some(Box::pin(start_archiver(&settings)).await?),
+                ProjectionKind::Notify => {
+                    notifier = Box::pin(event_notifier(&settings, &config.model)).await?;
+                }
             }
         }
         let labels = MetricsLabels::new(&settings, function, &config.model)?;
         let region = StreamRegion::new(settings.region.as_deref());
         let table_names = config.table_names.clone();
         let tables = SourceTables::new(config.model, config.table_names).in_region(region);
-        let relay = (invalidator.is_some() || archiver.is_some())
-            .then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
+        let is_hosted = invalidator.is_some() || archiver.is_some() || notifier.is_some();
+        let mut relay = is_hosted.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
+        if let Some(notifier) = notifier {
+            relay = relay.map(|relay| relay.notifying(notifier));
+        }
         Ok(Self { labels, table_names, aggregator, relay })
     }
 
@@ -179,6 +188,22 @@ async fn report_state_stream(tables: &DynamoDb, state_table: &str) {
         // Without the permission, the stream is checked by plan and `doctor` alone.
         Err(error) => tracing::debug!(%error, "the stream of the state table was not checked"),
     }
+}
+
+/// The notifier of a model's events, with the environment's targets and queue; `None` if the model has no events.
+///
+/// # Errors
+/// A missing or wrong setting, named by its variable.
+pub async fn event_notifier(
+    settings: &EnvironmentSettings,
+    model: &Model,
+) -> Result<Option<EventNotifier<AwsEventTarget, SqsQueue, SystemClock>>> {
+    let targets = settings.event_targets(model).await?;
+    if targets.is_empty() {
+        return Ok(None);
+    }
+    let queue = settings.path_queue().await?;
+    Ok(Some(EventNotifier::new(targets, queue, SystemClock)))
 }
 
 async fn start_archiver(

@@ -1,7 +1,8 @@
-//! The handler of the function `invalidator`, which drains the queue of stale paths.
+//! The handler of the function `invalidator`, which drains the queue of stale paths, and of events whose target was busy.
 //!
 //! ```text
-//! SQS event ─▶ messages ─▶ relay::drain: each path once, within CloudFront's limits ─▶ CloudFront
+//! SQS event ─▶ messages ─┬─ paths ──▶ relay::drain: each path once, within CloudFront's limits ─▶ CloudFront
+//!                        └─ events ─▶ relay::notify ─▶ EventBridge, SQS, SNS
 //!                                            │
 //!              response: the messages that stay in the queue
 //! ```
@@ -10,6 +11,7 @@
 //! batches is invalidated, and paid for, once. The function must run alone for a distribution (reserved concurrency 1).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use afterwrite_lambda::{
@@ -20,10 +22,13 @@ use afterwrite_model::clock::{Clock, SystemClock};
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_relay::drain::{PathInvalidator, QueuedPaths};
-use afterwrite_relay::{RefusedPath, parse_message};
-use afterwrite_services::Distribution;
+use afterwrite_relay::notify::{EventTotals, QueuedEventPublisher, QueuedEvents};
+use afterwrite_relay::{QueuedMessage, RefusedPath};
 use afterwrite_services::cloudfront::CloudFront;
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite_services::events::AwsEventTarget;
+use afterwrite_services::{Distribution, EventTarget};
+use futures::future::{OptionFuture, join};
 use serde::Deserialize;
 
 use crate::metrics;
@@ -32,10 +37,11 @@ const FUNCTION: &str = "invalidator";
 /// Log lines of a batch for one kind of failure: a batch has up to 10,000 messages.
 const MAX_LINES: usize = 20;
 
-/// Invalidates the paths of SQS messages.
+/// Invalidates the paths of SQS messages, and publishes their events.
 #[derive(Debug)]
-pub struct QueueInvalidator<D, C> {
-    paths: PathInvalidator<D, C>,
+pub struct QueueInvalidator<D, C, T = AwsEventTarget> {
+    paths: Option<PathInvalidator<D, C>>,
+    events: Option<QueuedEventPublisher<T, C>>,
 }
 
 /// The outcome of a batch of messages.
@@ -55,6 +61,8 @@ pub struct InvalidatedMessages {
     pub paths: usize,
     /// Requests sent to CloudFront.
     pub requests: u64,
+    /// Totals of the events; `None` if the model has none.
+    pub notified: Option<EventTotals>,
 }
 
 /// A message that stays in the queue.
@@ -82,41 +90,108 @@ struct SqsMessage<'e> {
 }
 
 impl<D: Distribution, C: Clock> QueueInvalidator<D, C> {
-    /// A handler for the queue of this distribution.
-    pub fn new(distribution: D, clock: C) -> Self {
-        Self { paths: PathInvalidator::new(distribution, clock) }
+    /// A handler for the queue of this distribution. Without a distribution, messages of paths stay in the queue.
+    pub fn new(distribution: Option<D>, clock: C) -> Self {
+        let paths = distribution.map(|distribution| PathInvalidator::new(distribution, clock));
+        Self { paths, events: None }
     }
 
+    /// The same handler, which also publishes events.
+    pub fn publishing<T: EventTarget>(
+        self,
+        publisher: QueuedEventPublisher<T, C>,
+    ) -> QueueInvalidator<D, C, T> {
+        QueueInvalidator { paths: self.paths, events: Some(publisher) }
+    }
+}
+
+impl<D: Distribution, C: Clock, T: EventTarget> QueueInvalidator<D, C, T> {
     /// Handles one event and returns before `deadline`.
     ///
     /// # Errors
     /// [`ErrorKind::Event`] if the payload is not an SQS event. Failures of single messages are in the response instead.
     pub async fn handle(&self, event: &str, deadline: Timestamp) -> Result<InvalidatedMessages> {
         let event = read_event(event)?;
-        let (mut messages, mut failures) = (Vec::new(), Vec::new());
-        for SqsMessage { id, body } in &event.records {
-            match parse_message(body) {
-                Ok(paths) => messages.push(QueuedPaths { message_id: id, paths }),
-                Err(error) => failures.push(FailedMessage { message_id: id.to_string(), error }),
-            }
-        }
-        let outcome = Box::pin(self.paths.invalidate(&messages, deadline)).await;
-        for (index, error) in outcome.failures {
-            let message_id = messages.get(index).map_or("", |message| message.message_id).to_owned();
-            failures.push(FailedMessage { message_id, error });
-        }
+        let mut sorted = self.sorted(&event);
+        let (indexes, paths): (Vec<usize>, Vec<QueuedPaths<'_>>) = sorted.paths.into_iter().unzip();
+        let invalidate = self.paths.as_ref().map(|to| Box::pin(to.invalidate(&paths, deadline)));
+        let publish = self.events.as_ref().map(|to| Box::pin(to.publish(sorted.events, deadline)));
+        let (drained, published) = join(OptionFuture::from(invalidate), OptionFuture::from(publish)).await;
+        let drained = drained.unwrap_or_default();
+        let of_paths = drained.failures.into_iter();
+        sorted.failures.extend(of_paths.filter_map(|(index, error)| Some((*indexes.get(index)?, error))));
+        let notified = published.map(|published| {
+            sorted.failures.extend(published.failures);
+            published.totals
+        });
+        let failures = event.failed_messages(sorted.failures);
         let failed =
             failures.iter().map(|failed| BatchItemFailure { item_identifier: failed.message_id.clone() });
         Ok(InvalidatedMessages {
             response: BatchResponse { batch_item_failures: failed.collect() },
             messages: event.records.len(),
             failures,
-            refused: outcome.refused,
-            received_paths: outcome.received_paths,
-            paths: outcome.paths,
-            requests: outcome.requests,
+            refused: drained.refused,
+            received_paths: drained.received_paths,
+            paths: drained.paths,
+            requests: drained.requests,
+            notified,
         })
     }
+
+    /// The messages by their contents. One that this function cannot process fails.
+    fn sorted<'e>(&self, event: &'e SqsEvent<'e>) -> SortedMessages<'e> {
+        let mut sorted = SortedMessages::default();
+        for (index, SqsMessage { id, body }) in event.records.iter().enumerate() {
+            let error = match QueuedMessage::parse(body, index) {
+                Ok(QueuedMessage::Paths(paths)) if self.paths.is_some() => {
+                    sorted.paths.push((index, QueuedPaths { message_id: id, paths }));
+                    continue;
+                }
+                Ok(QueuedMessage::Events(events)) if self.events.is_some() => {
+                    sorted.events.push(events);
+                    continue;
+                }
+                Ok(QueuedMessage::Paths(_)) => without_distribution(),
+                Ok(QueuedMessage::Events(_)) => without_events(),
+                Err(error) => error,
+            };
+            sorted.failures.insert(index, error);
+        }
+        sorted
+    }
+}
+
+/// The messages of a batch by their contents, with their indexes.
+#[derive(Default)]
+struct SortedMessages<'e> {
+    paths: Vec<(usize, QueuedPaths<'e>)>,
+    events: Vec<QueuedEvents>,
+    failures: BTreeMap<usize, Error>,
+}
+
+impl SqsEvent<'_> {
+    fn failed_messages(&self, failures: BTreeMap<usize, Error>) -> Vec<FailedMessage> {
+        let failed = failures.into_iter().filter_map(|(index, error)| {
+            Some(FailedMessage { message_id: self.records.get(index)?.id.to_string(), error })
+        });
+        failed.collect()
+    }
+}
+
+/// The error of a message of paths in a function without a distribution.
+fn without_distribution() -> Error {
+    Error::new(
+        ErrorKind::Configuration,
+        "the message holds stale paths, and AFTERWRITE_CLOUDFRONT_DISTRIBUTION is not set",
+    )
+    .hint("Set it to the id of the CloudFront distribution whose paths are invalidated")
+}
+
+/// The error of a message of events in a function whose model has none.
+fn without_events() -> Error {
+    Error::new(ErrorKind::Configuration, "the message holds events, and the model has no event rules")
+        .hint("Deploy the same model to `relay` and `invalidator`")
 }
 
 fn read_event(event: &str) -> Result<SqsEvent<'_>> {
@@ -152,8 +227,16 @@ impl InvalidatorFunction {
     /// A missing or wrong setting, named by its variable.
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
         let model = FunctionConfig::resolve(&settings)?.model;
-        let distribution = Box::pin(settings.required_distribution()).await?;
-        let handler = QueueInvalidator::new(distribution, SystemClock);
+        let targets = Box::pin(settings.event_targets(&model)).await?;
+        let distribution = if targets.is_empty() || settings.distribution.is_some() {
+            Some(Box::pin(settings.required_distribution()).await?)
+        } else {
+            None
+        };
+        let mut handler = QueueInvalidator::new(distribution, SystemClock);
+        if !targets.is_empty() {
+            handler = handler.publishing(QueuedEventPublisher::new(targets, SystemClock));
+        }
         let labels = MetricsLabels::new(&settings, FUNCTION, &model)?;
         Ok(Self { labels, handler, names_keys: settings.names_keys()? })
     }

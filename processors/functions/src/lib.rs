@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! ProjectionHost ─┬─▶ StreamAggregator   counters, rollups and mirrors           aggregator
-//!                 └─▶ StreamRelay        caches invalidated, changes archived    relay
-//!                            │ SQS
+//!                 └─▶ StreamRelay        caches invalidated, changes archived,   relay
+//!                            │ SQS           events published
 //!                            ▼
-//!                     QueueInvalidator   paths of CloudFront                     invalidator
+//!                     QueueInvalidator   paths of CloudFront, events whose       invalidator
+//!                                        target was busy
 //! ```
 
 mod aggregator;
@@ -14,13 +15,14 @@ mod heartbeat;
 mod host;
 mod invalidator;
 pub mod metrics;
+mod notifying;
 mod relay;
 mod tables;
 
 pub use aggregator::{AggregatedBatch, StreamAggregator};
 pub use batch::FailedRecord;
 pub use heartbeat::write_heartbeats;
-pub use host::{HEARTBEAT_REQUEST, ProjectionHost};
+pub use host::{HEARTBEAT_REQUEST, ProjectionHost, event_notifier};
 pub use invalidator::{FailedMessage, InvalidatedMessages, InvalidatorFunction, QueueInvalidator};
 pub use relay::{RelayedBatch, StreamRelay};
 pub use tables::{SourceTables, StreamRegion};

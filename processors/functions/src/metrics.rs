@@ -3,6 +3,7 @@
 pub use afterwrite_lambda::MetricsLabels;
 use afterwrite_lambda::MetricsLine;
 use afterwrite_model::heartbeat::HeartbeatStage;
+use afterwrite_relay::notify::EventTotals;
 
 use crate::{AggregatedBatch, InvalidatedMessages, RelayedBatch};
 
@@ -50,6 +51,10 @@ pub fn relayed(batch: &RelayedBatch) -> MetricsLine {
         line.count("direct_objects", archived.direct_objects);
         line.count("lines_archived_before", batch.archived_before);
     }
+    if let Some(notified) = &batch.notified {
+        add_events(&mut line, notified);
+        line.count("events_queued", notified.queued);
+    }
     if let Some(age_ms) = batch.age_ms {
         line.milliseconds("RelayedRecordAge", age_ms);
     }
@@ -67,5 +72,19 @@ pub fn invalidated(batch: &InvalidatedMessages) -> MetricsLine {
     line.count("paths_invalidated", batch.paths);
     line.count("paths_refused", batch.refused.len());
     line.count("invalidation_requests", batch.requests);
+    if let Some(notified) = &batch.notified {
+        add_events(&mut line, notified);
+    }
     line
+}
+
+/// The metrics of published events, which two functions have.
+fn add_events(line: &mut MetricsLine, totals: &EventTotals) {
+    line.count("events", totals.sent);
+    line.count("events_failed", totals.failed);
+    line.count("events_detail_omitted", totals.detail_omitted);
+    line.count("event_requests", totals.requests);
+    if let Some(oldest) = totals.oldest {
+        line.milliseconds("EventAge", u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX));
+    }
 }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!                               ┌─▶ invalidate: cache keys, then paths, of the old and the new image ─┐
-//! event ─▶ decode ─▶ identify ──┤                                                                     ├─▶ response
-//!                               └─▶ archive: the record's JSON as a line, without secrets ────────────┘
+//! event ─▶ decode ─▶ identify ──┼─▶ archive: the record's JSON as a line, without secrets ────────────┼─▶ response
+//!                               └─▶ notify: the events of the model's rules ──────────────────────────┘
 //! ```
 //!
-//! Both run concurrently and independently: an unreachable cache does not stop the archive, nor an unreachable archive the invalidation.
+//! They run concurrently and independently: an unreachable cache does not stop the archive, nor an unreachable archive the invalidation.
 //!
 //! A record that failed at one target is redelivered, and with it every later record of its shard. The work that other targets have done
 //! for them is remembered ([`EventMemory`]) and not repeated: no line is archived again, and no key is removed again, because another target failed.
@@ -20,29 +20,33 @@ use afterwrite_lambda::BatchResponse;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::ItemCandidates;
 use afterwrite_model::projection::{SecretAttributes, archive_line};
-use afterwrite_model::record::{ChangeRecord, Operation, RecordBatch, RecordFailure, StreamView, Timestamp};
+use afterwrite_model::record::{RecordBatch, RecordFailure, StreamView, Timestamp};
 use afterwrite_model::table::{ArchiveScope, Entity, Model};
 use afterwrite_model::{Error, Result};
 use afterwrite_relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
 use afterwrite_relay::invalidate::{
     CacheInvalidator, InvalidationChange, InvalidationStage, InvalidationTotals,
 };
+use afterwrite_relay::notify::{EventNotifier, EventTotals};
 use afterwrite_relay::{EventFingerprint, EventMemory, RefusedPath};
-use afterwrite_services::{Cache, DeliveryStream, Distribution, ObjectStore, PathQueue};
-use futures::future::{OptionFuture, join};
+use afterwrite_services::events::AwsEventTarget;
+use afterwrite_services::{Cache, DeliveryStream, Distribution, EventTarget, ObjectStore, PathQueue};
+use futures::future::{OptionFuture, join3};
 
 use crate::batch::{
     FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
-    missing_image, newest_heartbeat, record_error,
+    newest_heartbeat, record_error,
 };
+use crate::notifying::{NotifiedRecords, RecordNotifier};
 use crate::tables::SourceTables;
 
-/// Invalidates caches and archives changes.
+/// Invalidates caches, archives changes and publishes events.
 #[derive(Debug)]
-pub struct StreamRelay<K, D, Q, S, O, C> {
+pub struct StreamRelay<K, D, Q, S, O, C, T = AwsEventTarget> {
     tables: SourceTables,
     invalidator: Option<CacheInvalidator<K, D, Q, C>>,
     archiver: Option<ChangeArchiver<S, O, C>>,
+    notifier: Option<RecordNotifier<T, Q, C>>,
     secrets: SecretAttributes,
     handled: HandledEvents,
     clock: C,
@@ -70,11 +74,13 @@ pub struct RelayedBatch {
     pub invalidated: Option<InvalidationTotals>,
     /// Totals of the archiving; `None` if the function does not host it.
     pub archived: Option<ArchiveTotals>,
+    /// Totals of the events; `None` if the function does not host them.
+    pub notified: Option<EventTotals>,
     /// Redelivered records whose lines an earlier invocation of this process has archived.
     pub archived_before: usize,
     /// Paths that CloudFront refuses and would refuse again. They stay stale.
     pub refused: Vec<RefusedPath>,
-    /// The records that were not invalidated or not archived.
+    /// The records that were not invalidated, not archived, or whose events were not published.
     pub failures: Vec<FailedRecord>,
     /// The age of the newest change, in milliseconds.
     pub age_ms: Option<u64>,
@@ -85,9 +91,7 @@ pub struct RelayedBatch {
 /// The events of a batch, aligned with its records; `None` for a record that cannot be recognised.
 type BatchEvents = Vec<Option<EventFingerprint>>;
 
-impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore, C: Clock>
-    StreamRelay<K, D, Q, S, O, C>
-{
+impl<K, D, Q, S, O, C: Clock> StreamRelay<K, D, Q, S, O, C> {
     /// A handler that invalidates, archives, or both.
     pub fn new(
         tables: SourceTables,
@@ -96,9 +100,34 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         clock: C,
     ) -> Self {
         let secrets = SecretAttributes::new(tables.model());
-        Self { tables, invalidator, archiver, secrets, handled: HandledEvents::default(), clock }
+        let handled = HandledEvents::default();
+        Self { tables, invalidator, archiver, notifier: None, secrets, handled, clock }
     }
 
+    /// The same handler, which also publishes events.
+    pub fn notifying<T: EventTarget>(
+        self,
+        notifier: EventNotifier<T, Q, C>,
+    ) -> StreamRelay<K, D, Q, S, O, C, T>
+    where
+        Q: PathQueue,
+    {
+        let Self { tables, invalidator, archiver, notifier: _, secrets, handled, clock } = self;
+        let notifier = Some(RecordNotifier::new(tables.model(), notifier));
+        StreamRelay { tables, invalidator, archiver, notifier, secrets, handled, clock }
+    }
+}
+
+impl<K, D, Q, S, O, C, T> StreamRelay<K, D, Q, S, O, C, T>
+where
+    K: Cache,
+    D: Distribution,
+    Q: PathQueue,
+    S: DeliveryStream,
+    O: ObjectStore,
+    C: Clock,
+    T: EventTarget,
+{
     /// The model.
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
@@ -119,16 +148,20 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
             (0..batch.records.len()).map(|index| EventFingerprint::of(&batch, index)).collect();
         let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &records, &events, deadline));
         let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &records, &events, deadline));
-        let (invalidated, archived) = join(OptionFuture::from(invalidate), OptionFuture::from(archive)).await;
+        let notify = self.notifier.as_ref().map(|to| to.notify(&batch, &records, deadline));
+        let (invalidated, archived, notified) =
+            join3(OptionFuture::from(invalidate), OptionFuture::from(archive), OptionFuture::from(notify))
+                .await;
         let invalidated = invalidated.transpose()?;
         let archived = archived.transpose()?;
+        let (notified, unpublished) = notified.transpose()?.map(NotifiedRecords::into_parts).unzip();
         let archived_before = archived.as_ref().map_or(0, |archived| archived.before);
         let now = self.clock.now();
         let is_archived = archived.as_ref().is_some_and(|archived| archived.failures.is_empty());
         let heartbeat = newest_heartbeat(&batch, &records).filter(|_| is_archived);
         let archived_heartbeat_age = heartbeat.map(|written| now.since(written));
         let (archived, unarchived) = archived.map(|archived| (archived.totals, archived.failures)).unzip();
-        let mut failures: Vec<RecordFailure> = unarchived.unwrap_or_default();
+        let mut failures: Vec<RecordFailure> = unarchived.into_iter().chain(unpublished).flatten().collect();
         let (mut totals, mut refused) = (None, Vec::new());
         if let Some(invalidated) = invalidated {
             failures.extend(invalidated.failures);
@@ -140,6 +173,7 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
             records: batch.records.len(),
             invalidated: totals,
             archived,
+            notified,
             archived_before,
             refused,
             failures: failed_records(&batch, failures),
@@ -190,8 +224,8 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         let has_caches =
             |candidates: &&ItemCandidates<'_, '_>| candidates.any(|entity| !entity.caches.is_empty());
         let Some(candidates) = item.candidates.as_ref().filter(has_caches) else { return Ok(None) };
-        if lacks_image(record) {
-            return Err(missing_image(record, candidates, "invalidating caches"));
+        if record.lacks_image() {
+            return Err(candidates.missing_image(record, "invalidating caches"));
         }
         let old = record.old.decode(&self.model().attributes)?;
         let (index, event_id, new) = (item.index, &*record.event_id, record.new.as_ref());
@@ -259,19 +293,12 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
             Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) => true,
             Some(StreamView::NewAndOldImages) | None => false,
         };
-        let is_incomplete = may_lack_images && lacks_image(record);
+        let is_incomplete = may_lack_images && record.lacks_image();
         if is_incomplete && candidates.any(|entity| !entity.datasets.is_empty()) {
-            return Err(missing_image(record, candidates, "a dataset"));
+            return Err(candidates.missing_image(record, "a dataset"));
         }
         Ok(())
     }
-}
-
-/// Whether a record lacks an image that its operation implies.
-fn lacks_image(record: &ChangeRecord<'_>) -> bool {
-    let lacks_new = record.operation != Operation::Remove && record.new.is_none();
-    let lacks_old = record.operation != Operation::Insert && !record.old.is_present();
-    lacks_new || lacks_old
 }
 
 /// The result of invalidating caches for a batch.

@@ -1,5 +1,5 @@
 //! The AWS services around a Lambda function, on this machine: a DynamoDB with streams inside the process, and a delivery stream,
-//! an S3, queues and a CloudFront for what the functions pass on.
+//! an S3, queues, a CloudFront and an EventBridge for what the functions pass on.
 //!
 //! ```text
 //! AWS SDK client ──HTTP, loopback──▶ dynamodb ──stream──▶ event source mapping ──event, as Lambda delivers it──▶ handler
@@ -13,6 +13,7 @@
 pub mod cloudfront;
 pub mod conflicts;
 pub mod dynamodb;
+pub mod eventbridge;
 pub mod firehose;
 pub mod imports;
 mod proxy;

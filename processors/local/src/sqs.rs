@@ -1,11 +1,12 @@
 //! SQS queues inside this process. AWS SDK clients send to them over loopback HTTP; [`EmbeddedSqs::receive`] takes messages as an event
-//! source mapping does.
+//! source mapping does, and clients with `ReceiveMessage`.
 //!
-//! Only `SendMessage` and `SendMessageBatch` are served: a mapping is the only reader.
+//! `SendMessage`, `SendMessageBatch`, `ReceiveMessage`, `DeleteMessage` and `DeleteMessageBatch` are served, for standard queues.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use afterwrite_mapping::http::{HttpServer, service_response};
 use afterwrite_model::Result;
@@ -13,6 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
+use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -21,6 +23,8 @@ use crate::signature::{self, SignatureCheck};
 
 /// The account of the queues' URLs.
 const ACCOUNT: &str = "000000000000";
+/// How long a received message is hidden from other readers.
+const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A message of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +33,19 @@ pub struct QueueMessage {
     pub id: String,
     /// Its body.
     pub body: String,
+    /// Its attributes, as they were sent.
+    pub attributes: Value,
     /// How often it has been received.
     pub receives: u32,
+}
+
+/// A message that a client has received and not deleted yet.
+#[derive(Debug)]
+struct ReceivedMessage {
+    queue: String,
+    message: QueueMessage,
+    /// When it is visible again.
+    visible_at: Instant,
 }
 
 impl QueueMessage {
@@ -64,6 +79,7 @@ pub struct EmbeddedSqs {
 struct QueueSet {
     signatures: SignatureCheck,
     messages: Mutex<BTreeMap<String, VecDeque<QueueMessage>>>,
+    received: Mutex<Vec<ReceivedMessage>>,
     arrived: Notify,
 }
 
@@ -103,7 +119,7 @@ impl EmbeddedSqs {
 
     /// Sends a message; a queue that does not exist takes none.
     pub fn send(&self, name: &str, body: String) {
-        self.queues.send(name, body);
+        self.queues.send(name, body, Value::Null);
     }
 
     /// Takes up to `most` messages; waits until there is one.
@@ -135,9 +151,10 @@ impl QueueSet {
     }
 
     /// The id of the message; `None` if there is no such queue.
-    fn send(&self, name: &str, body: String) -> Option<String> {
+    fn send(&self, name: &str, body: String, attributes: Value) -> Option<String> {
         let id = Uuid::new_v4().to_string();
-        self.lock().get_mut(name)?.push_back(QueueMessage { id: id.clone(), body, receives: 0 });
+        let message = QueueMessage { id: id.clone(), body, attributes, receives: 0 };
+        self.lock().get_mut(name)?.push_back(message);
         self.arrived.notify_waiters();
         Some(id)
     }
@@ -155,8 +172,21 @@ impl QueueSet {
         };
         let url = body.get("QueueUrl").and_then(Value::as_str).unwrap_or_default();
         let name = url.rsplit('/').next().unwrap_or_default();
-        let sent = match operation.as_str() {
-            "SendMessage" => self.take(name, &body).map(|id| json!({ "MessageId": id })),
+        match self.outcome(&operation, name, &body).await {
+            Ok(outcome) => response(StatusCode::OK, &outcome),
+            Err((kind, message)) => error(kind, message),
+        }
+    }
+
+    /// The response to an operation, or its error and message.
+    async fn outcome(
+        &self,
+        operation: &str,
+        name: &str,
+        body: &Value,
+    ) -> Result<Value, (&'static str, &'static str)> {
+        let outcome = match operation {
+            "SendMessage" => self.take(name, body).map(|id| json!({ "MessageId": id })),
             "SendMessageBatch" => {
                 let entries = body.get("Entries").and_then(Value::as_array).cloned().unwrap_or_default();
                 let results = entries.iter().map(|entry| {
@@ -166,18 +196,105 @@ impl QueueSet {
                 let successful: Option<Vec<Value>> = results.collect();
                 successful.map(|successful| json!({ "Successful": successful, "Failed": [] }))
             }
-            _ => return error("com.amazonaws.sqs#UnsupportedOperation", "Only messages can be sent."),
+            "ReceiveMessage" => self.received_by_client(name, body).await,
+            "DeleteMessage" => {
+                self.delete(body);
+                Some(json!({}))
+            }
+            "DeleteMessageBatch" => {
+                let entries = body.get("Entries").and_then(Value::as_array).cloned().unwrap_or_default();
+                entries.iter().for_each(|entry| self.delete(entry));
+                let deleted: Vec<Value> =
+                    entries.iter().map(|entry| json!({ "Id": entry.get("Id") })).collect();
+                Some(json!({ "Successful": deleted, "Failed": [] }))
+            }
+            _ => {
+                let message = "Messages can be sent, received and deleted.";
+                return Err(("com.amazonaws.sqs#UnsupportedOperation", message));
+            }
         };
-        sent.map_or_else(
-            || error("com.amazonaws.sqs#QueueDoesNotExist", "The queue does not exist."),
-            |sent| response(StatusCode::OK, &sent),
-        )
+        outcome.ok_or(("com.amazonaws.sqs#QueueDoesNotExist", "The queue does not exist."))
     }
 
     fn take(&self, name: &str, message: &Value) -> Option<String> {
         let body = message.get("MessageBody").and_then(Value::as_str).unwrap_or_default();
-        self.send(name, body.to_owned())
+        let attributes = message.get("MessageAttributes").cloned().unwrap_or_default();
+        self.send(name, body.to_owned(), attributes)
     }
+
+    /// The response to `ReceiveMessage`: waits as long as the request allows. `None` if there is no such queue.
+    async fn received_by_client(&self, name: &str, request: &Value) -> Option<Value> {
+        let number = |name: &str| request.get(name).and_then(Value::as_u64);
+        let until = Instant::now() + Duration::from_secs(number("WaitTimeSeconds").unwrap_or(0).min(20));
+        let most = usize::try_from(number("MaxNumberOfMessages").unwrap_or(1)).unwrap_or(1).clamp(1, 10);
+        let hidden_for = number("VisibilityTimeout").map_or(VISIBILITY_TIMEOUT, Duration::from_secs);
+        loop {
+            let arrived = self.arrived.notified();
+            self.show_again();
+            let messages = self.take_for_client(name, most, hidden_for)?;
+            let left = until.saturating_duration_since(Instant::now());
+            if !messages.is_empty() || left.is_zero() {
+                return Some(json!({ "Messages": messages }));
+            }
+            // A message that becomes visible again wakes nobody.
+            let pause = left.min(Duration::from_secs(1));
+            let _ = tokio::time::timeout(pause, arrived).await;
+        }
+    }
+
+    fn take_for_client(&self, name: &str, most: usize, hidden_for: Duration) -> Option<Vec<Value>> {
+        let mut queues = self.lock();
+        let queue = queues.get_mut(name)?;
+        let visible_at = Instant::now() + hidden_for;
+        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = queue.drain(..most.min(queue.len())).map(|message| {
+            let message = QueueMessage { receives: message.receives + 1, ..message };
+            let response = received_message(&message);
+            received.push(ReceivedMessage { queue: name.to_owned(), message, visible_at });
+            response
+        });
+        Some(taken.collect())
+    }
+
+    /// Makes messages visible again whose readers did not delete them in time.
+    fn show_again(&self) {
+        let now = Instant::now();
+        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let (expired, hidden) =
+            std::mem::take(&mut *received).into_iter().partition(|received| received.visible_at <= now);
+        *received = hidden;
+        drop(received);
+        let mut queues = self.lock();
+        for ReceivedMessage { queue, message, .. } in Vec::into_iter(expired) {
+            if let Some(queue) = queues.get_mut(&queue) {
+                queue.push_back(message);
+            }
+        }
+    }
+
+    /// Deletes the received message with the request's handle, which is its id.
+    fn delete(&self, request: &Value) {
+        let handle = request.get("ReceiptHandle").and_then(Value::as_str).unwrap_or_default();
+        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        received.retain(|received| received.message.id != handle);
+    }
+}
+
+/// A message as `ReceiveMessage` returns it. Some clients verify the checksum of its body.
+fn received_message(message: &QueueMessage) -> Value {
+    let QueueMessage { id, body, attributes, receives } = message;
+    let checksum = Md5::digest(body);
+    let mut response = json!({
+        "MessageId": id,
+        "ReceiptHandle": id,
+        "Body": body,
+        "MD5OfBody": afterwrite_model::hex(&checksum, checksum.len()),
+        "Attributes": { "ApproximateReceiveCount": receives.to_string() },
+    });
+    if let Some(response) = response.as_object_mut().filter(|_| attributes.is_object()) {
+        response.insert("MessageAttributes".to_owned(), attributes.clone());
+    }
+    response
 }
 
 fn error(kind: &str, message: &str) -> Response<Full<Bytes>> {

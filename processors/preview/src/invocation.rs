@@ -9,6 +9,7 @@ use afterwrite_ledger::tables::Tables;
 use afterwrite_ledger::{Ledger, RememberedLookups};
 use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::projection::Event;
 use afterwrite_model::record::decode;
 use afterwrite_model::table::Model;
 use serde::Serialize;
@@ -38,10 +39,13 @@ pub struct InvocationReport {
     pub response: Option<BatchResponse>,
     /// The items that differ after the event, without secrets.
     pub items: Vec<ItemDifference>,
-    /// Each record with its entity, rollups, cache keys, paths and rows.
+    /// Each record with its entity, rollups, cache keys, paths, events and rows.
     pub records: Vec<RecordTrace>,
     /// The lines for the archive, without secrets. They are not sent.
     pub lines: Vec<String>,
+    /// The messages of events. They are not sent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
     /// The records that were not counted, and are delivered again: the sequence number, and why.
     pub failed: Vec<FailureReport>,
     /// The records that can never be counted as they are.
@@ -57,8 +61,8 @@ pub struct FailureReport {
     pub error: String,
 }
 
-/// Passes a DynamoDB stream event through the functions. `aggregator` reads and writes `tables`. Cache keys, paths, lines and rows are
-/// computed and not sent. `names` has the deployed name of each of [`Model::tables`].
+/// Passes a DynamoDB stream event through the functions. `aggregator` reads and writes `tables`. Cache keys, paths, lines, events and
+/// rows are computed and not sent. `names` has the deployed name of each of [`Model::tables`].
 ///
 /// # Errors
 /// As [`StreamAggregator::handle`].
@@ -91,6 +95,7 @@ pub async fn invoke_stream_functions<T: Tables>(
         report.records.push(tracer.trace(json).await?);
         if functions != StreamFunctions::Aggregator {
             report.lines.push(cutter.line(json)?.trim_end().to_owned());
+            report.events.extend(tracer.events(json)?.iter().map(Event::body));
         }
     }
     Ok(report)

@@ -53,6 +53,7 @@ fn facts(unchanged_for: u64) -> DeploymentFacts {
         bucket: Looked::NotNamed("AFTERWRITE_BUCKET"),
         queue: Looked::NotNamed("AFTERWRITE_BUCKET"),
         path_queues: BTreeMap::new(),
+        event_targets: BTreeMap::new(),
         dry_calls: Vec::new(),
         freshness: FreshnessFacts::default(),
         drift: DriftFacts::Bucket(Looked::Missing),

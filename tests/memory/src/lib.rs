@@ -6,6 +6,7 @@
 //! | [`MemoryCache`] | a cache with its readers and listeners | `Cache` |
 //! | [`MemoryQueue`] | a queue of stale paths | `PathQueue` |
 //! | [`MemoryStream`] | a delivery stream | `DeliveryStream` |
+//! | [`MemoryEvents`] | a bus, a queue or a topic of events | `EventTarget` |
 //! | [`MemoryObjects`] | a bucket | `ObjectStore`, `Bucket` |
 //!
 //! They answer at once and never fail by chance: delays and faults are wrapped around them. The conformance suites
@@ -13,12 +14,14 @@
 //! the service.
 
 mod cache;
+mod events;
 mod objects;
 mod queue;
 mod stream;
 mod tables;
 
 pub use self::cache::MemoryCache;
+pub use self::events::{MemoryEvents, TakenEvent};
 pub use self::objects::MemoryObjects;
 pub use self::queue::MemoryQueue;
 pub use self::stream::MemoryStream;

@@ -9,8 +9,11 @@ use afterwrite_functions::StreamAggregator;
 use afterwrite_functions::metrics::{self, MetricsLabels};
 use afterwrite_ledger::Ledger;
 use afterwrite_local::sdk::CREDENTIAL;
+use afterwrite_memory::MemoryTables;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
+use afterwrite_preview::trace::{RecordTracer, TraceLookups};
 use afterwrite_services::config::EnvironmentSettings;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use afterwrite_tests::clock::StillClock;
@@ -113,6 +116,26 @@ async fn no_output_contains_a_password_hash() {
     for (name, file) in bucket.objects() {
         assert_no_secret(&name, &file, &hashes);
     }
+    let messages = forwarded(&run);
+    assert!(
+        messages.len() == run.streams.records.len() && messages.iter().any(|body| body.contains("USER#"))
+    );
+    assert_no_secret("the messages of events", messages.concat().as_bytes(), &hashes);
+}
+
+/// The messages of a rule that forwards every record.
+fn forwarded(run: &WorkloadRun) -> Vec<String> {
+    let rule = "\n[[events]]\nname = \"changes\"\nof = \"*\"\nrecords = true\n";
+    let source = [Model::built_in("glad").expect("a built-in model"), rule].concat();
+    let model = Arc::new(Model::parse(&source, "glad.toml").unwrap_or_else(|errors| panic!("{errors}")));
+    let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+    let lookups = TraceLookups::<MemoryTables>::new(&model, None);
+    let tracer = RecordTracer::new(Arc::clone(&model), names, lookups);
+    let records = run.streams.records.iter();
+    records
+        .flat_map(|record| tracer.events(&record.json).expect("events"))
+        .map(|event| event.body())
+        .collect()
 }
 
 #[tokio::test]

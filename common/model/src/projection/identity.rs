@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::entity::{ItemCandidates, ItemIdentity, SourceKey};
-use crate::record::{AttributeValue, ChangeRecord, Decimal, Image, Operation, Timestamp};
+use crate::record::{AttributeValue, ChangeRecord, Decimal, Image, Operation, StreamView, Timestamp};
 use crate::table::Model;
+use crate::{Error, ErrorKind};
 
 use super::{ImageScope, attribute};
 
@@ -43,6 +44,20 @@ impl<'m, 'k> ItemCandidates<'m, 'k> {
             had_expired(attribute(record.old.eager_fields()?, ttl)?, record.created_at?)
         };
         record.expired || (record.operation == Operation::Remove && had_expired().unwrap_or(false))
+    }
+
+    /// The error of a record without an image that `reader` needs. If the stream does not carry the image, the kind is [`ErrorKind::Stream`]; if it
+    /// does, or the record does not name its view type, the record is malformed ([`ErrorKind::Record`]).
+    #[must_use]
+    pub fn missing_image(&self, record: &ChangeRecord<'_>, reader: &str) -> Error {
+        let kind = match record.view {
+            Some(StreamView::NewAndOldImages) | None => ErrorKind::Record,
+            Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) => ErrorKind::Stream,
+        };
+        Error::new(kind, format!("the stream's records lack an image that {reader} needs"))
+            .with("view type", record.view.map_or("unknown", StreamView::name))
+            .with("entity", self.iter().next().map_or("", |identity| &*identity.entity.name))
+            .hint("Set the table's stream to NEW_AND_OLD_IMAGES")
     }
 
     /// Whether the item is of an entity before or after a change, or may be: its key alone decides.

@@ -11,6 +11,7 @@ mod archive;
 mod contributions;
 mod derived;
 mod elements;
+mod events;
 mod identity;
 mod invalidation;
 mod key_values;
@@ -27,6 +28,7 @@ pub use contributions::{
     contributions,
 };
 pub use elements::ItemElement;
+pub use events::{Event, EventChange, events_of};
 pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
 pub use key_values::KeyValue;
 pub use rows::{DatasetRow, RecordImages, RowOperation, datasets_of, decode_old_image, rows, snapshot_row};

@@ -77,7 +77,7 @@ impl<'s, 'a: 's> DatasetRow<'s, 'a> {
     }
 }
 
-fn value_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Operand<'s>> {
+pub(super) fn value_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Operand<'s>> {
     match from {
         Term::Attribute(path) => {
             attribute(scope.image, path).filter(|value| !value.is_null()).map(Operand::Value)

@@ -48,6 +48,16 @@ pub struct ChangeRecord<'a> {
     pub view: Option<StreamView>,
 }
 
+impl ChangeRecord<'_> {
+    /// Whether it lacks an image that its operation implies.
+    #[must_use]
+    pub fn lacks_image(&self) -> bool {
+        let lacks_new = self.operation != Operation::Remove && self.new.is_none();
+        let lacks_old = self.operation != Operation::Insert && !self.old.is_present();
+        lacks_new || lacks_old
+    }
+}
+
 /// A malformed record, and the parts of it that could be read.
 #[derive(Debug)]
 pub struct BadRecord<'a> {

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::{
     AggregateDescription, ArchiveScope, CacheDescription, DatasetDescription, EntityDescription,
-    LookupDescription, MirrorDescription, Model, NamedList, RollupDescription, RollupKeys, Table,
+    EventDescription, LookupDescription, MirrorDescription, Model, NamedList, RollupDescription, RollupKeys,
+    Table,
 };
 
 /// A model in words: what `afterwrite model show` prints and `afterwrite model diff` compares.
@@ -36,6 +37,9 @@ pub struct ModelDescription {
     pub mirrors: NamedList<MirrorDescription>,
     /// The cache keys and paths that are stale once an item has changed.
     pub caches: Vec<CacheDescription>,
+    /// The changes that other systems hear of.
+    #[serde(skip_serializing_if = "NamedList::is_empty")]
+    pub events: NamedList<EventDescription>,
     /// The rows that analysts query.
     pub datasets: NamedList<DatasetDescription>,
     /// The SQL of saved queries.
@@ -64,6 +68,7 @@ impl Model {
                 .collect(),
             mirrors: self.mirrors.iter().flat_map(|mirror| mirror.describe(self)).collect(),
             caches: self.caches.iter().map(|rule| rule.describe(self)).collect(),
+            events: self.events.iter().map(|rule| (&rule.name, rule.describe(self))).collect(),
             datasets: self.datasets.iter().map(|dataset| (&dataset.name, dataset.describe(self))).collect(),
             queries: self.queries.iter().map(|query| (&query.name, query.sql.to_string())).collect(),
         }

@@ -66,6 +66,8 @@ pub struct Entity {
     pub mirrors: Vec<usize>,
     /// The cache rules of this entity: indexes into [`Model::caches`].
     pub caches: Vec<usize>,
+    /// The event rules of this entity: indexes into [`Model::events`].
+    pub events: Vec<usize>,
     /// The datasets of this entity: indexes into [`Model::datasets`].
     pub datasets: Vec<usize>,
     /// The attributes that must not leave the table: nothing of the model reads them, and the archive leaves them out.

@@ -10,6 +10,7 @@
 //! measure    a number that an aggregate counts
 //! mirror     a copy of a rollup's measure on an application's item
 //! cache      the cache keys and CloudFront paths that a change of an item makes stale
+//! event      the changes that other systems hear of
 //! dataset    the rows that analysts query: one for each change of an item, in typed columns
 //! query      a query that is kept with the model
 //! ```
@@ -143,6 +144,7 @@ mod description;
 mod distinct;
 mod duration;
 mod entity;
+mod event;
 mod fingerprint;
 mod for_each;
 mod format_zone;
@@ -190,6 +192,7 @@ pub use derivation::{Derivation, DerivationKind, NumberTerm, TimeTerm};
 pub use description::ModelDescription;
 pub use duration::duration;
 pub use entity::{Entity, EntityDescription, KeyPattern};
+pub use event::{EventDescription, EventRule, EventSubject, EventTrigger, EventValue, ItemEvents};
 pub use for_each::ForEach;
 pub use format_zone::{FormatZone, ItemZone};
 pub use key_schema::{KeySchema, KeyType};
@@ -248,6 +251,8 @@ pub struct Model {
     pub mirrors: Vec<Mirror>,
     /// The cache rules.
     pub caches: Vec<CacheRule>,
+    /// The event rules.
+    pub events: Vec<EventRule>,
     /// Which change records are archived.
     pub archive: ArchiveScope,
     /// The rows that analysts query.

@@ -10,6 +10,7 @@ use aws_types::service_config::ServiceConfigKey;
 
 use super::EnvironmentSettings;
 use crate::cloudfront::CloudFront;
+use crate::events::EventService;
 use crate::http_client;
 use crate::secret::ManagedSecret;
 
@@ -36,6 +37,8 @@ pub struct EmbeddedEndpoints {
     pub sqs: String,
     /// CloudFront.
     pub cloudfront: String,
+    /// EventBridge.
+    pub eventbridge: String,
 }
 
 impl EnvironmentSettings {
@@ -76,6 +79,15 @@ impl EnvironmentSettings {
     /// An SQS client.
     pub(super) async fn sqs_client(&self) -> Result<aws_sdk_sqs::Client> {
         Ok(aws_sdk_sqs::Client::new(&self.sdk_config(|embedded| &embedded.sqs).await?))
+    }
+
+    /// The configuration of the clients of a service that takes events. No embedded server takes the place of SNS.
+    pub(super) async fn event_sdk_config(&self, service: EventService) -> Result<SdkConfig> {
+        match service {
+            EventService::EventBridge => self.sdk_config(|embedded| &embedded.eventbridge).await,
+            EventService::Sqs => self.sdk_config(|embedded| &embedded.sqs).await,
+            EventService::Sns => sdk_config().await,
+        }
     }
 
     async fn sdk_config(&self, endpoint: fn(&EmbeddedEndpoints) -> &str) -> Result<SdkConfig> {

@@ -4,6 +4,8 @@
 //! set it to.
 
 mod clients;
+mod events;
+mod paths;
 mod projections;
 
 use std::collections::BTreeMap;
@@ -14,12 +16,11 @@ use afterwrite_model::table::{Model, nearest_name};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 pub use self::clients::{EmbeddedEndpoints, dynamodb_client, firehose_client, s3_client, sdk_config};
+use self::events::EVENTS_TO;
+pub use self::events::event_setting;
 pub use self::projections::ProjectionKind;
 
-use crate::PathTarget;
-use crate::cloudfront::CloudFront;
 use crate::redis::{CacheTopology, RedisCache};
-use crate::sqs::SqsQueue;
 
 const PREFIX: &str = "AFTERWRITE_";
 const MODEL: &str = "AFTERWRITE_MODEL";
@@ -33,6 +34,7 @@ const CACHE_SECRET: &str = "AFTERWRITE_CACHE_SECRET";
 const CACHE_CLUSTER: &str = "AFTERWRITE_CACHE_CLUSTER";
 const DISTRIBUTION: &str = "AFTERWRITE_CLOUDFRONT_DISTRIBUTION";
 const CDN_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
+const EVENTS: &str = "AFTERWRITE_EVENTS";
 const ON_POISON: &str = "AFTERWRITE_ON_POISON";
 const LOG_KEYS: &str = "AFTERWRITE_LOG_KEYS";
 const METRICS: &str = "AFTERWRITE_METRICS";
@@ -65,6 +67,10 @@ pub struct EnvironmentSettings {
     pub distribution: Option<String>,
     /// `AFTERWRITE_CDN_QUEUE`: the URL of the queue of stale paths.
     pub cdn_queue: Option<String>,
+    /// `AFTERWRITE_EVENTS`: the ARN of the bus, queue or topic that takes events.
+    pub events: Option<String>,
+    /// `AFTERWRITE_EVENTS_<TO>`, by the variable's name: the ARN of the target that rules with this `to` name.
+    pub events_to: BTreeMap<String, String>,
     /// `AFTERWRITE_ON_POISON`: `park` or `fail`.
     pub on_poison: Option<String>,
     /// `AFTERWRITE_LOG_KEYS`: `true` if logs may have the keys of items.
@@ -101,6 +107,8 @@ impl EnvironmentSettings {
     fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Self {
         let mut unread: BTreeMap<String, String> = variables.collect();
         let region = deployed_region(&unread);
+        let events_to = unread.extract_if(EVENTS_TO.to_owned().., |name, _| name.starts_with(EVENTS_TO));
+        let events_to = events_to.filter(|(_, value)| !value.is_empty()).collect();
         let mut known = Vec::new();
         let mut take = |name: &'static str| {
             known.push(name);
@@ -118,6 +126,8 @@ impl EnvironmentSettings {
             cache_cluster: take(CACHE_CLUSTER),
             distribution: take(DISTRIBUTION),
             cdn_queue: take(CDN_QUEUE),
+            events: take(EVENTS),
+            events_to,
             on_poison: take(ON_POISON),
             log_keys: take(LOG_KEYS),
             metrics: take(METRICS),
@@ -217,40 +227,6 @@ impl EnvironmentSettings {
             (Some(_), Some(_)) => Err(invalid(format!("{CACHE_URL} and {CACHE_SECRET} are both set"))
                 .hint("Remove one of them; an address with a password belongs into the secret")),
         }
-    }
-
-    /// Where `relay` sends stale paths: to the queue if one is set, else to the distribution; `None` if neither is set.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CDN_QUEUE` is not a URL, or no region is set.
-    pub async fn path_target(&self) -> Result<Option<PathTarget<CloudFront, SqsQueue>>> {
-        if let Some(url) = self.cdn_queue()? {
-            let client = self.sqs_client().await?;
-            return Ok(Some(PathTarget::Queue(SqsQueue::new(&client, Arc::from(url)))));
-        }
-        let Some(id) = self.distribution.as_deref() else { return Ok(None) };
-        Ok(Some(PathTarget::Distribution(self.distribution(id).await?)))
-    }
-
-    /// The URL of the queue of stale paths, if one is set.
-    fn cdn_queue(&self) -> Result<Option<&str>> {
-        let Some(url) = self.cdn_queue.as_deref() else { return Ok(None) };
-        if !url.starts_with("https://") && !url.starts_with("http://") {
-            return Err(invalid(format!("{CDN_QUEUE} is not the URL of a queue")).hint(
-                "Set it to the queue's URL, https://sqs.<region>.amazonaws.com/<account>/<name>; its name or ARN is not enough",
-            ));
-        }
-        Ok(Some(url))
-    }
-
-    /// The CloudFront distribution whose paths `invalidator` invalidates.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CLOUDFRONT_DISTRIBUTION` is unset, or no region is set.
-    pub async fn required_distribution(&self) -> Result<CloudFront> {
-        let hint = "Set it to the id of the CloudFront distribution whose paths are invalidated";
-        let id = required(self.distribution.as_deref(), DISTRIBUTION, hint)?;
-        self.distribution(id).await
     }
 }
 

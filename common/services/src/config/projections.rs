@@ -17,11 +17,16 @@ pub enum ProjectionKind {
     Invalidate,
     /// The archive of all changes.
     Archive,
+    /// Events.
+    Notify,
 }
 
 impl ProjectionKind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Aggregate, Self::Invalidate, Self::Archive];
+    pub const ALL: [Self; 4] = [Self::Aggregate, Self::Invalidate, Self::Archive, Self::Notify];
+
+    /// The kinds that the function `relay` hosts by default.
+    pub const OF_RELAY: [Self; 3] = [Self::Invalidate, Self::Archive, Self::Notify];
 
     /// Its name in `AFTERWRITE_PROJECTIONS`.
     #[must_use]
@@ -30,6 +35,7 @@ impl ProjectionKind {
             Self::Aggregate => "aggregate",
             Self::Invalidate => "invalidate",
             Self::Archive => "archive",
+            Self::Notify => "notify",
         }
     }
 
@@ -41,6 +47,7 @@ impl ProjectionKind {
             Self::Invalidate => !entity.caches.is_empty(),
             // Every change of an application's item is archived; of a rollup's item, only a change that a dataset has.
             Self::Archive => entity.rollup.is_none() || entity.has_datasets(),
+            Self::Notify => !entity.events.is_empty(),
         }
     }
 

@@ -137,3 +137,24 @@ fn an_unknown_variable_is_warned_about() {
         ]
     );
 }
+
+const EVENTS_MODEL: &str = include_str!("../../../../infra/tests/events.toml");
+const BUS: &str = "arn:aws:events:eu-west-1:1:event-bus/b";
+const QUEUE: &str = "arn:aws:sqs:eu-west-1:1:q.fifo";
+
+#[test]
+fn each_target_that_a_rule_names_has_a_variable() {
+    let model = Model::parse(EVENTS_MODEL, "events.toml").unwrap();
+    assert_names(settings(&[]).event_arns(&model), &["AFTERWRITE_EVENTS is not set"]);
+    let billing = settings(&[("AFTERWRITE_EVENTS", BUS), ("AFTERWRITE_EVENTS_BILLING", "")]);
+    assert_names(billing.event_arns(&model), &["AFTERWRITE_EVENTS_BILLING is not set"]);
+    let wrong = settings(&[("AFTERWRITE_EVENTS", BUS), ("AFTERWRITE_EVENTS_BILLING", "q")]);
+    assert_names(wrong.event_arns(&model), &["AFTERWRITE_EVENTS_BILLING", "event-bus"]);
+    let both = settings(&[("AFTERWRITE_EVENTS", BUS), ("AFTERWRITE_EVENTS_BILLING", QUEUE)]);
+    assert_eq!(both.warnings, Vec::<String>::new());
+    let arns = both.event_arns(&model).unwrap();
+    let arns: Vec<(Option<&str>, &str)> = arns.iter().map(|(to, arn)| (to.as_deref(), &*arn.text)).collect();
+    assert_eq!(arns, [(None, BUS), (Some("billing"), QUEUE)]);
+    let without_events = Model::load("exambuddy").unwrap();
+    assert!(settings(&[]).event_arns(&without_events).unwrap().is_empty());
+}

@@ -25,11 +25,11 @@ use super::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutc
 pub struct S3Bucket {
     client: Client,
     bucket: Arc<str>,
-    named_by: NamedBy,
+    named_by: NamedBy<'static>,
 }
 
 /// The setting that names a deployment's bucket.
-const SETTING: NamedBy = NamedBy::Setting("AFTERWRITE_BUCKET");
+const SETTING: NamedBy<'static> = NamedBy::Setting("AFTERWRITE_BUCKET");
 
 /// How often a conditional write is sent while S3 reports another write to the same key (409).
 const MAX_CONFLICT_ATTEMPTS: usize = 4;
@@ -60,7 +60,7 @@ impl S3Bucket {
 
     /// The same bucket, named by something else than `AFTERWRITE_BUCKET`: errors advise accordingly.
     #[must_use]
-    pub fn named_by(self, named_by: NamedBy) -> Self {
+    pub fn named_by(self, named_by: NamedBy<'static>) -> Self {
         Self { named_by, ..self }
     }
 

@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use super::events::show_events;
 use super::functions::{DevFunction, QueueFunctions};
 use super::servers::{ARCHIVE_QUEUE, BUCKET, DevServers, PATH_QUEUE};
 use super::state_watch::{report_parked, warn_of_newer_generation};
@@ -57,6 +58,7 @@ impl BackgroundFunctions {
             () = self.compact(compactor) => {}
             () = self.sweep() => {}
             () = self.report_paths() => {}
+            () = show_events(&self.servers.eventbridge) => {}
             () = self.watch_state() => {}
         }
         Ok(())

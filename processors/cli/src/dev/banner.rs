@@ -44,8 +44,9 @@ impl<'b> DevBanner<'b> {
             ("DynamoDB", self.servers.streams.endpoint(), self.tables()),
             ("S3", endpoints.s3, format!("bucket {BUCKET}: archive/, datasets/")),
             ("Firehose", endpoints.firehose, "the archive's delivery stream".to_owned()),
-            ("SQS", endpoints.sqs, "archive objects, stale paths".to_owned()),
+            ("SQS", endpoints.sqs, "archive objects, stale paths, events".to_owned()),
             ("CloudFront", endpoints.cloudfront, "takes invalidations".to_owned()),
+            ("EventBridge", endpoints.eventbridge, "takes events".to_owned()),
         ] {
             table.add_row([service.to_owned(), endpoint, contents]);
         }

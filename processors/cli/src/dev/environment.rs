@@ -27,6 +27,7 @@ pub(super) fn program_variables(
     settings: &EnvironmentSettings,
     endpoints: &EmbeddedEndpoints,
 ) -> Vec<(String, String)> {
+    let events = settings.events_to.iter().map(|(name, value)| (name.clone(), value.clone()));
     let set = [
         ("AFTERWRITE_MODEL", settings.model.clone()),
         ("AFTERWRITE_TABLES", settings.tables.clone()),
@@ -35,6 +36,7 @@ pub(super) fn program_variables(
         ("AFTERWRITE_BUCKET", settings.bucket.clone()),
         ("AFTERWRITE_CDN_QUEUE", settings.cdn_queue.clone()),
         ("AFTERWRITE_CLOUDFRONT_DISTRIBUTION", settings.distribution.clone()),
+        ("AFTERWRITE_EVENTS", settings.events.clone()),
         ("AFTERWRITE_CACHE_URL", settings.cache_url.clone()),
         ("AWS_REGION", Some(endpoints.region.clone())),
         ("AWS_DEFAULT_REGION", Some(endpoints.region.clone())),
@@ -45,8 +47,10 @@ pub(super) fn program_variables(
         ("AWS_ENDPOINT_URL_S3", Some(endpoints.s3.clone())),
         ("AWS_ENDPOINT_URL_SQS", Some(endpoints.sqs.clone())),
         ("AWS_ENDPOINT_URL_CLOUDFRONT", Some(endpoints.cloudfront.clone())),
+        ("AWS_ENDPOINT_URL_EVENTBRIDGE", Some(endpoints.eventbridge.clone())),
     ];
-    set.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    let set = set.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    set.chain(events).collect()
 }
 
 /// The name of a built-in model, or the whole path of a file: the terminal may be in another folder.

@@ -80,9 +80,7 @@ impl FunctionSet {
         };
         let relay = match take(RELAY) {
             Some(program) => program,
-            None => {
-                projections("relay", &[ProjectionKind::Invalidate, ProjectionKind::Archive], settings).await?
-            }
+            None => projections("relay", &ProjectionKind::OF_RELAY, settings).await?,
         };
         let exporter = match take(EXPORTER) {
             Some(program) => program,

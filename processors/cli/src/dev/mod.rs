@@ -3,7 +3,8 @@
 //! ```text
 //! application ──AWS SDK──▶ DynamoDB ──streams──▶ aggregator ──▶ rollups, mirrors
 //!                                        └─────▶ relay ──▶ Firehose ──▶ S3 ──notifications──▶ queue ──▶ exporter ──▶ datasets
-//!                                        │         └─────▶ queue of paths ──▶ invalidator ──▶ CloudFront
+//!                                        │         ├─────▶ queue of paths ──▶ invalidator ──▶ CloudFront
+//!                                        │         └─────▶ events ──▶ EventBridge, or a queue
 //!                                        └─────▶ functions of --function                      timer ──▶ compactor
 //! ```
 //!
@@ -15,6 +16,7 @@ mod banner;
 mod changes;
 mod data;
 mod environment;
+mod events;
 mod functions;
 mod sample_item;
 mod sample_values;
@@ -36,6 +38,7 @@ use clap::Args;
 use self::background::BackgroundFunctions;
 use self::banner::DevBanner;
 use self::changes::ChangeLines;
+use self::events::EventDisplay;
 use self::functions::FunctionSet;
 use self::servers::{DevServers, STATE_TABLE};
 use self::streams::{StreamDelivery, deliver_streams};
@@ -55,8 +58,8 @@ pub(crate) struct DevArguments {
     /// The folder in which the tables, the bucket and the checkpoints of one model stay; without it, they end with the command.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The port of DynamoDB; S3, Firehose, the queues and CloudFront use the next four. 0: any free ports.
-    #[arg(long, value_name = "PORT", default_value_t = 8000, value_parser = clap::value_parser!(u16).range(..=65_530))]
+    /// The port of DynamoDB; S3, Firehose, the queues, CloudFront and EventBridge use the next five. 0: any free ports.
+    #[arg(long, value_name = "PORT", default_value_t = 8000, value_parser = clap::value_parser!(u16).range(..=65_529))]
     port: u16,
     /// A program that speaks the Lambda Runtime API: it replaces the function of this name (aggregator, relay, exporter, compactor,
     /// invalidator), or consumes the streams as one more function. May be repeated.
@@ -72,6 +75,9 @@ pub(crate) struct DevArguments {
     /// The seconds between two compactions of the datasets.
     #[arg(help_heading = "Functions", long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     compact_every: u64,
+    /// Where the model's events go.
+    #[arg(help_heading = "Functions", long, value_enum, default_value_t)]
+    events: EventDisplay,
     /// Print the functions' metrics, too, in the format that CloudWatch reads from logs (EMF).
     #[arg(help_heading = "Functions", long)]
     metrics: bool,
@@ -94,7 +100,7 @@ impl DevArguments {
         settings.state_table = Some(STATE_TABLE.to_owned());
         let config = FunctionConfig::resolve(&settings)?;
         let servers = Arc::new(Box::pin(DevServers::start(self, &config)).await?);
-        servers.configure(&mut settings);
+        servers.configure(&mut settings, self.events, &config.model);
         settings.hides_metrics = !self.metrics;
         let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
         let mappings = self.mappings(&functions)?;

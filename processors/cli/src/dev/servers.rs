@@ -6,18 +6,22 @@ use std::time::Duration;
 use afterwrite_local::cloudfront::EmbeddedCloudFront;
 use afterwrite_local::conflicts::ConflictProxy;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
+use afterwrite_local::eventbridge::EmbeddedEventBridge;
 use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
 use afterwrite_local::s3::{CreatedObject, EmbeddedS3, S3Options};
 use afterwrite_local::sdk::{CREDENTIAL, REGION};
 use afterwrite_local::sqs::EmbeddedSqs;
 use afterwrite_local::stream_api::StreamServer;
+use afterwrite_mapping::FaultPlan;
 use afterwrite_model::Result;
+use afterwrite_model::table::Model;
 use afterwrite_services::config::{EmbeddedEndpoints, EnvironmentSettings, FunctionConfig};
 use afterwrite_services::s3::S3Bucket;
 use tokio::sync::{Mutex, mpsc};
 
 use super::DevArguments;
 use super::data::DataFolder;
+use super::events::EventDisplay;
 use super::tables::source_tables;
 
 /// The state table.
@@ -28,6 +32,8 @@ pub(super) const BUCKET: &str = "afterwrite-dev";
 pub(super) const ARCHIVE_QUEUE: &str = "archive-objects";
 /// The queue of stale paths.
 pub(super) const PATH_QUEUE: &str = "stale-paths";
+/// The queue of events, with `--events sqs`.
+pub(super) const EVENT_QUEUE: &str = "events";
 const DELIVERY_STREAM: &str = "afterwrite-archive";
 const DISTRIBUTION: &str = "dev";
 /// The age at which archived lines become an object.
@@ -46,6 +52,7 @@ pub(super) struct DevServers {
     firehose: EmbeddedFirehose,
     pub(super) sqs: EmbeddedSqs,
     pub(super) cloudfront: EmbeddedCloudFront,
+    pub(super) eventbridge: EmbeddedEventBridge,
     /// The objects that were created in the bucket.
     pub(super) created: Mutex<mpsc::UnboundedReceiver<CreatedObject>>,
 }
@@ -62,15 +69,7 @@ impl DevServers {
         let state = TableDefinition { stream, ..TableDefinition::state(STATE_TABLE).ranked(&config.model) };
         dynamodb.ensure_table(&state).await?;
         let time_to_live = ensure_source_tables(&dynamodb, config).await?;
-        let faults = arguments.inject;
-        let conflicts = if faults.conflict > 0.0 {
-            Some(
-                ConflictProxy::start(&table_endpoint(&dynamodb, &streams), faults.conflict, faults.seed)
-                    .await?,
-            )
-        } else {
-            None
-        };
+        let conflicts = start_conflicts(arguments.inject, &table_endpoint(&dynamodb, &streams)).await?;
         let (sender, created) = mpsc::unbounded_channel();
         let folder = data.as_ref().map(DataFolder::bucket);
         let s3 = EmbeddedS3::open(S3Options { folder, port: port(1), created: Some(sender) }).await?;
@@ -80,11 +79,21 @@ impl DevServers {
             ..DeliveryStreamOptions::new(DELIVERY_STREAM, BUCKET)
         };
         let firehose = EmbeddedFirehose::start_at(port(2), options, &s3.client()).await?;
-        let sqs = EmbeddedSqs::start(port(3), &[ARCHIVE_QUEUE, PATH_QUEUE]).await?;
+        let sqs = EmbeddedSqs::start(port(3), &[ARCHIVE_QUEUE, PATH_QUEUE, EVENT_QUEUE]).await?;
         let cloudfront = EmbeddedCloudFront::start(port(4)).await?;
-        let created = Mutex::new(created);
-        let servers =
-            Self { dynamodb, time_to_live, streams, conflicts, s3, firehose, sqs, cloudfront, created };
+        let eventbridge = EmbeddedEventBridge::start(port(5)).await?;
+        let servers = Self {
+            dynamodb,
+            time_to_live,
+            streams,
+            conflicts,
+            s3,
+            firehose,
+            sqs,
+            cloudfront,
+            eventbridge,
+            created: Mutex::new(created),
+        };
         servers.require_signatures();
         Ok(servers)
     }
@@ -96,16 +105,18 @@ impl DevServers {
         self.firehose.require_signatures();
         self.sqs.require_signatures();
         self.cloudfront.require_signatures();
+        self.eventbridge.require_signatures();
     }
 
     /// Sets the functions' settings: these servers in place of AWS.
-    pub(super) fn configure(&self, settings: &mut EnvironmentSettings) {
+    pub(super) fn configure(&self, settings: &mut EnvironmentSettings, events: EventDisplay, model: &Model) {
         settings.state_table = Some(STATE_TABLE.to_owned());
         settings.bucket = Some(BUCKET.to_owned());
         settings.firehose_stream = Some(DELIVERY_STREAM.to_owned());
         settings.cdn_queue = Some(self.sqs.url(PATH_QUEUE));
         settings.distribution = Some(DISTRIBUTION.to_owned());
         settings.projections = None;
+        events.configure(settings, EVENT_QUEUE, model);
         settings.embedded = Some(self.endpoints());
     }
 
@@ -128,6 +139,7 @@ impl DevServers {
             s3: self.s3.endpoint(),
             sqs: self.sqs.endpoint(),
             cloudfront: self.cloudfront.endpoint(),
+            eventbridge: self.eventbridge.endpoint(),
         }
     }
 
@@ -139,6 +151,15 @@ impl DevServers {
     /// Writes the buffered records of the delivery stream.
     pub(super) async fn flush(&self) -> Result<()> {
         self.firehose.flush().await
+    }
+}
+
+/// A proxy that makes transactions conflict, if the faults want it.
+async fn start_conflicts(faults: FaultPlan, endpoint: &str) -> Result<Option<ConflictProxy>> {
+    if faults.conflict > 0.0 {
+        ConflictProxy::start(endpoint, faults.conflict, faults.seed).await.map(Some)
+    } else {
+        Ok(None)
     }
 }
 

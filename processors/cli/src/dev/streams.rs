@@ -209,7 +209,7 @@ fn settings_for(
 ) -> Result<Option<MappingSettings>> {
     let hosted: &[ProjectionKind] = match function {
         AGGREGATOR => &[ProjectionKind::Aggregate],
-        RELAY => &[ProjectionKind::Invalidate, ProjectionKind::Archive],
+        RELAY => &ProjectionKind::OF_RELAY,
         // A program that joins Afterwrite's functions reads the application's tables.
         _ => &[],
     };

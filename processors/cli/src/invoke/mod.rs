@@ -27,7 +27,7 @@ const LOCAL_STATE_TABLE: &str = "AfterwriteState";
 /// The arguments of `afterwrite invoke`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite invoke --event event.json\n  afterwrite invoke --event event.json --items items.jsonl --json\n  afterwrite invoke --event s3-event.json --objects bucket/\n  afterwrite invoke --event event.json --deployed --dry-run\n\nWithout --deployed nothing but this process is used: the tables have the items of --items and of the event; the bucket has the files of --objects. The state table is empty. With --deployed, `aggregator` uses the environment's tables, and `exporter` and `compactor` the environment's bucket. Cache keys, paths and archive lines of a stream event are shown and never sent.\n\nExit codes: 0 success, 1 a record was not counted or an object not exported, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite invoke --event event.json\n  afterwrite invoke --event event.json --items items.jsonl --json\n  afterwrite invoke --event s3-event.json --objects bucket/\n  afterwrite invoke --event event.json --deployed --dry-run\n\nWithout --deployed nothing but this process is used: the tables have the items of --items and of the event; the bucket has the files of --objects. The state table is empty. With --deployed, `aggregator` uses the environment's tables, and `exporter` and `compactor` the environment's bucket. Cache keys, paths, archive lines and events of a stream event are shown and never sent.\n\nExit codes: 0 success, 1 a record was not counted or an object not exported, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct InvokeArguments {
     /// The event as JSON; - is standard input.

@@ -22,6 +22,7 @@ pub(super) fn text(report: &InvocationReport) -> String {
     let records: Vec<String> = report.records.iter().map(ToString::to_string).collect();
     add("Records", records.join("\n"));
     add("Lines for the archive", report.lines.join("\n"));
+    add("Events", report.events.join("\n"));
     add("Records that were not counted", failures(&report.failed));
     add("Parked records", failures(&report.parked));
     text

@@ -144,6 +144,7 @@ fn extent(model: &Model) -> String {
         (model.aggregates.len(), "aggregate", "aggregates"),
         (model.mirrors.len(), "mirror", "mirrors"),
         (model.caches.len(), "cache rule", "cache rules"),
+        (model.events.len(), "event rule", "event rules"),
         (model.datasets.len(), "dataset", "datasets"),
         (model.queries.len(), "saved query", "saved queries"),
     ];

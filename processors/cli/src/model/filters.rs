@@ -39,7 +39,7 @@ pub struct FilterArguments {
 enum FilteredFunction {
     /// Counters, rollups and mirrors.
     Aggregator,
-    /// Cache invalidation and the archive.
+    /// Cache invalidation, the archive and events.
     Relay,
 }
 
@@ -54,10 +54,10 @@ impl FilteredFunction {
     fn projections(self, has_archive: bool) -> BTreeSet<ProjectionKind> {
         match self {
             Self::Aggregator => BTreeSet::from([ProjectionKind::Aggregate]),
-            Self::Relay if has_archive => {
-                BTreeSet::from([ProjectionKind::Invalidate, ProjectionKind::Archive])
+            Self::Relay => {
+                let is_hosted = |kind: &ProjectionKind| has_archive || *kind != ProjectionKind::Archive;
+                ProjectionKind::OF_RELAY.into_iter().filter(is_hosted).collect()
             }
-            Self::Relay => BTreeSet::from([ProjectionKind::Invalidate]),
         }
     }
 }

@@ -58,6 +58,7 @@ impl fmt::Display for ModelTables<'_> {
             ("Measures", self.aggregates()),
             ("Mirrors", self.mirrors()),
             ("Cache rules", self.caches()),
+            ("Events", self.events()),
             ("Datasets", self.datasets()),
         ];
         for (title, table) in parts.iter().filter(|(_, table)| !table.is_empty()) {
@@ -179,6 +180,19 @@ impl ModelTables<'_> {
             for path in &rule.paths {
                 table.add_row([&rule.of, path, "CloudFront", &when]);
             }
+        }
+        table
+    }
+
+    fn events(&self) -> ResultTable {
+        let mut table = new_table(&["event", "of", "on", "when", "states", "to"]);
+        for (name, rule) in self.0.events.iter() {
+            let (on, states) = match rule.on {
+                Some(on) => (on.name(), rule.detail.join(", ")),
+                None => ("every change", "the change record".to_owned()),
+            };
+            let when = rule.when.as_deref().unwrap_or_default();
+            table.add_row([name, &rule.of, on, when, &states, rule.to.as_deref().unwrap_or_default()]);
         }
         table
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use afterwrite_functions::{SourceTables, StreamAggregator, StreamRelay};
+use afterwrite_functions::{SourceTables, StreamAggregator, StreamRelay, event_notifier};
 use afterwrite_ledger::tables::Tables;
 use afterwrite_ledger::{Ledger, TombstoneHistory};
 use afterwrite_model::clock::SystemClock;
@@ -46,7 +46,7 @@ pub(crate) fn aggregator<T: Tables>(
     Ok(StreamAggregator::new(ledger(deployment, state_table, tables, history)?))
 }
 
-/// A handler that invalidates or archives; `None` if neither is requested.
+/// A handler that invalidates, archives or publishes events; `None` if none of these is requested.
 ///
 /// # Errors
 /// A missing or wrong setting, named by its variable.
@@ -56,7 +56,7 @@ pub(crate) async fn relay(
 ) -> Result<Option<DeployedRelay>> {
     let settings = EnvironmentSettings::from_env();
     let model = &deployment.config.model;
-    let (mut invalidator, mut archiver) = (None, None);
+    let (mut invalidator, mut archiver, mut notifier) = (None, None, None);
     for projection in only {
         match projection {
             ReplayProjection::Invalidate => {
@@ -74,10 +74,22 @@ pub(crate) async fn relay(
                 let bucket = S3Bucket::new(&Box::pin(s3_client()).await?, bucket);
                 archiver = Some(ChangeArchiver::new(stream, bucket, SystemClock));
             }
+            ReplayProjection::Notify => {
+                notifier = Box::pin(event_notifier(&settings, model)).await?;
+                // `doctor` names what a function hosts; without events it has nothing to publish.
+                if notifier.is_none() && only.len() == 1 {
+                    return Err(Error::new(ErrorKind::Configuration, "the model has no events")
+                        .hint("Leave `notify` out of --only"));
+                }
+            }
             ReplayProjection::Aggregate | ReplayProjection::Export => {}
         }
     }
-    let is_hosted = invalidator.is_some() || archiver.is_some();
+    let is_hosted = invalidator.is_some() || archiver.is_some() || notifier.is_some();
     let tables = SourceTables::new(Arc::clone(model), deployment.config.table_names.clone());
-    Ok(is_hosted.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock)))
+    let relay = is_hosted.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
+    Ok(match notifier {
+        Some(notifier) => relay.map(|relay| relay.notifying(notifier)),
+        None => relay,
+    })
 }

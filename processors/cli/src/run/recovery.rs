@@ -94,6 +94,7 @@ impl ArchiveRecovery {
             only.push(match projection {
                 ProjectionKind::Aggregate => ReplayProjection::Aggregate,
                 ProjectionKind::Invalidate => ReplayProjection::Invalidate,
+                ProjectionKind::Notify => ReplayProjection::Notify,
                 ProjectionKind::Archive => {
                     let problem = "--on-expired replay-archive needs an archive that another consumer writes";
                     return Err(Error::new(ErrorKind::Configuration, problem)

@@ -20,6 +20,8 @@ pub enum DeploymentPart {
     Cache,
     /// A CloudFront distribution whose paths are invalidated, through a queue.
     Distribution,
+    /// The model has events: they are published to a bus, a queue or a topic.
+    Events,
 }
 
 /// Which functions read the streams.
@@ -82,6 +84,7 @@ impl DeployedModule {
         let of_model = [
             (!model.rollups.is_empty()).then_some(DeploymentPart::Rollups),
             (!model.datasets.is_empty()).then_some(DeploymentPart::Datasets),
+            (!model.events.is_empty()).then_some(DeploymentPart::Events),
         ];
         Self {
             tables: number(model.application_tables().count()),
@@ -111,9 +114,14 @@ impl DeployedModule {
         self.has(DeploymentPart::Archive) && self.has(DeploymentPart::Datasets)
     }
 
-    /// Whether a function hosts the caches or the archive.
+    /// Whether a function hosts the caches, the archive or the events.
     pub(super) fn has_relaying(&self) -> bool {
-        self.has(DeploymentPart::Archive) || self.has_caches()
+        self.has(DeploymentPart::Archive) || self.has_caches() || self.has(DeploymentPart::Events)
+    }
+
+    /// Whether there is the queue of stale paths, and of events whose target is busy.
+    fn has_drain(&self) -> bool {
+        self.has(DeploymentPart::Distribution) || self.has(DeploymentPart::Events)
     }
 
     /// As `local.enabled` in `infra/main.tf`.
@@ -123,7 +131,7 @@ impl DeployedModule {
         let enabled = [
             (DeployedFunction::Aggregator, has_rollups || is_single && self.has_relaying()),
             (DeployedFunction::Relay, !is_single && self.has_relaying()),
-            (DeployedFunction::Invalidator, self.has(DeploymentPart::Distribution)),
+            (DeployedFunction::Invalidator, self.has_drain()),
             (DeployedFunction::Exporter, self.has_datasets()),
             (DeployedFunction::Compactor, self.has_datasets()),
             (DeployedFunction::Verifier, has_rollups),
@@ -147,6 +155,7 @@ impl DeployedModule {
                     (self.has(DeploymentPart::Rollups), DeployedFunction::Aggregator)
                 }
                 ProjectionKind::Invalidate => (self.has_caches(), self.relaying()),
+                ProjectionKind::Notify => (self.has(DeploymentPart::Events), self.relaying()),
                 ProjectionKind::Archive => (self.has(DeploymentPart::Archive), self.relaying()),
             };
             is_deployed && host == function
@@ -206,6 +215,10 @@ impl DeployedModule {
         if self.has(DeploymentPart::Archive) {
             relaying += ARCHIVED_METRICS;
         }
+        if self.has(DeploymentPart::Events) {
+            // Of the function that relays, and of the function that drains the queue.
+            relaying += QUEUED_METRICS + 2 * EVENT_METRICS;
+        }
         let others = [
             (DeployedFunction::Invalidator, INVALIDATOR_METRICS),
             (DeployedFunction::Exporter, EXPORTER_METRICS),
@@ -253,7 +266,7 @@ impl DeployedModule {
     }
 
     /// As `local.declared_alarms` in `infra/alarms.tf`.
-    fn alarm_groups(&self) -> [AlarmGroup; 13] {
+    fn alarm_groups(&self) -> [AlarmGroup; 14] {
         let functions = self.functions();
         let one_if = |is: bool| u64::from(is);
         let enabled = |function| one_if(functions.contains(&function));
@@ -270,6 +283,7 @@ impl DeployedModule {
             ("throttle_alarms", 1, all_but(DeployedFunction::Invalidator)),
             ("counting_alarms", 7, one_if(self.has(DeploymentPart::Rollups))),
             ("relaying_alarms", 1, one_if(self.has_relaying())),
+            ("notifying_alarms", 1, one_if(self.has(DeploymentPart::Events))),
             ("invalidating_alarms", 2, enabled(DeployedFunction::Invalidator)),
             ("exporting_alarms", 2, enabled(DeployedFunction::Exporter)),
             ("verifying_alarms", 1, enabled(DeployedFunction::Verifier)),
@@ -286,6 +300,8 @@ const AGGREGATED_METRICS: u64 = 4;
 const RELAYED_METRICS: u64 = 3;
 const INVALIDATED_METRICS: u64 = 8;
 const ARCHIVED_METRICS: u64 = 7;
+const QUEUED_METRICS: u64 = 1;
+const EVENT_METRICS: u64 = 5;
 const INVALIDATOR_METRICS: u64 = 6;
 const EXPORTER_METRICS: u64 = 11;
 const COMPACTOR_METRICS: u64 = 15;
@@ -301,99 +317,4 @@ fn number(count: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FUNCTIONS: &str = include_str!("../../../functions/src/metrics.rs");
-    const EXPORTER: &str = include_str!("../../../datasets/src/export/function.rs");
-    const COMPACTOR: &str = include_str!("../../../datasets/src/compact/function.rs");
-    const VERIFIER: &str = include_str!("../../../operations/src/verifier/function.rs");
-    const ALARMS: &str = include_str!("../../../../infra/alarms.tf");
-
-    fn deployed(parts: &[DeploymentPart], readers: StreamReaders) -> DeployedModule {
-        DeployedModule::new(&Model::load("exambuddy").unwrap(), parts.iter().copied(), readers)
-    }
-
-    /// As `infra/examples/new-table` and `infra/examples/existing-table`.
-    fn examples() -> [DeployedModule; 2] {
-        let everything = [DeploymentPart::Archive, DeploymentPart::Cache, DeploymentPart::Distribution];
-        [
-            deployed(&[DeploymentPart::Archive], StreamReaders::Separate),
-            deployed(&everything, StreamReaders::Single),
-        ]
-    }
-
-    /// The part of a source from a marker to the next line that closes the marker's bracket.
-    fn part_of<'s>(source: &'s str, from: &str, until: &str) -> &'s str {
-        let (_, rest) = source.split_once(from).unwrap_or_else(|| panic!("no {from}"));
-        rest.split_once(until).unwrap_or_else(|| panic!("{from} does not end")).0
-    }
-
-    fn metrics_in(source: &str) -> u64 {
-        let calls = [".count(\"", ".milliseconds(\""];
-        number(calls.iter().map(|call| source.matches(call).count()).sum())
-    }
-
-    #[test]
-    fn the_metrics_of_each_function_are_those_in_its_source() {
-        let function = |name: &str| part_of(FUNCTIONS, &format!("pub fn {name}("), "\n}");
-        let relayed = function("relayed");
-        let block = |name: &str| metrics_in(part_of(relayed, &format!("if let Some({name}) ="), "\n    }"));
-        let own = |source: &str| metrics_in(part_of(source, "fn metrics(", "\n}"));
-        assert_eq!(metrics_in(function("aggregated")), AGGREGATED_METRICS);
-        assert_eq!(block("invalidated"), INVALIDATED_METRICS);
-        assert_eq!(block("archived"), ARCHIVED_METRICS);
-        assert_eq!(metrics_in(relayed), RELAYED_METRICS + INVALIDATED_METRICS + ARCHIVED_METRICS);
-        assert_eq!(metrics_in(function("invalidated")), INVALIDATOR_METRICS);
-        assert_eq!(own(EXPORTER), EXPORTER_METRICS);
-        assert_eq!(own(COMPACTOR), COMPACTOR_METRICS);
-        assert_eq!(own(VERIFIER), VERIFIER_METRICS);
-    }
-
-    #[test]
-    fn the_groups_of_alarms_are_those_of_the_module() {
-        let groups = ALARMS.split("_alarms = ").collect::<Vec<_>>();
-        let mut found: Vec<(String, u64)> = Vec::new();
-        for pair in groups.windows(2) {
-            let name = pair[0].rsplit(char::is_whitespace).next().unwrap();
-            let kinds = pair[1].lines().filter(|line| line.trim_start().starts_with("kind ")).count();
-            found.push((format!("{name}_alarms"), number(kinds)));
-        }
-        found.retain(|(name, _)| name != "declared_alarms");
-        found.sort();
-        let groups = examples()[0].alarm_groups();
-        let mut expected: Vec<(String, u64)> =
-            groups.iter().map(|(name, alarms, _)| ((*name).to_owned(), *alarms)).collect();
-        expected.sort();
-        assert_eq!(found, expected, "infra/alarms.tf has other groups: correct `alarm_groups`");
-    }
-
-    /// `tests/infrastructure` compares both numbers with an applied state and with what its functions emitted.
-    #[test]
-    fn the_examples_have_as_many_alarms_and_metrics_as_they_create() {
-        let counts = examples().map(|module| (module.alarms(), module.metrics()));
-        assert_eq!(counts, [(40, 66), (38, 80)]);
-    }
-
-    #[test]
-    fn minimal_observability_has_an_alarm_for_each_way_of_losing_data() {
-        let [new_table, single] = examples().map(|module| module.observed(Observability::Minimal));
-        assert_eq!((new_table.alarms(), new_table.metrics()), (18, 6));
-        assert_eq!((single.alarms(), single.metrics()), (15, 6));
-        let essentials = COUNTED_ESSENTIALS + EXPORTED_ESSENTIALS + VERIFIED_ESSENTIALS;
-        assert_eq!(essentials, number(afterwrite_lambda::ESSENTIAL_METRICS.len()));
-    }
-
-    #[test]
-    fn a_model_without_rollups_and_datasets_has_a_relay_alone() {
-        let module = DeployedModule {
-            tables: 1,
-            parts: BTreeSet::from([DeploymentPart::Cache]),
-            rollup_uses: BTreeSet::new(),
-            readers: StreamReaders::Separate,
-            observability: Observability::Full,
-        };
-        assert_eq!(module.functions(), BTreeSet::from([DeployedFunction::Relay]));
-        assert_eq!(module.metrics(), RELAYED_METRICS + INVALIDATED_METRICS + 1);
-    }
-}
+mod tests;

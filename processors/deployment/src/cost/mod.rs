@@ -12,6 +12,7 @@ mod batches;
 mod capacity;
 mod deployed;
 mod estimate;
+mod events;
 mod figures;
 mod level_stream;
 mod levels;

@@ -43,6 +43,8 @@ pub struct PriceList {
     pub bucket_gigabyte_month: f64,
     /// Of a million requests of a standard queue.
     pub million_queue_requests: f64,
+    /// Of a million events of an EventBridge bus, up to 64 KB each.
+    pub million_events: f64,
     /// Of a CloudFront path that is invalidated.
     pub invalidation_path: f64,
     /// The paths of a month that are free.

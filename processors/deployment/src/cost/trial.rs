@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sample ─▶ records of each entity ─ rates ─▶ one stream in time ─ shards, window, batch size ─▶ batches ─▶ aggregator ─▶ OverlayTables
-//!                                                                     ▲                              ├────▶ lines, paths, rows
+//!                                                                     ▲                              ├────▶ lines, paths, rows, events
 //!                                                                     └─ state table's stream ───────┘
 //! ```
 //!
@@ -88,6 +88,8 @@ pub struct TrialTotals {
     pub firehose_steps: u64,
     /// CloudFront paths, each once in a window of 20 s.
     pub paths: u64,
+    /// Events.
+    pub events: u64,
     /// Rows of datasets.
     pub rows: u64,
     /// Rows of items that did not exist before.
@@ -352,6 +354,7 @@ impl DerivedTotals {
     async fn add_effects(&mut self, record: &TimedRecord<'_>, totals: &mut TrialTotals) -> Result<()> {
         let trace = self.tracer.trace(&record.json).await?;
         totals.rows += count(trace.rows.len());
+        totals.events += count(trace.events.len());
         if trace.operation == "INSERT" {
             totals.new_rows += count(trace.rows.len());
         }

@@ -90,11 +90,11 @@ fn judge_projections(
     let needed = [
         (ProjectionKind::Aggregate, is_any(Entity::is_used)),
         (ProjectionKind::Archive, has_bucket && is_any(Entity::has_datasets)),
+        (ProjectionKind::Notify, has_events(model, index)),
     ];
-    let lacks = |kind| !hosts.contains_key(&kind);
     let lacking: Vec<&str> = needed
         .into_iter()
-        .filter(|(kind, is_needed)| *is_needed && lacks(*kind))
+        .filter(|(kind, is_needed)| *is_needed && !hosts.contains_key(kind))
         .map(|(kind, _)| kind.name())
         .collect();
     let is_once = hosts.values().all(|functions| functions.len() == 1);
@@ -111,14 +111,18 @@ fn judge_projections(
     HealthFinding::new("projections", table, lacking.is_empty() && is_once, found, advice)
 }
 
+/// Whether changes of a table have events.
+fn has_events(model: &Model, table: usize) -> bool {
+    let mut entities = model.entities.iter().filter(|entity| entity.table == table);
+    let is_forwarded = model.forwards_records() && model.state_source() != Some(table);
+    is_forwarded || entities.any(|entity| !entity.events.is_empty())
+}
+
 /// The projections of a function: those of its setting, or those of its binary, by its name.
 pub(super) fn projections(name: &str, function: &FunctionFacts) -> BTreeSet<ProjectionKind> {
     let unqualified = name.split(':').next().unwrap_or(name);
-    let default: &[ProjectionKind] = if unqualified.ends_with("relay") {
-        &[ProjectionKind::Invalidate, ProjectionKind::Archive]
-    } else {
-        &[ProjectionKind::Aggregate]
-    };
+    let default: &[ProjectionKind] =
+        if unqualified.ends_with("relay") { &ProjectionKind::OF_RELAY } else { &[ProjectionKind::Aggregate] };
     let settings = EnvironmentSettings {
         projections: function.environment.get(PROJECTIONS).cloned(),
         ..EnvironmentSettings::default()

@@ -52,6 +52,8 @@ pub struct DeploymentFacts {
     pub queue: Looked<QueueFacts>,
     /// The queues of stale paths that functions name, by their URLs.
     pub path_queues: BTreeMap<String, Looked<QueueFacts>>,
+    /// The targets of events that functions name, by the variable and the ARN.
+    pub event_targets: BTreeMap<(String, String), Looked<EventTargetFacts>>,
     /// Requests that change nothing, sent with the caller's own permissions.
     pub dry_calls: Vec<DryCall>,
     /// Ages.
@@ -65,6 +67,13 @@ pub struct DeploymentFacts {
     /// The time since the deployment's tables and mappings were created or changed, if it is known. A part that a new
     /// deployment does not have yet is not missing.
     pub unchanged_for: Option<Duration>,
+}
+
+/// A bus, a queue or a topic of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventTargetFacts {
+    /// Whether it keeps the order of an item's events.
+    pub is_fifo: bool,
 }
 
 /// A bucket of failed records.

@@ -8,6 +8,7 @@
 
 mod delivery;
 mod drift;
+mod events;
 mod facts;
 mod incident;
 mod look;
@@ -21,9 +22,9 @@ use afterwrite_model::table::Model;
 use serde::Serialize;
 
 pub use self::facts::{
-    ArchiveFacts, BucketFacts, DeploymentFacts, DriftCounts, DriftFacts, DriftReport, DryCall, FailureFacts,
-    FreshnessFacts, FunctionFacts, IndexFacts, Looked, LookedAge, MappingFacts, QueueConsumer, QueueFacts,
-    REPORTS, TableFacts,
+    ArchiveFacts, BucketFacts, DeploymentFacts, DriftCounts, DriftFacts, DriftReport, DryCall,
+    EventTargetFacts, FailureFacts, FreshnessFacts, FunctionFacts, IndexFacts, Looked, LookedAge,
+    MappingFacts, QueueConsumer, QueueFacts, REPORTS, TableFacts,
 };
 pub use self::look::deployment_facts;
 
@@ -126,6 +127,7 @@ pub fn judge(model: &Model, facts: &DeploymentFacts) -> Vec<HealthFinding> {
     findings.extend(delivery::judge_delivery(model, facts));
     findings.extend(operation::judge_operation(facts));
     findings.extend(queues::judge_queues(facts));
+    findings.extend(events::judge_event_targets(facts));
     findings.extend(incident::judge_incidents(facts));
     findings.extend(operation::judge_freshness(facts));
     findings.extend(drift::judge_drift(facts));

@@ -11,7 +11,8 @@
 //! live pass. The heartbeat passes. A record whose key has other attributes than the model's passes as well: the function
 //! fails on it and reports the wrong set-up, instead of a stream that is silently skipped.
 //!
-//! An archive of every change (`archive = "all"`) needs every record, so a function that hosts it has no filter.
+//! An archive of every change (`archive = "all"`) and an event rule of every item need every record, so a function that hosts one of them has no
+//! filter.
 
 mod combination;
 mod key_area;
@@ -31,16 +32,24 @@ pub const MAX_PATTERNS: usize = 5;
 pub const MAX_PATTERN_LENGTH: usize = 4096;
 
 /// The sets of projections that a function can host. Terraform finds a set's filters by its names, so a new kind needs its sets here.
-const HOSTED_SETS: [&[ProjectionKind]; 7] = {
-    use ProjectionKind::{Aggregate, Archive, Invalidate};
+const HOSTED_SETS: [&[ProjectionKind]; 15] = {
+    use ProjectionKind::{Aggregate, Archive, Invalidate, Notify};
     [
         &[Aggregate],
         &[Invalidate],
         &[Archive],
+        &[Notify],
         &[Aggregate, Invalidate],
         &[Aggregate, Archive],
+        &[Aggregate, Notify],
         &[Invalidate, Archive],
+        &[Invalidate, Notify],
+        &[Archive, Notify],
         &[Aggregate, Invalidate, Archive],
+        &[Aggregate, Invalidate, Notify],
+        &[Aggregate, Archive, Notify],
+        &[Invalidate, Archive, Notify],
+        &[Aggregate, Invalidate, Archive, Notify],
     ]
 };
 
@@ -57,6 +66,8 @@ pub enum FilterBreadth {
     ShortenedKeys,
     /// All, because the archive has every change.
     ArchivesAll,
+    /// All, because an event rule forwards every change.
+    ForwardsAll,
     /// All, because keys of an entity that is used can begin with any text.
     AnyKey,
 }
@@ -77,6 +88,7 @@ impl FilterBreadth {
                 "broader: the patterns would be too long, so only short beginnings of the partition key are tested"
             }
             Self::ArchivesAll => "every record: the archive has every change (archive = \"all\")",
+            Self::ForwardsAll => "every record: an event rule forwards every change (of = \"*\")",
             Self::AnyKey => "every record: keys of an entity can begin with any text",
         }
     }
@@ -111,9 +123,9 @@ impl StreamFilter {
         let Some(schema) = model.tables.get(table) else {
             return Self::of_every_record(FilterBreadth::AnyKey);
         };
-        // Of the state table, only items of datasets are archived: writes of the ledger must never feed a function.
-        if archives_all(model, projections) && !schema.is_state() {
-            return Self::of_every_record(FilterBreadth::ArchivesAll);
+        // Of the state table, only items of datasets are archived, and none is forwarded: writes of the ledger must never feed a function.
+        if let Some(breadth) = needs_all(model, projections).filter(|_| !schema.is_state()) {
+            return Self::of_every_record(breadth);
         }
         let entities = model.entities.iter().filter(|entity| entity.table == table);
         let used = entities.filter(|entity| projections.iter().any(|kind| kind.uses(entity)));
@@ -184,12 +196,18 @@ fn written(areas: &[KeyArea], table: &Table, heartbeat: Option<&HeartbeatKey>) -
     first.into_iter().chain(rest.iter().map(|area| area.pattern(table))).collect()
 }
 
-fn archives_all(model: &Model, projections: &BTreeSet<ProjectionKind>) -> bool {
-    projections.contains(&ProjectionKind::Archive)
-        && match model.archive {
-            ArchiveScope::All => true,
-            ArchiveScope::Matched => false,
-        }
+/// Why a function that hosts these projections needs every record of the application's tables; `None` if it does not.
+fn needs_all(model: &Model, projections: &BTreeSet<ProjectionKind>) -> Option<FilterBreadth> {
+    let archives_all = match model.archive {
+        ArchiveScope::All => projections.contains(&ProjectionKind::Archive),
+        ArchiveScope::Matched => false,
+    };
+    let forwards_all = model.forwards_records() && projections.contains(&ProjectionKind::Notify);
+    match (archives_all, forwards_all) {
+        (true, _) => Some(FilterBreadth::ArchivesAll),
+        (false, true) => Some(FilterBreadth::ForwardsAll),
+        (false, false) => None,
+    }
 }
 
 /// A model in words, and the filters of its streams: what a deployment is made from.

@@ -1,5 +1,5 @@
 use afterwrite_model::table::Model;
-use afterwrite_services::config::ProjectionKind::{Aggregate, Archive, Invalidate};
+use afterwrite_services::config::ProjectionKind::{Aggregate, Archive, Invalidate, Notify};
 
 use super::*;
 
@@ -69,21 +69,32 @@ fn too_long_patterns_test_the_partition_key_only_and_then_shorter_beginnings() {
 #[test]
 fn a_function_is_invoked_only_by_what_its_projections_use() {
     let mut source = "archive = \"matched\"\n[tables.T]\nkey = [\"PK\"]\n[rollups.r]\nkey = { PK = \"ALL\", SK = \"ROLLUP\" }\n".to_owned();
-    for entity in ["counted", "cached", "idle"] {
+    for entity in ["counted", "cached", "told", "idle"] {
         source += &format!("[entities.{entity}]\nkey = {{ PK = \"{entity}#{{a}}\" }}\n");
     }
     source += "[[aggregates]]\nname = \"a\"\nof = \"counted\"\ninto = \"r\"\nmeasures.m = \"count\"\n[[caches]]\nof = \"cached\"\nkeys = [\"c:{a}\"]\n";
+    source += "[[events]]\nname = \"seen\"\nof = \"told\"\n";
     let named = |source: &str, projections: &[ProjectionKind]| {
         let all = filter(&model(source), projections).patterns.concat();
-        ["counted", "cached", "idle"].map(|entity| all.contains(entity))
+        ["counted", "cached", "told", "idle"].map(|entity| all.contains(entity))
     };
-    assert_eq!(named(&source, &[Aggregate]), [true, false, false]);
-    assert_eq!(named(&source, &[Invalidate]), [false, true, false]);
-    assert_eq!(named(&source, &[Aggregate, Invalidate]), [true, true, false]);
-    assert_eq!(named(&source, &[Archive]), [true, true, true]);
+    assert_eq!(named(&source, &[Aggregate]), [true, false, false, false]);
+    assert_eq!(named(&source, &[Invalidate]), [false, true, false, false]);
+    assert_eq!(named(&source, &[Notify]), [false, false, true, false]);
+    assert_eq!(named(&source, &[Invalidate, Notify]), [false, true, true, false]);
+    assert_eq!(named(&source, &[Aggregate, Invalidate]), [true, true, false, false]);
+    assert_eq!(named(&source, &[Archive]), [true, true, true, true]);
     let everything = source.replace("archive = \"matched\"\n", "");
     let all = filter(&model(&everything), &[Invalidate, Archive]);
     assert_eq!((all.patterns.len(), all.delivers), (0, FilterBreadth::ArchivesAll));
+    let forwarding = format!("{source}[[events]]\nname = \"changes\"\nof = \"*\"\nrecords = true\n");
+    let all = filter(&model(&forwarding), &[Invalidate, Notify]);
+    assert_eq!((all.patterns.len(), all.delivers), (0, FilterBreadth::ForwardsAll));
+    assert_eq!(
+        named(&forwarding, &[Invalidate]),
+        [false, true, false, false],
+        "no other projection needs them"
+    );
 }
 
 #[test]

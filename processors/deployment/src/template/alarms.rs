@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
+use super::events::drain_condition;
 use super::functions::{COMPACTOR, EXPORTER, INVALIDATOR, VERIFIER};
 use super::intrinsics::{reference, resource, substituted, when};
 use super::mappings::{MappedStream, mapped_streams, stream_mapping_id};
@@ -309,23 +310,30 @@ const OLDEST_MESSAGE: &str = "ApproximateAgeOfOldestMessage";
 
 /// Alarms on caches and the archive.
 fn relaying_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
-    let failed = "Cache keys or archive lines could not be sent for a quarter of an hour";
+    let failed = "Cache keys, archive lines or events could not be sent for a quarter of an hour";
     let refused = "CloudFront refuses paths, which stay stale";
     let undelivered = "The delivery stream does not deliver to the bucket";
     let delivery =
         AlarmRule::any("archive-delivery", "AWS/Firehose", "DeliveryToS3.DataFreshness", undelivered);
-    vec![
+    let mut rules = vec![
         of_own(shape, "relay-failed", "RelayFailed", shape.relaying(), failed).lasting(3, 3, 300),
-        of_own(shape, "paths-refused", "PathsRefused", INVALIDATOR.name, refused).only(INVALIDATOR.condition),
-        of_queue("cdn-backlog", OLDEST_MESSAGE, "cdn", "Stale paths wait for CloudFront")
+        of_own(shape, "paths-refused", "PathsRefused", INVALIDATOR.name, refused)
+            .only(drain_condition(shape)),
+        of_queue("cdn-backlog", OLDEST_MESSAGE, "cdn", "Stale paths or events wait in the queue")
             .maximum_above(900)
             .lasting(2, 2, 300)
-            .only(INVALIDATOR.condition),
+            .only(drain_condition(shape)),
         delivery
             .of("DeliveryStreamName", named("archive"))
             .maximum_above(2 * BUFFERING_SECONDS + 300)
             .lasting(2, 2, 300),
-    ]
+    ];
+    if !shape.model.events.is_empty() {
+        let unpublished = "Events could not be published for a quarter of an hour";
+        let failed = of_own(shape, "events-failed", "EventsFailed", shape.relaying(), unpublished);
+        rules.push(failed.lasting(3, 3, 300));
+    }
+    rules
 }
 
 fn exporting_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {

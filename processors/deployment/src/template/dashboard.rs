@@ -127,6 +127,9 @@ impl DashboardView {
             add(AGGREGATOR.name, &COUNTING);
         }
         add(shape.relaying(), &RELAYING);
+        if !shape.model.events.is_empty() {
+            add(shape.relaying(), &NOTIFYING);
+        }
         if self.shows(INVALIDATOR.condition) {
             add(INVALIDATOR.name, &INVALIDATING);
         }
@@ -147,6 +150,12 @@ struct OwnPanel {
     statistic: &'static str,
     metrics: &'static [&'static str],
 }
+
+const NOTIFYING: [OwnPanel; 1] = [OwnPanel {
+    title: "Events",
+    statistic: "Sum",
+    metrics: &["Events", "EventsQueued", "EventsFailed", "EventsDetailOmitted"],
+}];
 
 const COUNTING: [OwnPanel; 4] = [
     OwnPanel {

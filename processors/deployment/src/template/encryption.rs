@@ -11,7 +11,7 @@ use super::{DeployedShape, source_key_parameter};
 
 /// The actions for which a service decrypts with the permissions of the caller: of an encrypted table (and its stream), object, queue or
 /// secret. The sender of a message also decrypts: SQS reuses a data key.
-const DECRYPTING: [&str; 10] = [
+const DECRYPTING: [&str; 11] = [
     "dynamodb:BatchGetItem",
     "dynamodb:GetRecords",
     "dynamodb:PutItem",
@@ -20,12 +20,19 @@ const DECRYPTING: [&str; 10] = [
     "dynamodb:UpdateItem",
     "s3:GetObject",
     "secretsmanager:GetSecretValue",
+    "sns:Publish",
     "sqs:ReceiveMessage",
     "sqs:SendMessage",
 ];
 /// The actions for which a service makes a data key with the permissions of the caller.
-const ENCRYPTING: [&str; 5] =
-    ["dynamodb:PutItem", "dynamodb:UpdateItem", "firehose:PutRecordBatch", "s3:PutObject", "sqs:SendMessage"];
+const ENCRYPTING: [&str; 6] = [
+    "dynamodb:PutItem",
+    "dynamodb:UpdateItem",
+    "firehose:PutRecordBatch",
+    "s3:PutObject",
+    "sns:Publish",
+    "sqs:SendMessage",
+];
 
 /// Who has the permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

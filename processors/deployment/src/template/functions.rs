@@ -6,6 +6,7 @@ use afterwrite_services::config::ProjectionKind;
 use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
+use super::events::{self, drain_condition, when_drained};
 use super::intrinsics::{attribute, either, key_if_given, reference, resource, substituted, when};
 use super::{DeployedShape, function_id, logical, role_id, schedules, table_name};
 
@@ -41,6 +42,13 @@ pub(super) const EXPORTER: TemplateFunction =
 pub(super) const COMPACTOR: TemplateFunction =
     TemplateFunction { name: "compactor", memory: 1024, storage: 10240, timeout: 900, ..AGGREGATOR };
 pub(super) const VERIFIER: TemplateFunction = TemplateFunction { name: "verifier", ..COMPACTOR };
+
+impl TemplateFunction {
+    /// The function under another condition.
+    pub(super) fn under(self, condition: Option<Condition>) -> Self {
+        Self { condition, ..self }
+    }
+}
 
 pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
@@ -140,17 +148,29 @@ fn environment(shape: &DeployedShape<'_>, function: &str) -> Map<String, Value> 
         set("AFTERWRITE_PROJECTIONS", projections(shape, function));
     }
     if function == shape.relaying() {
-        for (name, value) in relay_variables() {
-            set(name, value);
-        }
+        relay_variables(shape).into_iter().for_each(|(name, value)| set(name, value));
     }
     if function == shape.relaying() || ["exporter", "compactor", "verifier"].contains(&function) {
         set("AFTERWRITE_BUCKET", reference("ArchiveBucket"));
     }
     if function == "invalidator" {
-        set("AFTERWRITE_CLOUDFRONT_DISTRIBUTION", reference("DistributionId"));
+        set("AFTERWRITE_CLOUDFRONT_DISTRIBUTION", drained_distribution(shape));
+    }
+    if function == shape.relaying() || function == "invalidator" {
+        for target in events::targets(shape) {
+            set(&target.setting, reference(&target.parameter));
+        }
     }
     variables
+}
+
+/// The distribution of the function that drains the queue. With events, the function exists without a distribution, too.
+fn drained_distribution(shape: &DeployedShape<'_>) -> Value {
+    let distribution = reference("DistributionId");
+    match drain_condition(shape) {
+        Some(_) => distribution,
+        None => when(Condition::HasDistribution, distribution),
+    }
 }
 
 /// Whether a function reads the stream of the state table, whose records name it.
@@ -159,13 +179,13 @@ fn reads_state_stream(shape: &DeployedShape<'_>, function: &str) -> bool {
 }
 
 /// The variables of the function that relays changes.
-fn relay_variables() -> [(&'static str, Value); 5] {
+fn relay_variables(shape: &DeployedShape<'_>) -> [(&'static str, Value); 5] {
     [
         ("AFTERWRITE_FIREHOSE_STREAM", reference("DeliveryStream")),
         ("AFTERWRITE_CACHE_URL", when(Condition::HasCacheUrl, reference("CacheUrl"))),
         ("AFTERWRITE_CACHE_SECRET", when(Condition::HasCacheSecret, reference("CacheSecretArn"))),
         ("AFTERWRITE_CACHE_CLUSTER", when(Condition::HasCacheCluster, "true")),
-        ("AFTERWRITE_CDN_QUEUE", when(Condition::HasDistribution, reference("CdnQueue"))),
+        ("AFTERWRITE_CDN_QUEUE", when_drained(shape, reference("CdnQueue"))),
     ]
 }
 
@@ -183,6 +203,9 @@ pub(super) fn hosted(
         hosted.insert(ProjectionKind::Archive);
         if invalidates {
             hosted.insert(ProjectionKind::Invalidate);
+        }
+        if !shape.model.events.is_empty() {
+            hosted.insert(ProjectionKind::Notify);
         }
     }
     hosted

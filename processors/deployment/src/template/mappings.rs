@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::stream_filters::{MAX_PATTERNS, StreamFilter};
 
 use super::alias;
-use super::conditions::Condition;
+use super::events::drain_condition;
 use super::functions::hosted;
 use super::intrinsics::{attribute, key_if_given, reference, resource};
 use super::{DeployedShape, logical, stream_parameter};
@@ -25,10 +25,7 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
     // The window folds the paths of all shards.
     let mut draining = queue_mapping("CdnQueue", "invalidator", 1000);
     draining.insert("MaximumBatchingWindowInSeconds".to_owned(), json!(20));
-    resources.insert(
-        "CdnMapping".to_owned(),
-        resource(MAPPING, draining.into(), Some(Condition::HasDistribution)),
-    );
+    resources.insert("CdnMapping".to_owned(), resource(MAPPING, draining.into(), drain_condition(shape)));
     if shape.has_datasets() {
         let mut exporting = queue_mapping("ExportQueue", "exporter", 10);
         // More exporters mostly wait for each other's commits.

@@ -13,6 +13,7 @@ mod capacity;
 mod conditions;
 mod dashboard;
 mod encryption;
+mod events;
 mod functions;
 mod intrinsics;
 mod lake;
@@ -172,7 +173,7 @@ impl DeployedShape<'_> {
     fn deployed(&self) -> Vec<TemplateFunction> {
         let is_reader = |function: &TemplateFunction| self.readers().contains(&function.name);
         let mut deployed: Vec<_> = [AGGREGATOR, RELAY].into_iter().filter(is_reader).collect();
-        deployed.push(INVALIDATOR);
+        deployed.push(INVALIDATOR.under(events::drain_condition(self)));
         if self.has_datasets() {
             deployed.extend([EXPORTER, COMPACTOR]);
         }
@@ -182,7 +183,7 @@ impl DeployedShape<'_> {
         deployed
     }
 
-    /// The function that invalidates and archives.
+    /// The function that invalidates, archives and publishes events.
     fn relaying(&self) -> &'static str {
         if self.is_single { "aggregator" } else { "relay" }
     }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
+use super::events::{self, drain_condition};
 use super::functions::deployed_names;
 use super::intrinsics::{attribute, either, reference, substituted};
 use super::{DeployedShape, alias, queues, role_id, stream_parameter, table_arn, table_name};
@@ -83,10 +84,14 @@ fn environment(shape: &DeployedShape<'_>) -> Vec<Entry> {
         ("AFTERWRITE_FIREHOSE_STREAM", reference("DeliveryStream"), None),
         ("AFTERWRITE_CACHE_SECRET", reference("CacheSecretArn"), Some(Condition::HasCacheSecret)),
         ("AFTERWRITE_CACHE_CLUSTER", json!("true"), Some(Condition::HasCacheCluster)),
-        ("AFTERWRITE_CDN_QUEUE", reference("CdnQueue"), Some(Condition::HasDistribution)),
+        ("AFTERWRITE_CDN_QUEUE", reference("CdnQueue"), drain_condition(shape)),
     ]
     .map(|(name, value, condition)| (name.to_owned(), value, condition))
-    .into()
+    .into_iter()
+    .chain(
+        events::targets(shape).into_iter().map(|target| (target.setting, reference(&target.parameter), None)),
+    )
+    .collect()
 }
 
 /// The settings as lines of a shell. None of the values can have a quotation mark.

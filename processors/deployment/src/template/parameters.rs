@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::events;
 use super::intrinsics::reference;
 use super::{DeployedShape, source_key_parameter, stream_parameter};
 
@@ -70,6 +71,9 @@ pub(super) fn parameters(shape: &DeployedShape<'_>) -> Map<String, Value> {
         "DistributionId",
         optional("[A-Z0-9]+", "A CloudFront distribution; empty: no paths are invalidated"),
     );
+    for target in events::targets(shape) {
+        add(&target.parameter, target.value());
+    }
     add(
         "KmsKeyArn",
         optional(

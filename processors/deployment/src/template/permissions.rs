@@ -9,6 +9,7 @@ use afterwrite_model::table::{KeyType, Template, TemplatePiece};
 use serde_json::{Value, json};
 
 use super::conditions::Condition;
+use super::events::{targets, when_drained};
 use super::intrinsics::{attribute, reference, substituted, when};
 use super::mappings::mapped_streams;
 use super::{DeployedShape, table_arn};
@@ -40,7 +41,7 @@ fn pattern(template: &Template) -> String {
 /// The statements of a function of a shape.
 pub(super) fn statements(shape: &DeployedShape<'_>, function: &str) -> Vec<Value> {
     match function {
-        "invalidator" => invalidator_statements(),
+        "invalidator" => invalidator_statements(shape),
         "exporter" => exporter_statements(shape),
         "compactor" => compactor_statements(),
         "verifier" => verifier_statements(shape),
@@ -72,22 +73,24 @@ fn reader_statements(shape: &DeployedShape<'_>, reader: &str) -> Vec<Value> {
         statements.extend(counting_statements(shape));
     }
     if reader == shape.relaying() {
-        statements.extend(relaying_statements());
+        statements.extend(relaying_statements(shape));
     }
     statements
 }
 
-fn relaying_statements() -> Vec<Value> {
+fn relaying_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     let address =
         allow("CacheAddress", &["secretsmanager:GetSecretValue"], vec![reference("CacheSecretArn")]);
     let paths = allow("StalePaths", &["sqs:SendMessage"], vec![attribute("CdnQueue", "Arn")]);
-    vec![
+    let mut statements = vec![
         allow("Archive", &["firehose:PutRecordBatch"], vec![attribute("DeliveryStream", "Arn")]),
         // Lines that are too long for the delivery stream.
         allow("LongLines", &["s3:PutObject"], in_bucket(&["archive"])),
         when(Condition::HasCacheSecret, address),
-        when(Condition::HasDistribution, paths),
-    ]
+        when_drained(shape, paths),
+    ];
+    statements.extend(event_statement(shape));
+    statements
 }
 
 /// The aggregator also writes a heartbeat, if it reads the table's stream.
@@ -175,17 +178,28 @@ fn state_and_source_tables(shape: &DeployedShape<'_>) -> Vec<Value> {
     std::iter::once(attribute("StateTable", "Arn")).chain(source_tables(shape)).collect()
 }
 
+/// The permission to publish to the targets of events. Each ARN is of one service, so only one of the actions applies to it.
+fn event_statement(shape: &DeployedShape<'_>) -> Option<Value> {
+    let arns: Vec<Value> = targets(shape).iter().map(|target| reference(&target.parameter)).collect();
+    let actions = ["events:PutEvents", "sns:Publish", "sqs:SendMessage"];
+    (!arns.is_empty()).then(|| allow("Events", &actions, arns))
+}
+
 fn queue_statement(queue: &str) -> Value {
     let receiving = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"];
     allow("Queue", &receiving, vec![attribute(queue, "Arn")])
 }
 
-fn invalidator_statements() -> Vec<Value> {
+fn invalidator_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
     let distribution = "arn:${AWS::Partition}:cloudfront::${AWS::AccountId}:distribution/${DistributionId}";
-    vec![
-        allow("Invalidations", &["cloudfront:CreateInvalidation"], vec![substituted(distribution)]),
-        queue_statement("CdnQueue"),
-    ]
+    let invalidations =
+        allow("Invalidations", &["cloudfront:CreateInvalidation"], vec![substituted(distribution)]);
+    let publishing = event_statement(shape);
+    let invalidations =
+        if publishing.is_some() { when(Condition::HasDistribution, invalidations) } else { invalidations };
+    let mut statements = vec![invalidations, queue_statement("CdnQueue")];
+    statements.extend(publishing);
+    statements
 }
 
 pub(super) fn in_bucket(prefixes: &[&str]) -> Vec<Value> {
@@ -261,7 +275,7 @@ pub(super) fn redrive_statements(shape: &DeployedShape<'_>) -> Vec<Value> {
         statements.push(allow("ParkedItems", &["dynamodb:Scan"], parked));
         statements.extend(counting_statements(shape));
     }
-    statements.extend(relaying_statements());
+    statements.extend(relaying_statements(shape));
     statements
 }
 

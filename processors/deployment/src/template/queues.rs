@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::conditions::Condition;
+use super::events::drain_condition;
 use super::functions::{EXPORTER, INVALIDATOR};
 use super::intrinsics::{attribute, either, key_if_given, reference, resource, substituted, when};
 use super::storage::BUCKET;
@@ -33,7 +34,7 @@ const EXPORT: WorkQueue = WorkQueue {
     retention: TWO_WEEKS,
     condition: EXPORTER.condition,
 };
-/// While CloudFront is busy, a message is received about every 90 s.
+/// While CloudFront or a target of events is busy, a message is received about every 90 s.
 const CDN: WorkQueue = WorkQueue {
     id: "CdnQueue",
     name: "cdn",
@@ -49,7 +50,8 @@ const CDN: WorkQueue = WorkQueue {
 pub(super) type NamedQueue = (&'static str, Option<Condition>);
 
 fn work_queues(shape: &DeployedShape<'_>) -> Vec<WorkQueue> {
-    if shape.has_datasets() { vec![CDN, EXPORT] } else { vec![CDN] }
+    let cdn = WorkQueue { condition: drain_condition(shape), ..CDN };
+    if shape.has_datasets() { vec![cdn, EXPORT] } else { vec![cdn] }
 }
 
 pub(super) fn work(shape: &DeployedShape<'_>) -> Vec<NamedQueue> {

@@ -1,4 +1,4 @@
-//! The Lambda function `relay`: a table's stream in, caches invalidated and every change archived.
+//! The Lambda function `relay`: a table's stream in, caches invalidated, every change archived, events published.
 
 use std::process::ExitCode;
 
@@ -7,6 +7,6 @@ use afterwrite_services::config::ProjectionKind;
 
 fn main() -> ExitCode {
     afterwrite_lambda::run("relay", |settings| {
-        ProjectionHost::start("relay", &[ProjectionKind::Invalidate, ProjectionKind::Archive], settings)
+        ProjectionHost::start("relay", &ProjectionKind::OF_RELAY, settings)
     })
 }

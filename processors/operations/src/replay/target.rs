@@ -7,7 +7,7 @@ use afterwrite_ledger::tables::Tables;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, Result};
-use afterwrite_services::{Cache, DeliveryStream, Distribution, ObjectStore, PathQueue};
+use afterwrite_services::{Cache, DeliveryStream, Distribution, EventTarget, ObjectStore, PathQueue};
 
 use crate::jobs::{JobTotals, count, job_totals};
 
@@ -27,6 +27,7 @@ job_totals! {
         KeysInvalidated = "keys_invalidated",
         PathsInvalidated = "paths_invalidated",
         LinesArchived = "lines_archived",
+        EventsPublished = "events_published",
     }
 }
 
@@ -82,7 +83,7 @@ impl<T: Tables, C: Clock> RecordTarget for StreamAggregator<T, C> {
     }
 }
 
-impl<K, D, Q, S, O, C> RecordTarget for StreamRelay<K, D, Q, S, O, C>
+impl<K, D, Q, S, O, C, T> RecordTarget for StreamRelay<K, D, Q, S, O, C, T>
 where
     K: Cache,
     D: Distribution,
@@ -90,6 +91,7 @@ where
     S: DeliveryStream,
     O: ObjectStore,
     C: Clock,
+    T: EventTarget,
 {
     async fn deliver(&self, event: &[u8], deadline: Timestamp) -> Result<TargetOutcome> {
         let relayed = Box::pin(self.handle(event, deadline)).await?;
@@ -101,6 +103,9 @@ where
         }
         if let Some(archived) = relayed.archived {
             outcome.totals.add(DeliveryTotal::LinesArchived, archived.lines);
+        }
+        if let Some(notified) = relayed.notified {
+            outcome.totals.add(DeliveryTotal::EventsPublished, count(notified.sent + notified.queued));
         }
         Ok(outcome)
     }

@@ -1,8 +1,9 @@
-//! One change record → a summary of everything that follows from it: entity, rollups, cache keys, paths and rows. Nothing is written.
+//! One change record → a summary of everything that follows from it: entity, rollups, cache keys, paths, events and rows. Nothing is written.
 //!
 //! ```text
 //! record ─▶ item and entity ─▶ lookups ─▶ C(new) − C(old) on each rollup
 //!                                    ├──▶ stale cache keys and paths
+//!                                    ├──▶ events
 //!                                    └──▶ rows of datasets
 //! ```
 
@@ -11,5 +12,5 @@ mod summary;
 mod tracer;
 
 pub use self::lookups::TraceLookups;
-pub use self::summary::{RecordTrace, TracedRollup, TracedRow};
+pub use self::summary::{RecordTrace, TracedEvent, TracedRollup, TracedRow};
 pub use self::tracer::RecordTracer;

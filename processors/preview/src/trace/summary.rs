@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use afterwrite_model::harmless::harmless;
+use afterwrite_model::projection::Event;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -26,6 +27,9 @@ pub struct RecordTrace {
     pub keys: Vec<String>,
     /// The stale paths.
     pub paths: Vec<String>,
+    /// The events.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<TracedEvent>,
     /// The rows of datasets.
     pub rows: Vec<TracedRow>,
     /// Why the record is malformed, or cannot be counted as it is.
@@ -49,6 +53,25 @@ pub struct TracedRollup {
     pub measures: BTreeMap<String, String>,
 }
 
+/// An event, without the values that it states.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct TracedEvent {
+    /// The rule's name.
+    pub name: String,
+    /// The event's id.
+    pub id: String,
+    /// The target that the rule names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+impl TracedEvent {
+    pub(super) fn of(event: &Event) -> Self {
+        let Event { id, name, to, .. } = event;
+        Self { name: name.to_string(), id: id.clone(), to: to.as_ref().map(ToString::to_string) }
+    }
+}
+
 /// A row of a dataset.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct TracedRow {
@@ -68,11 +91,13 @@ impl fmt::Display for RecordTrace {
         let key = key.join(" ");
         write!(f, "{at} {operation} {} {} → {entity}", harmless(table), harmless(&key))?;
         let rollups = self.rollups.iter().map(ToString::to_string);
+        let events = self.events.iter().map(|event| format!("{} {}", event.name, event.id));
         let rows = self.rows.iter().map(|row| format!("{} dt={} {}", row.dataset, row.dt, row.operation));
         for (title, parts) in [
             ("rollups", rollups.collect()),
             ("keys", self.keys.clone()),
             ("paths", self.paths.clone()),
+            ("events", events.collect()),
             ("rows", rows.collect::<Vec<_>>()),
         ] {
             if !parts.is_empty() {

@@ -7,8 +7,8 @@ use afterwrite_ledger::tables::Tables;
 use afterwrite_model::Result;
 use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite_model::projection::{
-    ItemContributions, LookupKey, RecordImages, RollupTargets, ShardAssignment, StaleCaches, contributions,
-    datasets_of, decode_old_image, lookup_keys, rows,
+    Event, EventChange, ItemContributions, LookupKey, RecordImages, RollupTargets, SecretAttributes,
+    ShardAssignment, StaleCaches, contributions, datasets_of, decode_old_image, events_of, lookup_keys, rows,
 };
 use afterwrite_model::record::{AttributeValue, ChangeRecord, Decimal, Image, Operation, RecordDecoder};
 use afterwrite_model::table::Model;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::lookups::{RecordLookups, TraceLookups};
-use super::summary::{RecordTrace, TracedRollup, TracedRow};
+use super::summary::{RecordTrace, TracedEvent, TracedRollup, TracedRow};
 use crate::recording::RecordCutter;
 
 /// Traces the records of a model's tables.
@@ -28,6 +28,8 @@ pub struct RecordTracer<T> {
     lookups: TraceLookups<T>,
     /// Removes the secrets from the shown items.
     cutter: RecordCutter,
+    /// Removes the secrets from records that are events.
+    secrets: SecretAttributes,
     shows_items: bool,
 }
 
@@ -56,7 +58,8 @@ impl<T: Tables> RecordTracer<T> {
     #[must_use]
     pub fn new(model: Arc<Model>, names: Vec<Arc<str>>, lookups: TraceLookups<T>) -> Self {
         let cutter = RecordCutter::new(Arc::clone(&model), names.clone());
-        Self { model, names, lookups, cutter, shows_items: false }
+        let secrets = SecretAttributes::new(&model);
+        Self { model, names, lookups, cutter, secrets, shows_items: false }
     }
 
     /// Sets whether traces have the contents of items, without secrets.
@@ -113,8 +116,8 @@ impl<T: Tables> RecordTracer<T> {
         trace.key = std::iter::once(&source.partition).chain(&source.sort).map(ToString::to_string).collect();
         let candidates = source.candidates(&self.model);
         if candidates.is_empty() {
-            let heartbeat = "(heartbeat)".to_owned();
-            trace.entity = source.is_heartbeat().then_some(heartbeat);
+            trace.entity = source.is_heartbeat().then(|| "(heartbeat)".to_owned());
+            self.add_events(record, &source, json, &mut trace);
             return Ok(trace);
         }
         trace.entity = entities_of(&candidates, record);
@@ -131,8 +134,41 @@ impl<T: Tables> RecordTracer<T> {
         if let Err(error) = self.add_consequences(&change, &lookups, &mut trace) {
             trace.problem = Some(error.to_string());
         }
+        self.add_events(record, &source, json, &mut trace);
         trace.rows = self.rows(table, json);
         Ok(trace)
+    }
+
+    /// The events of one record, as Lambda delivers it; none of a malformed record, or of a table that the model does not have.
+    ///
+    /// # Errors
+    /// As [`events_of`].
+    pub fn events(&self, json: &str) -> Result<Vec<Event>> {
+        let Ok(record) = RecordDecoder::new(&self.model.attributes).record(json.as_bytes()) else {
+            return Ok(Vec::new());
+        };
+        let table = self.model.table_deployed_as(&self.names, &record.table);
+        let source = table.and_then(|table| SourceKey::of_keys(&self.model, table, &record.keys));
+        source.map_or_else(|| Ok(Vec::new()), |source| self.events_of(&record, &source, json))
+    }
+
+    fn add_events(
+        &self,
+        record: &ChangeRecord<'_>,
+        source: &SourceKey<'_>,
+        json: &str,
+        trace: &mut RecordTrace,
+    ) {
+        match self.events_of(record, source, json) {
+            Ok(events) => trace.events = events.iter().map(TracedEvent::of).collect(),
+            Err(error) => trace.problem = trace.problem.take().or_else(|| Some(error.to_string())),
+        }
+    }
+
+    fn events_of(&self, record: &ChangeRecord<'_>, source: &SourceKey<'_>, json: &str) -> Result<Vec<Event>> {
+        let candidates = Some(source.candidates(&self.model)).filter(|known| !known.is_empty());
+        let change = EventChange { source, candidates: candidates.as_ref(), record, json };
+        events_of(&self.model, &change, &self.secrets)
     }
 
     /// The lookups that the images need. An image that lacks an input needs none: its problem is reported later.

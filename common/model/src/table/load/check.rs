@@ -9,7 +9,9 @@ use super::{entity_order, key_overlap, key_readings, update_size};
 use crate::record::{AttributePath, AttributeSecrecy, secrecy};
 use crate::table::rank;
 use crate::table::state_key::RESERVED_PREFIXES;
-use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
+use crate::table::{
+    Entity, InternedPath, ItemEvents, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat,
+};
 
 /// A transaction's actions: DynamoDB's limit.
 const MAX_ACTIONS: usize = 100;
@@ -144,7 +146,7 @@ fn check_mirrored_paths(compiler: &mut ModelCompiler<'_, '_>) {
     }
 }
 
-/// An item's contributions must not depend on the attributes that mirrors write onto it. Caches and datasets contribute nothing, and may.
+/// An item's contributions must not depend on the attributes that mirrors write onto it. Caches, events and datasets contribute nothing, and may.
 fn check_reads_of_mirrored(compiler: &mut ModelCompiler<'_, '_>) {
     for mirrored in &compiler.mirrored {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
@@ -171,12 +173,14 @@ fn check_secrets(compiler: &mut ModelCompiler<'_, '_>) {
         let mut readers = derived_reads(compiler, *index, |_| true);
         readers.extend(reads(compiler, *index));
         readers.extend(cache_reads(compiler, entity));
-        // The other members of a map that holds the secret can be read; a column takes the whole map.
+        readers.extend(event_condition_reads(compiler, entity));
+        // The other members of a map that holds the secret can be read; a column and an event's value take the whole map.
         readers.retain(|read| match secrecy(secret, &read.path) {
             AttributeSecrecy::Secret => true,
             AttributeSecrecy::Open | AttributeSecrecy::Within(_) => false,
         });
-        let whole = dataset_reads(compiler, entity).into_iter().chain(element_reads(compiler, entity));
+        let whole = [dataset_reads, element_reads, event_value_reads].map(|reads| reads(compiler, entity));
+        let whole = whole.into_iter().flatten();
         readers.extend(whole.filter(|read| match secrecy(secret, &read.path) {
             AttributeSecrecy::Secret | AttributeSecrecy::Within(_) => true,
             AttributeSecrecy::Open => false,
@@ -291,6 +295,34 @@ fn cache_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<Attribu
         let mut read =
             |path: &_| reads.push(AttributeRead::of(model, &reader, path, places.caches.get(*index)));
         model.caches.get(*index).into_iter().for_each(|rule| rule.each_attribute(entity, &mut read));
+    }
+    reads
+}
+
+/// The attributes that the conditions of an entity's event rules read.
+fn event_condition_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<AttributeRead> {
+    event_reads(compiler, entity, |items| entity.attributes_in(items.when.as_ref()))
+}
+
+/// The attributes whose values an entity's events state: with all that is in them.
+fn event_value_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<AttributeRead> {
+    event_reads(compiler, entity, |items| items.stated_attributes(entity).cloned().collect())
+}
+
+fn event_reads(
+    compiler: &ModelCompiler<'_, '_>,
+    entity: &Entity,
+    attributes: impl Fn(&ItemEvents) -> Vec<InternedPath>,
+) -> Vec<AttributeRead> {
+    let ModelCompiler { model, places, .. } = compiler;
+    let mut reads = Vec::new();
+    for index in &entity.events {
+        let Some(rule) = model.events.get(*index) else { continue };
+        let reader = format!("event `{}`", rule.name);
+        let read = rule.items().map(&attributes).unwrap_or_default();
+        reads.extend(
+            read.iter().map(|path| AttributeRead::of(model, &reader, path, places.events.get(*index))),
+        );
     }
     reads
 }

@@ -112,6 +112,7 @@ problem_codes! {
     Error "AW065" UnfitLookupKey "a lookup's key is not the key of its entity"
     Error "AW066" InseparableValues "two values of an escaped key cannot be distinguished"
     Error "AW070" InvalidCacheRule "a cache rule cannot be carried out"
+    Error "AW071" InvalidEvent "an event rule cannot be carried out"
     Error "AW080" InvalidDataset "the rows of a dataset cannot be made this way"
     Error "AW081" InvalidQuery "a saved query is not one SELECT"
     Error "AW085" UnfitRank "a rank does not order by a number of its rollup"

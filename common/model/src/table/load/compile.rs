@@ -12,7 +12,7 @@ use super::{check, equal_measures, warnings};
 use crate::table::fingerprint::fingerprint;
 use crate::table::named::read_named;
 use crate::table::{
-    Model, aggregate_settings, cache, dataset, entity, levels, lookup, mirror, rollup, saved_query,
+    Model, aggregate_settings, cache, dataset, entity, event, levels, lookup, mirror, rollup, saved_query,
     source_table,
 };
 
@@ -75,6 +75,7 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         self.aggregates();
         self.listed("mirrors", ("mirror onto", "onto"), &mirror::KEYS, mirror::compile);
         self.listed("caches", ("cache of", "of"), &cache::KEYS, cache::compile);
+        self.listed("events", ("event", "name"), &event::KEYS, event::compile);
         // Datasets read attributes that no other part reads; a function that makes no rows need not decode them.
         let interner = self.compiler.model.attributes.clone();
         self.named("datasets", "dataset", &dataset::KEYS, dataset::compile);

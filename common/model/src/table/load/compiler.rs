@@ -54,6 +54,7 @@ pub(crate) struct PartPlaces {
     pub(crate) ranks: Vec<Vec<usize>>,
     pub(crate) aggregates: Vec<usize>,
     pub(crate) caches: Vec<usize>,
+    pub(crate) events: Vec<usize>,
     pub(crate) datasets: Vec<usize>,
 }
 

@@ -9,7 +9,7 @@ use super::reader::{SettingsTable, entries, unknown_key};
 use super::suggestion::nearest;
 
 /// The sections, in the order in which they are documented, and how each is written.
-pub(in crate::table) const SECTIONS: [(&str, &str); 13] = [
+pub(in crate::table) const SECTIONS: [(&str, &str); 14] = [
     ("name", "name"),
     ("generation", "generation"),
     ("tables", "[tables.<name>]"),
@@ -19,6 +19,7 @@ pub(in crate::table) const SECTIONS: [(&str, &str); 13] = [
     ("aggregates", "[[aggregates]]"),
     ("mirrors", "[[mirrors]]"),
     ("caches", "[[caches]]"),
+    ("events", "[[events]]"),
     ("datasets", "[datasets.<name>]"),
     ("queries", "[queries.<name>]"),
     ("archive", "archive"),

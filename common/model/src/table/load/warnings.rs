@@ -43,16 +43,28 @@ fn report_contradictions(model: &Model, places: &PartPlaces, findings: &mut Prob
             check(&[entity, when, measure.when.as_ref()], part, notation, *at);
         }
     }
-    for (dataset, at) in model.datasets.iter().zip(&places.datasets) {
-        let notation = ModelNotation::of(model, dataset.of, &dataset.lookups);
-        let part = format!("dataset `{}`", dataset.name);
-        check(&[of_entity(dataset.of), dataset.when.as_ref()], part, notation, *at);
+    for (of, when, part, at) in conditions_of_readers(model, places) {
+        check(&[of_entity(of), when], part, ModelNotation::of(model, of, &[]), at);
     }
-    for (rule, at) in model.caches.iter().zip(&places.caches) {
-        let notation = ModelNotation::of(model, rule.of, &[]);
-        let part = format!("cache of `{}`", model.entity_name(rule.of));
-        check(&[of_entity(rule.of), rule.when.as_ref()], part, notation, *at);
-    }
+}
+
+/// The parts that contribute nothing: the entity, the condition, the name and the place of each. No output of a lookup is in these conditions.
+fn conditions_of_readers<'m>(
+    model: &'m Model,
+    places: &PartPlaces,
+) -> Vec<(usize, Option<&'m Pattern>, String, usize)> {
+    let datasets =
+        model.datasets.iter().zip(&places.datasets).map(|(dataset, at)| {
+            (dataset.of, dataset.when.as_ref(), format!("dataset `{}`", dataset.name), *at)
+        });
+    let caches = model.caches.iter().zip(&places.caches).map(|(rule, at)| {
+        (rule.of, rule.when.as_ref(), format!("cache of `{}`", model.entity_name(rule.of)), *at)
+    });
+    let events = model.events.iter().zip(&places.events).filter_map(|(rule, at)| {
+        let items = rule.items()?;
+        Some((items.of, items.when.as_ref(), format!("event `{}`", rule.name), *at))
+    });
+    datasets.chain(caches).chain(events).collect()
 }
 
 fn report_unused_separators(model: &Model, places: &[usize], findings: &mut ProblemCollector<'_>) {
@@ -111,6 +123,8 @@ fn report_unused_derivations(model: &Model, places: &[Vec<usize>], findings: &mu
         aggregates.for_each(|aggregate| aggregate.each_term(&mut note));
         let caches = entity.caches.iter().filter_map(|index| model.caches.get(*index));
         caches.for_each(|rule| rule.each_term(&mut note));
+        let events = entity.events.iter().filter_map(|index| model.events.get(*index)?.items());
+        events.for_each(|items| items.each_term(&mut note));
         model.datasets_of(entity).for_each(|(_, dataset)| {
             dataset.terms().for_each(&mut note);
             dataset.when.iter().for_each(|when| when.each_term(&mut note));

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::conditions::when;
 use super::forms::{
-    KeyForm, SQL_NAME, any_of, closed_object, map_of, named, named_parts, optional, positive, required,
-    some_texts, text, texts,
+    KeyForm, PART_NAME, SQL_NAME, any_of, closed_object, map_of, named, named_parts, optional, positive,
+    required, some_texts, text, texts,
 };
 use super::measures::measure;
 use crate::table::cache::RemedyName;
@@ -17,7 +17,7 @@ use crate::table::rank::{self, MAX_RANK_SHARDS};
 use crate::table::rollup::{EXPIRY_KEYS, MAX_SHARDS};
 use crate::table::time_reading::TimeNotation;
 use crate::table::value_type::DeclaredType;
-use crate::table::{OnExpiry, OnMisfit, RowHistory};
+use crate::table::{EventTrigger, OnExpiry, OnMisfit, RowHistory};
 
 /// Templates by key attribute.
 fn templates() -> Value {
@@ -219,6 +219,27 @@ fn remedy() -> Value {
         Some(required("The time during which nobody can store the key, such as 5s.", text()))
     });
     json!({ "anyOf": [{ "enum": names }, tombstone] })
+}
+
+pub(super) fn event(key: &str) -> Option<KeyForm> {
+    Some(match key {
+        "name" => {
+            required("The name that the events carry.", json!({ "type": "string", "pattern": PART_NAME }))
+        }
+        "of" => required("An entity, a rollup, or * for every change record.", text()),
+        "records" => optional(
+            "Whether the events are whole change records; only with of = \"*\".",
+            json!({ "const": true }),
+        ),
+        "when" => optional("The condition that an item enters and leaves.", when()),
+        "on" => optional("The changes that are events; the default is enter.", named::<EventTrigger>()),
+        "detail" => optional("The names whose values an event states.", texts()),
+        "to" => optional(
+            "The target, if it is not the default one: AFTERWRITE_EVENTS_<TO> has its ARN.",
+            json!({ "type": "string", "pattern": "^[a-z0-9_]+$" }),
+        ),
+        _ => return None,
+    })
 }
 
 pub(super) fn dataset(key: &str) -> Option<KeyForm> {

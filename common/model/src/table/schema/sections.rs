@@ -8,7 +8,7 @@ use super::forms::{
 };
 use super::parts;
 use crate::table::{
-    ArchiveScope, RollupKeys, aggregate_settings, cache, dataset, entity, lookup, mirror, rollup,
+    ArchiveScope, RollupKeys, aggregate_settings, cache, dataset, entity, event, lookup, mirror, rollup,
     saved_query, secondary_index, source_table,
 };
 
@@ -56,10 +56,8 @@ pub(super) fn section(name: &str) -> Option<KeyForm> {
             "Measures that are copied onto an application's items.",
             list_of(&closed_object("A mirror.", &mirror::KEYS, parts::mirror)),
         ),
-        "caches" => optional(
-            "Cache keys and CloudFront paths that a change makes stale.",
-            list_of(&closed_object("A cache rule.", &cache::KEYS, parts::cache)),
-        ),
+        "caches" => optional("Cache keys and CloudFront paths that a change makes stale.", caches()),
+        "events" => optional("The changes that other systems hear of.", events()),
         "datasets" => optional(
             "Rows for analysts; the name is the table's name in SQL.",
             named_parts(SQL_NAME, &closed_object("A dataset.", &dataset::KEYS, parts::dataset)),
@@ -70,6 +68,14 @@ pub(super) fn section(name: &str) -> Option<KeyForm> {
         ),
         _ => return None,
     })
+}
+
+fn caches() -> Value {
+    list_of(&closed_object("A cache rule.", &cache::KEYS, parts::cache))
+}
+
+fn events() -> Value {
+    list_of(&closed_object("An event rule.", &event::KEYS, parts::event))
 }
 
 fn tables() -> Value {

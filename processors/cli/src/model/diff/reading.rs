@@ -1,14 +1,17 @@
-//! The differences that change readers' data: mirrors, caches, the archive, datasets and saved queries.
+//! The differences that change readers' data: mirrors, caches, events, the archive, datasets and saved queries.
 
 use std::collections::BTreeSet;
 
-use afterwrite_model::table::{CacheDescription, DatasetDescription, KEY_COLUMN, ModelDescription};
+use afterwrite_model::table::{
+    CacheDescription, DatasetDescription, EventTrigger, KEY_COLUMN, ModelDescription,
+};
 
 use super::{Differences, PartChange, changed_parts, from_to};
 
 pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     mirrors(old, new, differences);
     caches(old, new, differences);
+    events(old, new, differences);
     let scopes = [old, new].map(|model| model.archive.name());
     let consequence = "Applies from now on; nothing is removed from the archive.";
     differences.setting("archive", "scope", scopes, consequence);
@@ -77,6 +80,41 @@ fn caches(old: &ModelDescription, new: &ModelDescription, differences: &mut Diff
     }
     for rule in now.difference(&before) {
         differences.add(of(rule), "added or changed", "Changes from now on make its keys stale.");
+    }
+}
+
+fn events(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    for (name, change) in changed_parts(&old.events, &new.events) {
+        let part = format!("event {name}");
+        let (before, now) = match change {
+            PartChange::Added(_) => {
+                differences.add(
+                    part,
+                    "added",
+                    "Events begin with the changes after the deployment; nothing is sent for items that meet the condition already.",
+                );
+                continue;
+            }
+            PartChange::Removed(_) => {
+                differences.add(part, "removed", "No more events are sent. Their consumers hear nothing.");
+                continue;
+            }
+            PartChange::Changed(before, now) => (before, now),
+        };
+        let consequence = "Applies to changes from now on; nothing is sent, or sent again, for earlier ones.";
+        differences.setting(&part, "its items", [&*before.of, &*now.of], consequence);
+        let conditions = [before, now].map(|rule| rule.when.as_deref().unwrap_or("all items"));
+        differences.setting(&part, "its condition", conditions, consequence);
+        let triggers = [before, now].map(|rule| rule.on.map_or("records", EventTrigger::name));
+        differences.setting(&part, "on", triggers, consequence);
+        let targets = [before, now].map(|rule| rule.to.as_deref().unwrap_or("the default target"));
+        let moved = "Events of changes from now on go to the new target.";
+        differences.setting(&part, "its target", targets, moved);
+        let details = [before, now].map(|rule| match rule.detail.as_slice() {
+            [] => "nothing".to_owned(),
+            names => names.join(", "),
+        });
+        differences.setting(&part, "detail", details, "Consumers find the new values from now on.");
     }
 }
 

@@ -164,3 +164,63 @@ fn another_time_to_live_of_a_rollup_and_further_outputs_of_a_lookup_are_decided_
         );
     }
 }
+
+/// A model of orders with these event rules.
+fn with_events(generation: u32, rules: &str) -> Model {
+    let source = format!(
+        r##"
+        name = "shop"
+        generation = {generation}
+        tables.shop.key = ["PK", "SK"]
+        entities.order.key = {{ PK = "CUSTOMER#{{customer}}", SK = "ORDER#{{order}}" }}
+        entities.order.attributes = {{ status = "S" }}
+        rollups.customer.key = {{ PK = "ORDERS#{{customer}}", SK = "ROLLUP" }}
+        [[aggregates]]
+        name = "orders"
+        of = "order"
+        into = "customer"
+        measures.orders = "count"
+        {rules}
+        "##
+    );
+    Model::parse(&source, "shop.toml").unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn events_begin_with_the_changes_after_the_deployment() {
+    let rule = |settings: &str| format!("[[events]]\nname = \"paid\"\nof = \"order\"\n{settings}");
+    let differences = |before: &str, after: &str| {
+        let found = Differences::between(&with_events(1, before), &with_events(2, after));
+        assert!(found.reconcile.is_empty() && found.problems.is_empty(), "{found}");
+        found
+            .changes
+            .into_iter()
+            .map(|change| format!("{}: {}", change.part, change.change))
+            .collect::<Vec<_>>()
+    };
+    let paid = rule("when.status = [\"PAID\"]\ndetail = [\"order\"]\n");
+    assert_eq!(differences("", &paid), ["event paid: added"]);
+    assert_eq!(differences(&paid, ""), ["event paid: removed"]);
+    let left = rule("when.status = [\"SENT\"]\non = \"leave\"\nto = \"audit\"\n");
+    assert_eq!(
+        differences(&paid, &left),
+        [
+            "event paid: its condition was status = [\"PAID\"], is status = [\"SENT\"]",
+            "event paid: on was enter, is leave",
+            "event paid: its target was the default target, is audit",
+            "event paid: detail was order, is nothing",
+        ]
+    );
+    let added = Differences::between(
+        &with_events(1, ""),
+        &with_events(2, "[[events]]\nname = \"known\"\nof = \"customer\"\n"),
+    );
+    assert!(
+        added.to_string().contains("nothing is sent for items that meet the condition already"),
+        "{added}"
+    );
+    assert!(
+        added.reconcile.is_empty() && added.problems.is_empty(),
+        "an event contributes to nothing: {added}"
+    );
+}

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use afterwrite_datasets::export::preview::{PreviewedColumn, preview_row};
 use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite_model::projection::{
-    DatasetRow as ProjectedRow, ExtremeRule, INVALID_ROLLUP_KEY, ImageScope, ItemContributions, KnownLookups,
-    LookupKey, LookupOutputs, RecordImages, RollupTargets, ShardAssignment, StaleCaches, TargetId,
-    contributions, lookup_keys, offered_outputs, rows,
+    DatasetRow as ProjectedRow, EventChange, ExtremeRule, INVALID_ROLLUP_KEY, ImageScope, ItemContributions,
+    KnownLookups, LookupKey, LookupOutputs, RecordImages, RollupTargets, ShardAssignment, StaleCaches,
+    TargetId, contributions, lookup_keys, offered_outputs, rows,
 };
 use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp, plain_json};
 use afterwrite_model::table::{
@@ -17,6 +17,7 @@ use afterwrite_model::table::{
 use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 
+use super::events::{ItemEvent, events_of_creation};
 use super::item::ItemFile;
 
 /// The consequences of an item in one table.
@@ -33,6 +34,9 @@ pub(super) struct Consequences {
     pub(super) shows: Vec<MirroredValue>,
     pub(super) stale_keys: Vec<StaleCacheKey>,
     pub(super) stale_paths: Vec<String>,
+    /// The events of its creation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) events: Vec<ItemEvent>,
     pub(super) rows: Vec<DatasetRow>,
     /// The parts of the model whose conditions leave the item out.
     pub(super) left_out: Vec<LeftOut>,
@@ -176,6 +180,8 @@ pub(super) fn consequences(
     let counted = explained.counted(image);
     counted.map(|counted| (found.counted, found.skipped) = counted).unwrap_or_else(&mut report);
     explained.stale(image, &mut found).unwrap_or_else(&mut report);
+    let change = EventChange { source: &source, candidates: Some(&candidates), record: &record, json: &line };
+    events_of_creation(model, &change).map(|events| found.events = events).unwrap_or_else(&mut report);
     problems.dedup();
     found.problems = problems;
     Ok(Some(found))

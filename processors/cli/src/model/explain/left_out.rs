@@ -14,7 +14,7 @@ struct ConditionScope<'c> {
 }
 
 impl ItemExplainer<'_> {
-    /// The aggregates, measures, datasets and cache rules that leave the item out. `image` has the attributes that are counted, `row_image`
+    /// The aggregates, measures, datasets, cache rules and event rules that leave the item out. `image` has the attributes that are counted, `row_image`
     /// the attributes of rows.
     pub(super) fn left_out(&self, image: &Image<'_>, row_image: &Image<'_>) -> Vec<LeftOut> {
         let entity = self.identity.entity;
@@ -33,6 +33,12 @@ impl ItemExplainer<'_> {
             let part = format!("cache of {}", entity.name);
             let scope = ConditionScope { part, notation, lookups: &[] };
             all.extend(self.unmet(&scope, rule.when.as_ref(), image));
+        }
+        for rule in entity.events.iter().filter_map(|index| self.model.events.get(*index)) {
+            let Some(items) = rule.items() else { continue };
+            let notation = ModelNotation::of(self.model, items.of, &[]);
+            let scope = ConditionScope { part: format!("event {}", rule.name), notation, lookups: &[] };
+            all.extend(self.unmet(&scope, items.when.as_ref(), image));
         }
         all
     }

@@ -1,6 +1,7 @@
 //! `afterwrite model explain`: the entity of an item, and everything that follows from it.
 
 mod consequences;
+mod events;
 mod item;
 mod left_out;
 mod summary;
@@ -17,6 +18,7 @@ use clap::Args;
 use serde::Serialize;
 
 use self::consequences::{Consequences, DatasetRow, LeftOut, LookupResult, LookupValues, consequences};
+use self::events::ItemEvent;
 use self::item::ItemFile;
 pub(crate) use self::summary::ItemSummary;
 use super::ModelArgument;
@@ -141,6 +143,7 @@ impl fmt::Display for Consequences {
             ("Outputs for items that look it up", lookup_table(&self.answers)),
             ("Mirrored attributes", self.shown_table()),
             ("Stale cache keys and paths when it changes", self.stale_table()),
+            ("Events when it is created", self.event_table()),
         ];
         for (title, table) in parts.iter().filter(|(_, table)| !table.is_empty()) {
             write!(f, "\n{title}\n\n{table}\n")?;
@@ -204,6 +207,15 @@ impl Consequences {
         let mut table = new_table(&["attribute", "measure", "rollup PK", "rollup SK"]);
         for shown in &self.shows {
             table.add_row([&shown.attribute, &shown.measure, &shown.partition, &shown.sort]);
+        }
+        table
+    }
+
+    fn event_table(&self) -> ResultTable {
+        let mut table = new_table(&["event", "to", "states"]);
+        for ItemEvent { name, to, detail } in &self.events {
+            let states = detail.as_ref().map_or("the change record", |detail| detail.get());
+            table.add_row([name, to.as_deref().unwrap_or("(default target)"), states]);
         }
         table
     }

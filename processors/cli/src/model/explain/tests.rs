@@ -127,3 +127,40 @@ fn a_follow_counts_on_the_users_that_the_bindings_name() {
         .collect();
     assert_eq!(counted, [("USER#ann", "following"), ("USER#ben", "followers")]);
 }
+
+#[test]
+fn the_events_of_an_item_are_shown_with_their_values_and_the_others_with_what_they_need() {
+    let model = r##"
+        name = "shop"
+        generation = 1
+        tables.Shop.key = ["PK", "SK"]
+        entities.order.key = { PK = "CUSTOMER#{customer}", SK = "ORDER#{order}" }
+        entities.order.attributes = { status = "S", total = "N" }
+        [[events]]
+        name = "order_paid"
+        of = "order"
+        when.status = ["PAID"]
+        detail = ["order", "total"]
+        to = "billing"
+        [[events]]
+        name = "order_sent"
+        of = "order"
+        when.status = ["SENT"]
+        [[events]]
+        name = "changes"
+        of = "*"
+        records = true
+    "##;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.toml");
+    std::fs::write(&file, model).unwrap();
+    let order = json!({ "PK": "CUSTOMER#c1", "SK": "ORDER#o1", "status": "PAID", "total": 5 });
+    let explanation = explain(&file.display().to_string(), &order, &[]);
+    let [item] = explanation.items.as_slice() else { panic!("{explanation:?}") };
+    let names: Vec<(&str, Option<&str>)> =
+        item.events.iter().map(|event| (&*event.name, event.to.as_deref())).collect();
+    assert_eq!(names, [("order_paid", Some("billing")), ("changes", None)]);
+    assert_eq!(item.left_out[0].part, "event order_sent");
+    let text = explanation.to_string();
+    assert!(text.contains(r#"{"order":"o1","total":5}"#) && text.contains("the change record"), "{text}");
+}

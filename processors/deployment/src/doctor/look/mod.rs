@@ -2,6 +2,7 @@
 
 mod bucket;
 mod delivery;
+mod events;
 mod outcome;
 mod queues;
 mod tables;
@@ -14,14 +15,18 @@ use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
 use afterwrite_services::config::{FunctionConfig, s3_client, sdk_config};
+use afterwrite_services::events::EventArn;
 
 use self::bucket::BucketLook;
 use self::delivery::DeliveryLook;
+use self::events::EventLook;
 use self::tables::TableLook;
 use super::facts::{DeploymentFacts, DriftFacts, Looked};
 
 /// The variable with the queue of stale paths.
 const PATH_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
+/// The beginning of the variables with the targets of events.
+const EVENTS: &str = "AFTERWRITE_EVENTS";
 
 /// Looks at a deployment: tables, mappings, functions, queues, and the bucket if one is named. `drift` is the differences of a report,
 /// or why there is none without a bucket.
@@ -44,6 +49,7 @@ pub async fn deployment_facts(
         bucket: Looked::NotNamed("AFTERWRITE_BUCKET or --bucket"),
         queue: Looked::NotNamed("AFTERWRITE_BUCKET or --bucket"),
         path_queues: BTreeMap::new(),
+        event_targets: BTreeMap::new(),
         dry_calls: Box::pin(tables.dry_calls(&state_table)).await?,
         freshness: Box::pin(tables.heartbeats(&config.model, &config.table_names)).await,
         drift,
@@ -64,7 +70,7 @@ pub async fn deployment_facts(
         });
         facts.tables.push((name.to_string(), table));
     }
-    Box::pin(look_at_functions(&delivery, &mut facts)).await?;
+    Box::pin(look_at_functions(&delivery, &EventLook::new(&sdk), &mut facts)).await?;
     Box::pin(look_at_failures(&mut facts)).await?;
     facts.unchanged_for = unchanged_for(&facts);
     if let Some(name) = bucket {
@@ -74,8 +80,12 @@ pub async fn deployment_facts(
     Ok(facts)
 }
 
-/// Looks at the functions that read the streams, and at the queues that they name.
-async fn look_at_functions(delivery: &DeliveryLook, facts: &mut DeploymentFacts) -> Result<()> {
+/// Looks at the functions that read the streams, and at the queues and the targets of events that they name.
+async fn look_at_functions(
+    delivery: &DeliveryLook,
+    events: &EventLook,
+    facts: &mut DeploymentFacts,
+) -> Result<()> {
     let mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
     let names: BTreeSet<String> = mappings.map(|mapping| mapping.function.clone()).collect();
     for name in names {
@@ -85,7 +95,26 @@ async fn look_at_functions(delivery: &DeliveryLook, facts: &mut DeploymentFacts)
         }
         facts.functions.insert(name, function);
     }
+    Box::pin(look_at_events(events, facts)).await;
     Ok(())
+}
+
+/// Looks at the targets of events that functions name. A value that is not an ARN fails the function itself at its start.
+async fn look_at_events(events: &EventLook, facts: &mut DeploymentFacts) {
+    let functions = facts.functions.values().filter_map(Looked::found);
+    let settings = functions.flat_map(|function| &function.environment);
+    let named: BTreeSet<(String, String)> = settings
+        .filter(|(name, _)| name.starts_with(EVENTS))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    for (setting, text) in named {
+        let Ok(arn) = EventArn::parse(&text, &setting) else { continue };
+        let target = Box::pin(events.target(&arn)).await;
+        if target.found().is_some() {
+            facts.dry_calls.extend(Box::pin(events.dry_call(&arn)).await);
+        }
+        facts.event_targets.insert((setting, text), target);
+    }
 }
 
 /// Looks at the buckets that mappings of Afterwrite's functions name as on-failure destinations.

@@ -1,3 +1,4 @@
+mod events;
 mod incidents;
 mod indexes;
 mod levels;
@@ -66,6 +67,7 @@ fn healthy() -> DeploymentFacts {
             }),
         }),
         queue: Looked::Found(queue_facts(QUEUE, 1800, ("exams-exporter", 300))),
+        event_targets: BTreeMap::new(),
         path_queues: BTreeMap::from([(
             PATH_QUEUE.to_owned(),
             Looked::Found(queue_facts(
@@ -74,11 +76,7 @@ fn healthy() -> DeploymentFacts {
                 ("exams-invalidator", 60),
             )),
         )]),
-        dry_calls: vec![DryCall {
-            permission: "dynamodb:GetItem",
-            subject: STATE.to_owned(),
-            is_allowed: true,
-        }],
+        dry_calls: vec![dry_call(true)],
         freshness: FreshnessFacts {
             heartbeats: vec![("exams".to_owned(), LookedAge::Known(Duration::from_secs(40)))],
             datasets: vec![("attempts".to_owned(), LookedAge::Known(Duration::from_secs(4000)))],
@@ -139,6 +137,10 @@ fn mapping(function: &str) -> MappingFacts {
 /// The checks that find a fault.
 fn faults(facts: &DeploymentFacts) -> Vec<String> {
     faults_of(&model(), facts)
+}
+
+fn dry_call(is_allowed: bool) -> DryCall {
+    DryCall { permission: "dynamodb:GetItem", subject: STATE.to_owned(), is_allowed }
 }
 
 fn faults_of(model: &Model, facts: &DeploymentFacts) -> Vec<String> {
@@ -372,12 +374,9 @@ fn a_part_that_may_not_be_looked_at_is_not_a_fault() {
         functions: BTreeMap::new(),
         bucket: Looked::NotAllowed("s3:ListBucket"),
         queue: Looked::NotNamed("AFTERWRITE_BUCKET"),
+        event_targets: BTreeMap::new(),
         path_queues: BTreeMap::from([(PATH_QUEUE.to_owned(), Looked::NotAllowed("sqs:GetQueueAttributes"))]),
-        dry_calls: vec![DryCall {
-            permission: "dynamodb:GetItem",
-            subject: STATE.to_owned(),
-            is_allowed: false,
-        }],
+        dry_calls: vec![dry_call(false)],
         freshness: FreshnessFacts {
             heartbeats: vec![("exams".to_owned(), LookedAge::NotRead("access is denied".to_owned()))],
             datasets: vec![("attempts".to_owned(), LookedAge::NotRead("access is denied".to_owned()))],
