@@ -61,11 +61,11 @@ locals {
   # --- The environment of the functions ---
 
   # The first name of a table is its current one. Change records of all of its names are read.
-  renames = flatten([
+  renames = concat(flatten([
     for table, name in local.table_names : [
       for deployed in concat([name], try(var.tables[table].former_names, [])) : "${table}=${deployed}"
     ] if table != name || length(try(var.tables[table].former_names, [])) > 0
-  ])
+  ]), [for former in var.former_state_table_names : "@state=${former}"])
   common_env = {
     AFTERWRITE_MODEL             = var.model
     AFTERWRITE_TABLES            = length(local.renames) == 0 ? null : join(",", local.renames)

@@ -119,6 +119,12 @@ variable "state_table_name" {
   default     = null
 }
 
+variable "former_state_table_names" {
+  description = "Names that the state table had before it was restored or replaced, if rollups of the model are sources: the archive has their changes under these names."
+  type        = list(string)
+  default     = []
+}
+
 variable "state_table_capacity" {
   description = <<-EOT
     Provisioned capacity of the state table with auto scaling, in write and read units a second. Default: on demand. The command `cost` shows from

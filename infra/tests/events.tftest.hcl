@@ -143,3 +143,11 @@ run "the_url_of_a_queue_is_not_an_arn" {
   }
   expect_failures = [var.events_arn]
 }
+
+run "the_url_of_a_target_is_not_an_arn" {
+  command = plan
+  variables {
+    event_target_arns = { billing = "https://sqs.eu-west-1.amazonaws.com/210987654321/billing.fifo" }
+  }
+  expect_failures = [var.event_target_arns]
+}

@@ -192,3 +192,14 @@ run "a_description_without_patterns_for_the_state_table" {
   }
   expect_failures = [aws_lambda_event_source_mapping.stream]
 }
+
+run "the_state_table_had_another_name" {
+  command = plan
+  variables {
+    former_state_table_names = ["levels-state-before"]
+  }
+  assert {
+    condition     = alltrue([for function in ["aggregator", "relay"] : aws_lambda_function.function[function].environment[0].variables.AFTERWRITE_TABLES == "@state=levels-state-before"])
+    error_message = "The functions read the changes that the archive has under the earlier name."
+  }
+}

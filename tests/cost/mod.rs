@@ -9,6 +9,7 @@
     reason = "a test that meets the unexpected must fail at once"
 )]
 
+mod exam;
 mod levels;
 
 use std::collections::BTreeMap;
@@ -79,7 +80,7 @@ async fn measured(workload: &Workload, size: u64, seed: u64, now: i64) -> (u64, 
     let ledger = Ledger::new(Arc::clone(&model), names, Arc::from(STATE), tables, SystemClock);
     let aggregator = StreamAggregator::new(ledger);
     let mut units = 0;
-    for batch in batches(&sample) {
+    for (_, batch) in batches(&sample) {
         let event = format!("{{\"Records\":[{}]}}", batch.join(","));
         let deadline = SystemClock.now().plus(Duration::from_secs(60));
         let handled = aggregator.handle(event.as_bytes(), deadline).await.unwrap();
@@ -90,21 +91,23 @@ async fn measured(workload: &Workload, size: u64, seed: u64, now: i64) -> (u64, 
     (units, u64::try_from(sample.len()).unwrap())
 }
 
-/// The sample at an even pace, cut by the delivery's rules: a batch of a table ends when it is full, or when its window has passed.
-fn batches(sample: &[String]) -> Vec<Vec<&str>> {
+/// The sample at an even pace, cut by the delivery's rules: a batch of a table ends when it is full, or when its window has passed. Each batch
+/// has the second in which it is delivered.
+fn batches(sample: &[String]) -> Vec<(f64, Vec<&str>)> {
     let mut open: BTreeMap<String, (f64, Vec<&str>)> = BTreeMap::new();
     let mut delivered = Vec::new();
     for (record, number) in sample.iter().zip(0_u32..) {
         let at = f64::from(number) * SECONDS / f64::from(u32::try_from(sample.len()).unwrap());
         let is_due = |since: f64| at - since >= DELIVERY.window_seconds;
-        delivered.extend(open.extract_if(.., |_, (since, _)| is_due(*since)).map(|(_, (_, batch))| batch));
+        let due = open.extract_if(.., |_, (since, _)| is_due(*since));
+        delivered.extend(due.map(|(_, (since, batch))| (since + DELIVERY.window_seconds, batch)));
         let (_, batch) = open.entry(table_of(record)).or_insert_with(|| (at, Vec::new()));
         batch.push(record);
         if batch.len() == DELIVERY.batch_size {
-            delivered.extend(open.remove(&table_of(record)).map(|(_, batch)| batch));
+            delivered.extend(open.remove(&table_of(record)).map(|(_, batch)| (at, batch)));
         }
     }
-    delivered.extend(open.into_values().map(|(_, batch)| batch));
+    delivered.extend(open.into_values().map(|(since, batch)| (since + DELIVERY.window_seconds, batch)));
     delivered
 }
 

@@ -1,6 +1,7 @@
 //! Operations on deployed tables: jobs, backfill, verification and repair.
 #![expect(clippy::unwrap_used, reason = "an unexpected value fails a test with its place")]
 
+mod acknowledged;
 mod backfill;
 mod bulk;
 mod bulk_command;
@@ -11,6 +12,7 @@ mod datasets;
 mod exports;
 mod jobs;
 mod lake;
+mod latest;
 mod levels;
 mod live_lake;
 mod quiet_lake;

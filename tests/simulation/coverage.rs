@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use afterwrite_tests::faults::InjectedFaults;
 
 /// The events that a full run of seeds must have, in addition to the counters of the injected faults.
-const EXPECTED: [&str; 55] = [
+const EXPECTED: [&str; 66] = [
     "consumer crashed",
     "consumer crashed after a crash",
     "consumer crashed after an item left a rollup",
@@ -57,6 +57,17 @@ const EXPECTED: [&str; 55] = [
     "parked record redriven",
     "parked item reconciled",
     "parked item healed by its next change",
+    "source rollup changed",
+    "source rollup of a higher level changed",
+    "source rollup returned to zero",
+    "source rollup left zero again",
+    "source rollup expired and kept",
+    "source rollup expired and subtracted",
+    "source rollup expired at zero",
+    "new source backfilled that has an entry",
+    "new source backfilled that has no entry",
+    "new source read by an old model",
+    "consumer stopped between two levels",
     "relay: crashed",
     "relay: invocation timed out",
     "relay: call failed",

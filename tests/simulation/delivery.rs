@@ -1,16 +1,95 @@
-//! The event source mapping: batches, and what their responses mean for the shards.
+//! The event source mapping: the records that it delivers, batches, and what their responses mean for the shards.
+//!
+//! All changes of the application's tables become records of their streams. Of the state table's stream, only the records that the filter of
+//! the product's event source mapping passes are delivered.
 
 use std::collections::BTreeMap;
 
 use afterwrite_functions::AggregatedBatch;
 use afterwrite_ledger::CommitOutcome;
 
+use super::changes::{is_of_source, source_event, state_filter};
 use super::options::LARGEST_BURST;
 use super::run::{ConsumerTask, SimulationRun, TaskKind, TaskResult};
 use super::single_changes;
-use super::store::Store;
+use super::state_keys::{entry_key, marker_key};
+use super::store::{STATE, Store, text};
+use super::stream::{StreamRecord, TABLES};
 
 impl<S: Store + 'static> SimulationRun<S> {
+    /// Appends the changes of the tables to their streams, and checks the changes of the state table.
+    pub(crate) fn collect_changes(&mut self, generation: u64) {
+        for table in TABLES {
+            let changes = self.tables.inner().take_changes(table);
+            if generation > 0 {
+                self.problems.extend(changes.iter().flat_map(single_changes::mirror_faults));
+            }
+            let first = self.streams.records.len();
+            self.streams.append(table, changes, |_| true, &mut self.random);
+            let appended = u64::try_from(self.streams.records.len() - first).unwrap();
+            *(if generation == 0 { &mut self.application_writes } else { &mut self.own_writes }) += appended;
+            self.note_records(first);
+        }
+        // A new function is deployed together with the filter of its model.
+        let newest = self.newest_generation();
+        let changes = self.tables.inner().take_changes(STATE);
+        for change in &changes {
+            self.watcher.observe(change, generation);
+            self.watcher.source_changes += usize::from(is_of_source(change, newest));
+            self.problems.extend(single_changes::lost_mark(change));
+            if self.trace.is_shown() {
+                println!("        state: {:?} -> {:?}", change.old, change.new);
+            }
+        }
+        self.problems.append(&mut self.watcher.problems);
+        let first = self.streams.records.len();
+        let filter = state_filter(newest);
+        let is_filtered = self.tables.inner().is_filtered();
+        let passes = |record: &StreamRecord| !is_filtered || filter.accepts(&record.json);
+        self.streams.append(STATE, changes, passes, &mut self.random);
+        self.note_records(first);
+    }
+
+    /// Tells the others of the records from this number on.
+    fn note_records(&mut self, first: usize) {
+        for number in first..self.streams.records.len() {
+            self.note_record(number);
+            let record = &self.streams.records[number];
+            if let Some(source) = record.source() {
+                self.coverage.record(source_event(source, record));
+            }
+        }
+    }
+
+    fn note_record(&mut self, number: usize) {
+        let record = &self.streams.records[number];
+        if self.trace.is_shown() {
+            println!("        record {number}: {record}");
+        }
+        let (table, partition, sort) = (record.table, &record.partition, record.sort.as_deref());
+        if record.is_expiry {
+            let position = record.position();
+            let marker = marker_key(table, partition, sort, &position);
+            if (partition.as_str(), sort) == ("USER#0", Some("SESSION#0")) {
+                self.application.marker_like = Some(format!("0#EXPIRED#{position}"));
+            }
+            self.watcher.expiries.insert(marker, (entry_key(table, partition, sort), position));
+        }
+        if let Some(old) = &record.old
+            && old.contains_key("GSI1PK")
+        {
+            self.tables.add_earlier_version(text(old, "GSI1PK"), old.clone());
+        }
+    }
+
+    /// Records that a function whose model does not use a rollup as a source answered for the rollup's records.
+    pub(crate) fn cover_old_model(&mut self, generation: u64, records: &[usize]) {
+        let mut sources = records.iter().filter_map(|record| self.streams.records[*record].source());
+        if sources.any(|source| source.first_generation() > generation) {
+            self.coverage.record("new source read by an old model");
+        }
+    }
+
     /// Handles the result of a task.
     pub(crate) fn complete(&mut self, task: ConsumerTask, result: afterwrite_model::Result<TaskResult>) {
         let ConsumerTask { id, kind, records, left, .. } = task;
@@ -18,7 +97,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             Ok(TaskResult::AggregatedBatch(handled)) => handled,
             Ok(TaskResult::Reconciled(outcome)) => {
                 self.note(&[6, id], || format!("task {id} reconciled: {:?}", outcome.failures));
-                return self.check_reconciliation(records[0], &outcome);
+                return self.check_reconciliation(records.first().copied(), &outcome);
             }
             Err(error) => {
                 self.problems.push(format!("an invocation failed as a whole: {error}"));
@@ -90,13 +169,14 @@ impl<S: Store + 'static> SimulationRun<S> {
         parked
     }
 
-    fn check_reconciliation(&mut self, record: usize, outcome: &CommitOutcome) {
+    /// Checks a reconciliation of a record's item, or of an item of a backfill.
+    fn check_reconciliation(&mut self, record: Option<usize>, outcome: &CommitOutcome) {
         if outcome.failures.is_empty() {
             return;
         }
-        self.reconcile_again.insert(record);
+        self.reconcile_again.extend(record);
         if !self.may_fail {
-            let position = self.streams.records[record].position();
+            let position = record.map(|record| self.streams.records[record].position()).unwrap_or_default();
             self.problems
                 .push(format!("reconciling {position} failed without faults: {:?}", outcome.failures));
         }

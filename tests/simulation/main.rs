@@ -20,6 +20,7 @@
 
 mod application;
 mod arguments;
+mod changes;
 mod check;
 mod clock;
 mod coverage;
@@ -29,13 +30,17 @@ mod http_tables;
 mod interruptions;
 mod left_rollups;
 mod model;
+mod numbers;
 mod options;
 mod oracle;
 mod overwriting;
 mod run;
 mod schedule;
+mod score_bins;
 mod second_reader;
 mod single_changes;
+mod source_rollups;
+mod stale_keys;
 mod state;
 mod state_keys;
 mod store;

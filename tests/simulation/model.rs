@@ -7,12 +7,15 @@ use afterwrite_model::table::Model;
 /// The model of a generation.
 pub(crate) fn model(generation: u64) -> Arc<Model> {
     static MODELS: OnceLock<[Arc<Model>; 2]> = OnceLock::new();
-    let sources = [
-        include_str!("../fixtures/simulation/generation-1.toml"),
-        include_str!("../fixtures/simulation/generation-2.toml"),
-    ];
-    let parse =
-        |source| Arc::new(Model::parse(source, "generation").unwrap_or_else(|error| panic!("{error}")));
-    let models = MODELS.get_or_init(|| sources.map(parse));
+    let models = MODELS.get_or_init(|| [1, 2].map(|generation| Arc::new(parsed(generation))));
     Arc::clone(&models[usize::from(generation == 2)])
+}
+
+/// The model of a generation, parsed again.
+pub(crate) fn parsed(generation: u64) -> Model {
+    let source = match generation {
+        2 => include_str!("../fixtures/simulation/generation-2.toml"),
+        _ => include_str!("../fixtures/simulation/generation-1.toml"),
+    };
+    Model::parse(source, "generation").unwrap_or_else(|error| panic!("{error}"))
 }

@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use afterwrite_demo::exact::ExactNumber;
 use afterwrite_model::record::{AttributeValue, Item};
 
-use super::store::{EVENTS, METERS, key_texts, text};
+use super::numbers::exact;
+use super::score_bins::score_bin;
+use super::source_rollups::SourceRollup;
+use super::store::{EVENTS, METERS, STATE, key_texts, text};
 
 /// `PK`, without a shard, and `SK` of a rollup.
 pub(crate) type RollupKey = (String, String);
@@ -59,6 +62,8 @@ pub(crate) enum ItemKind<'k> {
         code: &'k str,
         number: &'k str,
     },
+    /// An item of a rollup that is a source.
+    Rollup(SourceRollup),
     /// An item without contributions.
     Other,
 }
@@ -66,6 +71,9 @@ pub(crate) enum ItemKind<'k> {
 /// The kind of an item, from its key.
 pub(crate) fn item_kind<'k>(table: &str, partition: &'k str, sort: Option<&'k str>) -> ItemKind<'k> {
     let sort = sort.unwrap_or("");
+    if table == STATE {
+        return SourceRollup::of_key(partition, sort).map_or(ItemKind::Other, ItemKind::Rollup);
+    }
     if table == EVENTS {
         return match partition.split_once('#') {
             Some(("EVENT", _)) => ItemKind::Event,
@@ -93,17 +101,24 @@ impl ItemKind<'_> {
         matches!(self, Self::Project { .. } | Self::Shop { .. })
     }
 
-    /// Whether this item remains counted after TTL has deleted it: a draft does not, although it is of the kind of posts.
+    /// Whether this item remains counted after TTL has deleted it: a draft does not, although it is of the kind of posts, nor does an
+    /// item of a rollup whose measures are zero.
     pub(crate) fn keeps(&self, item: &Item) -> bool {
-        self.is_kept() && (*self != Self::Post || text(item, "state") == "LIVE")
+        self.is_kept()
+            && match self {
+                Self::Post => text(item, "state") == "LIVE",
+                Self::Rollup(source) => source.is_present(item),
+                _ => true,
+            }
     }
 
     /// Whether an item of this kind that TTL deletes can remain counted.
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(
-            self,
-            Self::Task { .. } | Self::Session { .. } | Self::Event | Self::Post | Self::Meter { .. }
-        )
+        match self {
+            Self::Task { .. } | Self::Session { .. } | Self::Event | Self::Post | Self::Meter { .. } => true,
+            Self::Rollup(source) => source.is_kept(),
+            _ => false,
+        }
     }
 }
 
@@ -146,6 +161,7 @@ pub(crate) fn contributions(
         ItemKind::Post => post(item, remembered)?,
         ItemKind::Reading { sensor } => reading(item, sensor)?,
         ItemKind::Meter { code, number } => meter(item, code, number)?,
+        ItemKind::Rollup(source) => source.contributions(&partition, item, generation),
         ItemKind::Shop { .. } | ItemKind::Other => Vec::new(),
     };
     amounts.retain(|(.., amount)| *amount != ExactNumber::ZERO);
@@ -203,6 +219,8 @@ fn visit(item: &Item, shop: &str, generation: u64) -> Result<ContributionList, C
         (target.clone(), "score_sum", score.clone().unwrap_or_default()),
     ];
     amounts.extend(score.map(|score| (target, score_bin(&score), ExactNumber::one())));
+    let members = format!("SHOP#{shop}#DISTINCT#kinds");
+    amounts.push(((members, format!("ROLLUP#VISITS#{}", text(item, "kind"))), "count", ExactNumber::one()));
     if generation == 2 {
         amounts.push((
             (format!("KIND#{}", text(item, "kind")), "ROLLUP".to_owned()),
@@ -213,50 +231,15 @@ fn visit(item: &Item, shop: &str, generation: u64) -> Result<ContributionList, C
     Ok(amounts)
 }
 
-/// The bins of scores: the largest value of each but the last, and the estimate of its values. The numbers are those of relative error 0.2
-/// from 0.5 to 8, computed apart from the product.
-const SCORE_BINS: [(&str, &str, &str); 9] = [
-    ("scores_000", "0.5", "0.5"),
-    ("scores_001", "0.749984", "0.599995"),
-    ("scores_002", "1.12495", "0.899972"),
-    ("scores_003", "1.68738", "1.34993"),
-    ("scores_004", "2.53101", "2.02484"),
-    ("scores_005", "3.79643", "3.03718"),
-    ("scores_006", "5.69452", "4.55568"),
-    ("scores_007", "8.0", "6.6532"),
-    ("scores_008", "", "8.0"),
-];
-
-/// The bin of a score.
-fn score_bin(score: &ExactNumber) -> &'static str {
-    let (last, ..) = SCORE_BINS[SCORE_BINS.len() - 1];
-    let bins = SCORE_BINS.iter().take(SCORE_BINS.len() - 1);
-    let is_last = *score >= exact("8");
-    let mut fitting = bins.filter(|(_, up_to, _)| *score <= exact(up_to)).map(|(name, ..)| *name);
-    if is_last { last } else { fitting.next().unwrap_or(last) }
-}
-
-/// The median of scores, from the number in each bin.
-pub(crate) fn median(count_of: impl Fn(&str) -> ExactNumber) -> Option<ExactNumber> {
-    let counts: Vec<ExactNumber> = SCORE_BINS.iter().map(|(name, ..)| count_of(name)).collect();
-    let total = counts.iter().fold(ExactNumber::ZERO, |sum, count| sum.plus(count));
-    let mut below = ExactNumber::ZERO;
-    for (count, (.., estimate)) in counts.iter().zip(SCORE_BINS) {
-        below = below.plus(count);
-        if below > ExactNumber::ZERO && below.plus(&below) >= total {
-            return Some(exact(estimate));
-        }
-    }
-    None
-}
-
 fn session(item: &Item, user: &str) -> Result<ContributionList, CountError> {
     let seconds = number(item, "seconds")?;
-    let target = (format!("USER#{user}"), format!("ROLLUP#DAY#{}", text(item, "day")));
-    Ok(vec![
-        (target.clone(), "sessions", ExactNumber::one()),
-        (target, "seconds_sum", seconds.unwrap_or_default()),
-    ])
+    let (seconds, day) = (seconds.unwrap_or_default(), text(item, "day"));
+    let targets =
+        [(format!("USER#{user}"), format!("ROLLUP#DAY#{day}")), (format!("DAY#{day}"), "ROLLUP".to_owned())];
+    let of_target = |target: RollupKey| {
+        [(target.clone(), "sessions", ExactNumber::one()), (target, "seconds_sum", seconds.clone())]
+    };
+    Ok(targets.into_iter().flat_map(of_target).collect())
 }
 
 fn event(item: &Item, remembered: &RememberedOutputs) -> Result<ContributionList, CountError> {
@@ -382,11 +365,6 @@ fn number(item: &Item, name: &str) -> Result<Option<ExactNumber>, CountError> {
         Some(AttributeValue::N(number)) => Ok(Some(exact(&number.to_string()))),
         Some(_) => Err(CountError::Poison),
     }
-}
-
-/// Parses a number.
-pub(crate) fn exact(text: &str) -> ExactNumber {
-    ExactNumber::parse(text).unwrap_or_else(|| panic!("not a decimal number: {text}"))
 }
 
 /// A quotient of two numbers, rounded half to even at 6 decimal places.

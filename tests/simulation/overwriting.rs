@@ -7,12 +7,13 @@ use std::task::{Context, Poll, Waker};
 use afterwrite_model::record::{AttributeValue, Item};
 
 use super::run::SimulationRun;
+use super::source_rollups::SourceRollup;
 use super::state::{OverwrittenMeasure, StateKind, state_kind};
 use super::store::{STATE, Store, key_of_item};
 
-/// The measures that are overwritten: only counted and shown nowhere.
+/// The measures that are overwritten: only counted, and neither shown nor counted further.
 const OVERWRITABLE: [&str; 8] =
-    ["projects_open", "tasks", "events", "high", "posts", "sessions", "visits_of_kind", "meters"];
+    ["projects_open", "tasks", "events", "open_days", "users", "cities", "kinds_visited", "meters"];
 
 impl<S: Store + 'static> SimulationRun<S> {
     /// Overwrites a measure by text, or mends the one that is.
@@ -22,8 +23,10 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
         let rollups = self.tables.inner().scan(STATE);
         let is_own = |item: &Item| {
-            let is_shown = super::store::text(item, "SK").starts_with("ROLLUP#PROJECT#");
-            state_kind(item) == StateKind::Rollup && !is_shown
+            let [partition, sort] = ["PK", "SK"].map(|name| super::store::text(item, name));
+            let is_used =
+                sort.starts_with("ROLLUP#PROJECT#") || SourceRollup::of_key(partition, sort).is_some();
+            state_kind(item) == StateKind::Rollup && !is_used
         };
         let measure_of = |rollup: Item| {
             let measure = OVERWRITABLE.into_iter().find(|measure| rollup.contains_key(*measure))?;

@@ -25,14 +25,12 @@ use afterwrite_tests::random::SeededRandom;
 use super::application::SimulatedApplication;
 use super::clock::{SimulatedTime, SkewedClock};
 use super::coverage::FaultCoverage;
-use super::model::model;
 use super::options::RunOptions;
 use super::second_reader::SecondReader;
-use super::single_changes;
 use super::state::OverwrittenMeasure;
-use super::state_keys::{StateKey, entry_key, marker_key};
-use super::store::{STATE, Store, text};
-use super::stream::{StreamSet, TABLES};
+use super::state_keys::StateKey;
+use super::store::{STATE, Store};
+use super::stream::{STREAMED, StreamSet};
 use super::trace::RunTrace;
 use super::watcher::StateWatcher;
 
@@ -40,7 +38,7 @@ pub(crate) type LedgerProcess<S> = StreamAggregator<Arc<FaultyTables<S>>, Skewed
 /// How often a task may be continued after its deadline: a sleep may end after it, but no call begins.
 const POLLS_AFTER_DEADLINE: u32 = 3;
 
-type TaskFuture = Pin<Box<dyn Future<Output = afterwrite_model::Result<TaskResult>>>>;
+pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = afterwrite_model::Result<TaskResult>>>>;
 
 /// The result of a task.
 #[derive(Debug)]
@@ -172,9 +170,9 @@ impl<S: Store + 'static> SimulationRun<S> {
     }
 
     fn process(&self, generation: u64, skew_ms: i64) -> Arc<LedgerProcess<S>> {
-        let names = TABLES.map(Arc::from).to_vec();
+        let (names, model) = (STREAMED.map(Arc::from).to_vec(), self.tables.inner().model(generation));
         let clock = SkewedClock { time: Arc::clone(&self.time), skew_ms };
-        let ledger = Ledger::new(model(generation), names, Arc::from(STATE), Arc::clone(&self.tables), clock);
+        let ledger = Ledger::new(model, names, Arc::from(STATE), Arc::clone(&self.tables), clock);
         let policy = if self.options.parks { PoisonPolicy::Park } else { PoisonPolicy::Fail };
         Arc::new(StreamAggregator::new(ledger.on_poison(policy)))
     }
@@ -185,51 +183,9 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.trace.step(&words, || format!("{now}  {}", describe()));
     }
 
-    /// Appends the changes of the source tables to the streams, and checks the changes of the state table.
-    pub(crate) fn collect_changes(&mut self, generation: u64) {
-        for table in TABLES {
-            let changes = self.tables.inner().take_changes(table);
-            if generation > 0 {
-                self.problems.extend(changes.iter().flat_map(single_changes::mirror_faults));
-            }
-            let first = self.streams.records.len();
-            self.streams.append(table, changes, &mut self.random);
-            let appended = u64::try_from(self.streams.records.len() - first).unwrap();
-            *(if generation == 0 { &mut self.application_writes } else { &mut self.own_writes }) += appended;
-            for number in first..self.streams.records.len() {
-                self.note_record(number);
-            }
-        }
-        for change in self.tables.inner().take_changes(STATE) {
-            self.watcher.observe(&change, generation);
-            self.problems.extend(single_changes::lost_mark(&change));
-            if self.trace.is_shown() {
-                println!("        state: {:?} -> {:?}", change.old, change.new);
-            }
-        }
-        self.problems.append(&mut self.watcher.problems);
-    }
-
-    /// Tells the others of a new record.
-    fn note_record(&mut self, number: usize) {
-        let record = &self.streams.records[number];
-        if self.trace.is_shown() {
-            println!("        record {number}: {record}");
-        }
-        let (table, partition, sort) = (record.table, &record.partition, record.sort.as_deref());
-        if record.is_expiry {
-            let position = record.position();
-            let marker = marker_key(table, partition, sort, &position);
-            if (partition.as_str(), sort) == ("USER#0", Some("SESSION#0")) {
-                self.application.marker_like = Some(format!("0#EXPIRED#{position}"));
-            }
-            self.watcher.expiries.insert(marker, (entry_key(table, partition, sort), position));
-        }
-        if let Some(old) = &record.old
-            && old.contains_key("GSI1PK")
-        {
-            self.tables.add_earlier_version(text(old, "GSI1PK"), old.clone());
-        }
+    /// The newest generation of the model that a consumer has.
+    pub(crate) fn newest_generation(&self) -> u64 {
+        self.consumers.iter().map(|consumer| consumer.generation).max().unwrap_or(1)
     }
 
     pub(crate) fn below(&mut self, end: usize) -> usize {
@@ -254,7 +210,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.land_requests();
     }
 
-    fn spawn(
+    pub(crate) fn spawn(
         &mut self,
         kind: TaskKind,
         records: Vec<usize>,
@@ -392,6 +348,7 @@ impl<S: Store + 'static> SimulationRun<S> {
                 // The images of a rejected write are passed over.
                 self.allow_unseen_images(task.records.clone());
             }
+            self.cover_old_model(task.generation, &task.records);
             self.complete(task, result);
         } else {
             self.note_left_rollups(index);
@@ -402,6 +359,7 @@ impl<S: Store + 'static> SimulationRun<S> {
     pub(crate) fn end_task(&mut self, index: usize, reason: &str) {
         let task = self.tasks.swap_remove(index);
         self.note(&[4, task.id], || format!("task {} {reason}", task.id));
+        self.cover_levels();
         self.unrefreshed.extend(task.left);
         self.restart(task.consumer, task.generation);
         match task.kind {

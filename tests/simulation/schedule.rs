@@ -6,9 +6,8 @@ use std::time::Duration;
 use super::check;
 use super::oracle::{ItemKind, item_kind};
 use super::run::{SimulationRun, TaskKind};
-use super::state::StateTable;
 use super::store::{STATE, Store, text};
-use super::stream::{StreamRecord, StreamShard, TABLES};
+use super::stream::{STREAMED, StreamRecord, StreamShard};
 
 /// A run that is not idle after this many steps never becomes idle.
 const MAX_STEPS: u32 = 200_000;
@@ -34,7 +33,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
         self.finish();
         self.check();
-        for table in [STATE].into_iter().chain(TABLES) {
+        for table in STREAMED {
             let items = format!("{:?}", self.tables.inner().scan(table));
             self.trace.add_bytes(items.as_bytes());
         }
@@ -89,7 +88,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             236..240 if self.options.generations => self.upgrade_one(),
             240..244 if self.options.recreates_streams => {
                 self.advance(Duration::from_secs(2));
-                let (table, now) = (TABLES[self.below(TABLES.len())], self.time.now());
+                let (table, now) = (STREAMED[self.below(STREAMED.len())], self.time.now());
                 self.coverage.record("stream created again");
                 self.note(&[20], || format!("the stream of {table} is created again"));
                 self.allow_unseen_undelivered_images();
@@ -101,7 +100,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             262..266 if self.options.crashes => self.overtake(),
             266..270 => check::check_sums(self),
             270..276 if self.options.splits && self.streams.shards.len() < MAX_SHARDS => {
-                let table = TABLES[self.below(TABLES.len())];
+                let table = STREAMED[self.below(STREAMED.len())];
                 self.coverage.record("shard split");
                 self.note(&[27], || format!("a shard of {table} is split"));
                 self.streams.split(table, &mut self.random);
@@ -239,6 +238,13 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.collect_changes(0);
     }
 
+    /// Delivers all records, lets TTL delete what has expired, and delivers the records of that.
+    fn settle(&mut self) {
+        self.drain();
+        self.sweep();
+        self.drain();
+    }
+
     /// Delivers all records.
     pub(crate) fn drain(&mut self) {
         let mut steps = 0;
@@ -277,8 +283,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             self.backfill();
         }
         // Old records may repair a wrong state, so it is checked before and after they are replayed.
-        self.drain();
-        self.sweep();
+        self.settle();
         self.check();
         self.replay_old_records();
         self.drain();
@@ -380,27 +385,12 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.advance(Duration::from_millis(passed));
     }
 
-    fn finish_tasks(&mut self) {
+    pub(crate) fn finish_tasks(&mut self) {
         while !self.tasks.is_empty() && self.problems.is_empty() {
             self.pass_time();
             let index = self.below(self.tasks.len());
             self.poll(index);
         }
-    }
-
-    /// Reconciles the items that the old generation counted, as a backfill does.
-    fn backfill(&mut self) {
-        let state = match StateTable::read(self.tables.inner().scan(STATE)) {
-            Ok(state) => state,
-            Err(problem) => return self.problems.push(problem),
-        };
-        for (key, record) in self.newest_records() {
-            if state.entries.get(&key).is_some_and(|entry| entry.generation < 2) {
-                self.reconcile(record);
-                self.finish_tasks();
-            }
-        }
-        self.drain();
     }
 
     /// Replays old records, each alone, after everything else.
@@ -429,8 +419,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.replay_again(replayed);
         // A record that can still not be read is parked again, unless its entry is known to be newer.
         self.heal_parked_records(0);
-        self.drain();
-        self.sweep();
+        self.settle();
     }
 
     /// Replays records that have just been replayed. The first time may have brought a mirror's revision up to date; now

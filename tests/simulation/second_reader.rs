@@ -14,7 +14,7 @@ use std::time::Duration;
 use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::StaleKey;
-use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind};
 use afterwrite_relay::archive::ChangeArchiver;
 use afterwrite_relay::invalidate::CacheInvalidator;
@@ -28,8 +28,9 @@ use afterwrite_tests::random::SeededRandom;
 use super::clock::SimulatedTime;
 use super::coverage::FaultCoverage;
 use super::model::model;
-use super::store::MAIN;
-use super::stream::{StreamRecord, StreamSet, TABLES};
+use super::stale_keys::stale_keys;
+use super::store::STATE;
+use super::stream::{STREAMED, StreamSet};
 
 /// The time limit of an invocation.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -350,7 +351,9 @@ impl SecondReader {
     pub(crate) fn check(&self, streams: &StreamSet) -> Vec<String> {
         let outside = self.services.lock();
         let mut problems = self.problems.clone();
-        let expected: BTreeSet<&str> = streams.records.iter().map(|record| record.json.as_str()).collect();
+        // No dataset has rows of rollups, so the archive has no change of the state table.
+        let archived = streams.records.iter().filter(|record| record.table != STATE);
+        let expected: BTreeSet<&str> = archived.map(|record| record.json.as_str()).collect();
         let archived: BTreeSet<&str> = outside.lines.iter().map(String::as_str).collect();
         let (missing, unexpected) =
             (expected.difference(&archived).count(), archived.difference(&expected).count());
@@ -377,34 +380,6 @@ fn process(services: &ExternalServices, time: &Arc<SimulatedTime>) -> Arc<RelayP
         clock.clone(),
     );
     let archiver = ChangeArchiver::new(services.clone(), services.clone(), clock.clone());
-    let tables = SourceTables::new(model, TABLES.map(Arc::from).to_vec());
+    let tables = SourceTables::new(model, STREAMED.map(Arc::from).to_vec());
     Arc::new(StreamRelay::new(tables, Some(invalidator), Some(archiver), clock))
-}
-
-/// The cache keys with a copy of a changed item, computed without code of the product.
-fn stale_keys(record: &StreamRecord) -> Vec<String> {
-    let sort = record.sort.as_deref().unwrap_or_default();
-    let parts = (record.partition.split_once('#'), sort.split_once('#'));
-    match parts {
-        (Some(("OWNER", owner)), Some(("PROJECT", project))) if record.table == MAIN => {
-            vec![format!("project:{project}"), format!("owner:{owner}:projects")]
-        }
-        (Some(("PROJECT", project)), Some(("TASK", task))) if record.table == MAIN => {
-            let mut keys = vec![format!("task:{project}/{task}")];
-            let status = |image: &Option<Item>| image.as_ref().and_then(|item| item.get("status").cloned());
-            let is_moved =
-                record.old.is_none() || record.new.is_none() || status(&record.old) != status(&record.new);
-            if is_moved {
-                keys.push(format!("project:{project}:board"));
-            }
-            let is_done = |image: &Option<Item>| {
-                status(image).as_ref().and_then(AttributeValue::as_text) == Some("DONE")
-            };
-            if is_done(&record.old) || is_done(&record.new) {
-                keys.push(format!("project:{project}:done"));
-            }
-            keys
-        }
-        _ => Vec::new(),
-    }
 }

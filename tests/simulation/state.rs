@@ -6,7 +6,8 @@ use afterwrite_demo::exact::ExactNumber;
 use afterwrite_model::record::{AttributeValue, Item};
 use serde_json::Value;
 
-use super::oracle::{RememberedOutputs, RollupKey, exact};
+use super::numbers::{exact, stored};
+use super::oracle::{RememberedOutputs, RollupKey};
 use super::store::text;
 
 /// The kind of an item of the state table.
@@ -107,11 +108,6 @@ impl StateTable {
     pub(crate) fn number(&self, target: &RollupKey, measure: &str) -> ExactNumber {
         self.rollups.get(target).and_then(|item| stored(item, measure)).unwrap_or_default()
     }
-}
-
-/// A number of an item.
-pub(crate) fn stored(item: &Item, name: &str) -> Option<ExactNumber> {
-    item.get(name).and_then(AttributeValue::as_number).map(|number| exact(&number.to_string()))
 }
 
 fn integer(item: &Item, name: &str) -> Option<i64> {

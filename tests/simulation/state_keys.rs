@@ -2,6 +2,9 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::source_rollups::STATE_IN_ENTRIES;
+use super::store::STATE;
+
 /// `PK` and `SK` of an item of the state table.
 pub(crate) type StateKey = (String, String);
 
@@ -30,6 +33,7 @@ pub(crate) fn marker_key(table: &str, partition: &str, sort: Option<&str>, posit
 }
 
 fn ledger_partition(table: &str, partition: &str) -> String {
+    let table = if table == STATE { STATE_IN_ENTRIES } else { table };
     let key = format!("LEDGER#{table}#{partition}");
     let is_natural = key.len() <= MAX_PARTITION_KEY && !key.contains(HASHED);
     if is_natural { key } else { hashed(&key, &key, MAX_PARTITION_KEY) }

@@ -8,8 +8,11 @@ use afterwrite_memory::{
 };
 use afterwrite_model::effect::{ItemKey, KeyAttribute};
 use afterwrite_model::record::{AttributeValue, Item, Timestamp};
+use afterwrite_model::table::Model;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+
+use super::model::model;
 
 pub(crate) const MAIN: &str = "main";
 pub(crate) const EVENTS: &str = "events";
@@ -35,6 +38,14 @@ pub(crate) trait Store: Tables {
     fn take_changes(&self, table: &str) -> Vec<ItemChange>;
     /// Deletes the items whose `expires_at` has passed, as TTL.
     fn sweep(&self, table: &str);
+    /// The model of a generation, as the product's processes have it.
+    fn model(&self, generation: u64) -> Arc<Model> {
+        model(generation)
+    }
+    /// Whether the event source mapping filters the state table's stream.
+    fn is_filtered(&self) -> bool {
+        true
+    }
 }
 
 /// The tables in memory. The state table has a stream for the [`super::watcher::StateWatcher`].

@@ -11,8 +11,9 @@ use afterwrite_model::record::{AttributeValue, Item, Timestamp};
 use afterwrite_tests::random::SeededRandom;
 
 use super::options::RunOptions;
-use super::oracle::item_kind;
-use super::store::{EVENTS, MAIN, METERS, key_text};
+use super::oracle::{ItemKind, item_kind};
+use super::source_rollups::SourceRollup;
+use super::store::{EVENTS, MAIN, METERS, STATE, key_text};
 
 /// One change in a stream.
 #[derive(Clone, Debug)]
@@ -38,6 +39,14 @@ impl StreamRecord {
     /// The position, as in the ledger entries and markers.
     pub(crate) fn position(&self) -> String {
         format!("{}#{:0>40}", self.label, self.sequence_number)
+    }
+
+    /// The source rollup of a record of the state table.
+    pub(crate) fn source(&self) -> Option<SourceRollup> {
+        match item_kind(self.table, &self.partition, self.sort.as_deref()) {
+            ItemKind::Rollup(source) => Some(source),
+            _ => None,
+        }
     }
 
     /// Whether the record is malformed, and a corrected decoder reads it: the expiry of an item that remains counted. Such an
@@ -97,7 +106,7 @@ struct TableStream {
 pub(crate) struct StreamSet {
     pub(crate) records: Vec<StreamRecord>,
     pub(crate) shards: Vec<StreamShard>,
-    streams: [TableStream; TABLES.len()],
+    streams: [TableStream; STREAMED.len()],
     /// Malformed records, per thousand.
     malformed: u64,
     /// Malformed expiries, per thousand.
@@ -109,7 +118,7 @@ pub(crate) struct StreamSet {
 impl StreamSet {
     pub(crate) fn new(now: Timestamp, options: &RunOptions, random: &mut SeededRandom) -> Self {
         let mut shards = Vec::new();
-        let streams = [(); TABLES.len()].map(|()| create(now, options.shards, random, &mut shards));
+        let streams = [(); STREAMED.len()].map(|()| create(now, options.shards, random, &mut shards));
         Self {
             records: Vec::new(),
             shards,
@@ -144,17 +153,26 @@ impl StreamSet {
         })
     }
 
-    /// Appends changes.
+    /// The label of a table's current stream.
+    pub(crate) fn label(&self, table: &str) -> &str {
+        &self.streams[table_index(table)].label
+    }
+
+    /// Appends the changes whose records the filter passes.
     pub(crate) fn append(
         &mut self,
         table: &'static str,
         changes: Vec<ItemChange>,
+        passes: impl Fn(&StreamRecord) -> bool,
         random: &mut SeededRandom,
     ) {
         for change in changes {
             let stream = &mut self.streams[table_index(table)];
             stream.next += 1 + u128::from(random.below(3));
             let mut record = record(table, stream, change);
+            if !passes(&record) {
+                continue;
+            }
             let malformed = if record.is_expiry { self.malformed_expiries } else { self.malformed };
             if random.chance(malformed) {
                 // Without a position, a record cannot be parked: it fails.
@@ -203,7 +221,7 @@ fn create(
 }
 
 fn table_index(table: &str) -> usize {
-    TABLES.iter().position(|known| *known == table).expect("a source table")
+    STREAMED.iter().position(|known| *known == table).expect("a table with a stream")
 }
 
 fn record(table: &'static str, stream: &TableStream, change: ItemChange) -> StreamRecord {
@@ -268,7 +286,8 @@ fn write_item(item: &Item, json: &mut String) {
 
 fn write_value(value: &AttributeValue<'_>, json: &mut String) {
     match value {
-        AttributeValue::S(text) => write!(json, "{{\"S\":\"{text}\"}}").unwrap(),
+        // Contributions of ledger entries are texts of JSON.
+        AttributeValue::S(text) => write!(json, "{{\"S\":{}}}", serde_json::json!(text)).unwrap(),
         AttributeValue::N(number) => write!(json, "{{\"N\":\"{number}\"}}").unwrap(),
         AttributeValue::B(_) => write!(json, "{{\"B\":\"{}\"}}", key_text(value)).unwrap(),
         AttributeValue::Null => json.push_str("{\"NULL\":true}"),
@@ -282,6 +301,14 @@ fn write_value(value: &AttributeValue<'_>, json: &mut String) {
             write_item(&map, json);
             json.push('}');
         }
+        AttributeValue::L(values) => {
+            json.push_str("{\"L\":[");
+            for (position, value) in values.iter().enumerate() {
+                json.push_str(if position > 0 { "," } else { "" });
+                write_value(value, json);
+            }
+            json.push_str("]}");
+        }
         AttributeValue::Ss(texts) => {
             let texts: Vec<String> = texts.iter().map(|text| format!("\"{text}\"")).collect();
             write!(json, "{{\"SS\":[{}]}}", texts.join(",")).unwrap();
@@ -290,5 +317,7 @@ fn write_value(value: &AttributeValue<'_>, json: &mut String) {
     }
 }
 
-/// The source tables.
+/// The application's tables.
 pub(crate) const TABLES: [&str; 3] = [MAIN, EVENTS, METERS];
+/// The tables whose streams are read, in the order of the model.
+pub(crate) const STREAMED: [&str; 4] = [MAIN, EVENTS, METERS, STATE];

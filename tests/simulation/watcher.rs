@@ -36,6 +36,8 @@ pub(crate) struct StateWatcher {
     pub(crate) expiries: BTreeMap<StateKey, (StateKey, String)>,
     /// The written entries that name a rollup that their item has left, since the last turn of a task.
     pub(crate) left: Vec<StateKey>,
+    /// The number of changes of rollups that the newest deployed model uses as sources.
+    pub(crate) source_changes: usize,
     /// The numbers of observed kinds of entries.
     pub(crate) coverage: FaultCoverage,
     pub(crate) problems: Vec<String>,

@@ -63,7 +63,7 @@ pub struct BackfillCommand {
     /// The table of the export, as the model names it; default: the table that the export's manifest names.
     #[arg(help_heading = "Table export", long, value_name = "TABLE", requires = "export")]
     export_table: Option<String>,
-    /// The time from which the functions have read the stream of that table without a gap: RFC 3339, or a day.
+    /// The time from which the functions, all with this model, have read the stream of that table without a gap: RFC 3339, or a day.
     #[arg(help_heading = "Table export", long, value_name = "TIME", requires = "export", value_parser = time)]
     mapping_since: Option<Timestamp>,
     /// The bucket of the datasets; default: AFTERWRITE_BUCKET. Without a bucket, datasets are not filled.

@@ -10,6 +10,7 @@ use afterwrite_model::{Error, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::backfill::BackfillCommand;
+use crate::client::ClientCommand;
 use crate::compact::CompactArguments;
 use crate::cost::CostArguments;
 use crate::datasets::DatasetsCommand;
@@ -64,13 +65,13 @@ enum Command {
         after_help = "Examples:\n  afterwrite model check my-model.toml\n  afterwrite model show\n  afterwrite model explain my-model.toml --item item.json"
     )]
     Model(ModelCommand),
+    /// Write typed readers of a model's rollups, for applications.
+    #[command(subcommand)]
+    Client(ClientCommand),
     /// Estimate a deployment's monthly cost, by part, before it exists.
     Cost(CostArguments),
     /// Write the deployment for another tool than Terraform (AWS SAM).
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml"
-    )]
+    #[command(subcommand)]
     Template(TemplateCommand),
     /// Check a deployment; report every problem with its fix.
     ///
@@ -95,10 +96,7 @@ enum Command {
     )]
     Jobs(JobsCommand),
     /// Compare state tables, and switch to a rebuilt one.
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  afterwrite state diff my-state new-state\n  afterwrite state promote new-state"
-    )]
+    #[command(subcommand)]
     State(StateCommand),
     /// Write the heartbeat item, by whose age each stage shows its delay.
     Heartbeat(HeartbeatArguments),
@@ -193,6 +191,7 @@ impl Cli {
             Command::Cost(arguments) => Box::pin(arguments.run()).await,
             Command::Doctor(arguments) => Box::pin(arguments.run()).await,
             Command::Template(command) => command.run(),
+            Command::Client(command) => command.run(),
             Command::Model(command) => Box::pin(command.run()).await,
             Command::Jobs(command) => Box::pin(command.run()).await,
         };

@@ -3,6 +3,7 @@
 mod arguments;
 pub mod backfill;
 mod bulk;
+pub mod client;
 pub mod command;
 pub mod compact;
 pub mod cost;

@@ -4,7 +4,6 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_functions::StreamAggregator;
 use afterwrite_input::RecordInput;
 use afterwrite_ledger::tables::{TableScan as _, Tables};
 use afterwrite_ledger::{StateItems, TombstoneHistory};
@@ -18,6 +17,7 @@ use afterwrite_operations::redrive::{
     ObjectRedrive, ParkedItem, ParkedRedrive, RedriveReport, RedriveTask, RedriveTotal, SettledObjects,
     parked_by_index, parked_by_scan,
 };
+use afterwrite_operations::replay::DeliveryTotal;
 use afterwrite_preview::tables::{ItemDifference, OverlayTables};
 use afterwrite_services::config::{dynamodb_client, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
@@ -28,9 +28,11 @@ use serde::{Deserialize, Serialize};
 use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
 use crate::item_table::{difference_text, without_secrets};
 use crate::job_output::{JobOptions, print_report};
-use crate::print::{json, print};
+use crate::print::{json, print, tell};
 use crate::reconciled_lives::{report_lives, report_old_expiries};
-use crate::replay::{DeployedRelay, aggregator, ledger, relay};
+use crate::replay::{
+    DeployedAggregator, DeployedRelay, aggregator, ledger, not_counted_rollups, relay, uncounted_rollups,
+};
 use crate::replay_target::ReplayProjection;
 
 /// Records of an on-failure object, for the estimate: the recommended batch.
@@ -83,8 +85,7 @@ impl PlannedArguments for RedriveJob {
     }
 }
 
-type Redrive<T> =
-    RedriveTask<Option<StreamAggregator<T, SystemClock>>, Option<DeployedRelay>, S3Bucket, T, SystemClock>;
+type Redrive<T> = RedriveTask<Option<DeployedAggregator<T>>, Option<DeployedRelay>, S3Bucket, T, SystemClock>;
 
 impl RedriveArguments {
     /// Processes objects and parked items; returns whether nothing stays.
@@ -179,7 +180,7 @@ impl RedriveJob {
         let objects = match &self.objects {
             Some(objects) => {
                 let counts = self.only.contains(&ReplayProjection::Aggregate);
-                let state = Arc::clone(&deployment.state_table);
+                let state = (Arc::clone(&deployment.state_table), uncounted_rollups(deployment).await?);
                 let counting = aggregator(deployment, state, tables.clone(), TombstoneHistory::Expiring)?;
                 let (bucket, prefix) = bucket_and_prefix(objects)?;
                 let client = Box::pin(s3_client()).await?;
@@ -273,5 +274,9 @@ async fn run(
     let is_nothing_left = staying.into_iter().all(|total| done.totals.number(total) == 0);
     let are_settled =
         report_old_expiries(&done.totals) & Box::pin(report_lives(deployment, &done.totals)).await?;
-    Ok(is_done && are_settled && is_nothing_left)
+    let not_counted = done.totals.number(DeliveryTotal::RollupsNotCounted);
+    if not_counted > 0 {
+        tell(&not_counted_rollups(not_counted));
+    }
+    Ok(is_done && are_settled && is_nothing_left && not_counted == 0)
 }

@@ -15,6 +15,9 @@ use crate::print::{json_line, new_table, print};
 
 /// The commands of `afterwrite state`.
 #[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  afterwrite state diff my-state new-state\n  afterwrite state promote new-state"
+)]
 pub enum StateCommand {
     /// Compare two state tables: rollups, contributions of each item, and remembered lookups.
     #[command(

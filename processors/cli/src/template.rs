@@ -13,6 +13,7 @@ use crate::print::print;
 
 /// The tools that templates are for.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml")]
 pub enum TemplateCommand {
     /// Write a template of AWS SAM (CloudFormation) with the shape of the Terraform module.
     Sam(SamArguments),

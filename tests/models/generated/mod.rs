@@ -8,9 +8,10 @@
 //! ```
 //!
 //! The same records then go through the relay and the exporter, whose cache keys and rows are compared with expectations written by
-//! hand. Secrets of a workload must appear in no output.
+//! hand. Secrets of a workload must appear in no output. The typed readers read the same rollups from an embedded DynamoDB.
 
 mod application;
+mod clients;
 mod consumers;
 mod expected;
 mod relay_and_exporter;

@@ -91,7 +91,7 @@ impl SimulatedApplication {
             Some(AttributeValue::M(stats)) if keeps_revision => stats.clone(),
             _ => BTreeMap::new(),
         };
-        for name in ["visits", "average", "best"] {
+        for name in ["visits", "average", "best", "kinds"] {
             if self.random.chance(700) {
                 stats.insert(name.into(), self.integer(9));
             }

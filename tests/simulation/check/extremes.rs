@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use afterwrite_demo::exact::ExactNumber;
 use afterwrite_model::record::Item;
 
+use super::super::numbers::stored;
 use super::super::oracle::{OfferedExtreme, RollupKey, extremes};
 use super::super::run::SimulationRun;
-use super::super::state::{StateTable, stored};
+use super::super::state::StateTable;
 use super::super::store::Store;
 use super::super::stream::StreamRecord;
 

@@ -3,9 +3,10 @@
 use afterwrite_demo::exact::ExactNumber;
 use afterwrite_model::record::{AttributeValue, Item};
 
+use super::super::numbers::stored;
 use super::super::oracle::{ItemKind, item_kind, neighbours};
 use super::super::run::SimulationRun;
-use super::super::state::{StateTable, stored};
+use super::super::state::StateTable;
 use super::super::store::{MAIN, Store, text};
 
 /// Nothing loops: however often records are delivered, our writes to the application's items are bounded by its own.
@@ -33,21 +34,7 @@ pub(super) fn check_mirrors(state: &StateTable, items: &[(&str, Item)]) -> Vec<S
                     problems.extend(check_copy(partition, sort, name, stored(item, name), wanted));
                 }
             }
-            ItemKind::Shop { .. } => {
-                let target = (partition.to_owned(), "ROLLUP#VISITS".to_owned());
-                let measure = |name| state.rollups.get(&target).and_then(|rollup| stored(rollup, name));
-                let empty = Item::new();
-                let stats = match item.get("stats") {
-                    Some(AttributeValue::M(stats)) => stats,
-                    _ => &empty,
-                };
-                let visits = Some(measure("visits").unwrap_or_default());
-                for (name, wanted) in
-                    [("visits", visits), ("average", measure("score_average")), ("best", measure("best"))]
-                {
-                    problems.extend(check_copy(partition, sort, name, stored(stats, name), wanted));
-                }
-            }
+            ItemKind::Shop { .. } => problems.extend(check_shop(state, item)),
             ItemKind::Reading { sensor } => {
                 let target = (partition.to_owned(), "ROLLUP#LEVEL".to_owned());
                 let wanted = state.rollups.get(&target).and_then(|rollup| stored(rollup, "highest"));
@@ -65,6 +52,27 @@ pub(super) fn check_mirrors(state: &StateTable, items: &[(&str, Item)]) -> Vec<S
         }
     }
     problems
+}
+
+/// A shop shows its statistics in a map. The number of kinds is counted by the second level.
+fn check_shop(state: &StateTable, item: &Item) -> Vec<String> {
+    let (partition, sort) = (text(item, "PK"), text(item, "SK"));
+    let target = (partition.to_owned(), "ROLLUP#VISITS".to_owned());
+    let measure = |name| state.rollups.get(&target).and_then(|rollup| stored(rollup, name));
+    let count = |name| Some(measure(name).unwrap_or_default());
+    let empty = Item::new();
+    let stats = match item.get("stats") {
+        Some(AttributeValue::M(stats)) => stats,
+        _ => &empty,
+    };
+    let wanted = [
+        ("visits", count("visits")),
+        ("average", measure("score_average")),
+        ("best", measure("best")),
+        ("kinds", count("kinds")),
+    ];
+    let problem = |(name, wanted)| check_copy(partition, sort, name, stored(stats, name), wanted);
+    wanted.into_iter().filter_map(problem).collect()
 }
 
 fn check_copy(

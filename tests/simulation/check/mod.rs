@@ -2,6 +2,7 @@
 
 mod extremes;
 mod mirrors;
+mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +11,14 @@ use afterwrite_model::record::Item;
 
 use self::extremes::check_extremes;
 use self::mirrors::{check_mirrors, check_own_writes};
+use self::sources::{check_filter, check_ranks, is_counted_source, source_items};
+use super::numbers::stored;
 use super::oracle::{
     self, CountError, ItemKind, MeasureSums, RememberedOutputs, RollupKey, add_amount, item_kind,
 };
 use super::run::SimulationRun;
-use super::state::{StateTable, StoredContribution, StoredEntry, stored};
+use super::score_bins::median;
+use super::state::{StateTable, StoredContribution, StoredEntry};
 use super::state_keys::{StateKey, entry_key, marker_key};
 use super::store::{STATE, Store, key_texts, text};
 use super::stream::{StreamRecord, TABLES};
@@ -25,7 +29,8 @@ const UNCHECKED_SECONDS: i64 = 15 * 60;
 const TOO_OLD_SECONDS: i64 = 35 * 86_400 - 20 * 60;
 /// The computed measures.
 const COMPUTED: [&str; 7] = ["score_average", "score_median", "best", "worst", "highest", "lowest", "peak"];
-const OWN_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
+const OWN_ATTRIBUTES: [&str; 7] =
+    ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at", "rank_seconds_sum"];
 
 /// Checks what holds at every moment: each rollup is the sum of the ledger's entries and the settled contributions.
 pub(crate) fn check_sums<S: Store + 'static>(run: &mut SimulationRun<S>) {
@@ -53,6 +58,7 @@ pub(crate) fn check_all<S: Store + 'static>(run: &SimulationRun<S>) -> Vec<Strin
     let items: Vec<(&str, Item)> = TABLES
         .iter()
         .flat_map(|table| run.tables.inner().scan(table).into_iter().map(move |item| (*table, item)))
+        .chain(source_items(&state).map(|item| (STATE, item.clone())))
         .collect();
     let mut problems = ledger_and_settled(&state, now);
     let behind = state.entries.iter().filter(|(_, entry)| entry.is_behind).map(|(key, _)| key);
@@ -67,13 +73,15 @@ pub(crate) fn check_all<S: Store + 'static>(run: &SimulationRun<S>) -> Vec<Strin
     problems.extend(check_extremes(run, &state, &items));
     problems.extend(check_mirrors(&state, &items));
     problems.extend(check_own_writes(run));
+    problems.extend(check_ranks(&state));
+    problems.extend(check_filter(run));
     problems
 }
 
 /// When the rollup expires, if it does.
 fn expires_at(target: &RollupKey) -> Option<i64> {
-    let day = target.1.strip_prefix("ROLLUP#DAY#").filter(|_| target.0.starts_with("USER#"));
-    day.map(oracle::rollup_expires_at)
+    let of_user = target.1.strip_prefix("ROLLUP#DAY#").filter(|_| target.0.starts_with("USER#"));
+    of_user.or_else(|| target.0.strip_prefix("DAY#")).map(oracle::rollup_expires_at)
 }
 
 fn is_checked(target: &RollupKey, now: i64) -> bool {
@@ -177,7 +185,7 @@ fn check_entries<S: Store + 'static>(
         {
             problems.push(format!("{} {} cannot be counted", key.0, key.1));
         }
-        if counted.get(key) != Some(&true) {
+        if counted.get(key) != Some(&true) && !is_counted_source(key, generation) {
             problems.push(format!("{} {} has an entry, but is not counted", key.0, key.1));
         }
         if entry.has_vanished && counts_each_record(run, key) {
@@ -332,9 +340,16 @@ fn check_recount(
     problems
 }
 
+/// The rollups of shops.
+fn shops(state: &StateTable) -> impl Iterator<Item = (&RollupKey, &Item)> {
+    state
+        .rollups
+        .iter()
+        .filter(|((partition, sort), _)| partition.starts_with("SHOP#") && sort == "ROLLUP#VISITS")
+}
+
 fn check_averages(state: &StateTable) -> Vec<String> {
-    let shops = state.rollups.iter().filter(|(target, _)| target.0.starts_with("SHOP#"));
-    shops
+    shops(state)
         .filter_map(|(target, item)| {
             let of = |measure| state.number(target, measure);
             let (wanted, found) =
@@ -345,11 +360,9 @@ fn check_averages(state: &StateTable) -> Vec<String> {
 }
 
 fn check_medians(state: &StateTable) -> Vec<String> {
-    let shops = state.rollups.iter().filter(|(target, _)| target.0.starts_with("SHOP#"));
-    shops
+    shops(state)
         .filter_map(|(target, item)| {
-            let (wanted, found) =
-                (oracle::median(|bin| state.number(target, bin)), stored(item, "score_median"));
+            let (wanted, found) = (median(|bin| state.number(target, bin)), stored(item, "score_median"));
             (wanted != found).then(|| format!("{}: the median is {found:?}, not {wanted:?}", target.0))
         })
         .collect()

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
+use afterwrite_model::table::{Entity, Model, OnExpiry};
 use serde_json::Value;
 
 use super::super::store::{STATE, text};
@@ -12,14 +13,28 @@ use super::super::store::{STATE, text};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemClass {
     Entry,
+    /// An entry of an item of a source rollup.
+    LevelEntry,
     Marker,
+    /// A marker of an expired item of a source rollup.
+    LevelMarker,
     Lookup,
     Rollup,
     /// An item of the application.
     Source,
 }
 
-/// The change of the product's calls that switches a guard off.
+impl ItemClass {
+    /// Whether items of the other class are of this class, too.
+    pub(crate) fn includes(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Entry, Self::LevelEntry) | (Self::Marker, Self::LevelMarker) => true,
+            (one, other) => one == other,
+        }
+    }
+}
+
+/// The change of the product's calls, of its model or of its deployment that switches a guard off.
 #[derive(Clone, Debug)]
 pub(crate) enum GuardBypass {
     /// Changes the writes of such items.
@@ -38,6 +53,10 @@ pub(crate) enum GuardBypass {
     ServerAhead(Duration),
     /// A transaction's writes are single writes, one after the other.
     TransactPiecemeal,
+    /// The processes have another model.
+    Model(fn(&mut Model)),
+    /// The state table's stream is delivered without a filter.
+    Unfiltered,
 }
 
 /// The class of the item with this key. `item` has its contents, if there are any: of the ledger's items, only entries
@@ -52,9 +71,14 @@ pub(crate) fn item_class(key: &ItemKey, item: Option<&Item>) -> ItemClass {
         Some(item) => item.contains_key("contributions"),
         None => !sort.contains("#EXPIRED#"),
     };
+    let is_level = partition.starts_with("LEDGER#@state#");
     match (partition.starts_with("LEDGER#"), partition.starts_with("LOOKUP#")) {
-        (true, _) if is_entry() => ItemClass::Entry,
-        (true, _) => ItemClass::Marker,
+        (true, _) => match (is_entry(), is_level) {
+            (true, false) => ItemClass::Entry,
+            (true, true) => ItemClass::LevelEntry,
+            (false, false) => ItemClass::Marker,
+            (false, true) => ItemClass::LevelMarker,
+        },
         (false, true) => ItemClass::Lookup,
         (false, false) => ItemClass::Rollup,
     }
@@ -288,4 +312,21 @@ fn change_contributions(item: &mut Item, change: impl FnOnce(&mut Vec<Value>)) {
 /// The remembered lookup notes no other keys.
 pub(crate) fn hide_notes(item: &mut Item) {
     item.retain(|name, _| !name.starts_with("seen_at#"));
+}
+
+// --- The model ----------------------------------------------------------------------------------------------------
+
+/// The entities of items of source rollups.
+fn of_rollups(model: &mut Model) -> impl Iterator<Item = &mut Entity> {
+    model.entities.iter_mut().filter(|entity| entity.rollup.is_some())
+}
+
+/// An item of a source rollup whose measures are all zero counts as present.
+pub(crate) fn count_zeros(model: &mut Model) {
+    of_rollups(model).for_each(|entity| entity.when = None);
+}
+
+/// TTL deletes an item of a source rollup like any deletion.
+pub(crate) fn subtract_expired_rollups(model: &mut Model) {
+    of_rollups(model).for_each(|entity| entity.on_expiry = OnExpiry::Subtract);
 }

@@ -134,6 +134,9 @@ pub(crate) fn check_documentation() -> Result<(), String> {
     let page = std::fs::read_to_string(DOCUMENTATION).map_err(|error| format!("{DOCUMENTATION}: {error}"))?;
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let wanted: Vec<String> = GUARDS.iter().map(LedgerGuard::documentation_row).collect();
+    if let Some(guard) = GUARDS.iter().find(|guard| !guard.is_in_place()) {
+        return Err(format!("{}: there is no {}", guard.name, guard.place));
+    }
     if rows == wanted {
         return Ok(());
     }

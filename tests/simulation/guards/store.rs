@@ -3,7 +3,7 @@
 //! The application, TTL and the checks use the tables as they are.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use afterwrite_ledger::tables::{
@@ -13,7 +13,9 @@ use afterwrite_memory::ItemChange;
 use afterwrite_model::Error;
 use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
 use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::table::Model;
 
+use super::super::model::parsed;
 use super::super::store::{EVENTS, Store, key, text};
 use super::bypass::{GuardBypass, ItemClass, item_class, written_class};
 
@@ -68,8 +70,8 @@ impl<S: Store> UnguardedStore<S> {
     /// The item as the product sees it.
     fn seen(&self, key: &ItemKey, stored: Option<Item>) -> Option<Item> {
         match self.bypass {
-            GuardBypass::Hide(class) if *class == item_class(key, stored.as_ref()) => None,
-            GuardBypass::Read(class, change) if *class == item_class(key, stored.as_ref()) => {
+            GuardBypass::Hide(class) if class.includes(item_class(key, stored.as_ref())) => None,
+            GuardBypass::Read(class, change) if class.includes(item_class(key, stored.as_ref())) => {
                 let mut item = stored?;
                 change(&mut item);
                 Some(item)
@@ -80,7 +82,8 @@ impl<S: Store> UnguardedStore<S> {
 
     /// The item as an eventually consistent read returns it.
     fn read_stale(&self, key: &ItemKey, stored: Option<Item>) -> Option<Item> {
-        if self.stale_class() != Some(item_class(key, stored.as_ref())) {
+        let class = item_class(key, stored.as_ref());
+        if !self.stale_class().is_some_and(|stale| stale.includes(class)) {
             return stored;
         }
         let history = self.lock();
@@ -94,13 +97,17 @@ impl<S: Store> UnguardedStore<S> {
     fn sent(&self, write: &Write, is_single: bool) -> Option<Write> {
         let class = written_class(write);
         match self.bypass {
-            GuardBypass::Write(of, change) if *of == class => {
+            GuardBypass::Write(of, change) if of.includes(class) => {
                 let mut write = write.clone();
                 change(&mut write);
                 Some(write)
             }
-            GuardBypass::OmitSingle(of, is_omitted) if *of == class && is_single && is_omitted(write) => None,
-            GuardBypass::OmitAction(of) if *of == class && !is_single => None,
+            GuardBypass::OmitSingle(of, is_omitted)
+                if of.includes(class) && is_single && is_omitted(write) =>
+            {
+                None
+            }
+            GuardBypass::OmitAction(of) if of.includes(class) && !is_single => None,
             _ => Some(write.clone()),
         }
     }
@@ -227,6 +234,24 @@ impl<S: Store> Store for UnguardedStore<S> {
 
     fn sweep(&self, table: &str) {
         self.tables.sweep(table);
+    }
+
+    fn model(&self, generation: u64) -> Arc<Model> {
+        match self.bypass {
+            GuardBypass::Model(change) => {
+                let mut model = parsed(generation);
+                change(&mut model);
+                Arc::new(model)
+            }
+            _ => self.tables.model(generation),
+        }
+    }
+
+    fn is_filtered(&self) -> bool {
+        match self.bypass {
+            GuardBypass::Unfiltered => false,
+            _ => self.tables.is_filtered(),
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! Every guard of the ledger, each with the change that switches it off.
 
+use std::path::Path;
 use std::time::Duration;
 
-use super::bypass::ItemClass::{Entry, Lookup, Marker, Rollup, Source};
+use super::bypass::ItemClass::{Entry, LevelEntry, LevelMarker, Lookup, Marker, Rollup, Source};
 use super::bypass::{self, GuardBypass};
 
 /// A part of the ledger without which something derived becomes wrong.
 #[derive(Debug)]
 pub(crate) struct LedgerGuard {
     pub(crate) name: &'static str,
-    /// The file, below `common/ledger/src`, and the item in it.
+    /// The file, from the root of the repository or below `common/ledger/src`, and the item in it.
     pub(crate) place: &'static str,
     /// The error that its absence causes.
     pub(crate) consequence: &'static str,
@@ -17,6 +18,15 @@ pub(crate) struct LedgerGuard {
 }
 
 impl LedgerGuard {
+    /// Whether its file exists and has the item.
+    pub(crate) fn is_in_place(&self) -> bool {
+        let Some((file, item)) = self.place.split_once(": ") else { return false };
+        let item = item.split(' ').next().and_then(|path| path.split("::").last()).unwrap_or_default();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let texts = [root.join(file), root.join("common/ledger/src").join(file)].map(std::fs::read_to_string);
+        texts.into_iter().flatten().any(|text| text.contains(item))
+    }
+
     /// The guard's row in `docs/GUARDS.md`.
     pub(crate) fn documentation_row(&self) -> String {
         format!("| `{}` | {} | {} |", self.name, self.place, self.consequence)
@@ -36,13 +46,13 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     // --- Entries ---------------------------------------------------------------------------------------------------
     guard(
         "entry-revision",
-        "transactions.rs: entry_write",
+        "write.rs: entry_write",
         "two writers of one entry both add their difference",
         GuardBypass::Write(Entry, bypass::drop_revision_condition),
     ),
     guard(
         "entry-absence",
-        "transactions.rs: entry_write",
+        "write.rs: entry_write",
         "two writers both create the entry and add the item",
         GuardBypass::Write(Entry, bypass::drop_absence_condition),
     ),
@@ -54,7 +64,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "entry-position-without-difference",
-        "transactions.rs: render_entries",
+        "write.rs: render_entries",
         "an older record that is redriven later is taken for a new one",
         GuardBypass::OmitSingle(Entry, bypass::is_only_position),
     ),
@@ -72,7 +82,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "entry-shard",
-        "core/entry.rs: StoredTarget",
+        "state/contributions.rs: StoredTarget",
         "an item is subtracted from another shard than it was added to",
         GuardBypass::Read(Entry, bypass::hide_shards),
     ),
@@ -96,7 +106,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "transaction-atomicity",
-        "transactions.rs: write_wave",
+        "write.rs: write_wave",
         "entries are written without their additions",
         GuardBypass::TransactPiecemeal,
     ),
@@ -115,26 +125,26 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "item-read-strongly",
-        "driver.rs: read_items",
+        "read.rs: read_items",
         "a reconciliation counts a state that a counted record has replaced",
         GuardBypass::ReadStale(Source),
     ),
     // --- Expiries --------------------------------------------------------------------------------------------------
     guard(
         "marker",
-        "transactions.rs: marker_write",
+        "write.rs: marker_write",
         "an expiry that is delivered again is settled again",
         GuardBypass::OmitAction(Marker),
     ),
     guard(
         "marker-condition",
-        "transactions.rs: marker_write",
+        "write.rs: marker_write",
         "an expiry is settled by two deliveries at a time",
         GuardBypass::Write(Marker, bypass::settle_always),
     ),
     guard(
         "marker-read",
-        "driver.rs: read_entries",
+        "read.rs: read_entries",
         "an expiry that is delivered again is planned until its deadline",
         GuardBypass::Hide(Marker),
     ),
@@ -146,20 +156,20 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "settled-part",
-        "core/rollup.rs: rollup_write",
+        "state/rollup.rs: rollup_write",
         "settled contributions cannot be distinguished from wrong ones",
         GuardBypass::Write(Rollup, bypass::drop_settled_part),
     ),
     // --- Parking ---------------------------------------------------------------------------------------------------
     guard(
         "parked-marker-condition",
-        "transactions.rs: marker_write",
+        "write.rs: marker_write",
         "a settled expiry is parked, and settled again when it is redriven",
         GuardBypass::Write(Marker, bypass::park_always),
     ),
     guard(
         "parked-marker-mark",
-        "driver.rs: read_entries (is_parked)",
+        "read.rs: read_entries (is_parked)",
         "a parked expiry is taken for a settled one",
         GuardBypass::Read(Marker, bypass::hide_mark),
     ),
@@ -184,21 +194,58 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     // --- Rollups ---------------------------------------------------------------------------------------------------
     guard(
         "computed-revision",
-        "core/rollup.rs: unchanged",
+        "state/rollup.rs: unchanged",
         "an average or extreme is computed from values that another writer has changed",
         GuardBypass::Write(Rollup, bypass::drop_revision_condition),
     ),
     guard(
         "computed-absence",
-        "core/rollup.rs: unchanged",
+        "state/rollup.rs: unchanged",
         "an average or extreme is computed as if the rollup did not exist",
         GuardBypass::Write(Rollup, bypass::drop_absence_condition),
     ),
     guard(
         "rollup-revision",
-        "core/rollup.rs: rollup_write",
+        "state/rollup.rs: rollup_write",
         "no writer can tell that a rollup has changed",
         GuardBypass::Write(Rollup, bypass::keep_revision),
+    ),
+    // --- Rollups that are sources ----------------------------------------------------------------------------------
+    guard(
+        "level-entry",
+        "write.rs: entry_write",
+        "each change of a source rollup adds all that the rollup contributes",
+        GuardBypass::OmitAction(LevelEntry),
+    ),
+    guard(
+        "level-position",
+        "core/decide.rs: decide",
+        "a record of a source rollup that is delivered again replaces a newer state",
+        GuardBypass::Read(LevelEntry, bypass::hide_position),
+    ),
+    guard(
+        "level-zero",
+        "common/model/src/table/levels.rs: items_of (when)",
+        "a source rollup whose items are gone is still counted",
+        GuardBypass::Model(bypass::count_zeros),
+    ),
+    guard(
+        "level-expiry",
+        "common/model/src/table/levels.rs: items_of (on_expiry)",
+        "an expired source rollup is subtracted from totals that keep it",
+        GuardBypass::Model(bypass::subtract_expired_rollups),
+    ),
+    guard(
+        "level-marker",
+        "write.rs: marker_write",
+        "an expired source rollup that is delivered again is settled again",
+        GuardBypass::OmitAction(LevelMarker),
+    ),
+    guard(
+        "level-filter",
+        "processors/deployment/src/stream_filters/mod.rs: StreamFilter::new",
+        "each write of the ledger invokes the function again",
+        GuardBypass::Unfiltered,
     ),
     // --- Lookups ---------------------------------------------------------------------------------------------------
     guard(
@@ -209,7 +256,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "lookup-read",
-        "driver.rs: read_entries",
+        "read.rs: read_entries",
         "a record fails because the looked-up item is deleted",
         GuardBypass::Hide(Lookup),
     ),
@@ -252,7 +299,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "mirror-note",
-        "mirror/places.rs: note_place",
+        "mirror/places.rs: place_note",
         "an item that has moved is not refreshed",
         GuardBypass::OmitSingle(Lookup, bypass::is_note),
     ),

@@ -45,7 +45,10 @@ impl RollupMerger {
             let merges: Vec<_> = measures
                 .flat_map(|measure| {
                     let merge = AttributeMerge::of(&measure.kind);
-                    measure.attributes().iter().map(move |name| (Arc::clone(name), merge))
+                    // Of `latest`, the measure follows from the attribute that is compared.
+                    let shown = measure.kind.function().is_extreme().then_some(AttributeMerge::Computed);
+                    let merges = std::iter::once(merge).chain(std::iter::repeat(shown.unwrap_or(merge)));
+                    measure.attributes().iter().cloned().zip(merges)
                 })
                 .collect();
             for destination in &aggregate.into {
@@ -153,7 +156,7 @@ impl AttributeMerge {
             | MeasureKind::Sum { .. }
             | MeasureKind::Histogram { .. }
             | MeasureKind::Percentiles { .. } => Self::Sum,
-            MeasureKind::Max(..) => Self::Extreme(ExtremeRule::Largest),
+            MeasureKind::Max(..) | MeasureKind::Latest(_) => Self::Extreme(ExtremeRule::Largest),
             MeasureKind::Min(..) => Self::Extreme(ExtremeRule::Smallest),
             MeasureKind::Average { .. } | MeasureKind::Percentile { .. } => Self::Computed,
         }
@@ -183,7 +186,7 @@ generation = 1
 tables.t.key = ["pk"]
 [entities.book]
 key = { pk = "BOOK#{shelf}#{book}" }
-attributes = { price = "N", at = "S" }
+attributes = { price = "N", at = "S", title = "S" }
 
 [rollups.shelf]
 key = { PK = "SHELF#{shelf}", SK = "R" }
@@ -201,6 +204,7 @@ total = { sum = "price" }
 mean = { avg = "total", over = "books" }
 dearest = { max = "price" }
 first = { min = "at:day" }
+newest = { latest = "title", by = "at" }
 
 [[aggregates]]
 name = "everything"
@@ -236,6 +240,24 @@ measures.books = "count"
         let merged =
             [("books", "3"), ("total", "11"), ("mean", "3.666667"), ("dearest", "9"), ("rev", "103")];
         assert_eq!(sum, part("SHELF#a", &merged, Some("2026-02-05")));
+    }
+
+    #[test]
+    fn the_latest_value_is_that_of_the_latest_part() {
+        let merger = merger();
+        let mut sum = Item::new();
+        for (at, title) in [("2026-02-05", "old"), ("2026-02-07", "new"), ("2026-02-06", "middle")] {
+            let seen = format!("{at}\tkey\tS{title}");
+            let mut item = part("SHELF#a", &[("books", "1"), ("rev", "1")], None);
+            item.extend(
+                [("newest_seen", seen.as_str()), ("newest", title)]
+                    .map(|(name, text)| (Cow::Borrowed(name), AttributeValue::text(text.to_owned()))),
+            );
+            merger.add(&mut sum, item).unwrap();
+        }
+        merger.finish(&mut sum, 0).unwrap();
+        assert_eq!(sum.get("newest"), Some(&AttributeValue::text("new")));
+        assert_eq!(sum.get("newest_seen"), Some(&AttributeValue::text("2026-02-07\tkey\tSnew")));
     }
 
     #[test]

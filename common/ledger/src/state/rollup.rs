@@ -91,7 +91,7 @@ pub(crate) struct ReadRollup<'b> {
 pub(crate) fn rollup_write(
     state_keys: &StateKeys,
     target: &RollupTarget,
-    update: RollupUpdate,
+    mut update: RollupUpdate,
     updated_at: Option<&str>,
     read: Option<ReadRollup<'_>>,
 ) -> Result<Option<Write>> {
@@ -115,11 +115,13 @@ pub(crate) fn rollup_write(
     let mut condition = WriteCondition::Always;
     if let Some(ReadRollup { computed, stored }) = read {
         condition = unchanged(stored);
-        let extremes = extreme_changes(&update.extremes, stored);
-        if extremes.is_empty() && update.measures.is_empty() && update.settled.is_empty() {
+        update.extremes = new_extremes(&update.extremes, stored);
+        if update.extremes.is_empty() && update.measures.is_empty() && update.settled.is_empty() {
             return Ok(None);
         }
-        changes.extend(extremes);
+        let extremes = update.extremes.iter();
+        let extreme_change = |extreme: &ExtremeValue| set(&extreme.measure, extreme.value.clone());
+        changes.extend(extremes.map(extreme_change));
         let computed = computed.into_iter().flat_map(|rollup| &rollup.computed);
         changes.extend(computed.map(|computed| computed_change(computed, &update, stored)));
     }
@@ -243,7 +245,8 @@ fn unchanged(stored: Option<&Item>) -> WriteCondition {
     }
 }
 
-fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<AttributeChange> {
+/// The extremes that replace the values of the rollup as it is stored, one of each measure.
+fn new_extremes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<ExtremeValue> {
     let mut winners: Vec<ExtremeValue> = Vec::new();
     for extreme in seen {
         match winners.iter_mut().find(|winner| winner.measure == extreme.measure) {
@@ -257,12 +260,9 @@ fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<Attribut
     }
     winners.retain(|winner| changes_rollup(winner, stored));
     winners
-        .into_iter()
-        .map(|winner| AttributeChange::Set(AttributePath::from(&winner.measure), winner.value))
-        .collect()
 }
 
-/// A measure of a rollup that is computed from others, as these are stored and updated.
+/// A measure of a rollup that is computed from others, as these are stored and updated. Of `update`, the extremes replace those that are stored.
 pub(crate) fn computed_change(
     computed: &ComputedMeasure,
     update: &RollupUpdate,
@@ -273,10 +273,14 @@ pub(crate) fn computed_change(
         let added = update.measures.iter().find(|(name, _)| name == measure).map(|(_, number)| number);
         known.unwrap_or(&Decimal::ZERO).plus(added.unwrap_or(&Decimal::ZERO)).ok()
     };
+    let seen = |measure: &Arc<str>| {
+        let new = update.extremes.iter().find(|extreme| extreme.measure == *measure);
+        new.map(|extreme| &extreme.value).or_else(|| stored?.get(measure.as_ref()))
+    };
     let path = AttributePath::from(&computed.name);
     computed
-        .value(total)
-        .map_or(AttributeChange::Remove(path.clone()), |value| AttributeChange::Set(path, value.into()))
+        .value(total, seen)
+        .map_or(AttributeChange::Remove(path.clone()), |value| AttributeChange::Set(path, value))
 }
 
 #[cfg(test)]

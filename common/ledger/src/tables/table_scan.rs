@@ -81,6 +81,8 @@ pub struct TableSummary {
     pub id: Option<String>,
     /// Its ARN, with account and region; `None` if the service has none.
     pub arn: Option<String>,
+    /// The time of its creation, or of its restore; `None` if the service does not tell it.
+    pub created_at: Option<Timestamp>,
     /// The number of items. DynamoDB updates it about every six hours.
     pub items: u64,
     /// Their size in bytes, updated as often.

@@ -8,7 +8,7 @@ use super::{
     TargetKey,
 };
 use crate::record::{AttributeValue, Decimal};
-use crate::table::{Aggregate, Measure, MeasureKind, OnMisfit, Operand, Pattern, Term, ValueFormat};
+use crate::table::{Aggregate, Latest, Measure, MeasureKind, OnMisfit, Operand, Pattern, Term, ValueFormat};
 use crate::{Error, ErrorKind, Result};
 
 /// The values of an item, or of one of its elements, for the extremes of an aggregate.
@@ -26,7 +26,7 @@ pub(super) fn measured<'m>(
             match amount(measure, scope)? {
                 None => {}
                 Some(MeasureAmount::Number(name, number)) => measures.push((Arc::clone(name), number)),
-                Some(MeasureAmount::Extreme(rule, value)) => extremes.push((&measure.name, rule, value)),
+                Some(MeasureAmount::Extreme(name, rule, value)) => extremes.push((name, rule, value)),
             }
         }
     }
@@ -87,14 +87,15 @@ fn check_key(aggregate: &Aggregate, target: &RollupTarget) -> Result<()> {
 
 enum MeasureAmount<'m> {
     Number(&'m Arc<str>, Decimal),
-    Extreme(ExtremeRule, AttributeValue<'static>),
+    Extreme(&'m Arc<str>, ExtremeRule, AttributeValue<'static>),
 }
 
 /// The amount of a measure; `None` if the item does not change it.
 fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option<MeasureAmount<'m>>> {
     let number = |number| MeasureAmount::Number(&measure.name, number);
     let extreme = |rule, term: &Term, format: &ValueFormat| {
-        Ok(scope.extreme(term, format)?.map(|value| MeasureAmount::Extreme(rule, value)))
+        let value = scope.extreme(term, format)?;
+        Ok(value.map(|value| MeasureAmount::Extreme(&measure.name, rule, value)))
     };
     match &measure.kind {
         MeasureKind::Count => Ok(Some(number(Decimal::ONE))),
@@ -104,6 +105,10 @@ fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option
         }
         MeasureKind::Max(term, format) => extreme(ExtremeRule::Largest, term, format),
         MeasureKind::Min(term, format) => extreme(ExtremeRule::Smallest, term, format),
+        MeasureKind::Latest(latest) => {
+            let seen = latest_text(latest, scope)?;
+            Ok(seen.map(|text| MeasureAmount::Extreme(latest.seen(), ExtremeRule::Largest, text.into())))
+        }
         MeasureKind::Histogram { of, width, labels } => {
             let label = bin(scope, of, *width, labels)?;
             Ok(label.map(|label| MeasureAmount::Number(label, Decimal::ONE)))
@@ -114,6 +119,14 @@ fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option
         }
         MeasureKind::Average { .. } | MeasureKind::Percentile { .. } => Ok(None),
     }
+}
+
+/// The text that `latest` compares; `None` if the item lacks the value or the time.
+fn latest_text(latest: &Latest, scope: &ImageScope<'_, '_>) -> Result<Option<String>> {
+    let value = scope.extreme(&latest.of, &latest.format)?;
+    let Some(value) = value else { return Ok(None) };
+    let by = scope.extreme(&latest.by, &latest.by_format)?;
+    Ok(by.map(|by| Latest::text(&by, &scope.variables.join("#"), &value)))
 }
 
 fn product(

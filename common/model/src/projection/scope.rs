@@ -387,7 +387,9 @@ fn has_declared_type(value: &AttributeValue<'_>, path: &InternedPath) -> bool {
 
 /// The value at a path in an image.
 pub fn attribute<'i, 'a>(image: &'i Image<'a>, path: &InternedPath) -> Option<&'i AttributeValue<'a>> {
-    path.within.iter().try_fold(image.get(path.root)?, |value, name| {
+    const ZERO: &AttributeValue<'static> = &AttributeValue::N(Decimal::ZERO);
+    let root = image.get(path.root).or(path.absent_is_zero.then_some(ZERO))?;
+    path.within.iter().try_fold(root, |value, name| {
         if let AttributeValue::M(map) = value { map.get(name.as_ref()) } else { None }
     })
 }

@@ -166,7 +166,7 @@ impl Aggregate {
                 .flat_map(BoundTemplate::values)
                 .for_each(|(term, format)| visit_formatted(term, format));
         }
-        for (term, format) in self.measures.iter().filter_map(|measure| measure.kind.ordered()) {
+        for (term, format) in self.measures.iter().flat_map(|measure| measure.kind.ordered()) {
             visit_formatted(term, format);
         }
         for expiry in self.into.iter().filter_map(|destination| destination.expires.as_ref()) {

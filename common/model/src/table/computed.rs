@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::computed_measure::{ComputedMeasure, ComputedRule};
 use super::load::compiler::{ModelCompiler, RollupMeasure};
 use super::load::problem::ProblemCode;
 use super::load::suggestion::suggestion;
 use super::measure::{CompiledMeasure, ComputedParts, Measure, MeasureKind, averaged, with_percentiles};
-use super::rollup::{ComputedMeasure, ComputedRule};
 
 /// Registers the measures with the rollups of their aggregate.
 pub(super) fn register_measures(
@@ -30,13 +30,14 @@ pub(super) fn register_measures(
             }));
             let Some(rollup) = compiler.model.rollups.get_mut(rollup) else { continue };
             if function.is_extreme() {
-                rollup.extremes.push(Arc::from(name.value));
+                // Of `latest`, the attribute that is compared is the first.
+                rollup.extremes.extend(attributes.first().cloned());
             }
             let rule = compiled.measure.as_ref().and_then(|measure| computed_rule(measure, measures));
             rollup.computed.extend(rule.map(|rule| ComputedMeasure { name: Arc::from(name.value), rule }));
             if !function.is_additive() && rollup.shards > 1 {
                 let message = format!(
-                    "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min`, `avg` or `percentile`; count them into a rollup of their own",
+                    "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min`, `latest`, `avg` or `percentile`; count them into a rollup of their own",
                     rollup.name
                 );
                 compiler.findings.report(ProblemCode::ShardedMeasure, name.at, message);
@@ -88,6 +89,7 @@ fn computed_rule(measure: &Measure, measures: &[CompiledMeasure<'_>]) -> Option<
             let bins = measures.filter(|other| other.name == *of).find_map(Measure::percentile_bins)?;
             Some(ComputedRule::Percentile { percent: percent.clone(), bins: Arc::clone(bins) })
         }
+        MeasureKind::Latest(latest) => Some(ComputedRule::Latest { seen: Arc::clone(latest.seen()) }),
         MeasureKind::Count
         | MeasureKind::Sum { .. }
         | MeasureKind::Max(..)

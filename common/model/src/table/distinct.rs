@@ -90,17 +90,11 @@ fn member_of(rollup: &Rollup, distinct: &DistinctMeasure<'_>) -> Option<Rollup> 
         variables.len() - 1
     });
     let format = split_format(&name).map_or(ValueFormat::Plain, |(_, format)| format);
-    let with = |template: &Template, pieces: Vec<TemplatePiece>| {
-        let mut template = template.clone();
-        template.pieces.extend(pieces);
-        template
-    };
-    let literal = |text: String| TemplatePiece::Literal(Arc::from(text));
     let name = distinct.name.value;
     Some(Rollup {
         name: Arc::from(format!("{}.{name}", rollup.name)),
-        partition: with(&rollup.partition, vec![literal(format!("#DISTINCT#{name}"))]),
-        sort: with(&rollup.sort, vec![literal("#".to_owned()), TemplatePiece::Variable(value, format)]),
+        partition: continued(&rollup.partition, &format!("#DISTINCT#{name}"), None),
+        sort: continued(&rollup.sort, "#", Some(TemplatePiece::Variable(value, format))),
         variables,
         keys: rollup.keys,
         shards: 1,
@@ -108,6 +102,17 @@ fn member_of(rollup: &Rollup, distinct: &DistinctMeasure<'_>) -> Option<Rollup> 
         on_expiry: rollup.on_expiry,
         ..Rollup::default()
     })
+}
+
+/// A template that continues another one. Its last literal is continued, too: filters of the stream test the first literal, by which the
+/// members differ from the items of the rollup.
+fn continued(template: &Template, literal: &str, variable: Option<TemplatePiece>) -> Template {
+    let mut continued = template.clone();
+    let last = continued.pieces.pop_if(|piece| piece.literal().is_some());
+    let last = last.as_ref().and_then(TemplatePiece::literal).unwrap_or_default();
+    continued.pieces.push(TemplatePiece::Literal(Arc::from(format!("{last}{literal}"))));
+    continued.pieces.extend(variable);
+    continued
 }
 
 impl ModelCompiler<'_, '_> {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::entity::{Entity, KeyPattern};
-use super::load::compiler::ModelCompiler;
+use super::load::compiler::{ModelCompiler, RollupMeasure};
 use super::load::problem::ProblemCode;
 use super::load::reader::{Located, RawValue, place};
 use super::load::scope::{EntityScope, interned_path};
@@ -86,6 +86,21 @@ fn report_circle(compiler: &mut ModelCompiler<'_, '_>, circle: &[RawValue<'_>]) 
     compiler.problems.mark_incomplete();
 }
 
+/// Adds the entities of the rollups that datasets name as sources. Every function decodes the attributes by which it recognises their items; those
+/// of the columns it does not.
+pub(super) fn add_sources_of_datasets(compiler: &mut ModelCompiler<'_, '_>, datasets: Option<RawValue<'_>>) {
+    let datasets = datasets.and_then(|datasets| datasets.get_ref().as_table());
+    for source in datasets.into_iter().flatten().filter_map(|(_, dataset)| source_of(dataset)) {
+        let is_entity = compiler.model.entities.iter().any(|entity| *entity.name == *source.value);
+        let rollup = compiler.model.rollups.iter().position(|rollup| *rollup.name == *source.value);
+        let Some(index) = rollup.filter(|_| !is_entity) else { continue };
+        // A rollup that cannot be a source is reported with its dataset.
+        if compiler.model.rollups.get(index).is_some_and(|rollup| source_problem(rollup).is_none()) {
+            compiler.rollup_entity("", index, source.at);
+        }
+    }
+}
+
 impl ModelCompiler<'_, '_> {
     /// The entity that `of` names, or the entity of the items of the rollup that it names. An unknown name is reported.
     pub(crate) fn source_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
@@ -161,22 +176,19 @@ impl ModelCompiler<'_, '_> {
         let Model { rollups, attributes: interner, .. } = &mut self.model;
         let index = rollup;
         let rollup = rollups.get(index)?;
-        let typed = |name: &Arc<str>| match rollup.has_extreme(name) {
-            true => (Arc::clone(name), DeclaredType::Any),
-            false => (Arc::clone(name), DeclaredType::Number),
-        };
-        let attributes: Vec<(Arc<str>, DeclaredType)> = measures.iter().map(typed).collect();
-        let additive = measures.iter().filter(|name| !rollup.has_computed(name));
+        let attributes = declared_measures(&self.measures, index, measures);
+        let additive: Vec<Arc<str>> =
+            measures.iter().filter(|name| !rollup.has_computed(name)).cloned().collect();
         let mut term = |name: &Arc<str>| {
             let path = interned_path(&AttributePath::from(&**name), interner);
             Term::Attribute(super::InternedPath { declared: ValueType::Number.stored(), ..path })
         };
-        let when = Pattern::any_nonzero(additive.map(&mut term).collect());
+        let when = Pattern::any_nonzero(additive.iter().map(&mut term).collect());
         let ttl = rollup.lifetime.map(|_| {
             let path = interned_path(&AttributePath::from(EXPIRES_AT), interner);
             super::InternedPath { declared: ValueType::Number.stored(), ..path }
         });
-        let scope = scope_of(rollup, &attributes);
+        let scope = EntityScope { sums: additive, ..scope_of(rollup, &attributes) };
         let entity = Entity {
             name: Arc::clone(&rollup.name),
             table,
@@ -195,6 +207,20 @@ impl ModelCompiler<'_, '_> {
         };
         Some((scope, entity))
     }
+}
+
+/// The measures of a rollup with the types of their attributes.
+fn declared_measures(
+    measures: &[RollupMeasure],
+    rollup: usize,
+    names: &[Arc<str>],
+) -> Vec<(Arc<str>, DeclaredType)> {
+    let may_be_text = |name: &Arc<str>| {
+        let mut measures = measures.iter().filter(|measure| measure.rollup == rollup);
+        measures.any(|measure| measure.attribute == *name && !measure.is_number)
+    };
+    let declared = |name: &Arc<str>| if may_be_text(name) { DeclaredType::Any } else { DeclaredType::Number };
+    names.iter().map(|name| (Arc::clone(name), declared(name))).collect()
 }
 
 /// Why a rollup cannot be a source.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::latest::Latest;
 use super::load::reader::Located;
 use super::named::named_values;
 use super::percentile::PercentileBins;
@@ -35,6 +36,8 @@ pub enum MeasureKind {
     Max(Term, ValueFormat),
     /// The smallest value ever seen, number or formatted text. Does not retract.
     Min(Term, ValueFormat),
+    /// The value of the item with the latest time ever seen. Does not retract.
+    Latest(Box<Latest>),
     /// One, in the bin that the value lies in: bin `i` holds values from `i·width` up; the last has no upper end, and below
     /// the first nothing is counted.
     Histogram {
@@ -79,6 +82,8 @@ named_values! {
         Max = "max",
         /// The smallest value ever seen.
         Min = "min",
+        /// The value of the item with the latest time ever seen.
+        Latest = "latest",
         /// How many items there are in each range of a value.
         Histogram = "histogram",
         /// One measure divided by another.
@@ -98,7 +103,7 @@ impl MeasureFunction {
     pub fn is_additive(self) -> bool {
         match self {
             Self::Count | Self::Sum | Self::Histogram | Self::Percentiles => true,
-            Self::Max | Self::Min | Self::Average | Self::Percentile | Self::Distinct => false,
+            Self::Max | Self::Min | Self::Latest | Self::Average | Self::Percentile | Self::Distinct => false,
         }
     }
 
@@ -106,7 +111,7 @@ impl MeasureFunction {
     #[must_use]
     pub fn is_extreme(self) -> bool {
         match self {
-            Self::Max | Self::Min => true,
+            Self::Max | Self::Min | Self::Latest => true,
             Self::Count
             | Self::Sum
             | Self::Histogram
@@ -129,6 +134,7 @@ impl MeasureFunction {
             Self::Count | Self::Sum => true,
             Self::Max
             | Self::Min
+            | Self::Latest
             | Self::Histogram
             | Self::Average
             | Self::Percentiles
@@ -144,6 +150,7 @@ impl MeasureFunction {
             Self::Sum => &["sum", "when"],
             Self::Max => &["max", "when"],
             Self::Min => &["min", "when"],
+            Self::Latest => &["latest", "by", "when"],
             Self::Histogram => &["histogram", "width", "bins", "when"],
             Self::Average => &["avg", "over"],
             Self::Percentiles => &["percentiles", "relative_error", "from", "to", "when"],
@@ -162,6 +169,7 @@ impl MeasureKind {
             Self::Sum { .. } => MeasureFunction::Sum,
             Self::Max(..) => MeasureFunction::Max,
             Self::Min(..) => MeasureFunction::Min,
+            Self::Latest(_) => MeasureFunction::Latest,
             Self::Histogram { .. } => MeasureFunction::Histogram,
             Self::Average { .. } => MeasureFunction::Average,
             Self::Percentiles { .. } => MeasureFunction::Percentiles,
@@ -174,25 +182,31 @@ impl MeasureKind {
         match self {
             Self::Count | Self::Average { .. } | Self::Percentile { .. } => {}
             Self::Sum { factors, .. } => factors.iter().for_each(visit),
-            Self::Max(term, format) | Self::Min(term, format) => {
-                visit(term);
-                format.zone_term().into_iter().for_each(visit);
+            Self::Max(..) | Self::Min(..) | Self::Latest(_) => {
+                for (term, format) in self.ordered() {
+                    visit(term);
+                    format.zone_term().into_iter().for_each(&mut *visit);
+                }
             }
             Self::Histogram { of: term, .. } | Self::Percentiles { of: term, .. } => visit(term),
         }
     }
 
-    /// The value that `max` or `min` compares, and its format.
-    pub(super) fn ordered(&self) -> Option<(&Term, &ValueFormat)> {
-        match self {
-            Self::Max(term, format) | Self::Min(term, format) => Some((term, format)),
+    /// The values that `max`, `min` or `latest` keeps or compares, and their formats.
+    pub(super) fn ordered(&self) -> impl Iterator<Item = (&Term, &ValueFormat)> {
+        let ordered = match self {
+            Self::Max(term, format) | Self::Min(term, format) => [Some((term, format)), None],
+            Self::Latest(latest) => {
+                [Some((&latest.of, &latest.format)), Some((&latest.by, &latest.by_format))]
+            }
             Self::Count
             | Self::Sum { .. }
             | Self::Histogram { .. }
             | Self::Average { .. }
             | Self::Percentiles { .. }
-            | Self::Percentile { .. } => None,
-        }
+            | Self::Percentile { .. } => [None, None],
+        };
+        ordered.into_iter().flatten()
     }
 
     /// How much is counted, in words: `count`, `sum of quantity · price`, `max of started_at:day`.
@@ -209,6 +223,11 @@ impl MeasureKind {
             }
             Self::Max(term, format) | Self::Min(term, format) => {
                 format!("{function} of {}", notation.formatted(term, format))
+            }
+            Self::Latest(latest) => {
+                let [of, by] = [(&latest.of, &latest.format), (&latest.by, &latest.by_format)];
+                let [of, by] = [of, by].map(|(term, format)| notation.formatted(term, format));
+                format!("{function} of {of} by {by}")
             }
             Self::Histogram { of, width, labels } => {
                 format!("{function} of {}, {} bins of {width}", notation.term(of), labels.len())
@@ -229,12 +248,13 @@ impl MeasureKind {
 }
 
 impl Measure {
-    /// The rollup's attributes that hold it: one, or one for each bin.
+    /// The rollup's attributes that hold it: one, or one for each bin, or two of `latest`.
     #[must_use]
     pub fn attributes(&self) -> &[Arc<str>] {
         match &self.kind {
             MeasureKind::Histogram { labels, .. } => labels,
             MeasureKind::Percentiles { bins, .. } => &bins.labels,
+            MeasureKind::Latest(latest) => &latest.attributes,
             MeasureKind::Count
             | MeasureKind::Sum { .. }
             | MeasureKind::Max(..)
@@ -252,6 +272,7 @@ impl Measure {
             | MeasureKind::Sum { .. }
             | MeasureKind::Max(..)
             | MeasureKind::Min(..)
+            | MeasureKind::Latest(_)
             | MeasureKind::Histogram { .. }
             | MeasureKind::Average { .. }
             | MeasureKind::Percentile { .. } => None,

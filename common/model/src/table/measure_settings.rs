@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use toml::de::DeValue;
 
+use super::latest::Latest;
 use super::load::compiler::EntityContext;
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{self, Located, RawValue, SettingsTable, WrittenFactor, entries};
@@ -69,6 +70,11 @@ pub(super) fn compile<'d>(
             let extreme = if function == MeasureFunction::Max { MeasureKind::Max } else { MeasureKind::Min };
             let (kind, is_number) = context.extreme(&settings, function, extreme)?;
             Some(CompiledMeasure { is_number, ..CompiledMeasure::new(name, function, kind, when) })
+        }
+        MeasureFunction::Latest => {
+            let kind = context.latest(&settings, name.value)?;
+            let attributes = Latest::attributes(name.value).to_vec();
+            Some(CompiledMeasure { attributes, ..CompiledMeasure::new(name, function, kind, when) })
         }
         MeasureFunction::Histogram => {
             settings.require("width", problems);
@@ -236,6 +242,19 @@ impl EntityContext<'_, '_, '_> {
         Some((ordered.map(|OrderedValue { term, format, .. }| extreme(term, format)), is_number))
     }
 
+    /// The value of the item with the latest time.
+    fn latest(&mut self, settings: &SettingsTable<'_>, name: &str) -> Option<Option<MeasureKind>> {
+        let problems = &mut *self.compiler.problems;
+        settings.require("by", problems);
+        let [of, by] = ["latest", "by"].map(|key| settings.text(key, problems));
+        let [of, by] = [of?, by?].map(|written| self.ordered(&settings.owner, written));
+        Some(of.zip(by).map(|(of, by)| {
+            let attributes = Latest::attributes(name);
+            let (of, format, by, by_format) = (of.term, of.format, by.term, by.format);
+            MeasureKind::Latest(Box::new(Latest { of, format, by, by_format, attributes }))
+        }))
+    }
+
     fn ordered(&mut self, owner: &str, name: Located<&str>) -> Option<OrderedValue> {
         let resolved = self.resolve(owner, name)?;
         // With a format, texts of that format are compared.
@@ -246,7 +265,7 @@ impl EntityContext<'_, '_, '_> {
         if !fits {
             let described = resolved.value_type.described();
             let message = format!(
-                "{owner}: `{}` is {described}; `max` and `min` are of numbers alone or of texts alone",
+                "{owner}: `{}` is {described}; `max`, `min` and `latest` are of numbers alone or of texts alone",
                 name.value
             );
             self.report(ProblemCode::UnfitMeasureValue, name.at, message);
@@ -256,7 +275,7 @@ impl EntityContext<'_, '_, '_> {
     }
 }
 
-/// The value of a `max` or `min`.
+/// A value of a `max`, `min` or `latest`.
 struct OrderedValue {
     term: Term,
     format: ValueFormat,

@@ -138,6 +138,7 @@ mod bound_template;
 mod cache;
 mod column_type;
 mod computed;
+mod computed_measure;
 mod dataset;
 mod derivation;
 mod description;
@@ -150,6 +151,7 @@ mod for_each;
 mod format_zone;
 mod key_attribute;
 mod key_schema;
+mod latest;
 mod levels;
 mod load;
 mod lookup;
@@ -187,6 +189,7 @@ pub use binding::KeyBinding;
 pub use bound_template::{BoundPiece, BoundTemplate};
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule, PathTemplate};
 pub use column_type::ColumnType;
+pub use computed_measure::{ComputedMeasure, ComputedRule};
 pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory};
 pub use derivation::{Derivation, DerivationKind, NumberTerm, TimeTerm};
 pub use description::ModelDescription;
@@ -196,6 +199,7 @@ pub use event::{EventDescription, EventRule, EventSubject, EventTrigger, EventVa
 pub use for_each::ForEach;
 pub use format_zone::{FormatZone, ItemZone};
 pub use key_schema::{KeySchema, KeyType};
+pub use latest::Latest;
 pub use levels::STATE_TABLE;
 pub use load::{
     ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
@@ -210,7 +214,7 @@ pub use on_expiry::OnExpiry;
 pub use pattern::{ComparedValue, Operand, Pattern};
 pub use percentile::{PercentileBinDescription, PercentileBins};
 pub use rank::{Rank, RankDescription, RankGroup, RankIndex};
-pub use rollup::{ComputedMeasure, ComputedRule, Rollup, RollupDescription, RollupLifetime};
+pub use rollup::{Rollup, RollupDescription, RollupLifetime};
 pub use rollup_keys::RollupKeys;
 pub(crate) use rollup_keys::{escaped, unescaped};
 pub use saved_query::SavedQuery;
@@ -296,9 +300,11 @@ impl Model {
         };
         let state = match self.state_source() {
             Some(_) => {
-                ". If it is the state table, whose rollups are sources, set AFTERWRITE_STATE_TABLE to it"
+                format!(
+                    ". If it is the state table, whose rollups are sources, set AFTERWRITE_STATE_TABLE to it; if it was the state table, add `{STATE_TABLE}={deployed}` to AFTERWRITE_TABLES"
+                )
             }
-            None => "",
+            None => String::new(),
         };
         format!(
             "If it is a table of the model, add `{name}={deployed}` to AFTERWRITE_TABLES. If the table had this name before it was restored or \
@@ -310,6 +316,12 @@ impl Model {
     #[must_use]
     pub fn state_source(&self) -> Option<usize> {
         self.tables.iter().position(Table::is_state)
+    }
+
+    /// Whether the items of a rollup, an index into [`Model::rollups`], are counted, cached or exported themselves.
+    #[must_use]
+    pub fn is_source(&self, rollup: usize) -> bool {
+        self.entities.iter().any(|entity| entity.rollup == Some(rollup))
     }
 
     /// The tables of the application, each with its index in [`Model::tables`]: all but the state table.

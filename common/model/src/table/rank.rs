@@ -190,7 +190,7 @@ fn compile_rank(
     Rank {
         measure: Arc::from(measure),
         attribute: Arc::from(attribute_of(measure)),
-        within: within.map(|within| Template { separator: keys.separator(), ..within }),
+        within: within.map(|within| Template { separator: keys.separator(), may_be_empty: true, ..within }),
         shards: u32::try_from(shards).unwrap_or(1),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::computed_measure::ComputedMeasure;
 use super::duration::{duration, parse};
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
@@ -14,12 +15,10 @@ use super::load::scope::{base_name, position};
 use super::load::suggestion::suggestion;
 use super::named::read_named;
 use super::named_list::NamedList;
-use super::percentile::PercentileBins;
 use super::rank::{self, Rank, RankDescription, RankGroup};
 use super::state_key::STATE_KEY;
 use super::template::{known_name, split_format};
 use super::{OnExpiry, RollupKeys, Template, TemplatePiece, ValueFormat};
-use crate::record::Decimal;
 
 /// More shards than this cost more reads than they save writes.
 pub(super) const MAX_SHARDS: i64 = 1000;
@@ -47,7 +46,7 @@ pub struct Rollup {
     pub ranks: Vec<Rank>,
     /// Measures that are computed from other measures. The rollup must be read before such a measure is written.
     pub computed: Vec<ComputedMeasure>,
-    /// The measures that are `max` or `min`; these too need the rollup to be read.
+    /// The attributes of `max`, `min` and `latest` that are compared; these too need the rollup to be read.
     pub extremes: Vec<Arc<str>>,
     /// The mirrors of it: indexes into [`super::Model::mirrors`].
     pub mirrors: Vec<usize>,
@@ -64,59 +63,6 @@ pub struct RollupLifetime {
     pub after: Duration,
     /// The variable that holds the time: an index into [`Rollup::variables`].
     pub variable: usize,
-}
-
-/// Decimal places that an average is rounded to.
-const AVERAGE_PLACES: u8 = 6;
-
-/// A measure that a rollup computes from its other measures.
-#[derive(Debug)]
-pub struct ComputedMeasure {
-    /// The measure it is stored as.
-    pub name: Arc<str>,
-    /// How it is computed.
-    pub rule: ComputedRule,
-}
-
-/// How a measure is computed from other measures.
-#[derive(Debug)]
-pub enum ComputedRule {
-    /// The average of a sum over a count: rounded half to even at 6 decimal places, absent at a count of 0.
-    Average {
-        /// The measure that is divided.
-        sum: Arc<str>,
-        /// The measure it is divided by.
-        count: Arc<str>,
-    },
-    /// The estimate of a percentile; absent if the bins are empty.
-    Percentile {
-        /// Which percentile.
-        percent: Decimal,
-        /// The bins.
-        bins: Arc<PercentileBins>,
-    },
-}
-
-impl ComputedMeasure {
-    /// The measures that it is computed from.
-    #[must_use]
-    pub fn parts(&self) -> Vec<Arc<str>> {
-        match &self.rule {
-            ComputedRule::Average { sum, count } => vec![Arc::clone(sum), Arc::clone(count)],
-            ComputedRule::Percentile { bins, .. } => bins.labels.clone(),
-        }
-    }
-
-    /// Its value, from the values of the measures that it is computed from; `None` if it is absent.
-    #[must_use]
-    pub fn value(&self, value_of: impl Fn(&Arc<str>) -> Option<Decimal>) -> Option<Decimal> {
-        match &self.rule {
-            ComputedRule::Average { sum, count } => {
-                value_of(sum)?.divided_by(&value_of(count)?, AVERAGE_PLACES)
-            }
-            ComputedRule::Percentile { percent, bins } => bins.percentile(percent, value_of),
-        }
-    }
 }
 
 impl Rollup {
@@ -308,7 +254,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let ranks = rank::compile(compiler, settings, named, keys);
     let (ranks, rank_places) = ranks.into_iter().unzip();
     let templates = templates.into_iter().flatten();
-    let mut templates = templates.map(|template| Template { separator: keys.separator(), ..template });
+    let mut templates =
+        templates.map(|template| Template { separator: keys.separator(), may_be_empty: true, ..template });
     compiler.places.rollups.push(*at);
     compiler.places.ranks.push(rank_places);
     compiler.places.lifetimes.push(lifetime.map_or(*at, |(_, at)| at));

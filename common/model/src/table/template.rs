@@ -9,6 +9,8 @@ mod overlap;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::format_zone::{ItemZone, is_unfit_bare};
 use super::template_problem::NotATemplate;
 use super::term::Term;
@@ -24,6 +26,8 @@ pub struct Template {
     pub pieces: Vec<TemplatePiece>,
     /// A character that the values of variables do not contain, if the table declares one. A variable with a format of fixed length is exempt.
     pub separator: Option<char>,
+    /// Whether a variable can be empty: values of items are written into keys of rollups as they are. No key of an application's items is read so.
+    pub may_be_empty: bool,
 }
 
 /// A piece of a [`Template`].
@@ -188,7 +192,7 @@ impl Template {
         if pieces.is_empty() {
             return Err(NotATemplate::Empty);
         }
-        Ok(Self { pieces, separator: None })
+        Ok(Self { pieces, ..Self::default() })
     }
 
     /// The key of these values, which are aligned with the owner's list of variables and already formatted. A variable
@@ -207,7 +211,7 @@ impl Template {
 
     /// The template that matches this text only.
     pub(super) fn literal(text: &str) -> Self {
-        Self { pieces: vec![TemplatePiece::Literal(Arc::from(text))], separator: None }
+        Self { pieces: vec![TemplatePiece::Literal(Arc::from(text))], ..Self::default() }
     }
 
     /// The template with the written value of a variable in its places.
@@ -218,13 +222,26 @@ impl Template {
             }
             TemplatePiece::Variable(..) | TemplatePiece::Literal(_) => piece.clone(),
         });
-        Self { pieces: pieces.collect(), separator: self.separator }
+        let Self { separator, may_be_empty, .. } = *self;
+        Self { pieces: pieces.collect(), separator, may_be_empty }
     }
 
     /// Finds the values of the variables in a key. `bindings` is aligned with the owner's list of variables. A variable
     /// that is already bound (by the other attribute of the same primary key) must have the same value here. After `false`
-    /// the bindings mean nothing.
+    /// the bindings mean nothing. A variable is empty only if the key has no other reading.
     pub fn parse<'t>(&self, text: &'t str, bindings: &mut [Option<&'t str>]) -> bool {
+        if !self.may_be_empty {
+            return self.find_values(text, bindings, ValueLength::AtLeastOne);
+        }
+        let bound = SmallVec::<[Option<&str>; 4]>::from_slice(bindings);
+        self.begins(text)
+            && (self.find_values(text, bindings, ValueLength::AtLeastOne) || {
+                bindings.copy_from_slice(&bound);
+                self.find_values(text, bindings, ValueLength::Any)
+            })
+    }
+
+    fn find_values<'t>(&self, text: &'t str, bindings: &mut [Option<&'t str>], length: ValueLength) -> bool {
         let mut rest = text;
         let mut pieces = self.pieces.as_slice();
         loop {
@@ -236,13 +253,17 @@ impl Template {
             let Some((index, _)) = piece.variable() else { return false };
             let next = after.iter().take_while(|piece| !is_open(piece)).count();
             let Some((chunk, beyond)) = after.split_at_checked(next) else { return false };
-            let length =
-                if beyond.is_empty() { last_length(chunk, left) } else { shortest_length(chunk, left) };
-            let Some((value, left)) = length.and_then(|length| left.split_at_checked(length)) else {
+            let found = if beyond.is_empty() {
+                last_length(chunk, left)
+            } else {
+                shortest_length(chunk, left, length)
+            };
+            let Some((value, left)) = found.and_then(|found| left.split_at_checked(found)) else {
                 return false;
             };
             let is_separated = self.separator.is_some_and(|separator| value.contains(separator));
-            if value.is_empty() || is_separated || !bind(index, value, bindings) {
+            let is_too_short = value.is_empty() && length == ValueLength::AtLeastOne;
+            if is_too_short || is_separated || !bind(index, value, bindings) {
                 return false;
             }
             rest = left;
@@ -322,11 +343,21 @@ fn bind_chunk<'t>(
     match_chunk(chunk, text, |index, value| bind(index, value, bindings))
 }
 
-/// How long a variable is that these pieces follow, and then another variable: as short as they allow, but not empty.
-fn shortest_length(chunk: &[TemplatePiece], text: &str) -> Option<usize> {
+/// How long the value of a variable is in one reading of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ValueLength {
+    AtLeastOne,
+    Any,
+}
+
+/// How long a variable is that these pieces follow, and then another variable: as short as they allow.
+fn shortest_length(chunk: &[TemplatePiece], text: &str, length: ValueLength) -> Option<usize> {
     // A variable follows no variable, so the chunk begins with a literal.
     let literal = chunk.first()?.literal()?;
-    let mut from = text.chars().next()?.len_utf8();
+    let mut from = match length {
+        ValueLength::AtLeastOne => text.chars().next()?.len_utf8(),
+        ValueLength::Any => 0,
+    };
     loop {
         let start = from + text.get(from..)?.find(literal)?;
         if match_chunk(chunk, text.get(start..)?, |_, _| true).is_some() {

@@ -100,6 +100,8 @@ pub struct InternedPath {
     pub within: Vec<Arc<str>>,
     /// The type that the model declares, in DynamoDB's notation. A value of another type is an error; `NULL` counts as absent.
     pub declared: Option<&'static str>,
+    /// Whether it is 0 where it is absent: a measure that items add to is absent from a rollup until one has.
+    pub absent_is_zero: bool,
 }
 
 impl InternedPath {

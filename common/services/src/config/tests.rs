@@ -49,6 +49,25 @@ fn the_first_of_several_names_is_written_and_all_are_read() {
     }
 }
 
+/// The archive has changes of its rollups under every name that it had.
+#[test]
+fn the_state_table_may_have_had_other_names_if_rollups_are_sources() {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/tests/levels.toml");
+    let config = |tables: &str| {
+        FunctionConfig::resolve(&settings(&[(MODEL, model), (STATE_TABLE, "state"), (TABLES, tables)]))
+    };
+    let resolved = config("@state=before,@state=restored").unwrap();
+    let state = resolved.model.state_source().unwrap();
+    for name in ["state", "before", "restored"] {
+        assert_eq!(resolved.model.table_deployed_as(&resolved.table_names, name), Some(state), "{name}");
+    }
+    assert_eq!(resolved.table_names.get(state).map(|name| &**name), Some("state"));
+    assert_names(config("@state=state"), &["AFTERWRITE_TABLES", "twice"]);
+    assert_names(config("@state=Orders"), &["same name", "Orders"]);
+    let without = settings(&[(MODEL, "quiz"), (TABLES, "@state=before")]);
+    assert_names(FunctionConfig::resolve(&without), &["@state", "not a table of the model"]);
+}
+
 #[test]
 fn tables_of_one_name_are_refused() {
     let config = |tables: &str, state| {

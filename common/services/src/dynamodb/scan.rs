@@ -7,6 +7,7 @@ use afterwrite_ledger::tables::{
 };
 use afterwrite_model::Error;
 use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     GlobalSecondaryIndexDescription, KeySchemaElement, PointInTimeRecoveryStatus, Projection, ProjectionType,
@@ -65,6 +66,9 @@ pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummar
     Ok(TableSummary {
         id: described.as_ref().and_then(|table| table.table_id.clone()),
         arn: described.as_ref().and_then(table_arn),
+        created_at: described
+            .as_ref()
+            .and_then(|table| table.creation_date_time().map(|at| Timestamp::from_epoch_seconds(at.secs()))),
         items: size(described.as_ref().and_then(|table| table.item_count)),
         bytes: size(described.as_ref().and_then(|table| table.table_size_bytes)),
         indexes: described.as_ref().map(table_indexes).unwrap_or_default(),

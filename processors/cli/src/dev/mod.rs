@@ -44,7 +44,7 @@ use self::servers::{DevServers, STATE_TABLE};
 use self::streams::{StreamDelivery, deliver_streams};
 use crate::arguments::pair;
 use crate::print::print;
-use crate::signals::stop_signal;
+use crate::signals::StopSignal;
 
 /// The arguments of `afterwrite dev`.
 #[derive(Debug, Args)]
@@ -104,7 +104,7 @@ impl DevArguments {
         settings.hides_metrics = !self.metrics;
         let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
         let mappings = self.mappings(&functions)?;
-        let banner = DevBanner::new(&servers, &config, &settings);
+        let (stop, banner) = (StopSignal::listen()?, DevBanner::new(&servers, &config, &settings));
         print(&if self.json { banner.json_line()? } else { banner.text() })?;
         afterwrite_lambda::start_logging();
         let (streams_control, background_control) =
@@ -123,7 +123,7 @@ impl DevArguments {
         let deliver = deliver_streams(&servers, &config, &functions.streams, &delivery, &streams_control);
         let delivered = tokio::select! {
             delivered = Box::pin(deliver) => delivered,
-            stopped = stop_after_signal(&streams_control) => stopped,
+            stopped = stop_after_signal(stop, &streams_control) => stopped,
         };
         background_control.stop();
         background.await.map_err(|error| {
@@ -170,12 +170,12 @@ impl DevArguments {
 }
 
 /// Stops the streams' mappings at the first signal; at the second one, or after ten seconds, nothing is waited for.
-async fn stop_after_signal(control: &MappingControl) -> Result<()> {
-    stop_signal().await?;
+async fn stop_after_signal(mut stop: StopSignal, control: &MappingControl) -> Result<()> {
+    stop.received().await?;
     eprintln!("afterwrite: stopping");
     control.stop();
     tokio::select! {
-        second = stop_signal() => second,
+        second = stop.received() => second,
         () = tokio::time::sleep(Duration::from_secs(10)) => Ok(()),
     }
 }

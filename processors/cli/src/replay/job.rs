@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::export::export_archive;
 use super::inputs::{StoredInputs, objects_of_stored, store_inputs};
-use super::targets::{aggregator, relay};
+use super::targets::{DeployedAggregator, aggregator, relay, rollups_of_state_table, uncounted_rollups};
 use crate::bulk::{check_import, steps_of_levels};
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::inputs::InputArguments;
@@ -35,6 +35,16 @@ const TYPICAL_BYTES: u64 = 150;
 const SHOWN_INPUTS: usize = 20;
 /// Write units of a record in batches of 1,000, and read units.
 const UNITS_PER_RECORD: u64 = 2;
+
+/// Counts rollups of rollups.
+const BACKFILL_LEVELS: &str = "afterwrite backfill --yes";
+
+/// Why records of rollups were not counted.
+pub(crate) fn not_counted_rollups(records: u64) -> String {
+    format!(
+        "{records} records of rollups are of an earlier state table and were not counted: `{BACKFILL_LEVELS}` counts rollups of rollups."
+    )
+}
 
 /// The arguments of the job, as the state table keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -141,30 +151,29 @@ impl ReplayJob {
             None => (Arc::clone(&deployment.state_table), TombstoneHistory::Expiring),
         };
         let tables = Arc::clone(&deployment.tables);
+        let uncounted = match &self.into {
+            Some(_) => rollups_of_state_table(deployment),
+            None => uncounted_rollups(deployment).await?,
+        };
         let counting = match &self.into {
             Some(into) => {
                 let tables = StateOnlyTables::new(tables, into);
-                CountingTarget::Fresh(Box::new(aggregator(deployment, state_table, tables, history)?))
+                let counted = (state_table, uncounted);
+                CountingTarget::Fresh(Box::new(aggregator(deployment, counted, tables, history)?))
             }
             None if counts => {
-                CountingTarget::Live(Box::new(aggregator(deployment, state_table, tables, history)?))
+                let counted = (state_table, uncounted);
+                CountingTarget::Live(Box::new(aggregator(deployment, counted, tables, history)?))
             }
             None => CountingTarget::Nothing(NoTarget),
         };
         let task = ReplayTask::new(source, counting, relay, SystemClock);
         Ok(match &self.into {
-            Some(into) => {
-                let task = task.copying_lookups(LookupCopy {
-                    tables: Arc::clone(&deployment.tables),
-                    from: Arc::clone(&deployment.state_table),
-                    into: Arc::from(into.as_str()),
-                });
-                match deployment.config.model.state_source() {
-                    // Rollups of the live table must not be counted into the new table.
-                    Some(_) => task.leaving_out(&deployment.state_table),
-                    None => task,
-                }
-            }
+            Some(into) => task.copying_lookups(LookupCopy {
+                tables: Arc::clone(&deployment.tables),
+                from: Arc::clone(&deployment.state_table),
+                into: Arc::from(into.as_str()),
+            }),
             None => task,
         })
     }
@@ -176,9 +185,9 @@ type DeployedReplay =
 /// Where records are counted.
 pub(super) enum CountingTarget {
     /// Into the deployment's state table.
-    Live(Box<afterwrite_functions::StreamAggregator<Arc<DynamoDb>, SystemClock>>),
+    Live(Box<DeployedAggregator<Arc<DynamoDb>>>),
     /// Into a fresh table.
-    Fresh(Box<afterwrite_functions::StreamAggregator<StateOnlyTables<Arc<DynamoDb>>, SystemClock>>),
+    Fresh(Box<DeployedAggregator<StateOnlyTables<Arc<DynamoDb>>>>),
     /// Nowhere.
     Nothing(NoTarget),
 }
@@ -241,6 +250,11 @@ impl ReplayJob {
                 "Rollups of rollups are not counted in the new table yet: the records of an archive are of base tables.",
             );
         }
+        let not_counted = done.totals.number(DeliveryTotal::RollupsNotCounted);
+        if self.into.is_none() && not_counted > 0 && self.only.contains(&ReplayProjection::Aggregate) {
+            report.next_steps.push(BACKFILL_LEVELS.to_owned());
+            tell(&not_counted_rollups(not_counted));
+        }
         let is_done = print_report(&report, as_json)? && lacks_levels.is_none();
         let is_complete = report_old_expiries(&done.totals) && is_done && all_processed(&done.totals);
         if is_done && self.only.contains(&ReplayProjection::Export) {
@@ -252,7 +266,12 @@ impl ReplayJob {
 
 /// Whether every record and text of a replay was processed: of a preview as of the replay itself.
 pub(super) fn all_processed(totals: &JobTotals) -> bool {
-    let left = [DeliveryTotal::Failed, DeliveryTotal::Unprocessable, DeliveryTotal::Rejected];
+    let left = [
+        DeliveryTotal::Failed,
+        DeliveryTotal::Unprocessable,
+        DeliveryTotal::Rejected,
+        DeliveryTotal::RollupsNotCounted,
+    ];
     left.into_iter().all(|total| totals.number(total) == 0)
 }
 

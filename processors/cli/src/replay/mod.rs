@@ -14,8 +14,10 @@ use clap::Args;
 use self::export::export_archive;
 pub(crate) use self::job::ReplayJob;
 use self::job::check_fresh;
-pub(crate) use self::job::resume;
-pub(crate) use self::targets::{DeployedRelay, aggregator, ledger, relay};
+pub(crate) use self::job::{not_counted_rollups, resume};
+pub(crate) use self::targets::{
+    DeployedAggregator, DeployedRelay, aggregator, ledger, relay, uncounted_rollups,
+};
 use crate::deployment::DeploymentArguments;
 use crate::inputs::InputArguments;
 use crate::job_output::JobOptions;

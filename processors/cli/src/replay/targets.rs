@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use afterwrite_functions::{SourceTables, StreamAggregator, StreamRelay, event_notifier};
-use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::tables::{TableScan as _, Tables};
 use afterwrite_ledger::{Ledger, TombstoneHistory};
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::replay::{CountedRecords, UncountedRollups};
 use afterwrite_relay::archive::ChangeArchiver;
 use afterwrite_relay::invalidate::CacheInvalidator;
 use afterwrite_services::cloudfront::CloudFront;
@@ -36,14 +37,36 @@ pub(crate) fn ledger<T: Tables>(
     Ok(ledger.with_history(history).on_poison(policy))
 }
 
-/// A handler that counts into `state_table`.
+/// The handler that counts, with the environment's policy for poison records.
+pub(crate) type DeployedAggregator<T> = CountedRecords<StreamAggregator<T, SystemClock>>;
+
+/// A handler that counts into a state table all but some records of rollups.
 pub(crate) fn aggregator<T: Tables>(
     deployment: &Deployment,
-    state_table: Arc<str>,
+    (state_table, uncounted): (Arc<str>, UncountedRollups),
     tables: T,
     history: TombstoneHistory,
-) -> Result<StreamAggregator<T, SystemClock>> {
-    Ok(StreamAggregator::new(ledger(deployment, state_table, tables, history)?))
+) -> Result<DeployedAggregator<T>> {
+    let aggregator = StreamAggregator::new(ledger(deployment, state_table, tables, history)?);
+    Ok(CountedRecords::new(aggregator, uncounted))
+}
+
+/// All records of rollups: of the state table and of its earlier names.
+pub(crate) fn rollups_of_state_table(deployment: &Deployment) -> UncountedRollups {
+    let Deployment { config, state_table, .. } = deployment;
+    let state = config.model.state_source().and_then(|table| config.model.tables.get(table));
+    let names = state.map(|table| table.former_names.iter().cloned().chain([Arc::clone(state_table)]));
+    names.map_or_else(UncountedRollups::default, UncountedRollups::all_of)
+}
+
+/// The records of rollups that are not counted into the deployment's state table: those of earlier tables.
+pub(crate) async fn uncounted_rollups(deployment: &Deployment) -> Result<UncountedRollups> {
+    let Deployment { config, state_table, tables, .. } = deployment;
+    let all = rollups_of_state_table(deployment);
+    if config.model.state_source().is_none() {
+        return Ok(all);
+    }
+    Ok(all.except(state_table, tables.describe(state_table).await?.created_at))
 }
 
 /// A handler that invalidates, archives or publishes events; `None` if none of these is requested.

@@ -194,12 +194,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let stored = self.context.tables.read(&keys).await?.items;
         let mut targets = RollupTargets::of(&self.context.model);
         let mut lacking = Vec::new();
-        let mut doubtful = Vec::new();
+        let mut compared = Vec::new();
         for (item, stored) in items.iter().zip(stored) {
             let entry = stored.map(|stored| self.state.decode_entry(&stored, &mut targets)).transpose();
             match entry {
-                Ok(Some(entry)) if self.is_current(&entry) => {}
-                Ok(Some(entry)) if self.may_be_equal(item, &entry) => doubtful.push((item, entry)),
+                Ok(Some(entry)) if self.is_comparable(item, &entry) => compared.push((item, entry)),
                 // Nothing is counted of an item of no entity, and nothing was.
                 Ok(None) if item.identity(&self.context.model).is_none() => {}
                 Err(error) if error.kind() != ErrorKind::Unreadable => return Err(error),
@@ -208,9 +207,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             }
         }
         let images: Vec<_> =
-            doubtful.iter().map(|(item, _)| (*item, item.image(&self.context.model))).collect();
+            compared.iter().map(|(item, _)| (*item, item.image(&self.context.model))).collect();
         let outputs = self.projector.remembered(&images).await?;
-        for ((item, image), (_, entry)) in images.iter().zip(&doubtful) {
+        for ((item, image), (_, entry)) in images.iter().zip(&compared) {
             let projection = self.projector.project(item, image, Some(entry), &outputs, &mut targets);
             let is_equal = projection.is_ok_and(|projection| {
                 contribute_equally(&self.context.model, &projection.contributions, &entry.contributions)
@@ -222,23 +221,19 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         Ok(lacking)
     }
 
-    /// Whether the current model has counted an entry.
-    fn is_current(&self, entry: &StoredEntry) -> bool {
-        entry.fingerprint == *self.context.model.fingerprint()
-            && entry.parked.is_none()
-            && !self.has_dropped(entry)
-    }
-
-    /// Whether an entry may contribute what the current model would count. `max` and `min` are not in entries.
-    fn may_be_equal(&self, item: &IdentifiedItem<'_>, entry: &StoredEntry) -> bool {
+    /// Whether the contributions of an entry show that the item needs nothing, if they equal those that the current model would count.
+    ///
+    /// The model of an entry alone does not show it: a function with an older model, which does not know the item, may have acknowledged
+    /// a later record. `max` and `min` are not in entries, so an entry of another model does not show them.
+    fn is_comparable(&self, item: &IdentifiedItem<'_>, entry: &StoredEntry) -> bool {
         let aggregates = item.candidates.iter().flat_map(|identity| &identity.entity.aggregates);
         let mut measures = aggregates
             .filter_map(|index| self.context.model.aggregates.get(*index))
             .flat_map(|aggregate| &aggregate.measures);
+        let is_of_this_model = entry.fingerprint == *self.context.model.fingerprint();
         entry.parked.is_none()
-            && !entry.is_tombstone
             && !self.has_dropped(entry)
-            && !measures.any(|measure| measure.kind.function().is_extreme())
+            && (is_of_this_model || !measures.any(|measure| measure.kind.function().is_extreme()))
     }
 
     /// Replaces the remembered outputs of lookups by those that these items show.

@@ -163,6 +163,7 @@ mod tests {
             Ok(TableSummary {
                 id: None,
                 arn: None,
+                created_at: None,
                 items: 0,
                 bytes: 0,
                 indexes: Vec::new(),

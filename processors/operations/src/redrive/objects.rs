@@ -90,7 +90,7 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
         let mut totals = JobTotals::from([(DeliveryTotal::Records, count(records.len()))]);
         let mut reason = None;
         for outcome in [counted, relayed] {
-            let TargetOutcome { totals: of_target, failed, parked } = match outcome {
+            let TargetOutcome { totals: of_target, failed, parked, not_counted } = match outcome {
                 Ok(outcome) => outcome,
                 Err(error) if concerns_object(&error) => {
                     reason = reason.or(Some(error));
@@ -99,6 +99,7 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
                 Err(error) => return Err(error),
             };
             totals.add_all(&of_target);
+            totals.add(DeliveryTotal::RollupsNotCounted, not_counted);
             reason = reason.or(failed.into_iter().chain(parked).next().map(|failed| failed.error));
         }
         if reason.is_none() {

@@ -10,7 +10,6 @@ use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::WriteRefusal;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
-use afterwrite_model::record::{AttributeValue, Decimal};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
@@ -262,8 +261,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     async fn set_rollup(&self, reading: &RollupReading, finding: VerifyFinding) -> Result<RepairLogEntry> {
         let expected =
             expected_values(&self.context.model, &reading.place, &reading.sum, reading.item.as_ref());
-        let values =
-            finding.values.keys().map(|name| (name.as_str(), self.corrected(reading, name, &expected)));
+        let values = finding.values.keys().map(|name| (name.as_str(), expected.get(name).cloned().flatten()));
         let key = self.state.key(&reading.place.0, &reading.place.1);
         let write = rollup_correction(key, reading.item.as_ref(), reading.sum.expires_at, values);
         match self.context.tables.write(&write).await {
@@ -276,21 +274,6 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             }
             Err(WriteError::Failed(error)) => Err(error),
         }
-    }
-
-    /// The value that an attribute of a rollup must have: a number, or the group of a rank. `None` if it must be absent.
-    fn corrected(
-        &self,
-        reading: &RollupReading,
-        name: &str,
-        expected: &BTreeMap<String, Option<String>>,
-    ) -> Option<AttributeValue<'static>> {
-        let text = expected.get(name)?.as_ref()?;
-        let groups = self.context.model.rank_groups(&reading.place.0, &reading.place.1);
-        if groups.iter().any(|group| *group.attribute == *name) {
-            return Some(AttributeValue::text(text.clone()));
-        }
-        text.parse::<Decimal>().ok().map(AttributeValue::N)
     }
 
     /// The items that show copies of a rollup, as far as the rollup's key determines them.

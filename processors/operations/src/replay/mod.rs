@@ -29,8 +29,10 @@ mod lookup_copy;
 mod state_only;
 mod target;
 mod task;
+mod uncounted;
 
 pub use self::lookup_copy::LookupCopy;
 pub use self::state_only::StateOnlyTables;
 pub use self::target::{DeliveryTotal, NoTarget, RecordTarget, TargetOutcome};
 pub use self::task::{InputSource, ReplayTask, ReplayTotals};
+pub use self::uncounted::{CountedRecords, UncountedRollups};

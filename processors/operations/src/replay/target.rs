@@ -22,6 +22,8 @@ job_totals! {
         Failed = "failed",
         /// Records that can never be processed as they are.
         Unprocessable = "unprocessable",
+        /// Records of rollups of an earlier state table, which are not counted.
+        RollupsNotCounted = "rollups_not_counted",
         /// Records of items that no entity has.
         Unmatched = "unmatched",
         KeysInvalidated = "keys_invalidated",
@@ -49,6 +51,8 @@ pub struct TargetOutcome {
     pub failed: Vec<FailedRecord>,
     /// The records that can never be processed as they are; their items are marked.
     pub parked: Vec<FailedRecord>,
+    /// How many records of rollups were left out.
+    pub not_counted: u64,
 }
 
 /// No handler: records are delivered to the other one only.

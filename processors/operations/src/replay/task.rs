@@ -1,6 +1,5 @@
 //! The work of a replay, step by step: a batch a step.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -54,8 +53,6 @@ pub struct ReplayTask<A, R, B, T, C> {
     stored: Vec<StoredInput>,
     /// Copies lookups first, into a fresh table.
     lookups: Option<LookupCopy<T>>,
-    /// The deployed table whose records are left out.
-    left_out: Option<String>,
     clock: C,
     opened: Mutex<Option<OpenedObject>>,
     /// The objects that were opened and can be read only once.
@@ -107,7 +104,6 @@ where
             relay,
             stored: Vec::new(),
             lookups: None,
-            left_out: None,
             clock,
             opened: Mutex::default(),
             begun_streams: Mutex::default(),
@@ -127,18 +123,6 @@ where
     pub fn copying_lookups(mut self, lookups: LookupCopy<T>) -> Self {
         self.lookups = Some(lookups);
         self
-    }
-
-    /// Delivers no record of this deployed table.
-    #[must_use]
-    pub fn leaving_out(mut self, table: &str) -> Self {
-        self.left_out = Some(table.to_owned());
-        self
-    }
-
-    fn is_wanted(&self, record: &str) -> bool {
-        let is_left_out = self.left_out.as_ref().is_some_and(|table| is_of_table(record, table));
-        !is_left_out && self.source.range.contains_record(record)
     }
 
     /// The units of the job.
@@ -189,7 +173,7 @@ where
             match opened.reader.next_record()? {
                 Some(Ok(record)) => {
                     opened.cursor.read += 1;
-                    if self.is_wanted(&record) {
+                    if self.source.range.contains_record(&record) {
                         batch.push(record);
                     }
                 }
@@ -230,14 +214,16 @@ where
         let event = batch.event();
         let (counted, relayed) = self.deliver_repeatedly(&event).await?;
         for outcome in [&counted, &relayed] {
-            let all_failed = count(outcome.failed.len()) >= batch.len() && batch.len() > FEW_RECORDS;
+            let delivered = batch.len() - outcome.not_counted;
+            let all_failed = count(outcome.failed.len()) >= delivered && delivered > FEW_RECORDS;
             if let Some(error) = outcome.retryable().filter(|_| all_failed) {
                 return Err(error.restated());
             }
         }
         let mut totals = JobTotals::new();
-        for TargetOutcome { totals: of_target, failed, parked } in [counted, relayed] {
+        for TargetOutcome { totals: of_target, failed, parked, not_counted } in [counted, relayed] {
             totals.add_all(&of_target);
+            totals.add(DeliveryTotal::RollupsNotCounted, not_counted);
             totals.add(DeliveryTotal::Failed, count(failed.len()));
             totals.add(DeliveryTotal::Unprocessable, count(parked.len()));
             self.note(|report| &mut report.failed, failed.iter().map(reason));
@@ -326,18 +312,6 @@ where
         let room = MAX_REASONS.saturating_sub(list.len());
         list.extend(reasons.into_iter().take(room));
     }
-}
-
-/// Whether a record is of the stream of this deployed table.
-fn is_of_table(record: &str, table: &str) -> bool {
-    #[derive(Deserialize)]
-    struct RecordSource<'r> {
-        #[serde(borrow, rename = "eventSourceARN")]
-        stream: Cow<'r, str>,
-    }
-    let source: Option<RecordSource<'_>> = serde_json::from_str(record).ok();
-    // A name of a table has no slash.
-    source.is_some_and(|source| source.stream.contains(&format!(":table/{table}/stream/")))
 }
 
 impl<A, R, B, T, C> JobTask for ReplayTask<A, R, B, T, C>

@@ -206,12 +206,14 @@ pub(crate) fn judge(
     }
     let expected = expected_values(model, place, sum, rollup);
     for (name, expected) in &expected {
-        let found = rollup.and_then(|item| item.get(name.as_str())).map(text_of);
-        let is_zero = |value: &Option<String>| value.as_deref().is_none_or(|value| value == "0");
+        let (expected, found) = (expected.as_ref(), rollup.and_then(|item| item.get(name.as_str())));
+        let is_zero = |value: Option<&AttributeValue<'_>>| {
+            value.is_none_or(|value| value.as_number().is_some_and(Decimal::is_zero))
+        };
         let is_equal =
-            found == *expected || (is_zero(&found) && is_zero(expected) && !is_computed(model, place, name));
+            found == expected || (is_zero(found) && is_zero(expected) && !is_computed(model, place, name));
         if !is_equal {
-            let value = ExpectedValue { expected: expected.clone(), found };
+            let value = ExpectedValue { expected: expected.map(text_of), found: found.map(text_of) };
             finding.values.insert(name.clone(), value);
         }
     }
@@ -263,7 +265,7 @@ pub(crate) fn expected_values(
     place: &RollupPlace,
     sum: &RollupSum,
     rollup: Option<&Item>,
-) -> BTreeMap<String, Option<String>> {
+) -> BTreeMap<String, Option<AttributeValue<'static>>> {
     let number = |name: &str| rollup.and_then(|item| item.get(name)).and_then(AttributeValue::as_number);
     let settled = rollup.into_iter().flatten().filter_map(|(name, _)| name.strip_prefix(SETTLED));
     let mut names: Vec<String> = sum.measures.keys().map(ToString::to_string).collect();
@@ -279,12 +281,12 @@ pub(crate) fn expected_values(
             totals.insert(name, total);
         }
     }
-    let mut expected: BTreeMap<String, Option<String>> =
-        totals.iter().map(|(name, total)| (name.clone(), Some(total.to_string()))).collect();
+    let mut expected: BTreeMap<String, Option<AttributeValue<'static>>> =
+        totals.iter().map(|(name, total)| (name.clone(), Some(total.clone().into()))).collect();
     for computed in computed_measures(model, place) {
         let total = |name: &Arc<str>| Some(totals.get(&**name).cloned().unwrap_or(Decimal::ZERO));
-        let value = computed.value(total).map(|value| value.to_string());
-        expected.insert(computed.name.to_string(), value);
+        let seen = |name: &Arc<str>| rollup?.get(name.as_ref());
+        expected.insert(computed.name.to_string(), computed.value(total, seen));
     }
     if is_permanent(model, place, sum) {
         expected.insert(EXPIRES_AT.to_owned(), None);
@@ -292,7 +294,9 @@ pub(crate) fn expected_values(
     // A rollup that does not exist equals one whose measures are 0.
     if rollup.is_some() || totals.values().any(|total| !total.is_zero()) {
         let groups = model.rank_groups(&place.0, &place.1).into_iter().filter(RankGroup::is_valid);
-        expected.extend(groups.map(|group| (group.attribute.to_string(), Some(group.name))));
+        expected.extend(
+            groups.map(|group| (group.attribute.to_string(), Some(AttributeValue::text(group.name)))),
+        );
     }
     expected
 }

@@ -67,6 +67,7 @@ impl MemoryTables {
         Ok(TableSummary {
             id: None,
             arn: None,
+            created_at: None,
             items,
             bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
             indexes: stored.definition.table_indexes(),

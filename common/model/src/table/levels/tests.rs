@@ -131,6 +131,69 @@ fn a_circle_a_sharded_source_and_a_source_without_a_beginning_are_refused() {
     assert_eq!(first_code(&unfiltered), ProblemCode::UnfilteredSource);
 }
 
+/// A category without a name, and one to which no returned order was counted yet.
+#[test]
+fn an_empty_value_in_a_key_is_a_value_and_a_sum_without_items_is_zero() {
+    let source = SHOP
+        .replace("SK = \"DAY#{placed_at:day}\"", "SK = \"DAY#{customer}\"")
+        .replace("expires = { after = \"90 days\", of = \"placed_at\" }\n", "")
+        .replace("SK = \"MONTH#{placed_at:month}\"", "SK = \"ALL\"")
+        .replace("[{ numeric = [\">=\", 2] }]", "[{ numeric = [\"<\", 2] }]");
+    let model = Arc::new(Model::parse(&source, "shop.toml").unwrap_or_else(|errors| panic!("{errors}")));
+    for key in [["SHOP#a", "DAY#"], ["SHOP#", "DAY#"], ["SHOP#", "DAY#c"]] {
+        let shop = key[0];
+        assert_eq!(
+            contributed(&model, key, &[("revenue", 5)]),
+            [format!("{shop} ALL days=1"), format!("{shop} ALL revenue=5"), format!("{shop} ALL busy=1")]
+        );
+    }
+    let member = ["SHOP#a#DISTINCT#payers", "DAY##"];
+    assert_eq!(contributed(&model, member, &[("count", 1)]), ["SHOP#a DAY# payers=1"]);
+}
+
+/// A dataset is the only reader of the rollup: functions that make no rows know its items all the same.
+#[test]
+fn a_dataset_alone_makes_a_rollup_a_source() {
+    let source = r#"
+        name = "shop"
+        generation = 1
+        tables.shop.key = ["pk"]
+        [entities.order]
+        key = { pk = "ORDER#{order}" }
+        attributes = { placed_at = "S" }
+        [rollups.day]
+        key = { PK = "DAYS", SK = "DAY#{placed_at:day}" }
+        expires = { after = "90 days", of = "placed_at" }
+        [[aggregates]]
+        name = "orders"
+        of = "order"
+        into = "day"
+        measures.orders = "count"
+        [datasets.days]
+        of = "day"
+        partition = "placed_at:day"
+        columns = { orders = "int64" }
+    "#;
+    let model = Model::parse(source, "shop.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let day = model.entities.iter().find(|entity| entity.rollup.is_some()).unwrap();
+    let read = |name: &str| model.attributes.id(name);
+    assert_eq!(day.ttl.as_ref().map(|ttl| ttl.root), read("expires_at"));
+    assert!(read("orders").is_some() && read("placed_at").is_some());
+}
+
+#[test]
+fn two_sources_that_can_be_one_item_are_refused() {
+    let rollup = "[rollups.total]\nkey = { PK = \"SHOP#{shop}\", SK = \"DAY#{order}\" }\n";
+    let counted =
+        "[[aggregates]]\nname = \"totals\"\nof = \"order\"\ninto = \"total\"\nmeasures.all = \"count\"\n";
+    let above = "[[aggregates]]\nname = \"above\"\nof = \"total\"\ninto = \"month\"\nbind = { \"placed_at:month\" = \"order\" }\nmeasures.totals = \"count\"\n";
+    let source = [SHOP, rollup, counted]
+        .concat()
+        .replace("expires = { after = \"90 days\", of = \"placed_at\" }\n", "");
+    assert!(Model::parse(&source, "shop.toml").is_ok(), "one of them is a source");
+    assert_eq!(first_code(&[&source, above].concat()), ProblemCode::OverlappingRollups);
+}
+
 #[test]
 fn an_entity_of_the_same_name_is_meant_first() {
     let source =

@@ -77,7 +77,7 @@ fn reserved_prefix(template: &Template, is_state_key: bool) -> Option<&'static s
         let pieces =
             vec![TemplatePiece::Literal(Arc::from(*prefix)), TemplatePiece::Variable(0, ValueFormat::Plain)];
         template.leading_literal().starts_with(prefix)
-            || (is_state_key && template.overlaps(&Template { pieces, separator: None }))
+            || (is_state_key && template.overlaps(&Template { pieces, ..Template::default() }))
     })
 }
 

@@ -76,6 +76,7 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         self.listed("mirrors", ("mirror onto", "onto"), &mirror::KEYS, mirror::compile);
         self.listed("caches", ("cache of", "of"), &cache::KEYS, cache::compile);
         self.listed("events", ("event", "name"), &event::KEYS, event::compile);
+        levels::add_sources_of_datasets(self.compiler, self.settings.get("datasets"));
         // Datasets read attributes that no other part reads; a function that makes no rows need not decode them.
         let interner = self.compiler.model.attributes.clone();
         self.named("datasets", "dataset", &dataset::KEYS, dataset::compile);

@@ -120,6 +120,9 @@ fn report_overlapping_rollups(
         for other_index in overlaps.iter().copied().take_while(|other| *other < index) {
             let Some(other) = model.rollups.get(other_index) else { continue };
             let mut reasons = differences(rollup, other);
+            if [index, other_index].into_iter().all(|rollup| model.is_source(rollup)) {
+                reasons.push("both are sources, and an item is counted as an item of one of them".to_owned());
+            }
             let names = shared.overlapping.get(&(index, other_index));
             reasons.extend(names.map(|names| describe_names(names)));
             if reasons.is_empty() {

@@ -17,6 +17,8 @@ pub(crate) struct EntityScope {
     pub(crate) variables: Vec<Arc<str>>,
     pub(crate) derived: Vec<(Arc<str>, ValueType)>,
     pub(crate) attributes: Vec<(Arc<str>, ValueType)>,
+    /// The attributes that are 0 where they are absent.
+    pub(crate) sums: Vec<Arc<str>>,
     /// How names are read as times.
     pub(crate) times: Vec<(Arc<str>, TimeReading)>,
     /// Some of its settings are wrong: a name that is not defined may be one of them.
@@ -173,7 +175,8 @@ impl NameScope<'_> {
         }
         let value_type = self.declared(base)?;
         let path = interned_path(&base.parse().ok()?, interner);
-        let path = InternedPath { declared: value_type.stored(), ..path };
+        let absent_is_zero = position(&entity.sums, base).is_some();
+        let path = InternedPath { declared: value_type.stored(), absent_is_zero, ..path };
         Some((Term::Attribute(path), value_type, entity.reading(base)))
     }
 
@@ -245,5 +248,6 @@ pub(crate) fn interned_path(path: &AttributePath, interner: &mut AttributeIntern
         root: interner.intern(Arc::clone(path.root())),
         within: path.within().to_vec(),
         declared: None,
+        absent_is_zero: false,
     }
 }

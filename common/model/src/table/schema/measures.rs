@@ -25,6 +25,7 @@ fn about(function: MeasureFunction) -> &'static str {
         MeasureFunction::Sum => "The sum of an attribute, or of a product of attributes and numbers.",
         MeasureFunction::Max => "The largest value ever seen.",
         MeasureFunction::Min => "The smallest value ever seen.",
+        MeasureFunction::Latest => "The value of the item with the latest time ever seen.",
         MeasureFunction::Histogram => "The number of items in each bin of a value.",
         MeasureFunction::Average => "A sum of this aggregate divided by a count or sum of it.",
         MeasureFunction::Percentiles => {
@@ -47,6 +48,7 @@ fn setting(function: MeasureFunction, key: &str) -> Option<KeyForm> {
         "from" => required("Smaller values are in the first bin.", number()),
         "to" => required("Larger values are in the last bin.", number()),
         "of" => required("The measure with the bins.", text()),
+        "by" => required("The time by which the latest is chosen: a number or a text.", text()),
         "over" => required("The count or sum that is divided by.", text()),
         _ => return None,
     })
@@ -70,6 +72,7 @@ fn argument(function: MeasureFunction) -> Value {
         MeasureFunction::Percentile => number(),
         MeasureFunction::Max
         | MeasureFunction::Min
+        | MeasureFunction::Latest
         | MeasureFunction::Histogram
         | MeasureFunction::Average
         | MeasureFunction::Percentiles

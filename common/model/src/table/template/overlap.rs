@@ -47,10 +47,11 @@ impl Template {
             match piece {
                 TemplatePiece::Literal(text) => symbols.extend(text.chars().map(TemplateSymbol::Exactly)),
                 TemplatePiece::Variable(_, format) => match format.shape() {
-                    None => symbols.extend([
-                        TemplateSymbol::Any { except: self.separator },
-                        TemplateSymbol::Rest { except: self.separator },
-                    ]),
+                    None => {
+                        let first = TemplateSymbol::Any { except: self.separator };
+                        symbols.extend((!self.may_be_empty).then_some(first));
+                        symbols.push(TemplateSymbol::Rest { except: self.separator });
+                    }
                     Some(shape) => symbols.extend(shape.chars().map(|character| match character {
                         '0' => TemplateSymbol::Digit,
                         other => TemplateSymbol::Exactly(other),

@@ -202,15 +202,15 @@ fn small_texts(length: usize) -> Vec<String> {
     texts
 }
 
-/// Whether some values of the variables make this key: tries them all.
-fn matches_somehow(pieces: &[TemplatePiece], key: &str) -> bool {
+/// Whether some values of the variables, each at least this long, make this key: tries them all.
+fn matches_somehow(pieces: &[TemplatePiece], key: &str, least: usize) -> bool {
     match pieces.split_first() {
         None => key.is_empty(),
         Some((TemplatePiece::Literal(text), rest)) => {
-            key.strip_prefix(&**text).is_some_and(|key| matches_somehow(rest, key))
+            key.strip_prefix(&**text).is_some_and(|key| matches_somehow(rest, key, least))
         }
         Some((TemplatePiece::Variable(..), rest)) => {
-            (1..=key.len()).any(|length| matches_somehow(rest, &key[length..]))
+            (least..=key.len()).any(|length| matches_somehow(rest, &key[length..], least))
         }
     }
 }
@@ -255,17 +255,32 @@ proptest! {
 
     #[test]
     fn a_key_is_parsed_if_any_values_make_it(text in small_template(), key in "[ab]{0,7}") {
-        prop_assert_eq!(parse(&text, &key).is_some(), matches_somehow(&template(&text).pieces, &key));
+        prop_assert_eq!(parse(&text, &key).is_some(), matches_somehow(&template(&text).pieces, &key, 1));
+    }
+
+    /// Keys of rollups: a value may be empty, but is only where no other reading is left.
+    #[test]
+    fn a_key_with_empty_values_is_parsed(text in small_template(), key in "[ab]{0,7}") {
+        let mut bindings = [None; 8];
+        let rollup = Template { may_be_empty: true, ..template(&text) };
+        let is_parsed = rollup.parse(&key, &mut bindings);
+        prop_assert_eq!(is_parsed, matches_somehow(&rollup.pieces, &key, 0));
+        let values: Vec<String> = bindings.iter().flatten().map(ToString::to_string).collect();
+        prop_assert!(!is_parsed || rollup.render(&values) == key);
+        if let Some(known) = parse(&text, &key) {
+            prop_assert_eq!(values, known);
+        }
     }
 
     #[test]
-    fn overlap_agrees_with_trying_every_text(a in small_template(), b in small_template()) {
-        let (first, second) = (template(&a), template(&b));
+    fn overlap_agrees_with_trying_every_text(a in small_template(), b in small_template(), may_be_empty in any::<bool>()) {
+        let (first, second) = (Template { may_be_empty, ..template(&a) }, template(&b));
+        let least = usize::from(!may_be_empty);
         // If they overlap, then in a text of both beginnings and endings, all literals between, and a letter for each
         // variable: here at most 10 letters.
         let meets = small_texts(10)
             .iter()
-            .any(|text| matches_somehow(&first.pieces, text) && matches_somehow(&second.pieces, text));
+            .any(|text| matches_somehow(&first.pieces, text, least) && matches_somehow(&second.pieces, text, 1));
         prop_assert_eq!(first.overlaps(&second), meets, "{} and {}", a, b);
     }
 }

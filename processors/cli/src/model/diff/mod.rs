@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
 use afterwrite_model::Result;
-use afterwrite_model::table::{AggregateDescription, Model, ModelDescription, NamedList};
+use afterwrite_model::table::{AggregateDescription, Model, ModelDescription, NamedList, STATE_TABLE};
 use clap::Args;
 use serde::Serialize;
 
@@ -110,6 +110,18 @@ pub struct ReconcileCost {
     pub write_units: Option<u64>,
 }
 
+/// The step before a table may leave the model.
+fn lost_table(name: &str) -> String {
+    let (table, rest) = if name == STATE_TABLE {
+        ("The state table is no source any more".to_owned(), "one rollup as a source")
+    } else {
+        (format!("table {name} leaves the model"), "the table without its entities")
+    };
+    format!(
+        "{table}: its ledger entries no longer show their items, and no command could subtract what they count. First deploy a generation that keeps {rest}, and run `afterwrite backfill --drop`."
+    )
+}
+
 impl Differences {
     /// The differences of `new` from `old`.
     #[must_use]
@@ -127,6 +139,8 @@ impl Differences {
                 write_units: None,
             })
             .collect();
+        let lost = old.tables.names().filter(|name| new.tables.get(name).is_none());
+        differences.problems.extend(lost.map(|name| lost_table(name)));
         let differs = !differences.changes.is_empty();
         if differs && new.generation <= old.generation {
             let generation = old.generation;

@@ -55,6 +55,36 @@ fn resharded(before: u32, after: u32) -> Differences {
 }
 
 #[test]
+fn a_table_leaves_the_model_after_its_entries_are_subtracted() {
+    let model = |generation: u32, measure: &str| {
+        let source = format!(
+            r##"
+            name = "library"
+            generation = {generation}
+            tables.library.key = ["pk"]
+            [entities.book]
+            key = {{ pk = "BOOK#{{book_id}}" }}
+            attributes.author = "S"
+            [rollups.all]
+            key = {{ PK = "ALL", SK = "ROLLUP" }}
+            [[aggregates]]
+            name = "books"
+            of = "book"
+            into = "all"
+            measures.books = {measure}
+            "##
+        );
+        Model::parse(&source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    };
+    let found = Differences::between(&model(1, "{ distinct = \"author\" }"), &model(2, "\"count\""));
+    let named = found.problems.iter().filter(|problem| problem.contains("backfill --drop"));
+    assert_eq!(named.count(), 1, "{:?}", found.problems);
+    assert!(found.problems.iter().all(|problem| !problem.contains("@state")), "{:?}", found.problems);
+    let back = Differences::between(&model(1, "\"count\""), &model(2, "{ distinct = \"author\" }"));
+    assert!(back.problems.iter().all(|problem| !problem.contains("--drop")), "{:?}", back.problems);
+}
+
+#[test]
 fn a_rollup_is_not_sharded_in_place() {
     for (before, after, moves) in [(1, 4, true), (4, 1, true), (4, 3, false)] {
         let differences = resharded(before, after);

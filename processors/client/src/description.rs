@@ -1,0 +1,273 @@
+//! The readers of a model's rollups in words that all languages share.
+
+/// The readers of a model.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientDescription {
+    /// The model's name.
+    pub(crate) model: String,
+    /// Its generation.
+    pub(crate) generation: u64,
+    /// Its fingerprint.
+    pub(crate) fingerprint: String,
+    /// A reader for each rollup, members of distinct counts included.
+    pub(crate) readers: Vec<ReaderDescription>,
+    /// The entities that show measures.
+    pub(crate) mirrors: Vec<MirrorReader>,
+}
+
+impl ClientDescription {
+    /// Whether a rollup is ranked.
+    pub(crate) fn has_ranks(&self) -> bool {
+        self.readers.iter().any(|reader| !reader.ranks.is_empty())
+    }
+}
+
+/// The reader of a rollup.
+#[derive(Clone, Debug)]
+pub(crate) struct ReaderDescription {
+    /// The rollup's name in the model.
+    pub(crate) rollup: String,
+    /// The name of the reader.
+    pub(crate) property: String,
+    /// The beginning of the names of its types.
+    pub(crate) type_name: String,
+    /// The sentences of its documentation.
+    pub(crate) about: Vec<String>,
+    /// The template of its `PK`, with the names of the fields.
+    pub(crate) partition: String,
+    /// The template of its `SK`.
+    pub(crate) sort: String,
+    /// Whether values are escaped in its keys.
+    pub(crate) is_escaped: bool,
+    /// Over how many items it is spread.
+    pub(crate) shards: u32,
+    /// The values of its key: those of `PK` first.
+    pub(crate) fields: Vec<KeyField>,
+    /// The last field that is a bucket of time: an index into the fields.
+    pub(crate) bucket: Option<usize>,
+    /// Whether its items without a count are as good as absent.
+    pub(crate) skips_zero: bool,
+    /// Its measures: those that items count into, and then those that follow from others.
+    pub(crate) measures: Vec<ReaderMeasure>,
+    /// Its orders.
+    pub(crate) ranks: Vec<ReaderRank>,
+}
+
+impl ReaderDescription {
+    /// The fields that name a series of buckets.
+    pub(crate) fn series(&self) -> impl Iterator<Item = &KeyField> {
+        let fields = self.fields.iter().enumerate();
+        fields.filter(|(index, _)| Some(*index) != self.bucket).map(|(_, field)| field)
+    }
+
+    /// The measures that add up over several rollups.
+    pub(crate) fn totals(&self) -> impl Iterator<Item = &ReaderMeasure> {
+        self.measures.iter().filter(|measure| measure.value.adds_up())
+    }
+
+    /// Whether a measure does not add up over several rollups.
+    pub(crate) fn has_distinct(&self) -> bool {
+        self.totals().count() < self.measures.len()
+    }
+}
+
+/// A value of a rollup's key.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyField {
+    /// The name in the client.
+    pub(crate) name: String,
+    /// Its documentation.
+    pub(crate) about: String,
+    /// Whether `PK` has it.
+    pub(crate) is_partition: bool,
+}
+
+/// A measure of a rollup.
+#[derive(Clone, Debug)]
+pub(crate) struct ReaderMeasure {
+    /// The name in the model.
+    pub(crate) name: String,
+    /// Its documentation.
+    pub(crate) about: String,
+    /// Its kind, with what a client needs to know of it.
+    pub(crate) value: ReaderValue,
+}
+
+/// The kind of a measure.
+#[derive(Clone, Debug)]
+pub(crate) enum ReaderValue {
+    /// A number of items.
+    Count,
+    /// A number of different values.
+    Distinct,
+    /// A sum.
+    Sum,
+    /// The largest value ever seen.
+    Max(ExtremeType),
+    /// The smallest value ever seen.
+    Min(ExtremeType),
+    /// The value of the item with the latest time ever seen.
+    Latest(ExtremeType),
+    /// Numbers of items: for each bin, its attribute and where it begins.
+    Histogram(Vec<[String; 2]>),
+    /// Numbers of items: for each bin, its attribute and the estimate of its values.
+    Percentiles(Vec<[String; 2]>),
+    /// One measure divided by another.
+    Average {
+        /// The measure that is divided.
+        sum: String,
+        /// The measure that it is divided by.
+        count: String,
+    },
+    /// A percentile, from the bins of a measure.
+    Percentile {
+        /// The measure with the bins.
+        of: String,
+        /// Which percentile.
+        percent: String,
+    },
+}
+
+/// The values that an extreme compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExtremeType {
+    /// Numbers.
+    Number,
+    /// Texts.
+    Text,
+    /// The model does not say.
+    Any,
+}
+
+impl ExtremeType {
+    /// The name in definitions.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Number => "number",
+            Self::Text => "text",
+            Self::Any => "any",
+        }
+    }
+}
+
+impl ReaderValue {
+    /// The name in definitions.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Distinct => "distinct",
+            Self::Sum => "sum",
+            Self::Max(_) => "max",
+            Self::Min(_) => "min",
+            Self::Latest(_) => "latest",
+            Self::Histogram(_) => "histogram",
+            Self::Percentiles(_) => "percentiles",
+            Self::Average { .. } => "average",
+            Self::Percentile { .. } => "percentile",
+        }
+    }
+
+    /// Whether the measures of several rollups make one measure.
+    fn adds_up(&self) -> bool {
+        match self {
+            Self::Distinct | Self::Latest(_) => false,
+            Self::Count
+            | Self::Sum
+            | Self::Max(_)
+            | Self::Min(_)
+            | Self::Histogram(_)
+            | Self::Percentiles(_)
+            | Self::Average { .. }
+            | Self::Percentile { .. } => true,
+        }
+    }
+
+    /// Whether it follows from other measures.
+    pub(crate) fn is_computed(&self) -> bool {
+        match self {
+            Self::Average { .. } | Self::Percentile { .. } => true,
+            Self::Count
+            | Self::Distinct
+            | Self::Sum
+            | Self::Max(_)
+            | Self::Min(_)
+            | Self::Latest(_)
+            | Self::Histogram(_)
+            | Self::Percentiles(_) => false,
+        }
+    }
+
+    /// Whether it has bins of percentiles.
+    pub(crate) fn has_percentiles(&self) -> bool {
+        match self {
+            Self::Percentiles(_) => true,
+            Self::Count
+            | Self::Distinct
+            | Self::Sum
+            | Self::Max(_)
+            | Self::Min(_)
+            | Self::Latest(_)
+            | Self::Histogram(_)
+            | Self::Average { .. }
+            | Self::Percentile { .. } => false,
+        }
+    }
+
+    /// The bins: attribute, and where it begins or its estimate.
+    pub(crate) fn bins(&self) -> &[[String; 2]] {
+        match self {
+            Self::Histogram(bins) | Self::Percentiles(bins) => bins,
+            Self::Count
+            | Self::Distinct
+            | Self::Sum
+            | Self::Max(_)
+            | Self::Min(_)
+            | Self::Latest(_)
+            | Self::Average { .. }
+            | Self::Percentile { .. } => &[],
+        }
+    }
+}
+
+/// The order of a rollup's items by a measure.
+#[derive(Clone, Debug)]
+pub(crate) struct ReaderRank {
+    /// The name of the reader.
+    pub(crate) property: String,
+    /// The beginning of the names of its types.
+    pub(crate) type_name: String,
+    /// The measure.
+    pub(crate) measure: String,
+    /// The template of the group.
+    pub(crate) within: String,
+    /// Over how many partitions of the index a group is spread.
+    pub(crate) shards: u32,
+    /// The fields of the group: indexes into the fields of the rollup's key.
+    pub(crate) fields: Vec<usize>,
+}
+
+/// The copies of measures that the items of an entity show.
+#[derive(Clone, Debug)]
+pub(crate) struct MirrorReader {
+    /// The entity's name in the model.
+    pub(crate) entity: String,
+    /// The beginning of the name of the function.
+    pub(crate) property: String,
+    /// The beginning of the name of the type.
+    pub(crate) type_name: String,
+    /// The copies.
+    pub(crate) values: Vec<MirrorValue>,
+}
+
+/// A copy of a measure on an item.
+#[derive(Clone, Debug)]
+pub(crate) struct MirrorValue {
+    /// The path of the attribute, as the model writes it.
+    pub(crate) written: String,
+    /// The names of the path.
+    pub(crate) path: Vec<String>,
+    /// The rollup and the measure.
+    pub(crate) about: String,
+    /// The measure's kind.
+    pub(crate) value: ReaderValue,
+}

@@ -1,0 +1,179 @@
+//! The measure `latest`, against an oracle that sorts: a backfill with ties, and damage that an operator mends.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition as LocalTable};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
+use afterwrite_tests::programs::embedded_afterwrite;
+use afterwrite_tests::random::SeededRandom;
+use aws_sdk_dynamodb::types::AttributeValue as SdkValue;
+use tempfile::TempDir;
+
+use super::world::{STATE, item_of, sdk_item};
+
+const TABLE: &str = "Parcels";
+
+const MODEL: &str = r##"
+name = "parcels"
+generation = 1
+tables.Parcels.key = ["pk", "sk"]
+
+[entities.parcel]
+key = { pk = "CUSTOMER#{customer}", sk = "PARCEL#{parcel}" }
+attributes = { status = "S", weight = "N", changed_at = "N", day = "S" }
+
+[rollups.customer]
+key = { PK = "CUSTOMER#{customer}", SK = "ROLLUP" }
+
+[[aggregates]]
+name = "parcels"
+of = "parcel"
+into = "customer"
+[aggregates.measures]
+parcels = "count"
+last_status = { latest = "status", by = "changed_at" }
+last_weight = { latest = "weight", by = "day", when.weight = [{ numeric = [">", 0] }] }
+"##;
+
+/// A version of a parcel: customer, parcel, status, weight, time and day.
+type Parcel = (u64, u64, &'static str, i64, i64, u64);
+
+/// By `PK` of the customer: the last status and the last weight.
+type ShownValues = BTreeMap<String, (Option<String>, Option<i64>)>;
+
+const STATUSES: [&str; 4] = ["OPEN", "SENT", "LOST\tFOUND", ""];
+
+fn parcel(random: &mut SeededRandom) -> Parcel {
+    let status = *random.pick(&STATUSES).unwrap();
+    let number = |random: &mut SeededRandom, below| i64::try_from(random.below(below)).unwrap();
+    let (weight, time) = (number(random, 5) - 1, number(random, 30) * 37 - 400);
+    (random.below(3), random.below(6), status, weight, time, random.below(9))
+}
+
+fn item((customer, parcel, status, weight, time, day): Parcel) -> Item {
+    let text = |text: String| AttributeValue::text(text);
+    let number = |number: i64| AttributeValue::N(Decimal::from(number));
+    [
+        ("pk", text(format!("CUSTOMER#{customer}"))),
+        ("sk", text(format!("PARCEL#{parcel}"))),
+        ("status", text(status.to_owned())),
+        ("weight", number(weight)),
+        ("changed_at", number(time)),
+        ("day", text(format!("2026-02-0{day}"))),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.into(), value))
+    .collect()
+}
+
+/// The status and the weight that each customer's rollup must show: of the versions that were ever written, those that sort last.
+fn oracle(versions: &[Parcel]) -> ShownValues {
+    let mut expected = BTreeMap::new();
+    for customer in versions.iter().map(|version| version.0) {
+        let of_customer = versions.iter().filter(|version| version.0 == customer);
+        let status =
+            of_customer.clone().max_by_key(|(_, parcel, status, _, time, _)| (*time, *parcel, *status));
+        let weights = of_customer.filter(|version| version.3 > 0);
+        let weight = weights.max_by_key(|(_, parcel, _, weight, _, day)| (*day, *parcel, *weight));
+        let shown = (status.map(|status| status.2.to_owned()), weight.map(|weight| weight.3));
+        expected.insert(format!("CUSTOMER#{customer}"), shown);
+    }
+    expected
+}
+
+fn shown(rollups: &[Item]) -> ShownValues {
+    let rollups =
+        rollups.iter().filter(|item| item.get("SK").and_then(AttributeValue::as_text) == Some("ROLLUP"));
+    let shown = rollups.map(|item| {
+        let text = |name: &str| item.get(name).and_then(AttributeValue::as_text).map(ToOwned::to_owned);
+        let weight = item.get("last_weight").and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
+        (text("PK").unwrap(), (text("last_status"), weight))
+    });
+    shown.collect()
+}
+
+/// Parcels on an embedded DynamoDB, which an operator counts with the release binaries.
+struct ParcelTable {
+    dynamodb: EmbeddedDynamoDb,
+    folder: TempDir,
+}
+
+impl ParcelTable {
+    async fn start() -> Self {
+        let dynamodb = EmbeddedDynamoDb::start().await.unwrap();
+        dynamodb.create_table(&LocalTable::state(STATE)).await.unwrap();
+        let key = KeyDefinition::new("pk", "sk");
+        let source = LocalTable { name: TABLE.to_owned(), key, stream: true, ..LocalTable::default() };
+        dynamodb.create_table(&source).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("model.toml"), MODEL).unwrap();
+        Self { dynamodb, folder }
+    }
+
+    /// Writes parcels, each once; returns them.
+    async fn write(&self, random: &mut SeededRandom) -> Vec<Parcel> {
+        let parcels = (0..30).map(|_| parcel(random)).map(|version| ((version.0, version.1), version));
+        let parcels: BTreeMap<(u64, u64), Parcel> = parcels.collect();
+        for version in parcels.values() {
+            let put = self.dynamodb.client().put_item().table_name(TABLE);
+            put.set_item(Some(sdk_item(&item(*version)).into_iter().collect())).send().await.unwrap();
+        }
+        parcels.into_values().collect()
+    }
+
+    /// Runs a command, which must end with this code.
+    fn run(&self, code: i32, arguments: &[&str]) {
+        let mut command = embedded_afterwrite(&self.dynamodb.endpoint(), STATE);
+        command.current_dir(self.folder.path()).args(arguments).env("AFTERWRITE_MODEL", "model.toml");
+        let output = tokio::task::block_in_place(|| command.output().unwrap());
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{}", text.concat());
+    }
+
+    async fn shown(&self) -> ShownValues {
+        let pages = self.dynamodb.client().scan().table_name(STATE).into_paginator().items().send();
+        let items: Vec<_> = pages.collect::<Result<_, _>>().await.unwrap();
+        shown(&items.iter().map(item_of).collect::<Vec<_>>())
+    }
+
+    /// Changes or removes an attribute of a rollup behind Afterwrite's back.
+    async fn damage(&self, attribute: &str, value: Option<SdkValue>) {
+        let update = self.dynamodb.client().update_item().table_name(STATE);
+        let update = update.key("PK", SdkValue::S("CUSTOMER#1".to_owned()));
+        let update = update.key("SK", SdkValue::S("ROLLUP".to_owned()));
+        let update = update.expression_attribute_names("#a", attribute);
+        let update = match value {
+            Some(value) => update.update_expression("SET #a = :v").expression_attribute_values(":v", value),
+            None => update.update_expression("REMOVE #a"),
+        };
+        update.send().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn the_latest_value_is_filled_judged_and_mended() {
+    let table = ParcelTable::start().await;
+    let expected = oracle(&table.write(&mut SeededRandom::new(7)).await);
+    let verify = ["verify", "--tolerance", "0", "--report", "drift.jsonl"];
+    table.run(0, &["backfill", "--yes", "--without-recovery"]);
+    assert_eq!(table.shown().await, expected);
+    table.run(0, &verify);
+    // A measure that another program has changed, of another type, or removed; and the attribute from which it follows.
+    let text = |text: &str| Some(SdkValue::S(text.to_owned()));
+    for (attribute, value) in [
+        ("last_status", text("STOLEN")),
+        ("last_weight", text("3")),
+        ("last_status", None),
+        ("last_weight_seen", None),
+        ("last_status_seen", text("0")),
+    ] {
+        table.damage(attribute, value).await;
+        table.run(1, &verify);
+        table.run(0, &["repair", "drift.jsonl", "--yes", "--without-recovery", "--tolerance", "0"]);
+        table.run(0, &verify);
+        assert_eq!(table.shown().await, expected, "{attribute}");
+    }
+    table.dynamodb.stop().await.unwrap();
+}
