@@ -1,13 +1,23 @@
-//! The measure `latest`, against an oracle that sorts: a backfill with ties, and damage that an operator mends.
+//! The measure `latest`, against an oracle that sorts: records in any cut and twice, ties, deletions, a backfill, and damage that an operator mends.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Arc;
 
+use afterwrite_functions::StreamAggregator;
+use afterwrite_ledger::Ledger;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition as LocalTable};
-use afterwrite_model::record::{AttributeValue, Decimal, Item};
+use afterwrite_memory::{MEMORY_STREAM_LABEL, MemoryTables, TableDefinition};
+use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite_model::table::Model;
+use afterwrite_tests::change_record::change_record;
+use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::deployment::event;
 use afterwrite_tests::programs::embedded_afterwrite;
 use afterwrite_tests::random::SeededRandom;
 use aws_sdk_dynamodb::types::AttributeValue as SdkValue;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::world::{STATE, item_of, sdk_item};
@@ -91,6 +101,58 @@ fn shown(rollups: &[Item]) -> ShownValues {
         (text("PK").unwrap(), (text("last_status"), weight))
     });
     shown.collect()
+}
+
+/// Writes and deletes parcels; returns the versions that were written, and the records of the stream.
+fn write_parcels(tables: &MemoryTables, random: &mut SeededRandom) -> (Vec<Parcel>, Vec<Value>) {
+    let mut versions = Vec::new();
+    for _ in 0..40 {
+        let version = parcel(random);
+        if random.chance(150) {
+            // A deletion takes nothing back; some of these parcels do not exist.
+            drop(tables.delete(&tables.key_of(TABLE, &item(version)).unwrap()));
+        } else {
+            tables.put(TABLE, item(version)).unwrap();
+            versions.push(version);
+        }
+    }
+    let stream = format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/{MEMORY_STREAM_LABEL}");
+    // Sequence numbers are above 0, which stands for the start of a stream.
+    let changes = tables.take_changes(TABLE).into_iter().enumerate();
+    let records = changes
+        .map(|(number, change)| change_record(&stream, &format!("{:021}", number + 1), &change))
+        .collect();
+    (versions, records)
+}
+
+#[test]
+fn the_latest_value_is_that_of_an_oracle() {
+    let clock: &'static StillClock =
+        Box::leak(Box::new(StillClock::at(Timestamp::from_epoch_seconds(1_770_400_000))));
+    let model = Arc::new(Model::parse(MODEL, "m.toml").unwrap_or_else(|errors| panic!("{errors}")));
+    for seed in 0..60 {
+        let mut random = SeededRandom::new(seed);
+        let tables = MemoryTables::new();
+        tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
+        tables.create_table(TableDefinition::new(TABLE, "pk").sort("sk").streamed());
+        // Records of long ago would be reconciled, and their images not seen.
+        tables.set_time(clock.now());
+        let (tables, names) = (Arc::new(tables), vec![Arc::from(TABLE)]);
+        let ledger = Ledger::new(Arc::clone(&model), names, Arc::from(STATE), Arc::clone(&tables), clock);
+        let aggregator = StreamAggregator::new(ledger);
+        let (versions, records) = write_parcels(&tables, &mut random);
+        let mut rest = records.as_slice();
+        while !rest.is_empty() {
+            let (batch, after) = rest.split_at(rest.len().min(1 + usize::try_from(random.below(7)).unwrap()));
+            let payload = event(batch);
+            let handled = aggregator.handle(payload.as_bytes(), Timestamp::from_epoch_ms(i64::MAX));
+            let handled = futures::executor::block_on(handled).unwrap();
+            assert!(handled.failures.is_empty() && handled.parked.is_empty(), "seed {seed}");
+            // Some batches are delivered twice.
+            rest = if random.chance(800) { after } else { rest };
+        }
+        assert_eq!(shown(&MemoryTables::scan(&tables, STATE)), oracle(&versions), "seed {seed}");
+    }
 }
 
 /// Parcels on an embedded DynamoDB, which an operator counts with the release binaries.
