@@ -1,29 +1,21 @@
 //! A CloudFront inside this process that takes invalidations and remembers their paths.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use afterwrite_mapping::http::{HttpServer, service_response};
+use afterwrite_mapping::http::service_response;
 use afterwrite_model::Result;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
 
-use crate::signature::{self, SignatureCheck};
+use crate::noting_server::{NotedService, NotingServer};
+use crate::signature;
 
-/// Paths that are remembered.
-const MAX_PATHS: usize = 10_000;
 const RESPONSE: &str = "<Invalidation><Id>I1</Id><Status>InProgress</Status><CreateTime>2026-01-01T00:00:00Z</CreateTime>\
      <InvalidationBatch><Paths><Quantity>0</Quantity></Paths><CallerReference>r</CallerReference></InvalidationBatch></Invalidation>";
 
 /// A running CloudFront.
 #[derive(Debug)]
-pub struct EmbeddedCloudFront {
-    server: HttpServer,
-    signatures: SignatureCheck,
-    paths: Arc<Mutex<Vec<String>>>,
-}
+pub struct EmbeddedCloudFront(NotingServer<String>);
 
 impl EmbeddedCloudFront {
     /// Starts a server on a port of 127.0.0.1; 0 is any free one. It takes invalidations of any distribution.
@@ -31,54 +23,45 @@ impl EmbeddedCloudFront {
     /// # Errors
     /// `Configuration` if the port is in use.
     pub async fn start(port: u16) -> Result<Self> {
-        let paths = Arc::new(Mutex::new(Vec::new()));
-        let (noted, signatures) = (Arc::clone(&paths), SignatureCheck::default());
-        let checked = signatures.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (noted, checked) = (Arc::clone(&noted), checked.clone());
-            async move { Ok::<_, Infallible>(respond(request, &checked, &noted).await) }
-        });
-        let server = HttpServer::start_at("embedded CloudFront", port, service).await?;
-        Ok(Self { server, signatures, paths })
+        NotingServer::start::<Invalidations>(port).await.map(Self)
     }
 
     /// From now on, requests must be signed with the credentials of the embedded services.
     pub fn require_signatures(&self) {
-        self.signatures.require();
+        self.0.require_signatures();
     }
 
     /// The server's URL: `http://127.0.0.1:<port>`.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        self.server.endpoint()
+        self.0.endpoint()
     }
 
     /// Takes the paths that were invalidated since the last call.
     #[must_use]
     pub fn take_paths(&self) -> Vec<String> {
-        std::mem::take(&mut *self.paths.lock().unwrap_or_else(PoisonError::into_inner))
+        self.0.take()
     }
 }
 
-async fn respond(
-    request: Request<Incoming>,
-    signatures: &SignatureCheck,
-    noted: &Mutex<Vec<String>>,
-) -> Response<Full<Bytes>> {
-    let (head, body) = request.into_parts();
-    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    if !signatures.accepts(&head, &body) {
+struct Invalidations;
+
+impl NotedService for Invalidations {
+    const NAME: &'static str = "embedded CloudFront";
+    type Item = String;
+
+    fn refuse() -> Response<Full<Bytes>> {
         let error = format!(
             "<ErrorResponse><Error><Code>UnrecognizedClientException</Code><Message>{}</Message></Error></ErrorResponse>",
             signature::REFUSAL
         );
-        return service_response(StatusCode::FORBIDDEN, "text/xml", error);
+        service_response(StatusCode::FORBIDDEN, "text/xml", error)
     }
-    let body = String::from_utf8_lossy(&body).into_owned();
-    let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-    let room = MAX_PATHS.saturating_sub(noted.len());
-    noted.extend(paths(&body).take(room).map(str::to_owned));
-    service_response(StatusCode::CREATED, "text/xml", RESPONSE)
+
+    fn take(_head: &Parts, body: &[u8]) -> (Vec<String>, Response<Full<Bytes>>) {
+        let paths = paths(&String::from_utf8_lossy(body)).map(str::to_owned).collect();
+        (paths, service_response(StatusCode::CREATED, "text/xml", RESPONSE))
+    }
 }
 
 /// The texts of the elements `Path`.

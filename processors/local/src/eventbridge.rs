@@ -1,21 +1,16 @@
 //! An EventBridge inside this process that takes events of any bus and remembers them.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use afterwrite_mapping::http::{HttpServer, service_response};
+use afterwrite_mapping::http::service_response;
 use afterwrite_model::Result;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::signature::{self, SignatureCheck};
-
-/// Events that are remembered.
-const MAX_EVENTS: usize = 10_000;
+use crate::noting_server::{NotedService, NotingServer};
+use crate::signature;
 
 /// An event that a bus took.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +25,7 @@ pub struct BusEvent {
 
 /// A running EventBridge.
 #[derive(Debug)]
-pub struct EmbeddedEventBridge {
-    server: HttpServer,
-    signatures: SignatureCheck,
-    events: Arc<Mutex<Vec<BusEvent>>>,
-}
+pub struct EmbeddedEventBridge(NotingServer<BusEvent>);
 
 impl EmbeddedEventBridge {
     /// Starts a server on a port of 127.0.0.1; 0 is any free one.
@@ -42,62 +33,53 @@ impl EmbeddedEventBridge {
     /// # Errors
     /// `Configuration` if the port is in use.
     pub async fn start(port: u16) -> Result<Self> {
-        let events = Arc::new(Mutex::new(Vec::new()));
-        let (noted, signatures) = (Arc::clone(&events), SignatureCheck::default());
-        let checked = signatures.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (noted, checked) = (Arc::clone(&noted), checked.clone());
-            async move { Ok::<_, Infallible>(respond(request, &checked, &noted).await) }
-        });
-        let server = HttpServer::start_at("embedded EventBridge", port, service).await?;
-        Ok(Self { server, signatures, events })
+        NotingServer::start::<Buses>(port).await.map(Self)
     }
 
     /// From now on, requests must be signed with the credentials of the embedded services.
     pub fn require_signatures(&self) {
-        self.signatures.require();
+        self.0.require_signatures();
     }
 
     /// The server's URL: `http://127.0.0.1:<port>`.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        self.server.endpoint()
+        self.0.endpoint()
     }
 
     /// Takes the events that arrived since the last call.
     #[must_use]
     pub fn take_events(&self) -> Vec<BusEvent> {
-        std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
+        self.0.take()
     }
 }
 
-async fn respond(
-    request: Request<Incoming>,
-    signatures: &SignatureCheck,
-    noted: &Mutex<Vec<BusEvent>>,
-) -> Response<Full<Bytes>> {
-    let (head, body) = request.into_parts();
-    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    if !signatures.accepts(&head, &body) {
-        return response(
-            StatusCode::BAD_REQUEST,
-            &json!({ "__type": "UnrecognizedClientException", "message": signature::REFUSAL }),
-        );
+struct Buses;
+
+impl NotedService for Buses {
+    const NAME: &'static str = "embedded EventBridge";
+    type Item = BusEvent;
+
+    fn refuse() -> Response<Full<Bytes>> {
+        error("UnrecognizedClientException", signature::REFUSAL)
     }
-    let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
-    if target != Some("AWSEvents.PutEvents") {
-        let message = "Only events can be put.";
-        let error = json!({ "__type": "UnsupportedOperation", "message": message });
-        return response(StatusCode::BAD_REQUEST, &error);
+
+    fn take(head: &Parts, body: &[u8]) -> (Vec<BusEvent>, Response<Full<Bytes>>) {
+        let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+        if target != Some("AWSEvents.PutEvents") {
+            return (Vec::new(), error("UnsupportedOperation", "Only events can be put."));
+        }
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let entries = body.get("Entries").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let results: Vec<Value> =
+            entries.iter().map(|_| json!({ "EventId": Uuid::new_v4().to_string() })).collect();
+        let taken = json!({ "FailedEntryCount": 0, "Entries": results });
+        (entries.iter().map(bus_event).collect(), response(StatusCode::OK, &taken))
     }
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let entries = body.get("Entries").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-    let room = MAX_EVENTS.saturating_sub(noted.len());
-    noted.extend(entries.iter().take(room).map(bus_event));
-    let results: Vec<Value> =
-        entries.iter().map(|_| json!({ "EventId": Uuid::new_v4().to_string() })).collect();
-    response(StatusCode::OK, &json!({ "FailedEntryCount": 0, "Entries": results }))
+}
+
+fn error(code: &str, message: &str) -> Response<Full<Bytes>> {
+    response(StatusCode::BAD_REQUEST, &json!({ "__type": code, "message": message }))
 }
 
 fn bus_event(entry: &Value) -> BusEvent {

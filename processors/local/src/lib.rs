@@ -16,6 +16,7 @@ pub mod dynamodb;
 pub mod eventbridge;
 pub mod firehose;
 pub mod imports;
+mod noting_server;
 mod proxy;
 pub mod s3;
 pub mod sdk;

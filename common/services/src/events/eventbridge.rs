@@ -1,7 +1,6 @@
 //! EventBridge buses.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_config::SdkConfig;
@@ -10,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::EventArn;
-use crate::event_target::{EventEntry, EventLimits, EventOrder, EventTarget};
+use crate::event_target::EventEntry;
 use crate::request::{NamedBy, ServiceRequest};
 use crate::service_api::{ApiRequest, AwsService, ServiceApi, parse_response};
 
@@ -32,7 +31,7 @@ const TIME_BYTES: usize = 14;
 #[derive(Clone, Debug)]
 pub struct EventBridge {
     api: ServiceApi,
-    arn: EventArn,
+    pub(super) arn: EventArn,
     source: Arc<str>,
 }
 
@@ -44,7 +43,7 @@ impl EventBridge {
         Self { api: ServiceApi::new(&EVENTBRIDGE, once), arn, source: Arc::from(source) }
     }
 
-    fn request(&self) -> ServiceRequest<'_> {
+    pub(super) fn request(&self) -> ServiceRequest<'_> {
         ServiceRequest {
             service: "EventBridge",
             action: "PutEvents",
@@ -86,7 +85,13 @@ impl EventBridge {
         Ok(codes.into_iter().map(|code| code.map_or(Ok(()), |code| Err(error(code)))).collect())
     }
 
-    async fn put_events(&self, entries: &[EventEntry<'_>]) -> Result<Vec<Result<(), Error>>> {
+    /// As [`EventTarget::entry_bytes`](crate::EventTarget::entry_bytes).
+    pub(super) fn entry_bytes(&self, entry: &EventEntry<'_>) -> usize {
+        entry.changed_at.map_or(0, |_| TIME_BYTES) + self.source.len() + entry.name.len() + entry.body.len()
+    }
+
+    /// As [`EventTarget::publish`](crate::EventTarget::publish), without a time limit.
+    pub(super) async fn put_events(&self, entries: &[EventEntry<'_>]) -> Result<Vec<Result<(), Error>>> {
         let request = ApiRequest::json(TARGET_PREFIX, "PutEvents", &self.body(entries));
         let response = self.api.send(request).await.map_err(|error| self.request().error(&error))?;
         self.results(&parse_response(&response)?, entries.len())
@@ -96,29 +101,6 @@ impl EventBridge {
 /// Whether an entry with this error would be refused again.
 fn is_sender_fault(code: &str) -> bool {
     ["Malformed", "Invalid", "Validation", "NotAuthorized"].iter().any(|word| code.contains(word))
-}
-
-impl EventTarget for EventBridge {
-    fn limits(&self) -> EventLimits {
-        EventLimits { entries: MAX_ENTRIES, bytes: MAX_BYTES }
-    }
-
-    fn order(&self) -> EventOrder {
-        self.arn.order()
-    }
-
-    fn entry_bytes(&self, entry: &EventEntry<'_>) -> usize {
-        entry.changed_at.map_or(0, |_| TIME_BYTES) + self.source.len() + entry.name.len() + entry.body.len()
-    }
-
-    async fn publish(
-        &self,
-        entries: &[EventEntry<'_>],
-        limit: Duration,
-    ) -> Result<Vec<Result<(), Error>>, Error> {
-        let timeout = |_| self.request().timeout();
-        tokio::time::timeout(limit, self.put_events(entries)).await.map_err(timeout)?
-    }
 }
 
 /// The response to `PutEvents`.

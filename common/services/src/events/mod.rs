@@ -15,6 +15,8 @@ use self::eventbridge::EventBridge;
 use self::sns::SnsTopic;
 use self::sqs::EventQueue;
 use super::event_target::{EventEntry, EventLimits, EventOrder, EventTarget};
+use super::request::ServiceRequest;
+use super::sqs::MAX_BATCH_MESSAGES;
 
 /// A bus, a queue or a topic, by its ARN.
 #[derive(Clone, Debug)]
@@ -40,28 +42,42 @@ impl AwsEventTarget {
     }
 }
 
-impl EventTarget for AwsEventTarget {
-    fn limits(&self) -> EventLimits {
+impl AwsEventTarget {
+    fn arn(&self) -> &EventArn {
         match self {
-            Self::Bus(bus) => bus.limits(),
-            Self::Queue(queue) => queue.limits(),
-            Self::Topic(topic) => topic.limits(),
+            Self::Bus(bus) => &bus.arn,
+            Self::Queue(queue) => &queue.arn,
+            Self::Topic(topic) => &topic.arn,
         }
     }
 
-    fn order(&self) -> EventOrder {
+    fn request(&self) -> ServiceRequest<'_> {
         match self {
-            Self::Bus(bus) => bus.order(),
-            Self::Queue(queue) => queue.order(),
-            Self::Topic(topic) => topic.order(),
+            Self::Bus(bus) => bus.request(),
+            Self::Queue(queue) => queue.request(),
+            Self::Topic(topic) => topic.request(),
         }
+    }
+}
+
+impl EventTarget for AwsEventTarget {
+    fn limits(&self) -> EventLimits {
+        let (entries, bytes) = match self {
+            Self::Bus(_) => (eventbridge::MAX_ENTRIES, eventbridge::MAX_BYTES),
+            Self::Queue(_) => (MAX_BATCH_MESSAGES, sqs::MAX_BYTES),
+            Self::Topic(_) => (sns::MAX_ENTRIES, sns::MAX_BYTES),
+        };
+        EventLimits { entries, bytes }
+    }
+
+    fn order(&self) -> EventOrder {
+        self.arn().order()
     }
 
     fn entry_bytes(&self, entry: &EventEntry<'_>) -> usize {
         match self {
             Self::Bus(bus) => bus.entry_bytes(entry),
-            Self::Queue(queue) => queue.entry_bytes(entry),
-            Self::Topic(topic) => topic.entry_bytes(entry),
+            Self::Queue(_) | Self::Topic(_) => message_bytes(entry),
         }
     }
 
@@ -70,11 +86,14 @@ impl EventTarget for AwsEventTarget {
         entries: &[EventEntry<'_>],
         limit: Duration,
     ) -> Result<Vec<Result<(), Error>>, Error> {
-        match self {
-            Self::Bus(bus) => Box::pin(bus.publish(entries, limit)).await,
-            Self::Queue(queue) => Box::pin(queue.publish(entries, limit)).await,
-            Self::Topic(topic) => Box::pin(topic.publish(entries, limit)).await,
-        }
+        let published = async {
+            match self {
+                Self::Bus(bus) => Box::pin(bus.put_events(entries)).await,
+                Self::Queue(queue) => Box::pin(queue.send(entries)).await,
+                Self::Topic(topic) => Box::pin(topic.publish_batch(entries)).await,
+            }
+        };
+        tokio::time::timeout(limit, published).await.map_err(|_| self.request().timeout())?
     }
 }
 

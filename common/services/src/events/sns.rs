@@ -1,14 +1,13 @@
 //! SNS topics, standard and FIFO.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 
-use super::{EventArn, NAME_ATTRIBUTE, TEXT_TYPE, message_bytes};
-use crate::event_target::{EventEntry, EventLimits, EventOrder, EventTarget};
+use super::{EventArn, NAME_ATTRIBUTE, TEXT_TYPE};
+use crate::event_target::{EventEntry, EventOrder};
 use crate::request::{NamedBy, ServiceRequest};
 use crate::service_api::{ApiRequest, AwsService, ServiceApi, path_segment};
 
@@ -25,7 +24,7 @@ const API_VERSION: &str = "2010-03-31";
 #[derive(Clone, Debug)]
 pub struct SnsTopic {
     api: ServiceApi,
-    arn: EventArn,
+    pub(super) arn: EventArn,
 }
 
 impl SnsTopic {
@@ -36,7 +35,7 @@ impl SnsTopic {
         Self { api: ServiceApi::new(&SNS, once), arn }
     }
 
-    fn request(&self) -> ServiceRequest<'_> {
+    pub(super) fn request(&self) -> ServiceRequest<'_> {
         ServiceRequest {
             service: "SNS",
             action: "PublishBatch",
@@ -59,7 +58,7 @@ impl SnsTopic {
             add("MessageAttributes.entry.1.Name", NAME_ATTRIBUTE);
             add("MessageAttributes.entry.1.Value.DataType", TEXT_TYPE);
             add("MessageAttributes.entry.1.Value.StringValue", entry.name);
-            match self.order() {
+            match self.arn.order() {
                 EventOrder::Standard => {}
                 EventOrder::Fifo => {
                     add("MessageGroupId", entry.group);
@@ -88,7 +87,8 @@ impl SnsTopic {
         results
     }
 
-    async fn publish_batch(&self, entries: &[EventEntry<'_>]) -> Result<Vec<Result<(), Error>>> {
+    /// As [`EventTarget::publish`](crate::EventTarget::publish), without a time limit.
+    pub(super) async fn publish_batch(&self, entries: &[EventEntry<'_>]) -> Result<Vec<Result<(), Error>>> {
         let request = query_request("PublishBatch", &self.form(entries));
         let response = self.api.send(request).await.map_err(|error| self.request().error(&error))?;
         Ok(self.results(&String::from_utf8_lossy(&response), entries.len()))
@@ -123,29 +123,6 @@ fn elements<'x>(xml: &'x str, name: &str) -> impl Iterator<Item = &'x str> {
         rest = after;
         Some(content)
     })
-}
-
-impl EventTarget for SnsTopic {
-    fn limits(&self) -> EventLimits {
-        EventLimits { entries: MAX_ENTRIES, bytes: MAX_BYTES }
-    }
-
-    fn order(&self) -> EventOrder {
-        self.arn.order()
-    }
-
-    fn entry_bytes(&self, entry: &EventEntry<'_>) -> usize {
-        message_bytes(entry)
-    }
-
-    async fn publish(
-        &self,
-        entries: &[EventEntry<'_>],
-        limit: Duration,
-    ) -> Result<Vec<Result<(), Error>>, Error> {
-        let timeout = |_| self.request().timeout();
-        tokio::time::timeout(limit, self.publish_batch(entries)).await.map_err(timeout)?
-    }
 }
 
 #[cfg(test)]

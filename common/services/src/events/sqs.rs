@@ -1,7 +1,5 @@
 //! SQS queues that take events, standard and FIFO.
 
-use std::time::Duration;
-
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
@@ -9,10 +7,10 @@ use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 
-use super::{EventArn, NAME_ATTRIBUTE, TEXT_TYPE, message_bytes};
-use crate::event_target::{EventEntry, EventLimits, EventOrder, EventTarget};
+use super::{EventArn, NAME_ATTRIBUTE, TEXT_TYPE};
+use crate::event_target::{EventEntry, EventOrder};
 use crate::request::{NamedBy, ServiceRequest};
-use crate::sqs::{MAX_BATCH_MESSAGES, message_results};
+use crate::sqs::message_results;
 
 /// SQS's limit on the messages of one request, and so on one message: 1 MiB. A queue may allow less.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -21,7 +19,7 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct EventQueue {
     client: Client,
-    arn: EventArn,
+    pub(super) arn: EventArn,
     url: String,
 }
 
@@ -33,7 +31,7 @@ impl EventQueue {
         Self { client: Client::from_conf(once), url: arn.queue_url(), arn }
     }
 
-    fn request(&self) -> ServiceRequest<'_> {
+    pub(super) fn request(&self) -> ServiceRequest<'_> {
         ServiceRequest {
             service: "SQS",
             action: "SendMessageBatch",
@@ -54,7 +52,7 @@ impl EventQueue {
             .id(index.to_string())
             .message_body(entry.body)
             .message_attributes(NAME_ATTRIBUTE, name);
-        match self.order() {
+        match self.arn.order() {
             EventOrder::Standard => message.build(),
             EventOrder::Fifo => {
                 message.message_group_id(entry.group).message_deduplication_id(entry.id).build()
@@ -62,7 +60,8 @@ impl EventQueue {
         }
     }
 
-    async fn send(&self, entries: &[EventEntry<'_>]) -> Result<Vec<Result<(), Error>>> {
+    /// As [`EventTarget::publish`](crate::EventTarget::publish), without a time limit.
+    pub(super) async fn send(&self, entries: &[EventEntry<'_>]) -> Result<Vec<Result<(), Error>>> {
         let unbuilt = |error: BuildError| {
             self.request().new_error(ErrorKind::Rejected, "a message could not be built").caused_by(error)
         };
@@ -72,28 +71,5 @@ impl EventQueue {
         }
         let response = Box::pin(request.send()).await.map_err(|error| self.request().error(&error))?;
         Ok(message_results(self.request(), &response, entries.len()))
-    }
-}
-
-impl EventTarget for EventQueue {
-    fn limits(&self) -> EventLimits {
-        EventLimits { entries: MAX_BATCH_MESSAGES, bytes: MAX_BYTES }
-    }
-
-    fn order(&self) -> EventOrder {
-        self.arn.order()
-    }
-
-    fn entry_bytes(&self, entry: &EventEntry<'_>) -> usize {
-        message_bytes(entry)
-    }
-
-    async fn publish(
-        &self,
-        entries: &[EventEntry<'_>],
-        limit: Duration,
-    ) -> Result<Vec<Result<(), Error>>, Error> {
-        let timeout = |_| self.request().timeout();
-        tokio::time::timeout(limit, self.send(entries)).await.map_err(timeout)?
     }
 }
