@@ -3,12 +3,15 @@
 use afterwrite_model::Result;
 use afterwrite_operations::LifeTotal;
 use afterwrite_operations::jobs::JobTotals;
+use afterwrite_operations::replay::DeliveryTotal;
 use afterwrite_services::config::{EnvironmentSettings, dynamodb_client};
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
 
 use crate::deployment::Deployment;
 use crate::print::tell;
 
+/// The command that counts rollups of rollups.
+pub(crate) const BACKFILL_LEVELS: &str = "afterwrite backfill --yes";
 /// The total of the expiries that were not applied: see [`afterwrite_ledger::CommitTotals`].
 const OLD_EXPIRIES: &str = "expiries_too_old";
 
@@ -49,6 +52,17 @@ pub(crate) fn report_old_expiries(totals: &JobTotals) -> bool {
         tell(&old_expiries_text(number));
     }
     number == 0
+}
+
+/// Reports records of rollups that were left out because they are of an earlier state table; returns whether there are none.
+pub(crate) fn report_uncounted_rollups(totals: &JobTotals) -> bool {
+    let records = totals.number(DeliveryTotal::RollupsNotCounted);
+    if records > 0 {
+        tell(&format!(
+            "{records} records of rollups are of an earlier state table and were not counted: `{BACKFILL_LEVELS}` counts rollups of rollups."
+        ));
+    }
+    records == 0
 }
 
 /// The command that settles expiries whose records were not counted.

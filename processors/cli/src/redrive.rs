@@ -17,7 +17,6 @@ use afterwrite_operations::redrive::{
     ObjectRedrive, ParkedItem, ParkedRedrive, RedriveReport, RedriveTask, RedriveTotal, SettledObjects,
     parked_by_index, parked_by_scan,
 };
-use afterwrite_operations::replay::DeliveryTotal;
 use afterwrite_preview::tables::{ItemDifference, OverlayTables};
 use afterwrite_services::config::{dynamodb_client, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
@@ -28,11 +27,9 @@ use serde::{Deserialize, Serialize};
 use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
 use crate::item_table::{difference_text, without_secrets};
 use crate::job_output::{JobOptions, print_report};
-use crate::print::{json, print, tell};
-use crate::reconciled_lives::{report_lives, report_old_expiries};
-use crate::replay::{
-    DeployedAggregator, DeployedRelay, aggregator, ledger, not_counted_rollups, relay, uncounted_rollups,
-};
+use crate::print::{json, print};
+use crate::reconciled_lives::{report_lives, report_old_expiries, report_uncounted_rollups};
+use crate::replay::{DeployedAggregator, DeployedRelay, aggregator, ledger, relay, uncounted_rollups};
 use crate::replay_target::ReplayProjection;
 
 /// Records of an on-failure object, for the estimate: the recommended batch.
@@ -272,11 +269,8 @@ async fn run(
     let is_done = print_report(&JobReport::of(&done), as_json)?;
     let staying = [RedriveTotal::ObjectsFailed, RedriveTotal::StillParked];
     let is_nothing_left = staying.into_iter().all(|total| done.totals.number(total) == 0);
-    let are_settled =
-        report_old_expiries(&done.totals) & Box::pin(report_lives(deployment, &done.totals)).await?;
-    let not_counted = done.totals.number(DeliveryTotal::RollupsNotCounted);
-    if not_counted > 0 {
-        tell(&not_counted_rollups(not_counted));
-    }
-    Ok(is_done && are_settled && is_nothing_left && not_counted == 0)
+    let are_settled = report_old_expiries(&done.totals)
+        & report_uncounted_rollups(&done.totals)
+        & Box::pin(report_lives(deployment, &done.totals)).await?;
+    Ok(is_done && are_settled && is_nothing_left)
 }

@@ -44,11 +44,8 @@ impl RollupMerger {
             let measures = aggregate.measures.iter();
             let merges: Vec<_> = measures
                 .flat_map(|measure| {
-                    let merge = AttributeMerge::of(&measure.kind);
-                    // Of `latest`, the measure follows from the attribute that is compared.
-                    let shown = measure.kind.function().is_extreme().then_some(AttributeMerge::Computed);
-                    let merges = std::iter::once(merge).chain(std::iter::repeat(shown.unwrap_or(merge)));
-                    measure.attributes().iter().cloned().zip(merges)
+                    let merge = |name: &Arc<str>| (Arc::clone(name), AttributeMerge::of(&measure.kind, name));
+                    measure.attributes().iter().map(merge).collect::<Vec<_>>()
                 })
                 .collect();
             for destination in &aggregate.into {
@@ -150,15 +147,21 @@ impl RollupMerger {
 }
 
 impl AttributeMerge {
-    fn of(kind: &MeasureKind) -> Self {
+    /// Of an attribute of a measure of this kind.
+    fn of(kind: &MeasureKind, attribute: &str) -> Self {
         match kind {
             MeasureKind::Count
             | MeasureKind::Sum { .. }
             | MeasureKind::Histogram { .. }
             | MeasureKind::Percentiles { .. } => Self::Sum,
-            MeasureKind::Max(..) | MeasureKind::Latest(_) => Self::Extreme(ExtremeRule::Largest),
+            MeasureKind::Max(..) => Self::Extreme(ExtremeRule::Largest),
+            MeasureKind::Latest(latest) if **latest.seen() == *attribute => {
+                Self::Extreme(ExtremeRule::Largest)
+            }
             MeasureKind::Min(..) => Self::Extreme(ExtremeRule::Smallest),
-            MeasureKind::Average { .. } | MeasureKind::Percentile { .. } => Self::Computed,
+            MeasureKind::Latest(_) | MeasureKind::Average { .. } | MeasureKind::Percentile { .. } => {
+                Self::Computed
+            }
         }
     }
 }

@@ -262,7 +262,7 @@ fn new_extremes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<ExtremeValu
     winners
 }
 
-/// A measure of a rollup that is computed from others, as these are stored and updated. Of `update`, the extremes replace those that are stored.
+/// A measure of a rollup that is computed from others, as these are stored and updated. Extremes of `update` replace stored extremes.
 pub(crate) fn computed_change(
     computed: &ComputedMeasure,
     update: &RollupUpdate,

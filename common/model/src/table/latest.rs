@@ -35,7 +35,7 @@ pub struct Latest {
     pub by: Term,
     /// How the time is written.
     pub by_format: ValueFormat,
-    /// The attributes of the rollup: the one that is compared, and the measure.
+    /// The rollup's attributes: the text that is compared, and the measure.
     pub attributes: [Arc<str>; 2],
 }
 

@@ -91,9 +91,7 @@ fn report_circle(compiler: &mut ModelCompiler<'_, '_>, circle: &[RawValue<'_>]) 
 pub(super) fn add_sources_of_datasets(compiler: &mut ModelCompiler<'_, '_>, datasets: Option<RawValue<'_>>) {
     let datasets = datasets.and_then(|datasets| datasets.get_ref().as_table());
     for source in datasets.into_iter().flatten().filter_map(|(_, dataset)| source_of(dataset)) {
-        let is_entity = compiler.model.entities.iter().any(|entity| *entity.name == *source.value);
-        let rollup = compiler.model.rollups.iter().position(|rollup| *rollup.name == *source.value);
-        let Some(index) = rollup.filter(|_| !is_entity) else { continue };
+        let Some(index) = compiler.new_source(source.value) else { continue };
         // A rollup that cannot be a source is reported with its dataset.
         if compiler.model.rollups.get(index).is_some_and(|rollup| source_problem(rollup).is_none()) {
             compiler.rollup_entity("", index, source.at);
@@ -104,12 +102,17 @@ pub(super) fn add_sources_of_datasets(compiler: &mut ModelCompiler<'_, '_>, data
 impl ModelCompiler<'_, '_> {
     /// The entity that `of` names, or the entity of the items of the rollup that it names. An unknown name is reported.
     pub(crate) fn source_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
-        let is_entity = self.model.entities.iter().any(|entity| *entity.name == *name.value);
-        let rollup = self.model.rollups.iter().position(|rollup| *rollup.name == *name.value);
-        match rollup {
-            Some(rollup) if !is_entity => self.rollup_entity(owner, rollup, name.at),
-            Some(_) | None => self.entity_named(owner, name),
+        match self.new_source(name.value) {
+            Some(rollup) => self.rollup_entity(owner, rollup, name.at),
+            None => self.entity_named(owner, name),
         }
+    }
+
+    /// The rollup that `of` names, unless an entity has this name: one that the application declares, or that of the rollup's own items.
+    fn new_source(&self, name: &str) -> Option<usize> {
+        let is_entity = self.model.entities.iter().any(|entity| *entity.name == *name);
+        let rollup = self.model.rollups.iter().position(|rollup| *rollup.name == *name);
+        rollup.filter(|_| !is_entity)
     }
 
     /// The entity of a rollup's items. A rollup that cannot be a source is reported.

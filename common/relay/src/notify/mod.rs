@@ -146,7 +146,7 @@ impl<T: EventTarget, Q: PathQueue, C: Clock> EventNotifier<T, Q, C> {
         }
     }
 
-    /// Sends events to the queue; returns those that it did not take, with the reason why their target did not take them.
+    /// Sends events to the queue. Returns the events that the queue did not take, each with the reason why its target did not take it.
     async fn enqueue(
         &self,
         queue: &Q,
@@ -175,7 +175,7 @@ impl<T: EventTarget, Q: PathQueue, C: Clock> EventNotifier<T, Q, C> {
         refused.chain(too_large).collect()
     }
 
-    /// The events by target, in order, without those that this process has published already.
+    /// The events by target, in order, without events that this process has published already.
     fn pending(
         &self,
         records: &[RecordEvents],

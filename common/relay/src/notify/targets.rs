@@ -52,7 +52,7 @@ impl<T: EventTarget> EventTargets<T> {
         self.published.extend(fingerprints);
     }
 
-    /// Publishes events, to all targets concurrently, and remembers those that were taken.
+    /// Publishes events to all targets concurrently, and remembers the events that were taken.
     pub(super) async fn publish(
         &self,
         clock: &impl Clock,

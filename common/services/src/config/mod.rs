@@ -281,8 +281,8 @@ fn built_in_models() -> String {
 }
 
 /// Resolves `AFTERWRITE_TABLES`: the deployed name of each table, which is the first one that is given, or the model's. All further names go
-/// to [`Table::former_names`](afterwrite_model::table::Table::former_names). The state table, where its rollups are sources, is `state`; names of `@state` are
-/// those that it had before.
+/// to [`Table::former_names`](afterwrite_model::table::Table::former_names). The state table, where its rollups are sources, is `state`; the names of
+/// `@state` in `AFTERWRITE_TABLES` are its earlier names.
 fn deployed_names(model: &mut Model, renames: &str, state: Option<&str>) -> Result<Vec<Arc<str>>> {
     let mut deployed: Vec<Vec<Arc<str>>> = model.tables.iter().map(|_| Vec::new()).collect();
     if let Some(names) = model.state_source().and_then(|table| deployed.get_mut(table)) {
@@ -294,7 +294,7 @@ fn deployed_names(model: &mut Model, renames: &str, state: Option<&str>) -> Resu
             return Err(invalid(format!("{TABLES} holds `{rename}`, which is not a rename"))
                 .hint("Write `name in the model=deployed name`, separated by commas"));
         };
-        // The state table's own name is a setting of its own; the names here are those that it had.
+        // The state table's present name is a setting of its own: the names here are earlier ones.
         let names = model.tables.iter().zip(&mut deployed).find(|(table, _)| *table.name == *name);
         let Some((_, names)) = names else {
             let declared = model.tables.iter().filter(|table| !table.is_state());

@@ -9,18 +9,18 @@ use afterwrite_ledger::state::{
 use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_operations::jobs::JobTotals;
-use afterwrite_operations::replay::{DeliveryTotal, InputSource, NoTarget, ReplayTask, ReplayTotals};
+use afterwrite_operations::replay::{InputSource, NoTarget, ReplayTask, ReplayTotals};
 use afterwrite_preview::tables::{ItemDifference, OverlayTables};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
 use serde::Serialize;
 
-use super::job::{all_processed, not_counted_rollups};
+use super::job::all_processed;
 use super::targets::{aggregator, uncounted_rollups};
 use crate::deployment::Deployment;
 use crate::item_table::{difference_text, without_secrets};
-use crate::print::{json, print, tell};
-use crate::reconciled_lives::report_old_expiries;
+use crate::print::{json, print};
+use crate::reconciled_lives::{report_old_expiries, report_uncounted_rollups};
 
 /// The result of a dry run.
 #[derive(Serialize)]
@@ -53,10 +53,7 @@ pub(super) async fn run(
         ReplayTask::new(source, counting, NoTarget, SystemClock);
     let totals = Box::pin(task.run(|_| {})).await?;
     let (advanced, items): (Vec<_>, Vec<_>) = tables.differences().into_iter().partition(is_advanced);
-    let not_counted = totals.number(DeliveryTotal::RollupsNotCounted);
-    if not_counted > 0 {
-        tell(&not_counted_rollups(not_counted));
-    }
+    report_uncounted_rollups(&totals);
     let is_complete = report_old_expiries(&totals) && all_processed(&totals);
     let advanced_items = advanced.len();
     let items = without_secrets(deployment, items);

@@ -26,7 +26,7 @@ use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, print_report};
 use crate::print::tell;
-use crate::reconciled_lives::report_old_expiries;
+use crate::reconciled_lives::{BACKFILL_LEVELS, report_old_expiries, report_uncounted_rollups};
 use crate::replay_target::ReplayProjection;
 
 /// The compressed size of a typical record of the archive.
@@ -35,16 +35,6 @@ const TYPICAL_BYTES: u64 = 150;
 const SHOWN_INPUTS: usize = 20;
 /// Write units of a record in batches of 1,000, and read units.
 const UNITS_PER_RECORD: u64 = 2;
-
-/// Counts rollups of rollups.
-const BACKFILL_LEVELS: &str = "afterwrite backfill --yes";
-
-/// Why records of rollups were not counted.
-pub(crate) fn not_counted_rollups(records: u64) -> String {
-    format!(
-        "{records} records of rollups are of an earlier state table and were not counted: `{BACKFILL_LEVELS}` counts rollups of rollups."
-    )
-}
 
 /// The arguments of the job, as the state table keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -250,10 +240,8 @@ impl ReplayJob {
                 "Rollups of rollups are not counted in the new table yet: the records of an archive are of base tables.",
             );
         }
-        let not_counted = done.totals.number(DeliveryTotal::RollupsNotCounted);
-        if self.into.is_none() && not_counted > 0 && self.only.contains(&ReplayProjection::Aggregate) {
+        if self.into.is_none() && !report_uncounted_rollups(&done.totals) {
             report.next_steps.push(BACKFILL_LEVELS.to_owned());
-            tell(&not_counted_rollups(not_counted));
         }
         let is_done = print_report(&report, as_json)? && lacks_levels.is_none();
         let is_complete = report_old_expiries(&done.totals) && is_done && all_processed(&done.totals);

@@ -14,7 +14,7 @@ use clap::Args;
 use self::export::export_archive;
 pub(crate) use self::job::ReplayJob;
 use self::job::check_fresh;
-pub(crate) use self::job::{not_counted_rollups, resume};
+pub(crate) use self::job::resume;
 pub(crate) use self::targets::{
     DeployedAggregator, DeployedRelay, aggregator, ledger, relay, uncounted_rollups,
 };
