@@ -21,6 +21,7 @@ pub mod notify;
 mod paths;
 mod pending_event;
 mod queued_message;
+mod requests;
 
 pub use event_memory::{EventFingerprint, EventMemory};
 pub use invalidation_outcome::RefusedPath;

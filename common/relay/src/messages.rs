@@ -20,6 +20,7 @@ use afterwrite_services::sqs::{BILLED_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES
 use serde::{Deserialize, Serialize};
 
 use super::paths::shortened;
+use super::requests::split_into_requests;
 
 /// The version of these messages.
 pub(super) const VERSION: u32 = 1;
@@ -101,21 +102,7 @@ pub(super) fn message_text(message: &impl Serialize) -> Result<String> {
 
 /// Splits messages into requests within the queue's limits.
 pub(super) fn split_requests<C>(messages: Vec<QueueMessage<C>>) -> Vec<Vec<QueueMessage<C>>> {
-    let mut requests: Vec<Vec<QueueMessage<C>>> = Vec::new();
-    let mut bytes = 0;
-    for message in messages {
-        bytes += message.text.len();
-        match requests.last_mut() {
-            Some(request) if request.len() < MAX_BATCH_MESSAGES && bytes <= MAX_BATCH_BYTES => {
-                request.push(message);
-            }
-            Some(_) | None => {
-                bytes = message.text.len();
-                requests.push(vec![message]);
-            }
-        }
-    }
-    requests
+    split_into_requests(messages, (MAX_BATCH_MESSAGES, MAX_BATCH_BYTES), |message| message.text.len())
 }
 
 #[cfg(test)]

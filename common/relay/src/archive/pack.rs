@@ -6,6 +6,7 @@
 use afterwrite_services::firehose::{MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
 
 use super::ArchiveLine;
+use crate::requests::split_into_requests;
 
 /// The longest line that a delivery stream accepts, in bytes, newline included.
 pub const MAX_LINE_BYTES: usize = MAX_RECORD_BYTES;
@@ -43,21 +44,7 @@ pub(super) fn pack_lines(lines: &[ArchiveLine<'_>]) -> Vec<DeliveryRecord> {
 
 /// Splits records into requests within the service's limits.
 pub(super) fn split_requests(records: Vec<DeliveryRecord>) -> Vec<Vec<DeliveryRecord>> {
-    let mut requests: Vec<Vec<DeliveryRecord>> = Vec::new();
-    let mut bytes = 0;
-    for record in records {
-        bytes += record.data.len();
-        match requests.last_mut() {
-            Some(request) if request.len() < MAX_BATCH_RECORDS && bytes <= MAX_BATCH_BYTES => {
-                request.push(record);
-            }
-            Some(_) | None => {
-                bytes = record.data.len();
-                requests.push(vec![record]);
-            }
-        }
-    }
-    requests
+    split_into_requests(records, (MAX_BATCH_RECORDS, MAX_BATCH_BYTES), |record| record.data.len())
 }
 
 #[cfg(test)]

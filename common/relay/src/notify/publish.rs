@@ -8,6 +8,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use afterwrite_model::clock::Clock;
@@ -154,19 +155,18 @@ async fn send_wave(
     let positions: HashMap<String, usize> =
         wave.iter().enumerate().map(|(position, event)| (event.id.clone(), position)).collect();
     let patient_until = |since: Timestamp| since.plus(limits.patience).min(limits.end);
-    let last_taken = std::sync::atomic::AtomicI64::new(patient_until(clock.now()).epoch_ms());
+    let sent_until = AtomicI64::new(patient_until(clock.now()).epoch_ms());
     let send = |request: Vec<PendingEvent>| {
-        let last_taken = &last_taken;
+        let sent_until = &sent_until;
         async move {
-            let until = last_taken.load(std::sync::atomic::Ordering::Relaxed);
             let now = clock.now();
-            if now.epoch_ms() >= until || now >= limits.end {
+            if now.epoch_ms() >= sent_until.load(Ordering::Relaxed) || now >= limits.end {
                 return unsent_request(request);
             }
             let outcome = Box::pin(send_request(target, clock, request, limits)).await;
             if outcome.results.iter().any(|(_, result)| result.is_ok()) {
                 let until = patient_until(clock.now()).epoch_ms();
-                last_taken.fetch_max(until, std::sync::atomic::Ordering::Relaxed);
+                sent_until.fetch_max(until, Ordering::Relaxed);
             }
             outcome
         }

@@ -1,6 +1,7 @@
 //! Events → requests within a target's limits.
 
 use crate::pending_event::PendingEvent;
+use crate::requests::split_into_requests;
 use afterwrite_services::{EventOrder, EventTarget};
 
 /// Takes the events that may be sent now out of `pending`. A standard target takes all. A FIFO target takes the first of each group: a
@@ -23,18 +24,5 @@ pub(super) fn next_wave(pending: &mut Vec<PendingEvent>, order: EventOrder) -> V
 /// Splits events into requests within the target's limits, in order.
 pub(super) fn split_requests(events: Vec<PendingEvent>, target: &impl EventTarget) -> Vec<Vec<PendingEvent>> {
     let limits = target.limits();
-    let mut requests: Vec<Vec<PendingEvent>> = Vec::new();
-    let mut bytes = 0;
-    for event in events {
-        let size = target.entry_bytes(&event.entry());
-        bytes += size;
-        match requests.last_mut() {
-            Some(request) if request.len() < limits.entries && bytes <= limits.bytes => request.push(event),
-            Some(_) | None => {
-                bytes = size;
-                requests.push(vec![event]);
-            }
-        }
-    }
-    requests
+    split_into_requests(events, (limits.entries, limits.bytes), |event| target.entry_bytes(&event.entry()))
 }
