@@ -29,58 +29,44 @@ fn every_built_in_model_equals_itself_and_differs_from_the_others() {
     }
 }
 
+/// A model of books, counted by one measure into a rollup with so many shards.
+fn library(generation: u32, shards: u32, measure: &str) -> Model {
+    let source = format!(
+        r##"
+        name = "library"
+        generation = {generation}
+        tables.library.key = ["pk"]
+        [entities.book]
+        key = {{ pk = "BOOK#{{book_id}}" }}
+        attributes.author = "S"
+        [rollups.all]
+        key = {{ PK = "ALL", SK = "ROLLUP" }}
+        shards = {shards}
+        [[aggregates]]
+        name = "books"
+        of = "book"
+        into = "all"
+        measures.books = {measure}
+        "##
+    );
+    Model::parse(&source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+const COUNT: &str = "\"count\"";
+
 /// The decision that a rollup of so many shards needs before it gets another number of them.
 fn resharded(before: u32, after: u32) -> Differences {
-    let model = |generation: u32, shards: u32| {
-        let source = format!(
-            r##"
-            name = "library"
-            generation = {generation}
-            tables.library.key = ["pk"]
-            [entities.book]
-            key = {{ pk = "BOOK#{{book_id}}" }}
-            [rollups.all]
-            key = {{ PK = "ALL", SK = "ROLLUP" }}
-            shards = {shards}
-            [[aggregates]]
-            name = "books"
-            of = "book"
-            into = "all"
-            measures.books = "count"
-            "##
-        );
-        Model::parse(&source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
-    };
-    Differences::between(&model(1, before), &model(2, after))
+    Differences::between(&library(1, before, COUNT), &library(2, after, COUNT))
 }
 
 #[test]
 fn a_table_leaves_the_model_after_its_entries_are_subtracted() {
-    let model = |generation: u32, measure: &str| {
-        let source = format!(
-            r##"
-            name = "library"
-            generation = {generation}
-            tables.library.key = ["pk"]
-            [entities.book]
-            key = {{ pk = "BOOK#{{book_id}}" }}
-            attributes.author = "S"
-            [rollups.all]
-            key = {{ PK = "ALL", SK = "ROLLUP" }}
-            [[aggregates]]
-            name = "books"
-            of = "book"
-            into = "all"
-            measures.books = {measure}
-            "##
-        );
-        Model::parse(&source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
-    };
-    let found = Differences::between(&model(1, "{ distinct = \"author\" }"), &model(2, "\"count\""));
+    let distinct = |generation| library(generation, 1, "{ distinct = \"author\" }");
+    let found = Differences::between(&distinct(1), &library(2, 1, COUNT));
     let named = found.problems.iter().filter(|problem| problem.contains("backfill --drop"));
     assert_eq!(named.count(), 1, "{:?}", found.problems);
     assert!(found.problems.iter().all(|problem| !problem.contains("@state")), "{:?}", found.problems);
-    let back = Differences::between(&model(1, "\"count\""), &model(2, "{ distinct = \"author\" }"));
+    let back = Differences::between(&library(1, 1, COUNT), &distinct(2));
     assert!(back.problems.iter().all(|problem| !problem.contains("--drop")), "{:?}", back.problems);
 }
 
