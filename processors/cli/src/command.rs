@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 use crate::backfill::BackfillCommand;
 use crate::client::ClientCommand;
 use crate::compact::CompactArguments;
+use crate::console::ConsoleArguments;
 use crate::cost::CostArguments;
 use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
@@ -77,6 +78,8 @@ enum Command {
     ///
     /// Checks tables, readers of the streams, mappings, queues and freshness.
     Doctor(DoctorArguments),
+    /// Show a deployment in a browser: flow, rollups, items and health.
+    Console(ConsoleArguments),
     /// Process the streams of deployed tables here instead of in Lambda.
     Run(RunArguments),
     /// Count the items that the tables already have.
@@ -190,6 +193,7 @@ impl Cli {
             Command::Repair(command) => Box::pin(command.run()).await,
             Command::Cost(arguments) => Box::pin(arguments.run()).await,
             Command::Doctor(arguments) => Box::pin(arguments.run()).await,
+            Command::Console(arguments) => Box::pin(arguments.run()).await,
             Command::Template(command) => command.run(),
             Command::Client(command) => command.run(),
             Command::Model(command) => Box::pin(command.run()).await,

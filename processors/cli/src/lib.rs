@@ -6,6 +6,7 @@ mod bulk;
 pub mod client;
 pub mod command;
 pub mod compact;
+mod console;
 pub mod cost;
 pub mod datasets;
 mod demo;

@@ -23,6 +23,7 @@ pub(super) struct DevBanner<'b> {
     config: &'b FunctionConfig,
     variables: Vec<(String, String)>,
     sample: SampleItem,
+    console: String,
 }
 
 impl<'b> DevBanner<'b> {
@@ -30,10 +31,11 @@ impl<'b> DevBanner<'b> {
         servers: &'b DevServers,
         config: &'b FunctionConfig,
         settings: &EnvironmentSettings,
+        console: String,
     ) -> Self {
         let sample = sample_item(&config.model, SystemClock.now());
         let sample = sample.unwrap_or_else(|| key_alone(config.model.tables.first()));
-        Self { servers, config, variables: client_variables(settings, servers), sample }
+        Self { servers, config, variables: client_variables(settings, servers), sample, console }
     }
 
     /// The endpoints as a table, the environment as lines for a shell, and commands of the AWS CLI.
@@ -47,6 +49,7 @@ impl<'b> DevBanner<'b> {
             ("SQS", endpoints.sqs, "archive objects, stale paths, events".to_owned()),
             ("CloudFront", endpoints.cloudfront, "takes invalidations".to_owned()),
             ("EventBridge", endpoints.eventbridge, "takes events".to_owned()),
+            ("Console", self.console.clone(), "shows everything in a browser".to_owned()),
         ] {
             table.add_row([service.to_owned(), endpoint, contents]);
         }
@@ -79,6 +82,7 @@ impl<'b> DevBanner<'b> {
             "time_to_live": time_to_live,
             "state_table": STATE_TABLE,
             "bucket": BUCKET,
+            "console": self.console,
             "region": REGION,
             "access_key_id": CREDENTIAL,
             "secret_access_key": CREDENTIAL,

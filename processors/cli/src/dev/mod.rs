@@ -14,6 +14,7 @@
 mod background;
 mod banner;
 mod changes;
+mod console;
 mod data;
 mod environment;
 mod events;
@@ -38,6 +39,7 @@ use clap::Args;
 use self::background::BackgroundFunctions;
 use self::banner::DevBanner;
 use self::changes::ChangeLines;
+use self::console::DevConsole;
 use self::events::EventDisplay;
 use self::functions::FunctionSet;
 use self::servers::{DevServers, STATE_TABLE};
@@ -58,7 +60,7 @@ pub(crate) struct DevArguments {
     /// The folder in which the tables, the bucket and the checkpoints of one model stay; without it, they end with the command.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The port of DynamoDB; S3, Firehose, the queues, CloudFront and EventBridge use the next five. 0: any free ports.
+    /// The port of DynamoDB; S3, Firehose, the queues, CloudFront, EventBridge and the console use the next six. 0: any free ports.
     #[arg(long, value_name = "PORT", default_value_t = 8000, value_parser = clap::value_parser!(u16).range(..=65_529))]
     port: u16,
     /// A program that speaks the Lambda Runtime API: it replaces the function of this name (aggregator, relay, exporter, compactor,
@@ -81,6 +83,9 @@ pub(crate) struct DevArguments {
     /// Print the functions' metrics, too, in the format that CloudWatch reads from logs (EMF).
     #[arg(help_heading = "Functions", long)]
     metrics: bool,
+    /// Show the contents of items in the console, too, without secrets. Otherwise the console shows only keys and measures.
+    #[arg(long)]
+    show_items: bool,
     /// Print JSON: on the first line the endpoints, then each change.
     #[arg(long)]
     json: bool,
@@ -104,7 +109,9 @@ impl DevArguments {
         settings.hides_metrics = !self.metrics;
         let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
         let mappings = self.mappings(&functions)?;
-        let (stop, banner) = (StopSignal::listen()?, DevBanner::new(&servers, &config, &settings));
+        let console = DevConsole::start(self, &servers, &config).await?;
+        let stop = StopSignal::listen()?;
+        let banner = DevBanner::new(&servers, &config, &settings, console.url.clone());
         print(&if self.json { banner.json_line()? } else { banner.text() })?;
         afterwrite_lambda::start_logging();
         let (streams_control, background_control) =
@@ -126,6 +133,7 @@ impl DevArguments {
             stopped = stop_after_signal(stop, &streams_control) => stopped,
         };
         background_control.stop();
+        console.stop().await?;
         background.await.map_err(|error| {
             Error::new(ErrorKind::State, "a background function ended unexpectedly").caused_by(error)
         })??;

@@ -1,0 +1,62 @@
+//! The console inside `afterwrite dev`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use afterwrite_console::board::DevBoard;
+use afterwrite_console::{Console, ConsoleContext, ConsoleOptions, ConsolePlace};
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::FunctionConfig;
+use afterwrite_services::dynamodb::DynamoDb;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::DevArguments;
+use super::servers::{BUCKET, DevServers, STATE_TABLE};
+
+/// How far the console's port is from that of DynamoDB.
+const PORT_OFFSET: u16 = 6;
+
+/// The running console.
+pub(super) struct DevConsole {
+    /// Its address.
+    pub(super) url: String,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<Result<()>>,
+}
+
+impl DevConsole {
+    /// Starts the console. The tables are of this machine, so its buttons may write.
+    pub(super) async fn start(
+        arguments: &DevArguments,
+        servers: &DevServers,
+        config: &FunctionConfig,
+    ) -> Result<Self> {
+        let client = servers.dynamodb.client();
+        let context = ConsoleContext {
+            config: config.clone(),
+            state_table: Arc::from(STATE_TABLE),
+            tables: Arc::new(DynamoDb::retrying(client.clone())),
+            client,
+            bucket: Some(servers.bucket()),
+            bucket_name: Some(BUCKET.to_owned()),
+            place: ConsolePlace::Dev(Arc::new(DevBoard::default())),
+            options: ConsoleOptions { shows_items: arguments.show_items, allows_writes: true },
+        };
+        let port = if arguments.port == 0 { 0 } else { arguments.port + PORT_OFFSET };
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let console = Console::listen(context, listen, Vec::new()).await?;
+        let url = console.url();
+        let (stop, stopping) = oneshot::channel::<()>();
+        let serving = tokio::spawn(console.serve(async move { stopping.await.unwrap_or_default() }));
+        Ok(Self { url, stop, serving })
+    }
+
+    /// Stops the console. Requests that are open are answered first.
+    pub(super) async fn stop(self) -> Result<()> {
+        drop(self.stop);
+        self.serving.await.map_err(|error| {
+            Error::new(ErrorKind::State, "the console has ended unexpectedly").caused_by(error)
+        })?
+    }
+}

@@ -1,0 +1,80 @@
+//! The frame of every page: head, navigation, and a note on what the reader may do.
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::context::ConsolePlace;
+use crate::server::Served;
+
+/// The pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    Flow,
+    Rollups,
+    Item,
+    Health,
+    /// Only inside `dev`.
+    Play,
+}
+
+impl Page {
+    const ALL: [Self; 5] = [Self::Flow, Self::Rollups, Self::Item, Self::Health, Self::Play];
+
+    /// The title in the navigation, and the address.
+    pub(crate) fn link(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Flow => ("Flow", "/"),
+            Self::Rollups => ("Rollups", "/rollups"),
+            Self::Item => ("Item", "/item"),
+            Self::Health => ("Health", "/health"),
+            Self::Play => ("Play", "/play"),
+        }
+    }
+}
+
+/// A page with these contents.
+pub(crate) fn frame(served: &Served, page: Page, title: &str, contents: &Markup) -> Markup {
+    let context = &served.context;
+    let is_dev = context.board().is_some();
+    let pages = Page::ALL.into_iter().filter(|page| is_dev || *page != Page::Play);
+    let place = match &context.place {
+        ConsolePlace::Deployed => "deployed",
+        ConsolePlace::Dev(_) => "on this machine",
+    };
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="htmx-config" content=r#"{"includeIndicatorStyles":false,"allowEval":false,"selfRequestsOnly":true,"historyCacheSize":0}"#;
+                title { (title) " · " (context.model().name) }
+                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="/assets/console.css";
+                script src="/assets/htmx.min.js" defer {}
+                script src="/assets/console.js" defer {}
+            }
+            body {
+                a class="skip" href="#contents" { "Skip to the contents" }
+                header {
+                    p class="model" { strong { (context.model().name) } " " span class="quiet" { (place) } }
+                    nav aria-label="Pages" {
+                        ul {
+                            @for other in pages {
+                                @let (name, address) = other.link();
+                                li { a href=(address) aria-current=[(other == page).then_some("page")] { (name) } }
+                            }
+                        }
+                    }
+                    p class="quiet rights" {
+                        @if context.options.allows_writes { "Writes are allowed" } @else { "Read-only" }
+                        @if !context.options.shows_items { ", without contents of items" }
+                    }
+                }
+                main id="contents" {
+                    h1 { (title) }
+                    (contents)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The console: pages that show a deployment, served on this machine by `afterwrite console` and inside `afterwrite dev`.
+//!
+//! ```text
+//! browser ──▶ guard ──▶ server ──▶ pages ──▶ View ──▶ HTML, JSON or CSV
+//!             Host, Origin, tokens  read by key, by index, by a bounded page
+//! ```
+//!
+//! | module | task |
+//! |---|---|
+//! | `guard` | refuses requests of other sites, and sets the headers that keep a page to itself |
+//! | `server` | the routes |
+//! | [`context`] | the deployment that the pages show, and what a reader of the console may see and do |
+//! | [`board`] | the facts that `dev` shares with its console |
+//! | `view`, `table`, `frame` | the parts of a page |
+//! | `pages` | a module for each page |
+//!
+//! A page never scans a deployed table unasked. Item contents are shown only if [`ConsoleOptions::shows_items`] is set; secrets never.
+
+pub mod board;
+pub mod context;
+
+mod assets;
+mod frame;
+mod guard;
+mod pages;
+mod query;
+mod server;
+mod table;
+mod time;
+mod view;
+
+pub use self::context::{ConsoleContext, ConsoleOptions, ConsolePlace};
+pub use self::server::Console;

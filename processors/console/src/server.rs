@@ -1,0 +1,91 @@
+//! The server: the routes, and the address at which it listens.
+
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use afterwrite_model::{Error, ErrorKind, Result};
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use crate::assets::asset;
+use crate::context::ConsoleContext;
+use crate::guard::{TOKEN, Tokens, guard};
+use crate::pages;
+
+/// A console that listens.
+#[derive(Debug)]
+pub struct Console {
+    listener: TcpListener,
+    address: SocketAddr,
+    served: Arc<Served>,
+}
+
+/// Everything that requests share.
+pub(crate) struct Served {
+    pub(crate) context: ConsoleContext,
+    pub(crate) tokens: Tokens,
+    /// The names by which the console may be reached, beside addresses and `localhost`.
+    pub(crate) hosts: Vec<String>,
+}
+
+impl fmt::Debug for Served {
+    /// Without the tokens.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Served").field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+impl Console {
+    /// Listens at this address. `hosts` are the names by which a browser may reach it, beside its address and `localhost`. Beyond this
+    /// machine, every request needs the token of [`Console::url`].
+    ///
+    /// # Errors
+    /// `Configuration` if the address is in use or not of this machine.
+    pub async fn listen(context: ConsoleContext, listen: SocketAddr, hosts: Vec<String>) -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            Error::new(ErrorKind::Configuration, "the console cannot listen at this address")
+                .with("address", listen.to_string())
+                .hint("Name another port, or 0 for any that is free")
+                .caused_by(error)
+        };
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let tokens = Tokens::new(!address.ip().is_loopback());
+        Ok(Self { listener, address, served: Arc::new(Served { context, tokens, hosts }) })
+    }
+
+    /// The address to open, with the token of the session if one is needed.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let token = self.served.tokens.access.as_ref();
+        let token = token.map_or_else(String::new, |token| format!("?{TOKEN}={token}"));
+        format!("http://{}/{token}", self.address)
+    }
+
+    /// Serves until `stop` is ready.
+    ///
+    /// # Errors
+    /// `State` if the listener fails.
+    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+        let router = router(&self.served);
+        axum::serve(self.listener, router).with_graceful_shutdown(stop).await.map_err(|error| {
+            Error::new(ErrorKind::State, "the console has stopped to listen").caused_by(error)
+        })
+    }
+}
+
+fn router(served: &Arc<Served>) -> Router {
+    Router::new()
+        .route("/", get(pages::flow::flow))
+        .route("/rollups", get(pages::rollups::rollups))
+        .route("/item", get(pages::item::item))
+        .route("/health", get(pages::health::health))
+        .route("/play", get(pages::play::play))
+        .route("/assets/{name}", get(asset))
+        .layer(from_fn_with_state(Arc::clone(served), guard))
+        .with_state(Arc::clone(served))
+}

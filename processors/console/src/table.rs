@@ -1,0 +1,219 @@
+//! A table of a page: HTML for people, JSON and CSV for machines.
+
+use afterwrite_model::harmless::harmless;
+use afterwrite_model::record::Timestamp;
+use maud::{Markup, html};
+use serde_json::{Map, Value, json};
+
+use crate::time::time;
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PageTable {
+    /// The name in JSON.
+    pub(crate) name: &'static str,
+    /// The titles of the columns.
+    pub(crate) columns: Vec<String>,
+    /// The rows, each with a cell for each column.
+    pub(crate) rows: Vec<Vec<Cell>>,
+    /// The text in place of a table without rows.
+    pub(crate) if_empty: String,
+}
+
+/// A cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// Nothing.
+    Empty,
+    /// A text.
+    Text(String),
+    /// A text of a machine: a key, a name, a command.
+    Code(String),
+    /// An exact number.
+    Number(String),
+    /// A time.
+    Time(Timestamp),
+    /// A link to a page of the console.
+    Link {
+        /// The text.
+        text: String,
+        /// The address.
+        to: String,
+    },
+    /// A verdict.
+    Verdict(Verdict, String),
+}
+
+/// How something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// As it should be.
+    Good,
+    /// It needs attention.
+    Warning,
+    /// Wrong.
+    Bad,
+    /// It may not be read, or was not read.
+    Unknown,
+}
+
+impl Verdict {
+    /// The class of its style, and its name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Warning => "warning",
+            Self::Bad => "bad",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Cell {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    pub(crate) fn code(text: impl Into<String>) -> Self {
+        Self::Code(text.into())
+    }
+
+    pub(crate) fn number(number: impl ToString) -> Self {
+        Self::Number(number.to_string())
+    }
+
+    pub(crate) fn link(text: impl Into<String>, to: impl Into<String>) -> Self {
+        Self::Link { text: text.into(), to: to.into() }
+    }
+
+    /// The text as it is, for machines.
+    fn plain(&self) -> String {
+        match self {
+            Self::Empty => String::new(),
+            Self::Text(text) | Self::Code(text) | Self::Number(text) | Self::Verdict(_, text) => text.clone(),
+            Self::Time(at) => at.to_string(),
+            Self::Link { text, .. } => text.clone(),
+        }
+    }
+
+    fn markup(&self) -> Markup {
+        match self {
+            Self::Empty => html! {},
+            Self::Text(text) => html! { (harmless(text)) },
+            Self::Code(text) => html! { code { (harmless(text)) } },
+            Self::Number(text) => html! { (text) },
+            Self::Time(at) => time(*at),
+            Self::Link { text, to } => html! { a href=(to) { (harmless(text)) } },
+            Self::Verdict(verdict, text) => {
+                html! { span class={ "verdict " (verdict.name()) } { (harmless(text)) } }
+            }
+        }
+    }
+
+    fn is_number(&self) -> bool {
+        matches!(self, Self::Number(_))
+    }
+}
+
+impl PageTable {
+    /// A table without rows.
+    pub(crate) fn new(name: &'static str, columns: &[&str], if_empty: &str) -> Self {
+        let columns = columns.iter().map(|column| (*column).to_owned()).collect();
+        Self { name, columns, rows: Vec::new(), if_empty: if_empty.to_owned() }
+    }
+
+    /// The table for people. Columns of numbers are aligned at their end.
+    pub(crate) fn markup(&self) -> Markup {
+        let is_number = |column: usize| {
+            let mut cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.any(Cell::is_number)
+        };
+        let class = |column: usize| is_number(column).then_some("number");
+        html! {
+            @if self.rows.is_empty() {
+                p class="empty" { (self.if_empty) }
+            } @else {
+                div class="scrolls" tabindex="0" {
+                    table {
+                        thead { tr {
+                            @for (index, column) in self.columns.iter().enumerate() {
+                                th scope="col" class=[class(index)] { (column) }
+                            }
+                        } }
+                        tbody {
+                            @for row in &self.rows {
+                                tr {
+                                    @for (index, cell) in row.iter().enumerate() {
+                                        td class=[class(index)] { (cell.markup()) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The rows as objects. Numbers are texts, because JSON readers round them.
+    pub(crate) fn json(&self) -> Value {
+        let rows = self.rows.iter().map(|row| {
+            let cells = self.columns.iter().zip(row).map(|(column, cell)| {
+                let value = match cell {
+                    Cell::Empty => Value::Null,
+                    Cell::Text(_) | Cell::Code(_) | Cell::Number(_) | Cell::Time(_) | Cell::Link { .. } => {
+                        json!(cell.plain())
+                    }
+                    Cell::Verdict(verdict, text) => json!({ "verdict": verdict.name(), "text": text }),
+                };
+                (column.clone(), value)
+            });
+            Value::Object(cells.collect::<Map<_, _>>())
+        });
+        Value::Array(rows.collect())
+    }
+
+    /// The rows as CSV (RFC 4180), the titles first. A text that a spreadsheet would run as a formula is preceded by an apostrophe.
+    pub(crate) fn csv(&self) -> String {
+        let titles = self.columns.iter().map(|title| csv_field(title)).collect::<Vec<_>>().join(",");
+        let mut lines = vec![titles];
+        for row in &self.rows {
+            let fields = row.iter().map(|cell| {
+                let plain = cell.plain();
+                let runs = !cell.is_number() && plain.starts_with(['=', '+', '-', '@', '\t', '\r']);
+                csv_field(&if runs { format!("'{plain}") } else { plain })
+            });
+            lines.push(fields.collect::<Vec<_>>().join(","));
+        }
+        lines.join("\r\n") + "\r\n"
+    }
+}
+
+fn csv_field(text: &str) -> String {
+    if text.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_cells_are_text_in_every_form() {
+        let mut table = PageTable::new("t", &["a", "n"], "none");
+        table.rows.push(vec![Cell::code("<script>\"x\",\n=1"), Cell::number("-1.50")]);
+        table.rows.push(vec![Cell::text("=cmd()"), Cell::Empty]);
+        let html = table.markup().into_string();
+        assert!(html.contains("&lt;script&gt;") && !html.contains("<script>"), "{html}");
+        assert!(html.contains(r#"<td class="number">-1.50</td>"#), "{html}");
+        assert_eq!(table.csv(), "a,n\r\n\"<script>\"\"x\"\",\n=1\",-1.50\r\n'=cmd(),\r\n");
+        assert_eq!(table.json()[0]["n"], "-1.50");
+        assert_eq!(
+            PageTable::new("t", &["a"], "none").markup().into_string(),
+            r#"<p class="empty">none</p>"#
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! A page's contents, in the form that its address asks for.
+
+use afterwrite_model::harmless::harmless_lines;
+use afterwrite_model::{Error, ErrorKind};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use maud::{Markup, html};
+use serde_json::{Map, Value, json};
+
+use crate::frame::{Page, frame};
+use crate::query::PageQuery;
+use crate::server::Served;
+use crate::table::PageTable;
+
+/// The contents of a page: tables, and everything around them.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// The page.
+    pub(crate) page: Page,
+    /// The title.
+    pub(crate) title: String,
+    /// The parts, from top to bottom.
+    pub(crate) parts: Vec<ViewPart>,
+}
+
+/// A part of a page.
+#[derive(Debug)]
+pub(crate) enum ViewPart {
+    /// A table, which machines read, too.
+    Table(PageTable),
+    /// Something for people only.
+    Shown(Markup),
+}
+
+/// The form in which a page is asked for: the parameter `format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ViewFormat {
+    /// A page.
+    Html,
+    /// All tables, by name.
+    Json,
+    /// The first table.
+    Csv,
+}
+
+/// The answer of a page.
+pub(crate) type ViewResult = Result<View, Error>;
+
+impl View {
+    /// A page without parts.
+    pub(crate) fn new(page: Page, title: impl Into<String>) -> Self {
+        Self { page, title: title.into(), parts: Vec::new() }
+    }
+
+    /// Adds something for people only.
+    pub(crate) fn show(&mut self, markup: Markup) {
+        self.parts.push(ViewPart::Shown(markup));
+    }
+
+    /// Adds a table.
+    pub(crate) fn table(&mut self, table: PageTable) {
+        self.parts.push(ViewPart::Table(table));
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &PageTable> {
+        self.parts.iter().filter_map(|part| match part {
+            ViewPart::Table(table) => Some(table),
+            ViewPart::Shown(_) => None,
+        })
+    }
+
+    /// The answer in the form that the query names.
+    pub(crate) fn respond(self, served: &Served, query: &PageQuery) -> Response {
+        let format = match query.get("format") {
+            Some("json") => ViewFormat::Json,
+            Some("csv") => ViewFormat::Csv,
+            Some(_) | None => ViewFormat::Html,
+        };
+        match format {
+            ViewFormat::Html => {
+                let contents = html! {
+                    @for part in &self.parts {
+                        @match part {
+                            ViewPart::Table(table) => (table.markup()),
+                            ViewPart::Shown(markup) => (markup),
+                        }
+                    }
+                };
+                Html(frame(served, self.page, &self.title, &contents).into_string()).into_response()
+            }
+            ViewFormat::Json => {
+                let tables = self.tables().map(|table| (table.name.to_owned(), table.json()));
+                json_response(StatusCode::OK, &Value::Object(tables.collect::<Map<_, _>>()))
+            }
+            ViewFormat::Csv => {
+                let csv = self.tables().next().map(PageTable::csv).unwrap_or_default();
+                ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv).into_response()
+            }
+        }
+    }
+}
+
+/// The answer in place of a page that cannot be shown.
+pub(crate) fn failed(served: &Served, page: Page, query: &PageQuery, error: &Error) -> Response {
+    let status = status_of(error.kind());
+    if query.get("format") == Some("json") {
+        return json_response(status, &json!({ "error": error.report() }));
+    }
+    let contents = problem(error);
+    (status, Html(frame(served, page, "This page cannot be shown", &contents).into_string())).into_response()
+}
+
+/// An error in a page: the problem, its place, and the next step.
+pub(crate) fn problem(error: &Error) -> Markup {
+    html! { div class="problem" role="alert" { pre { (harmless_lines(&error.report())) } } }
+}
+
+fn status_of(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::Configuration | ErrorKind::Record => StatusCode::BAD_REQUEST,
+        ErrorKind::Event
+        | ErrorKind::Stream
+        | ErrorKind::Misfit
+        | ErrorKind::Model
+        | ErrorKind::Unavailable
+        | ErrorKind::Conflict
+        | ErrorKind::Rejected
+        | ErrorKind::Unreadable
+        | ErrorKind::State => StatusCode::BAD_GATEWAY,
+    }
+}
+
+fn json_response(status: StatusCode, value: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}
