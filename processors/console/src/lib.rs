@@ -12,6 +12,7 @@
 //! | [`context`] | the deployment that the pages show, and what a reader of the console may see and do |
 //! | [`board`] | the facts that `dev` shares with its console |
 //! | `view`, `table`, `frame` | the parts of a page |
+//! | `links` | links from one page to another |
 //! | `pages` | a module for each page |
 //!
 //! A page never scans a deployed table unasked. Item contents are shown only if [`ConsoleOptions::shows_items`] is set; secrets never.
@@ -22,6 +23,7 @@ pub mod context;
 mod assets;
 mod frame;
 mod guard;
+mod links;
 mod pages;
 mod query;
 mod server;
