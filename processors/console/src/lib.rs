@@ -14,6 +14,7 @@
 //! | `view`, `table`, `frame` | the parts of a page |
 //! | `commands` | commands of Afterwrite that a button starts, in processes of their own |
 //! | `facts` | the newest look at a deployed part, as `afterwrite doctor` looks at it |
+//! | `links` | links from one page to another |
 //! | `pages` | a module for each page |
 //!
 //! A page never scans a deployed table unasked. Item contents are shown only if [`ConsoleOptions::shows_items`] is set; secrets never.
@@ -26,6 +27,7 @@ mod commands;
 mod facts;
 mod frame;
 mod guard;
+mod links;
 mod pages;
 mod query;
 mod server;

@@ -97,6 +97,7 @@ impl Console {
 fn router(served: &Arc<Served>) -> Router {
     Router::new()
         .route("/", get(pages::flow::flow))
+        .route(pages::flow::PICTURE, get(pages::flow::flow_picture))
         .route("/rollups", get(pages::rollups::rollups))
         .route("/item", get(pages::item::item))
         .route("/health", get(pages::health::health))

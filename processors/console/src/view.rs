@@ -34,6 +34,8 @@ pub(crate) enum ViewPart {
     Table(PageTable),
     /// Something for people only.
     Shown(Markup),
+    /// A table for machines only: people see its contents in another form.
+    Data(PageTable),
 }
 
 /// The form in which a page is asked for: the parameter `format`.
@@ -66,9 +68,14 @@ impl View {
         self.parts.push(ViewPart::Table(table));
     }
 
+    /// Adds a table for machines only.
+    pub(crate) fn data(&mut self, table: PageTable) {
+        self.parts.push(ViewPart::Data(table));
+    }
+
     fn tables(&self) -> impl Iterator<Item = &PageTable> {
         self.parts.iter().filter_map(|part| match part {
-            ViewPart::Table(table) => Some(table),
+            ViewPart::Table(table) | ViewPart::Data(table) => Some(table),
             ViewPart::Shown(_) => None,
         })
     }
@@ -87,6 +94,7 @@ impl View {
                         @match part {
                             ViewPart::Table(table) => (table.markup()),
                             ViewPart::Shown(markup) => (markup),
+                            ViewPart::Data(_) => {},
                         }
                     }
                 };

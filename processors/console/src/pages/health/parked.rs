@@ -8,7 +8,8 @@ use afterwrite_operations::redrive::{PARKED_INDEX, ParkedItem, parked_page};
 use maud::html;
 
 use crate::context::ConsoleContext;
-use crate::query::{PageQuery, address};
+use crate::links::item_link;
+use crate::query::PageQuery;
 use crate::server::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::View;
@@ -61,11 +62,9 @@ async fn rows(context: &ConsoleContext, parked: &[ParkedItem]) -> Result<Vec<Vec
 /// A link to an item, by its key.
 fn source_link(context: &ConsoleContext, source: &SourceKey<'_>) -> Option<Cell> {
     let table = context.config.table_names.get(source.table)?;
-    let key = [("table", &**table), ("pk", &*source.partition)].into_iter();
     let sort = source.sort.as_deref();
-    let to = address("/item", key.chain(sort.map(|sort| ("sk", sort))));
     let text = [Some(&*source.partition), sort].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    Some(Cell::link(text, to))
+    Some(Cell::link(text, item_link(table, &source.partition, sort)))
 }
 
 impl ParkedPage {
