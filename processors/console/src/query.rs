@@ -26,6 +26,11 @@ impl PageQuery {
         self.0.get(name).map(String::as_str)
     }
 
+    /// Whether the page is asked for by a machine.
+    pub(crate) fn asks_for_data(&self) -> bool {
+        matches!(self.get("format"), Some("json" | "csv"))
+    }
+
     /// The address of `path` with these parameters and others; a parameter without a value is left out.
     pub(crate) fn address<'p>(
         &self,

@@ -130,10 +130,10 @@ pub(crate) fn failed(served: &Served, page: Page, query: &PageQuery, error: &Err
     (status, Html(frame(served, page, "This page cannot be shown", &contents).into_string())).into_response()
 }
 
-/// A place whose contents are the page at this address. They are loaded after the page that has the place; without scripts, a link shows them.
-pub(crate) fn loaded_later(path: &str) -> Markup {
+/// A place whose contents are the page at this address. They are loaded after the page that has the place; without scripts, a link shows them. `when` is a trigger of htmx: `load`, or `load, every 30s`.
+pub(crate) fn loaded_later(path: &str, when: &str) -> Markup {
     html! {
-        div class="later" hx-get=(address(path, [(PART, "1")])) hx-trigger="load" aria-live="polite" {
+        div class="later" hx-get=(address(path, [(PART, "1")])) hx-trigger=(when) aria-live="polite" {
             p class="empty" { "Reading … " a href=(path) { "Show it on a page of its own" } }
         }
     }

@@ -46,11 +46,11 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
         Err(error) => view.show(problem(&error)),
     }
     view.show(html! { h2 { "Commands" } (run::offered(served)) });
-    view.show(html! { h2 { "Verifications" } (loaded_later("/health/reports")) });
+    view.show(html! { h2 { "Verifications" } (loaded_later("/health/reports", "load")) });
     let (title, address) = match context.board() {
         Some(_) => ("Failed batches", "/health/failures"),
         None => ("Findings", "/health/findings"),
     };
-    view.show(html! { h2 { (title) } (loaded_later(address)) });
+    view.show(html! { h2 { (title) } (loaded_later(address, "load")) });
     Ok(view)
 }
