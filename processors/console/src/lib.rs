@@ -29,6 +29,7 @@ mod frame;
 mod guard;
 mod links;
 mod pages;
+mod prose;
 mod query;
 mod server;
 mod table;

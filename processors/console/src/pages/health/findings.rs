@@ -37,7 +37,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
             Cell::text(finding.check),
             Cell::text(finding.subject.as_str()),
             Cell::text(finding.found.as_str()),
-            finding.advice.as_deref().map_or(Cell::Empty, Cell::text),
+            finding.advice.clone().map_or(Cell::Empty, Cell::Prose),
         ]
     }));
     view.show(
