@@ -9,7 +9,8 @@
 //! |---|---|
 //! | `guard` | refuses requests of other sites, and sets the headers that keep a page to itself |
 //! | `server` | the routes |
-//! | [`context`] | the deployment that the pages show, and what a reader of the console may see and do |
+//! | `served` | everything that requests share, and the tokens of the session |
+//! | [`context`] | the deployment that the pages show, and the rights of their readers |
 //! | [`board`] | the facts that `dev` shares with its console |
 //! | `view`, `table`, `frame` | the parts of a page |
 //! | `commands` | commands of Afterwrite that a button starts, in processes of their own |
@@ -31,6 +32,7 @@ mod links;
 mod pages;
 mod prose;
 mod query;
+mod served;
 mod server;
 mod table;
 mod time;
