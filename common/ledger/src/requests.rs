@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::unconstrained;
 
 use super::objects::{DynClock, DynTables};
-use super::policy::{CONCURRENCY, RequestKind, begin_time};
+use super::policy::{CLOCK_TOLERANCE, CONCURRENCY, RequestKind, begin_time};
 use super::tally::CommitTally;
 use crate::tables::{
     ConsumedUnits, IndexPage, IndexQuery, MAX_READ_KEYS, PartialRead, ReadItem, THROTTLE_HINT, TransactError,
@@ -58,6 +58,14 @@ impl<'l> Requests<'l> {
         Timestamp::from_epoch_ms(now.epoch_ms().saturating_add(self.service_ahead_ms.load(Ordering::Relaxed)))
     }
 
+    /// Notes the time of a response. A difference beyond the tolerance is of no clock: tables that stand for DynamoDB may have no time.
+    fn note_service_time(&self, server_time: Timestamp, now: Timestamp) {
+        let ahead_ms = server_time.epoch_ms().saturating_sub(now.epoch_ms());
+        if u128::from(ahead_ms.unsigned_abs()) <= CLOCK_TOLERANCE.as_millis() {
+            self.service_ahead_ms.store(ahead_ms, Ordering::Relaxed);
+        }
+    }
+
     /// Reads items once, strongly consistent. A retryable fault leaves the keys that it concerns unread; the read succeeds even if it
     /// concerns all of them.
     pub(crate) async fn read(&self, keys: &[ItemKey]) -> Result<PartialRead> {
@@ -86,8 +94,7 @@ impl<'l> Requests<'l> {
         }
         let now = self.clock.now();
         if let Some(server_time) = server_time {
-            self.service_ahead_ms
-                .store(server_time.epoch_ms().saturating_sub(now.epoch_ms()), Ordering::Relaxed);
+            self.note_service_time(server_time, now);
         }
         Ok(PartialRead { items, server_time: server_time.unwrap_or(now) })
     }
