@@ -107,9 +107,7 @@ fn check_access(served: &Served, request: &Request) -> Result<(), Refusal> {
     if query.get(TOKEN).is_some_and(|given| are_equal(given, token)) {
         let path = query.address(request.uri().path(), [(TOKEN, None)]);
         let cookie = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/");
-        return Err(
-            (StatusCode::SEE_OTHER, [(header::LOCATION, path), (header::SET_COOKIE, cookie)]).into_response()
-        );
+        return Err(Refusal::Redirect { path, cookie });
     }
     Err(Refusal::Because(
         StatusCode::UNAUTHORIZED,

@@ -96,7 +96,8 @@ impl Cell {
         }
     }
 
-    fn markup(&self) -> Markup {
+    /// The cell for people.
+    pub(crate) fn markup(&self) -> Markup {
         match self {
             Self::Empty => html! {},
             Self::Text(text) => html! { (harmless(text)) },

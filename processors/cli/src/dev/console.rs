@@ -4,15 +4,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use afterwrite_console::board::DevBoard;
-use afterwrite_console::{Console, ConsoleContext, ConsoleOptions, ConsolePlace};
+use afterwrite_console::{CommandLine, Console, ConsoleContext, ConsoleOptions, ConsolePlace};
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_services::config::FunctionConfig;
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite_services::dynamodb::DynamoDb;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::DevArguments;
+use super::banner::UNSET;
+use super::environment::client_variables;
 use super::servers::{BUCKET, DevServers, STATE_TABLE};
+use crate::console::this_program;
 
 /// How far the console's port is from that of DynamoDB.
 const PORT_OFFSET: u16 = 6;
@@ -30,7 +33,7 @@ impl DevConsole {
     pub(super) async fn start(
         arguments: &DevArguments,
         servers: &DevServers,
-        config: &FunctionConfig,
+        (config, settings): (&FunctionConfig, &EnvironmentSettings),
     ) -> Result<Self> {
         let client = servers.dynamodb.client();
         let context = ConsoleContext {
@@ -40,6 +43,12 @@ impl DevConsole {
             client,
             bucket: Some(servers.bucket()),
             bucket_name: Some(BUCKET.to_owned()),
+            commands: CommandLine {
+                program: this_program()?,
+                deployment: Vec::new(),
+                variables: client_variables(settings, servers),
+                removed: UNSET.map(str::to_owned).to_vec(),
+            },
             place: ConsolePlace::Dev(Arc::new(DevBoard::default())),
             options: ConsoleOptions { shows_items: arguments.show_items, allows_writes: true },
         };

@@ -109,7 +109,7 @@ impl DevArguments {
         settings.hides_metrics = !self.metrics;
         let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
         let mappings = self.mappings(&functions)?;
-        let console = DevConsole::start(self, &servers, &config).await?;
+        let console = DevConsole::start(self, &servers, (&config, &settings)).await?;
         let stop = StopSignal::listen()?;
         let banner = DevBanner::new(&servers, &config, &settings, console.url.clone());
         print(&if self.json { banner.json_line()? } else { banner.text() })?;
