@@ -17,6 +17,7 @@ use crate::context::ConsoleContext;
 use crate::facts::FactsCache;
 use crate::guard::{TOKEN, Tokens, guard};
 use crate::pages;
+use crate::pages::rollups::contributors::ContributorSearches;
 
 /// A console that listens.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct Served {
     pub(crate) tokens: Tokens,
     /// The commands that this console has started.
     pub(crate) runs: CommandRuns,
+    /// The newest searches for contributors.
+    pub(crate) searches: ContributorSearches,
     /// The newest look at the deployment.
     pub(crate) facts: FactsCache,
     /// The names by which the console may be reached, beside addresses and `localhost`.
@@ -68,6 +71,7 @@ impl Console {
                 context,
                 tokens,
                 runs: CommandRuns::default(),
+                searches: ContributorSearches::default(),
                 facts: FactsCache::default(),
                 hosts,
             }),
@@ -99,6 +103,11 @@ fn router(served: &Arc<Served>) -> Router {
         .route("/", get(pages::flow::flow))
         .route(pages::flow::PICTURE, get(pages::flow::flow_picture))
         .route("/rollups", get(pages::rollups::rollups))
+        .route("/rollups/of", get(pages::rollups::of::of))
+        .route("/rollups/of/{name}", get(pages::rollups::of::of_name))
+        .route("/rollups/at", get(pages::rollups::at::at))
+        .route("/rollups/rank", get(pages::rollups::rank::rank))
+        .route("/rollups/contributors", get(pages::rollups::contributors::contributors))
         .route("/item", get(pages::item::item))
         .route("/health", get(pages::health::health))
         .route("/health/job", get(pages::health::job::job).post(pages::health::job::control))
