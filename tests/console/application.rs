@@ -42,8 +42,12 @@ impl CountedApplication {
         let deadline = Instant::now() + COUNTED_WITHIN;
         loop {
             let items = stored(&development, workload).await;
-            let outcome =
-                WorkloadOutcome { now, images: written.clone(), items: items.clone(), ..WorkloadOutcome::default() };
+            let outcome = WorkloadOutcome {
+                now,
+                images: written.clone(),
+                items: items.clone(),
+                ..WorkloadOutcome::default()
+            };
             let recount = workload.recount(&outcome);
             let verdict = compare(&recount, &RollupSet::of(&scan(&development, STATE).await));
             if verdict.is_equal() {

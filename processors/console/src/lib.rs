@@ -15,6 +15,8 @@
 //! | `view`, `table`, `frame` | the parts of a page |
 //! | `commands` | commands of Afterwrite that a button starts, in processes of their own |
 //! | `facts` | the newest look at a deployed part, as `afterwrite doctor` looks at it |
+//! | `rollup` | the rollups of the model: their keys, how they are read, and their measures |
+//! | `chart` | bars |
 //! | `links` | links from one page to another |
 //! | `pages` | a module for each page |
 //!
@@ -24,6 +26,7 @@ pub mod board;
 pub mod context;
 
 mod assets;
+mod chart;
 mod commands;
 mod facts;
 mod frame;
@@ -32,6 +35,8 @@ mod links;
 mod pages;
 mod prose;
 mod query;
+mod rollup;
+mod searches;
 mod served;
 mod server;
 mod table;

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::commands::CommandRuns;
 use crate::context::ConsoleContext;
 use crate::facts::FactsCache;
+use crate::searches::ContributorSearches;
 
 /// The field of forms, and the parameter of the first address, that holds a token.
 pub(crate) const TOKEN: &str = "token";
@@ -15,6 +16,8 @@ pub(crate) struct Served {
     pub(crate) tokens: Tokens,
     /// The commands that this console has started.
     pub(crate) runs: CommandRuns,
+    /// The newest searches for contributors.
+    pub(crate) searches: ContributorSearches,
     /// The newest look at the deployment.
     pub(crate) facts: FactsCache,
     /// The names by which the console may be reached, beside addresses and `localhost`.
@@ -30,7 +33,14 @@ impl fmt::Debug for Served {
 
 impl Served {
     pub(crate) fn new(context: ConsoleContext, tokens: Tokens, hosts: Vec<String>) -> Self {
-        Self { context, tokens, runs: CommandRuns::default(), facts: FactsCache::default(), hosts }
+        Self {
+            context,
+            tokens,
+            runs: CommandRuns::default(),
+            searches: ContributorSearches::default(),
+            facts: FactsCache::default(),
+            hosts,
+        }
     }
 }
 
