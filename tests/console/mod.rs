@@ -7,3 +7,4 @@ mod browser;
 mod deployed;
 mod guard;
 mod http;
+mod pages;
