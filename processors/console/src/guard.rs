@@ -17,13 +17,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::{Served, TOKEN};
 
 /// The longest body of a form, in bytes: an item of DynamoDB, encoded.
 const MAX_BODY: usize = 2 * 1024 * 1024;
 const COOKIE: &str = "afterwrite_console";
-/// The field of forms, and the parameter of the first address, that holds a token.
-pub(crate) const TOKEN: &str = "token";
 
 const HEADERS: [(header::HeaderName, &str); 6] = [
     (
@@ -32,26 +30,10 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
     ),
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    (header::REFERRER_POLICY, "same-origin"),
     (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
-
-/// The tokens of a session: random, and never in a log.
-pub(crate) struct Tokens {
-    /// Of everything that writes: a field of every form.
-    pub(crate) writes: String,
-    /// Of every request, if the console listens beyond this machine.
-    pub(crate) access: Option<String>,
-}
-
-impl Tokens {
-    pub(crate) fn new(needs_access: bool) -> Self {
-        let random =
-            || [uuid::Uuid::new_v4(), uuid::Uuid::new_v4()].map(|id| id.simple().to_string()).concat();
-        Self { writes: random(), access: needs_access.then(random) }
-    }
-}
 
 /// Lets requests of this console's own pages pass.
 pub(crate) async fn guard(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {

@@ -8,7 +8,7 @@ use axum::response::Response;
 use super::answer;
 use crate::frame::Page;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::view::{View, ViewResult};
 
 /// `GET` of the page.

@@ -10,7 +10,7 @@ use maud::html;
 use crate::frame::Page;
 use crate::pages::answer;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::time::time;
 use crate::view::{View, ViewResult};
@@ -37,7 +37,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
             Cell::text(finding.check),
             Cell::text(finding.subject.as_str()),
             Cell::text(finding.found.as_str()),
-            finding.advice.as_deref().map_or(Cell::Empty, Cell::text),
+            finding.advice.clone().map_or(Cell::Empty, Cell::Prose),
         ]
     }));
     view.show(

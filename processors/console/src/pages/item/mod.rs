@@ -24,11 +24,8 @@ use self::reading::ItemReading;
 use super::answer;
 use crate::frame::Page;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::view::{View, ViewResult};
-
-/// The address of the page.
-const PATH: &str = "/item";
 
 /// `GET` of the page.
 pub(crate) async fn item(State(served): State<Arc<Served>>, query: PageQuery) -> Response {

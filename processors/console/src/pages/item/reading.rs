@@ -16,7 +16,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::{ItemProjector, RememberedOutputs};
 use afterwrite_preview::explain::{Consequences, ExplainedLookups, consequences};
 
-use crate::server::Served;
+use crate::served::Served;
 
 /// An item with its ledger entry.
 pub(super) struct ItemReading {

@@ -13,7 +13,7 @@ use super::reading::ItemReading;
 use crate::links::rollup_link;
 use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::value_text;
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 
 /// A rollup's key.

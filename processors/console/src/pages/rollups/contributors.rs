@@ -2,16 +2,15 @@
 //! The console remembers the newest searches, so that a step goes on where the one before ended.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use afterwrite_ledger::state::settled_name;
+use afterwrite_model::Result;
 use afterwrite_model::record::{AttributeValue, Decimal, Item};
-use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::contributors::{Contributor, ContributorSearch, FoundContributors};
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use tokio::sync::Mutex as AsyncMutex;
 
 use super::at::stored_key;
 use crate::context::ConsolePlace;
@@ -21,12 +20,10 @@ use crate::pages::answer;
 use crate::query::{PageQuery, address};
 use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::value_text;
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::{View, ViewResult};
 
-/// The searches that are remembered.
-const MAX_SEARCHES: usize = 16;
 /// The items of a page of a table.
 const PAGE_ITEMS: u32 = 500;
 /// The pages of a step: on this machine, reading costs nothing.
@@ -34,40 +31,6 @@ const STEP_PAGES: usize = 1;
 const DEV_STEP_PAGES: usize = 40;
 /// The most contributors that the page shows.
 const SHOWN: usize = 200;
-
-/// The newest searches, the oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct ContributorSearches(Mutex<Vec<(String, Arc<AsyncMutex<RunningSearch>>)>>);
-
-/// A search, and the steps that were made.
-#[derive(Debug)]
-struct RunningSearch {
-    search: ContributorSearch,
-    steps: u64,
-}
-
-impl ContributorSearches {
-    /// A new search, with its id.
-    fn start(&self, search: ContributorSearch) -> (String, Arc<AsyncMutex<RunningSearch>>) {
-        let id = uuid::Uuid::new_v4().simple().to_string();
-        let running = Arc::new(AsyncMutex::new(RunningSearch { search, steps: 0 }));
-        let mut searches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        searches.push((id.clone(), Arc::clone(&running)));
-        if searches.len() > MAX_SEARCHES {
-            searches.remove(0);
-        }
-        (id, running)
-    }
-
-    fn known(&self, id: &str) -> Result<Arc<AsyncMutex<RunningSearch>>> {
-        let searches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = searches.iter().find(|(known, _)| known == id).map(|(_, search)| Arc::clone(search));
-        known.ok_or_else(|| {
-            Error::new(ErrorKind::Configuration, "the console does not remember this search")
-                .hint("Begin again on the page of the rollup")
-        })
-    }
-}
 
 /// `GET` of the page: makes the step that it names, unless it was made before.
 pub(crate) async fn contributors(State(served): State<Arc<Served>>, query: PageQuery) -> Response {

@@ -16,11 +16,8 @@ use crate::query::PageQuery;
 use crate::rollup::asked::{AskedRollups, asked};
 use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::RollupShape;
-use crate::server::Served;
+use crate::served::Served;
 use crate::view::{View, ViewResult};
-
-/// The address of the page.
-pub(super) const PATH: &str = "/rollups/of";
 
 /// `GET` of the page with the name as a parameter.
 pub(crate) async fn of(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
