@@ -8,3 +8,6 @@ mod deployed;
 mod guard;
 mod http;
 mod pages;
+mod item;
+mod matches;
+mod rollups;

@@ -6,6 +6,14 @@ use std::sync::Arc;
 
 use crate::query::address;
 
+/// The pages of this module's links.
+pub(crate) const ITEM: &str = "/item";
+pub(crate) const ROLLUPS: &str = "/rollups";
+pub(crate) const ROLLUPS_OF: &str = "/rollups/of";
+pub(crate) const ROLLUP_AT: &str = "/rollups/at";
+pub(crate) const RANK: &str = "/rollups/rank";
+const CONTRIBUTORS: &str = "/rollups/contributors";
+
 /// The beginning of a parameter with the value of a variable of a rollup's key.
 pub(crate) const VALUE: &str = "v.";
 
@@ -13,17 +21,17 @@ pub(crate) const VALUE: &str = "v.";
 /// base64.
 pub(crate) fn item_link(table: &str, partition: &str, sort: Option<&str>) -> String {
     let sort = sort.map(|sort| ("sk", sort));
-    address("/item", [("table", table), ("pk", partition)].into_iter().chain(sort))
+    address(ITEM, [("table", table), ("pk", partition)].into_iter().chain(sort))
 }
 
 /// The page of a stored rollup, by its key in the state table.
 pub(crate) fn rollup_link(partition: &str, sort: &str) -> String {
-    address("/rollups/at", [("pk", partition), ("sk", sort)])
+    address(ROLLUP_AT, [("pk", partition), ("sk", sort)])
 }
 
 /// The items that are counted into a stored rollup.
 pub(crate) fn contributors_link(partition: &str, sort: &str) -> String {
-    address("/rollups/contributors", [("pk", partition), ("sk", sort)])
+    address(CONTRIBUTORS, [("pk", partition), ("sk", sort)])
 }
 
 /// The rollups of a name with these values of their keys.
@@ -35,12 +43,12 @@ pub(crate) fn series_link<'v>(
     let values = values.into_iter().map(|(variable, value)| (format!("{VALUE}{variable}"), value));
     let values: Vec<(String, &str)> = values.collect();
     let values = values.iter().map(|(name, value)| (name.as_str(), *value));
-    address("/rollups/of", [("name", rollup)].into_iter().chain(values).chain(more.iter().copied()))
+    address(ROLLUPS_OF, [("name", rollup)].into_iter().chain(values).chain(more.iter().copied()))
 }
 
 /// The order of a rollup's items by a measure, in the group of the item with this key.
 pub(crate) fn rank_link(rollup: &str, measure: &str, partition: &str, sort: &str) -> String {
-    address("/rollups/rank", [("name", rollup), ("measure", measure), ("pk", partition), ("sk", sort)])
+    address(RANK, [("name", rollup), ("measure", measure), ("pk", partition), ("sk", sort)])
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The searches for the contributors of a rollup, which go on from click to click.
+//! The newest searches for the items that are counted into a rollup, so that a step goes on where the one before ended.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +16,9 @@ pub(crate) struct ContributorSearches(Mutex<Vec<(String, Arc<AsyncMutex<RunningS
 /// A search, and the steps that were made.
 #[derive(Debug)]
 pub(crate) struct RunningSearch {
+    /// The search.
     pub(crate) search: ContributorSearch,
+    /// The steps.
     pub(crate) steps: u64,
 }
 
@@ -33,6 +35,10 @@ impl ContributorSearches {
         (id, running)
     }
 
+    /// The search with this id.
+    ///
+    /// # Errors
+    /// `Configuration` if it is not remembered.
     pub(crate) fn known(&self, id: &str) -> Result<Arc<AsyncMutex<RunningSearch>>> {
         let searches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = searches.iter().find(|(known, _)| known == id).map(|(_, search)| Arc::clone(search));

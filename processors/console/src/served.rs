@@ -16,7 +16,7 @@ pub(crate) struct Served {
     pub(crate) tokens: Tokens,
     /// The commands that this console has started.
     pub(crate) runs: CommandRuns,
-    /// The newest searches for contributors.
+    /// The newest searches for the items that are counted into a rollup.
     pub(crate) searches: ContributorSearches,
     /// The newest look at the deployment.
     pub(crate) facts: FactsCache,

@@ -9,6 +9,9 @@ use crate::served::Served;
 use crate::table::{Cell, PageTable};
 use crate::view::View;
 
+/// The text in place of a value that may not be shown.
+pub(super) const HIDDEN: &str = "hidden: --show-items shows it";
+
 /// Adds the contents, if the console may show them.
 pub(super) fn show(served: &Served, view: &mut View, table: usize, item: &Item) {
     view.show(html! { h2 { "Contents" } });

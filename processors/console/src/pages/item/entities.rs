@@ -6,7 +6,7 @@ use afterwrite_model::record::{Image, Item};
 use afterwrite_model::table::{Model, ModelNotation, Term};
 use maud::html;
 
-use super::sections::HIDDEN;
+use super::contents::HIDDEN;
 use crate::table::{Cell, PageTable};
 use crate::view::View;
 

@@ -10,8 +10,8 @@ use afterwrite_model::table::{KeySchema, KeyType, Table};
 use afterwrite_model::{Error, ErrorKind, Result};
 use maud::{Markup, html};
 
-use super::PATH;
 use crate::context::ConsoleContext;
+use crate::links::ITEM;
 use crate::query::PageQuery;
 
 /// The longest part of a key, in bytes.
@@ -23,7 +23,7 @@ pub(super) fn forms(context: &ConsoleContext, query: &PageQuery) -> Markup {
     let value = |index: usize, name: &str| query.get(name).filter(|_| chosen == Some(index));
     html! {
         @for (index, table) in context.model().tables.iter().enumerate() {
-            form method="get" action=(PATH) {
+            form method="get" action=(ITEM) {
                 input type="hidden" name="table" value=(table.name);
                 label { (title(table)) input name="pk" required value=[value(index, "pk")] autocomplete="off" spellcheck="false"; }
                 @if let Some(sort) = &table.sort_key {

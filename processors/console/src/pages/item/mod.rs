@@ -27,9 +27,6 @@ use crate::query::PageQuery;
 use crate::served::Served;
 use crate::view::{View, ViewResult};
 
-/// The address of the page.
-const PATH: &str = "/item";
-
 /// `GET` of the page.
 pub(crate) async fn item(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
     let view = view(&served, &query).await;

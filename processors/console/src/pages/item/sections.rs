@@ -8,16 +8,15 @@ use afterwrite_model::record::{AttributeValue, Decimal, Image, Item, Timestamp};
 use afterwrite_preview::explain::{Consequences, LookupResult};
 use maud::html;
 
+use super::contents::HIDDEN;
 use super::reading::ItemReading;
 use super::shares::{mirror_table, share_table};
-use super::{PATH, contents, entities, entry};
+use super::{contents, entities, entry};
+use crate::links::ITEM;
 use crate::query::PageQuery;
 use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::View;
-
-/// The text in place of a value that may not be shown.
-pub(super) const HIDDEN: &str = "hidden: --show-items shows it";
 
 /// Adds the sections.
 pub(super) async fn show(
@@ -50,7 +49,7 @@ pub(super) async fn show(
     if let Some(item) = &reading.item {
         contents::show(served, view, reading.source.table, item);
     }
-    let link = query.address(PATH, [("format", Some("json"))]);
+    let link = query.address(ITEM, [("format", Some("json"))]);
     view.show(
         html! { p class="quiet" { "All tables as " a href=(link) { "JSON" } ", with exact numbers." } },
     );

@@ -11,11 +11,11 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::downloads;
+use super::downloads::downloads;
 use super::facts::{show_links, stored_facts};
 use crate::context::ConsolePlace;
 use crate::frame::Page;
-use crate::links::{contributors_link, item_link, series_link};
+use crate::links::{ROLLUP_AT, contributors_link, item_link, series_link};
 use crate::pages::answer;
 use crate::query::{PageQuery, address};
 use crate::rollup::measures::{MeasureTotals, show_measures};
@@ -78,7 +78,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     for shape in &shapes {
         show_links(&mut view, shape, (shape.rollup.unsharded(partition), sort));
     }
-    view.show(downloads(query, "/rollups/at"));
+    view.show(downloads(query, ROLLUP_AT));
     if !shapes.is_empty() {
         view.show(html! { h2 { "Contributors" } });
         let link = contributors_link(partition, sort);

@@ -8,10 +8,10 @@ use afterwrite_model::Result;
 use afterwrite_model::record::Decimal;
 use maud::{Markup, html};
 
-use super::downloads;
+use super::downloads::downloads;
 use super::facts::stored_link;
-use super::of::PATH;
 use crate::chart::{Bar, bars};
+use crate::links::ROLLUPS_OF;
 use crate::query::PageQuery;
 use crate::rollup::asked::{AskedBuckets, FROM, TO};
 use crate::rollup::measures::{MeasureTotals, cell_of, show_measures};
@@ -95,7 +95,7 @@ pub(super) async fn show(
                 (missing) " of " (page.buckets.len()) " buckets have no rollup: nothing is counted in them, or they have expired."
             }
         }
-        (downloads(query, PATH))
+        (downloads(query, ROLLUPS_OF))
     });
     let items: Vec<_> = found.values().flat_map(StoredRollup::stored).collect();
     if !items.is_empty() {
@@ -116,7 +116,7 @@ fn page_note(shape: &RollupShape<'_>, asked: &AskedBuckets, page: &BucketPage, q
             ". "
             @if let Some(next) = &page.next {
                 "A page has no more. "
-                a href=(query.address(PATH, [(FROM, Some(next.as_str())), (TO, Some(asked.to.as_str()))])) { "Next page, from " (next) }
+                a href=(query.address(ROLLUPS_OF, [(FROM, Some(next.as_str())), (TO, Some(asked.to.as_str()))])) { "Next page, from " (next) }
             }
         }
     }

@@ -4,6 +4,8 @@ use afterwrite_model::harmless::harmless;
 use maud::{Markup, html};
 
 use super::buckets::{MEASURE, ZEROS, charted_measures};
+use crate::links::ROLLUPS_OF;
+use crate::prose::prose;
 use crate::query::PageQuery;
 use crate::rollup::asked::{FROM, TO, parameter};
 use crate::rollup::shape::RollupShape;
@@ -13,13 +15,12 @@ pub(super) fn choice(shape: &RollupShape<'_>, query: &PageQuery) -> Markup {
     let bucket = shape.bucket().map(|(index, _)| index);
     let chosen = query.get(MEASURE);
     html! {
-        form method="get" action="/rollups/of" {
+        form method="get" action=(ROLLUPS_OF) {
             input type="hidden" name="name" value=(shape.rollup.name);
             @for (index, variable, field) in shape.variables() {
                 @let name = parameter(variable);
-                @let about = harmless(&field.about).replace('`', "");
                 label {
-                    (about)
+                    (prose(&field.about))
                     input name=(name) value=[query.get(&name)] autocomplete="off" spellcheck="false";
                 }
                 @if bucket == Some(index) {

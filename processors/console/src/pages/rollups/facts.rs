@@ -7,9 +7,9 @@ use afterwrite_model::harmless::harmless;
 use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
 use maud::{Markup, html};
 
-use super::downloads;
-use super::of::PATH;
-use crate::links::{item_link, rank_link, rollup_link, series_link};
+use super::downloads::downloads;
+use crate::links::{ROLLUPS_OF, item_link, rank_link, rollup_link, series_link};
+use crate::prose::prose;
 use crate::query::PageQuery;
 use crate::rollup::asked::{FROM, TO};
 use crate::rollup::measures::{MeasureTotals, cell_of, show_measures};
@@ -39,7 +39,7 @@ pub(super) fn about(shape: &RollupShape<'_>) -> Markup {
     shown.dedup();
     html! {
         p class="quiet" {
-            @for sentence in &shape.reader.about { (harmless(sentence).replace('`', "")) " " }
+            @for sentence in &shape.reader.about { (prose(sentence)) " " }
             "It counts items of " (sources.join(", ")) "."
             @if !shown.is_empty() { " Items of " (shown.join(", ")) " show copies of its measures." }
         }
@@ -103,7 +103,7 @@ pub(super) fn show_one(view: &mut View, shape: &RollupShape<'_>, rollup: &Stored
     show_measures(view, std::slice::from_ref(shape), &MeasureTotals::of_one(items));
     show_shards(view, shape, rollup);
     show_links(view, shape, (&rollup.partition, &rollup.sort));
-    view.show(downloads(query, PATH));
+    view.show(downloads(query, ROLLUPS_OF));
 }
 
 /// Adds the shards of a rollup, which are added up.

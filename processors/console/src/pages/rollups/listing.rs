@@ -6,9 +6,9 @@ use afterwrite_model::Result;
 use afterwrite_model::harmless::harmless;
 use maud::html;
 
-use super::downloads;
+use super::downloads::downloads;
 use super::facts::stored_link;
-use super::of::PATH;
+use crate::links::ROLLUPS_OF;
 use crate::query::PageQuery;
 use crate::rollup::measures::{MeasureTotals, cell_of};
 use crate::rollup::reads::RollupReads;
@@ -54,9 +54,9 @@ pub(super) async fn show(
     view.table(table);
     view.show(html! {
         @if let Some(next) = &next {
-            p { a href=(query.address(PATH, [(AFTER, Some(next.as_str()))])) { "Next page" } }
+            p { a href=(query.address(ROLLUPS_OF, [(AFTER, Some(next.as_str()))])) { "Next page" } }
         }
-        (downloads(query, PATH))
+        (downloads(query, ROLLUPS_OF))
     });
     Ok(())
 }

@@ -5,6 +5,7 @@ pub(crate) mod at;
 mod buckets;
 mod choice;
 pub(crate) mod contributors;
+mod downloads;
 mod facts;
 mod listing;
 pub(crate) mod of;
@@ -14,11 +15,11 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use maud::{Markup, html};
 
+use self::downloads::downloads;
 use super::answer;
 use crate::frame::Page;
-use crate::links::series_link;
+use crate::links::{ROLLUPS, series_link};
 use crate::query::PageQuery;
 use crate::rollup::shape::RollupShape;
 use crate::served::Served;
@@ -28,14 +29,6 @@ use crate::view::{View, ViewResult};
 /// `GET` of the page.
 pub(crate) async fn rollups(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
     answer(&served, Page::Rollups, &query, view(&served, &query))
-}
-
-/// Links to the tables of a page in the forms that programs read.
-fn downloads(query: &PageQuery, path: &str) -> Markup {
-    let link = |format: &str| query.address(path, [("format", Some(format))]);
-    html! {
-        p class="quiet" { "The same as " a href=(link("csv")) { "CSV" } " or " a href=(link("json")) { "JSON" } ", with exact numbers." }
-    }
 }
 
 fn view(served: &Served, query: &PageQuery) -> ViewResult {
@@ -68,6 +61,6 @@ fn view(served: &Served, query: &PageQuery) -> ViewResult {
     });
     table.rows = rows.collect();
     view.table(table);
-    view.show(downloads(query, "/rollups"));
+    view.show(downloads(query, ROLLUPS));
     Ok(view)
 }

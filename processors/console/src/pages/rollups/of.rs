@@ -19,9 +19,6 @@ use crate::rollup::shape::RollupShape;
 use crate::served::Served;
 use crate::view::{View, ViewResult};
 
-/// The address of the page.
-pub(super) const PATH: &str = "/rollups/of";
-
 /// `GET` of the page with the name as a parameter.
 pub(crate) async fn of(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
     let view = view(&served, &query, query.get("name")).await;

@@ -16,9 +16,9 @@ use axum::response::Response;
 use futures::future::try_join_all;
 use maud::{Markup, html};
 
-use super::downloads;
+use super::downloads::downloads;
 use crate::frame::Page;
-use crate::links::{rank_link, rollup_link};
+use crate::links::{RANK, rank_link, rollup_link};
 use crate::pages::answer;
 use crate::query::PageQuery;
 use crate::rollup::asked::parameter;
@@ -28,7 +28,6 @@ use crate::served::Served;
 use crate::table::{Cell, PageTable};
 use crate::view::{View, ViewResult};
 
-const PATH: &str = "/rollups/rank";
 /// The parameter with the number of items.
 const TOP: &str = "top";
 const DEFAULT_TOP: u16 = 20;
@@ -189,7 +188,7 @@ fn choice(
             "Items of " code { (harmless(&shape.rollup.name)) } " in descending order of " code { (harmless(&rank.measure)) }
             ", within a group. The index " code { (harmless(&rank.attribute)) } " lags behind the items, typically by milliseconds."
         }
-        form method="get" action=(PATH) {
+        form method="get" action=(RANK) {
             input type="hidden" name="name" value=(shape.rollup.name);
             input type="hidden" name="measure" value=(rank.measure);
             @for index in fields {
@@ -220,7 +219,7 @@ async fn show_top(view: &mut View, group: &RankedGroup<'_>, query: &PageQuery) -
         table.rows.push(rank_row(group, query, item, Cell::number(rank)));
     }
     view.table(table);
-    view.show(downloads(query, PATH));
+    view.show(downloads(query, RANK));
     Ok(())
 }
 
@@ -271,7 +270,7 @@ async fn show_around(
         table.rows.push(rank_row(group, query, item, place));
     }
     view.table(table);
-    view.show(downloads(query, PATH));
+    view.show(downloads(query, RANK));
     Ok(())
 }
 
