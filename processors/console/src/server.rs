@@ -8,7 +8,7 @@ use std::sync::Arc;
 use afterwrite_model::{Error, ErrorKind, Result};
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
+use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
 use crate::assets::asset;
@@ -85,7 +85,12 @@ fn router(served: &Arc<Served>) -> Router {
         .route("/rollups", get(pages::rollups::rollups))
         .route("/item", get(pages::item::item))
         .route("/health", get(pages::health::health))
-        .route("/play", get(pages::play::play))
+        .route(pages::play::PLAY, get(pages::play::play))
+        .route(pages::play::changes::CHANGES, get(pages::play::changes::changes))
+        .route(pages::play::recount::RECOUNT, get(pages::play::recount::recount))
+        .route(pages::play::faults::FAULTS, post(pages::play::faults::set_faults))
+        .route(pages::play::editor::WRITE, post(pages::play::editor::write))
+        .route(pages::play::again::AGAIN, post(pages::play::again::again))
         .route("/assets/{name}", get(asset))
         .layer(from_fn_with_state(Arc::clone(served), guard))
         .with_state(Arc::clone(served))

@@ -31,6 +31,7 @@ impl DevConsole {
         arguments: &DevArguments,
         servers: &DevServers,
         config: &FunctionConfig,
+        board: &Arc<DevBoard>,
     ) -> Result<Self> {
         let client = servers.dynamodb.client();
         let context = ConsoleContext {
@@ -40,7 +41,7 @@ impl DevConsole {
             client,
             bucket: Some(servers.bucket()),
             bucket_name: Some(BUCKET.to_owned()),
-            place: ConsolePlace::Dev(Arc::new(DevBoard::default())),
+            place: ConsolePlace::Dev(Arc::clone(board)),
             options: ConsoleOptions { shows_items: arguments.show_items, allows_writes: true },
         };
         let port = if arguments.port == 0 { 0 } else { arguments.port + PORT_OFFSET };

@@ -19,6 +19,7 @@ mod data;
 mod environment;
 mod events;
 mod functions;
+mod redelivery;
 mod sample_item;
 mod sample_values;
 mod servers;
@@ -30,18 +31,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_mapping::{FaultPlan, MappingControl};
+use afterwrite_console::board::DevBoard;
+use afterwrite_mapping::{FaultPlan, FaultSwitch, MappingControl};
+use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use clap::Args;
 
 use self::background::BackgroundFunctions;
-use self::banner::DevBanner;
+use self::banner::{DevBanner, sample_of};
 use self::changes::ChangeLines;
 use self::console::DevConsole;
 use self::events::EventDisplay;
 use self::functions::FunctionSet;
+use self::redelivery::deliver_again;
 use self::servers::{DevServers, STATE_TABLE};
 use self::streams::{StreamDelivery, deliver_streams};
 use crate::arguments::pair;
@@ -71,7 +75,8 @@ pub(crate) struct DevArguments {
     /// repeated.
     #[arg(help_heading = "Functions", long, value_name = "NAME=FILE", value_parser = pair)]
     mapping: Vec<(String, String)>,
-    /// Faults to inject: shares of duplicated batches, crashed invocations and conflicting transactions, and the longest delay.
+    /// Faults to inject: shares of duplicated batches, crashed invocations and conflicting transactions, and the longest delay. The console
+    /// switches them while the command runs.
     #[arg(help_heading = "Functions", long, value_name = "FAULTS", value_parser = faults, default_value = "")]
     inject: FaultPlan,
     /// The seconds between two compactions of the datasets.
@@ -104,14 +109,19 @@ impl DevArguments {
         settings.region = None;
         settings.state_table = Some(STATE_TABLE.to_owned());
         let config = FunctionConfig::resolve(&settings)?;
-        let servers = Arc::new(Box::pin(DevServers::start(self, &config)).await?);
+        let faults = FaultSwitch::from(self.inject);
+        let servers = Arc::new(Box::pin(DevServers::start(self, &config, &faults)).await?);
         servers.configure(&mut settings, self.events, &config.model);
         settings.hides_metrics = !self.metrics;
         let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
         let mappings = self.mappings(&functions)?;
-        let console = DevConsole::start(self, &servers, &config).await?;
+        let sample = sample_of(&config);
+        let programs = self.function.iter().map(|(name, _)| name.clone());
+        let (board, redeliveries) = DevBoard::new(faults, sample.for_editor(&config), programs);
+        observe_functions(&board);
+        let console = DevConsole::start(self, &servers, &config, &board).await?;
         let stop = StopSignal::listen()?;
-        let banner = DevBanner::new(&servers, &config, &settings, console.url.clone());
+        let banner = DevBanner::new(&servers, &config, &settings, sample, console.url.clone());
         print(&if self.json { banner.json_line()? } else { banner.text() })?;
         afterwrite_lambda::start_logging();
         let (streams_control, background_control) =
@@ -121,15 +131,17 @@ impl DevArguments {
             functions: functions.background,
             compact_every: Duration::from_secs(self.compact_every),
             model: Arc::clone(&config.model),
+            board: Arc::clone(&board),
             control: Arc::clone(&background_control),
             has_earlier_data: self.data.is_some(),
         };
         let background = background.spawn();
-        let changes = ChangeLines::new(&servers, &config, self.json);
-        let delivery = StreamDelivery { files: &mappings, faults: self.inject, changes: &changes };
+        let changes = ChangeLines::new(&servers, &config, self, &board);
+        let delivery = StreamDelivery { files: &mappings, board: &board, changes: &changes };
         let deliver = deliver_streams(&servers, &config, &functions.streams, &delivery, &streams_control);
         let delivered = tokio::select! {
             delivered = Box::pin(deliver) => delivered,
+            () = Box::pin(deliver_again(redeliveries, &functions.streams)) => Ok(()),
             stopped = stop_after_signal(stop, &streams_control) => stopped,
         };
         background_control.stop();
@@ -175,6 +187,14 @@ impl DevArguments {
         }
         Ok(mappings)
     }
+}
+
+/// Shows the metrics of the functions in this process on the board.
+fn observe_functions(board: &Arc<DevBoard>) {
+    let board = Arc::clone(board);
+    afterwrite_lambda::observe_metrics(move |function, metrics| {
+        board.meters.add_metrics(function, metrics, SystemClock.now());
+    });
 }
 
 /// Stops the streams' mappings at the first signal; at the second one, or after ten seconds, nothing is waited for.

@@ -1,5 +1,6 @@
 //! The page *Flow*: the stages that a change passes, each with how it stands.
 
+mod dev;
 mod picture;
 
 use std::sync::Arc;
@@ -48,6 +49,7 @@ async fn view(served: &Served) -> ViewResult {
 /// The stages of the deployment.
 async fn lanes(served: &Served) -> Result<Vec<Lane>> {
     match &served.context.place {
-        ConsolePlace::Deployed | ConsolePlace::Dev(_) => Ok(Vec::new()),
+        ConsolePlace::Dev(board) => Ok(dev::lanes(&served.context, board)),
+        ConsolePlace::Deployed => Ok(Vec::new()),
     }
 }
