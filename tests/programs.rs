@@ -2,6 +2,7 @@
 //! `tests/run` builds the programs and provides the rest.
 
 mod caches;
+mod console;
 mod datasets;
 mod documentation;
 mod infrastructure;

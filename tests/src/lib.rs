@@ -11,6 +11,7 @@ pub mod clock;
 pub mod cloudfront;
 pub mod datasets;
 pub mod deployment;
+pub mod development;
 pub mod duckdb;
 pub mod event_bus;
 pub mod fault_proxy;

@@ -1,10 +1,11 @@
 //! `afterwrite console`: pages that show a deployment.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use afterwrite_console::{Console, ConsoleContext, ConsoleOptions, ConsolePlace};
-use afterwrite_model::Result;
+use afterwrite_console::{CommandLine, Console, ConsoleContext, ConsoleOptions, ConsolePlace};
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::{dynamodb_client, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
@@ -60,6 +61,7 @@ impl ConsoleArguments {
             client,
             bucket,
             bucket_name,
+            commands: self.commands()?,
             place: ConsolePlace::Deployed,
             options: ConsoleOptions { shows_items: self.show_items, allows_writes: self.allow_writes },
         };
@@ -76,4 +78,20 @@ impl ConsoleArguments {
         tokio::try_join!(serving, received)?;
         Ok(true)
     }
+
+    /// This program, with the options that name the deployment.
+    fn commands(&self) -> Result<CommandLine> {
+        let DeploymentArguments { model, state_table, tables } = &self.deployment;
+        let options = [("--model", model), ("--state-table", state_table), ("--tables", tables)];
+        let options = options.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        let deployment = options.flat_map(|(name, value)| [name.to_owned(), value]).collect();
+        Ok(CommandLine { program: this_program()?, deployment, ..CommandLine::default() })
+    }
+}
+
+/// The path of this program.
+pub(crate) fn this_program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| {
+        Error::new(ErrorKind::State, "the path of this program is not known").caused_by(error)
+    })
 }

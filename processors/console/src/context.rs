@@ -1,10 +1,12 @@
 //! The deployment that the pages show.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::table::Model;
 use afterwrite_operations::DeploymentContext;
+use afterwrite_operations::jobs::JobStore;
 use afterwrite_services::config::FunctionConfig;
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
@@ -26,10 +28,25 @@ pub struct ConsoleContext {
     pub bucket: Option<S3Bucket>,
     /// The name of that bucket.
     pub bucket_name: Option<String>,
+    /// How commands of Afterwrite are run for this deployment.
+    pub commands: CommandLine,
     /// Where the deployment runs.
     pub place: ConsolePlace,
     /// What a reader of the console may see and do.
     pub options: ConsoleOptions,
+}
+
+/// How commands of Afterwrite are run for this deployment.
+#[derive(Clone, Debug, Default)]
+pub struct CommandLine {
+    /// The program.
+    pub program: PathBuf,
+    /// The options that name the deployment, which every command takes.
+    pub deployment: Vec<String>,
+    /// Variables of its environment, beside those of this process.
+    pub variables: Vec<(String, String)>,
+    /// Variables of this process that it must not have.
+    pub removed: Vec<String>,
 }
 
 /// Where a deployment runs.
@@ -63,8 +80,14 @@ impl ConsoleContext {
         }
     }
 
+    /// The jobs of the state table.
+    pub(crate) fn jobs(&self) -> JobStore<Arc<DynamoDb>, SystemClock> {
+        JobStore::new(Arc::clone(&self.tables), SystemClock, Arc::clone(&self.state_table))
+    }
+
     /// The deployment as operations take it.
-    pub(crate) fn deployment(&self) -> DeploymentContext<Arc<DynamoDb>, SystemClock> {
+    #[must_use]
+    pub fn deployment(&self) -> DeploymentContext<Arc<DynamoDb>, SystemClock> {
         DeploymentContext {
             model: Arc::clone(self.model()),
             table_names: self.config.table_names.clone(),

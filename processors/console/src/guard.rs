@@ -32,7 +32,7 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
     ),
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    (header::REFERRER_POLICY, "same-origin"),
     (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];

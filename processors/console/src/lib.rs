@@ -12,6 +12,9 @@
 //! | [`context`] | the deployment that the pages show, and what a reader of the console may see and do |
 //! | [`board`] | the facts that `dev` shares with its console |
 //! | `view`, `table`, `frame` | the parts of a page |
+//! | `commands` | commands of Afterwrite that a button starts, in processes of their own |
+//! | `facts` | the newest look at a deployed part, as `afterwrite doctor` looks at it |
+//! | `recount` | the comparison of everything that is derived with the items, inside `dev` |
 //! | `links` | links from one page to another |
 //! | `pages` | a module for each page |
 //!
@@ -21,15 +24,20 @@ pub mod board;
 pub mod context;
 
 mod assets;
+mod commands;
+mod facts;
 mod frame;
 mod guard;
 mod links;
 mod pages;
+mod prose;
 mod query;
+mod recount;
 mod server;
 mod table;
 mod time;
 mod view;
 
-pub use self::context::{ConsoleContext, ConsoleOptions, ConsolePlace};
+pub use self::context::{CommandLine, ConsoleContext, ConsoleOptions, ConsolePlace};
+pub use self::recount::recount_when_asked;
 pub use self::server::Console;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{FromRequestParts, RawQuery};
+use axum::extract::{FromRequest, FromRequestParts, RawQuery, Request};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 
 /// The parameters of an address, of which each has one value: the last. Empty values count as absent.
@@ -23,6 +24,11 @@ impl PageQuery {
     /// The value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
+    }
+
+    /// Whether the page is asked for by a machine.
+    pub(crate) fn asks_for_data(&self) -> bool {
+        matches!(self.get("format"), Some("json" | "csv"))
     }
 
     /// The address of `path` with these parameters and others; a parameter without a value is left out.
@@ -55,6 +61,19 @@ impl<S: Send + Sync> FromRequestParts<S> for PageQuery {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
         let RawQuery(query) = RawQuery::from_request_parts(parts, state).await?;
         Ok(Self::parse(query.as_deref().unwrap_or_default()))
+    }
+}
+
+/// The fields of a form. The guard has read the form before, and checked its token.
+#[derive(Clone, Debug)]
+pub(crate) struct PageForm(pub(crate) PageQuery);
+
+impl<S: Send + Sync> FromRequest<S> for PageForm {
+    type Rejection = StatusCode;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Self::Rejection> {
+        let body = String::from_request(request, state).await.map_err(|_| StatusCode::BAD_REQUEST)?;
+        Ok(Self(PageQuery::parse(&body)))
     }
 }
 

@@ -12,7 +12,9 @@ use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
 use crate::assets::asset;
+use crate::commands::CommandRuns;
 use crate::context::ConsoleContext;
+use crate::facts::FactsCache;
 use crate::guard::{TOKEN, Tokens, guard};
 use crate::pages;
 
@@ -28,6 +30,10 @@ pub struct Console {
 pub(crate) struct Served {
     pub(crate) context: ConsoleContext,
     pub(crate) tokens: Tokens,
+    /// The commands that this console has started.
+    pub(crate) runs: CommandRuns,
+    /// The newest look at the deployment.
+    pub(crate) facts: FactsCache,
     /// The names by which the console may be reached, beside addresses and `localhost`.
     pub(crate) hosts: Vec<String>,
 }
@@ -55,7 +61,17 @@ impl Console {
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let tokens = Tokens::new(!address.ip().is_loopback());
-        Ok(Self { listener, address, served: Arc::new(Served { context, tokens, hosts }) })
+        Ok(Self {
+            listener,
+            address,
+            served: Arc::new(Served {
+                context,
+                tokens,
+                runs: CommandRuns::default(),
+                facts: FactsCache::default(),
+                hosts,
+            }),
+        })
     }
 
     /// The address to open, with the token of the session if one is needed.
@@ -85,6 +101,11 @@ fn router(served: &Arc<Served>) -> Router {
         .route("/rollups", get(pages::rollups::rollups))
         .route("/item", get(pages::item::item))
         .route("/health", get(pages::health::health))
+        .route("/health/job", get(pages::health::job::job).post(pages::health::job::control))
+        .route("/health/reports", get(pages::health::reports::reports))
+        .route("/health/findings", get(pages::health::findings::findings))
+        .route("/health/failures", get(pages::health::failures::failures))
+        .route("/health/run", get(pages::health::run::planned).post(pages::health::run::start))
         .route(pages::play::PLAY, get(pages::play::play))
         .route(pages::play::changes::CHANGES, get(pages::play::changes::changes))
         .route(pages::play::recount::RECOUNT, get(pages::play::recount::recount))

@@ -5,6 +5,7 @@ use afterwrite_model::record::Timestamp;
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
+use crate::prose::prose;
 use crate::time::time;
 
 /// A table.
@@ -27,6 +28,8 @@ pub(crate) enum Cell {
     Empty,
     /// A text.
     Text(String),
+    /// A sentence of the product, with code between backquotes.
+    Prose(String),
     /// A text of a machine: a key, a name, a command.
     Code(String),
     /// An exact number.
@@ -90,7 +93,11 @@ impl Cell {
     fn plain(&self) -> String {
         match self {
             Self::Empty => String::new(),
-            Self::Text(text) | Self::Code(text) | Self::Number(text) | Self::Verdict(_, text) => text.clone(),
+            Self::Text(text)
+            | Self::Prose(text)
+            | Self::Code(text)
+            | Self::Number(text)
+            | Self::Verdict(_, text) => text.clone(),
             Self::Time(at) => at.to_string(),
             Self::Link { text, .. } => text.clone(),
         }
@@ -101,6 +108,7 @@ impl Cell {
         match self {
             Self::Empty => html! {},
             Self::Text(text) => html! { (harmless(text)) },
+            Self::Prose(text) => prose(text),
             Self::Code(text) => html! { code { (harmless(text)) } },
             Self::Number(text) => html! { (text) },
             Self::Time(at) => time(*at),
@@ -132,7 +140,7 @@ impl PageTable {
         let class = |column: usize| is_number(column).then_some("number");
         html! {
             @if self.rows.is_empty() {
-                p class="empty" { (self.if_empty) }
+                p class="empty" { (prose(&self.if_empty)) }
             } @else {
                 div class="scrolls" tabindex="0" {
                     table {
@@ -162,7 +170,12 @@ impl PageTable {
             let cells = self.columns.iter().zip(row).map(|(column, cell)| {
                 let value = match cell {
                     Cell::Empty => Value::Null,
-                    Cell::Text(_) | Cell::Code(_) | Cell::Number(_) | Cell::Time(_) | Cell::Link { .. } => {
+                    Cell::Text(_)
+                    | Cell::Prose(_)
+                    | Cell::Code(_)
+                    | Cell::Number(_)
+                    | Cell::Time(_)
+                    | Cell::Link { .. } => {
                         json!(cell.plain())
                     }
                     Cell::Verdict(verdict, text) => json!({ "verdict": verdict.name(), "text": text }),

@@ -8,9 +8,13 @@ use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
 use crate::frame::{Page, frame};
-use crate::query::PageQuery;
+use crate::guard::TOKEN;
+use crate::query::{PageQuery, address};
 use crate::server::Served;
 use crate::table::PageTable;
+
+/// The parameter with which a page asks for the contents of another one, without the frame.
+const PART: &str = "part";
 
 /// The contents of a page: tables, and everything around them.
 #[derive(Debug)]
@@ -94,7 +98,11 @@ impl View {
                         }
                     }
                 };
-                Html(frame(served, self.page, &self.title, &contents).into_string()).into_response()
+                let page = match query.get(PART) {
+                    Some(_) => contents,
+                    None => frame(served, self.page, &self.title, &contents),
+                };
+                Html(page.into_string()).into_response()
             }
             ViewFormat::Json => {
                 let tables = self.tables().map(|table| (table.name.to_owned(), table.json()));
@@ -115,7 +123,30 @@ pub(crate) fn failed(served: &Served, page: Page, query: &PageQuery, error: &Err
         return json_response(status, &json!({ "error": error.report() }));
     }
     let contents = problem(error);
+    if query.get(PART).is_some() {
+        // Contents that are loaded later are shown with any status.
+        return Html(contents.into_string()).into_response();
+    }
     (status, Html(frame(served, page, "This page cannot be shown", &contents).into_string())).into_response()
+}
+
+/// A place whose contents are the page at this address. They are loaded after the page that has the place; without scripts, a link shows them. `when` is a trigger of htmx: `load`, or `load, every 30s`.
+pub(crate) fn loaded_later(path: &str, when: &str) -> Markup {
+    html! {
+        div class="later" hx-get=(address(path, [(PART, "1")])) hx-trigger=(when) aria-live="polite" {
+            p class="empty" { "Reading … " a href=(path) { "Show it on a page of its own" } }
+        }
+    }
+}
+
+/// A form that writes: it has the token of the session.
+pub(crate) fn write_form(served: &Served, path: &str, fields: Markup) -> Markup {
+    html! {
+        form method="post" action=(path) {
+            input type="hidden" name=(TOKEN) value=(served.tokens.writes);
+            (fields)
+        }
+    }
 }
 
 /// An error in a page: the problem, its place, and the next step.

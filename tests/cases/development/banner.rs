@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::sdk_items::sdk_item_of_json;
 
-use super::process::{Development, SHOP, STATE, model_file, number, text};
+use afterwrite_tests::development::{Development, SHOP, STATE, model_file, number, text};
 
 /// The text that `dev` prints, up to its last line.
 fn printed(arguments: &[&str]) -> String {

@@ -2,7 +2,7 @@
 
 use afterwrite_model::table::{KeyType, Model};
 
-use super::process::SHOP;
+use afterwrite_tests::development::SHOP;
 
 fn with(declared: &str) -> String {
     SHOP.replacen("[entities.order]", &format!("{declared}\n[entities.order]"), 1)

@@ -2,7 +2,6 @@
 
 mod banner;
 mod indexes;
-mod process;
 mod state;
 mod streams;
 mod terminal;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::process::{Development, SHOP, model_file, number, text};
+use afterwrite_tests::development::{Development, SHOP, model_file, number, text};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]

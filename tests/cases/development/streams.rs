@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{
     StreamViewType,
 };
 
-use super::process::{Development, SHOP, model_file, number};
+use afterwrite_tests::development::{Development, SHOP, model_file, number};
 
 fn enabled(is_enabled: bool) -> StreamSpecification {
     let stream = StreamSpecification::builder().stream_enabled(is_enabled);
@@ -15,24 +15,24 @@ fn enabled(is_enabled: bool) -> StreamSpecification {
     stream.build().unwrap()
 }
 
-impl Development {
-    async fn set_stream(&self, is_enabled: bool) {
-        let update = self.client.update_table().table_name("Corner");
-        update.stream_specification(enabled(is_enabled)).send().await.unwrap();
-    }
+/// Enables or disables the stream of the table.
+async fn set_stream(development: &Development, is_enabled: bool) {
+    let update = development.client.update_table().table_name("Corner");
+    update.stream_specification(enabled(is_enabled)).send().await.unwrap();
+}
 
-    async fn create_again(&self) {
-        self.client.delete_table().table_name("Corner").send().await.unwrap();
-        let mut create =
-            self.client.create_table().table_name("Corner").billing_mode(BillingMode::PayPerRequest);
-        for (name, role) in [("PK", KeyType::Hash), ("SK", KeyType::Range)] {
-            let key = KeySchemaElement::builder().attribute_name(name).key_type(role).build().unwrap();
-            let attribute = AttributeDefinition::builder().attribute_name(name);
-            let attribute = attribute.attribute_type(ScalarAttributeType::S).build().unwrap();
-            create = create.key_schema(key).attribute_definitions(attribute);
-        }
-        create.stream_specification(enabled(true)).send().await.unwrap();
+/// Deletes the table, and creates it again.
+async fn create_again(development: &Development) {
+    let client = &development.client;
+    client.delete_table().table_name("Corner").send().await.unwrap();
+    let mut create = client.create_table().table_name("Corner").billing_mode(BillingMode::PayPerRequest);
+    for (name, role) in [("PK", KeyType::Hash), ("SK", KeyType::Range)] {
+        let key = KeySchemaElement::builder().attribute_name(name).key_type(role).build().unwrap();
+        let attribute = AttributeDefinition::builder().attribute_name(name);
+        let attribute = attribute.attribute_type(ScalarAttributeType::S).build().unwrap();
+        create = create.key_schema(key).attribute_definitions(attribute);
     }
+    create.stream_specification(enabled(true)).send().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,10 +44,10 @@ async fn i3_changes_after_a_stream_is_enabled_again_are_no_duplicates_of_a_backf
     development.spent("10").await;
 
     // Written while there is no stream: only a backfill counts it.
-    development.set_stream(false).await;
+    set_stream(&development, false).await;
     development.put_order("2", number("5")).await;
     development.put_order("1", number("20")).await;
-    development.set_stream(true).await;
+    set_stream(&development, true).await;
     development.reports("the table has a new stream").await;
     development.succeed(&["backfill", "--all", "--yes"]);
     development.spent("25").await;
@@ -68,8 +68,8 @@ async fn i3_streams_that_follow_at_once_and_a_table_that_is_created_again_are_re
     let development = Development::start(&["--model", model.to_str().unwrap()]);
     for (round, spent) in ["3", "6", "9"].into_iter().enumerate() {
         development.put_order(&round.to_string(), number("3")).await;
-        development.set_stream(false).await;
-        development.set_stream(true).await;
+        set_stream(&development, false).await;
+        set_stream(&development, true).await;
         development.succeed(&["backfill", "--all", "--yes"]);
         development.spent(spent).await;
     }
@@ -77,7 +77,7 @@ async fn i3_streams_that_follow_at_once_and_a_table_that_is_created_again_are_re
     development.spent("10").await;
 
     // DeleteTable writes no change records, as in AWS: what was counted stays until a backfill or repair.
-    development.create_again().await;
+    create_again(&development).await;
     development.put_order("0", number("5")).await;
     development.spent("11").await;
     development.stop();
@@ -106,8 +106,8 @@ async fn i3_a_restart_delivers_the_rest_of_an_earlier_stream() {
     first.put_order("1", number("10")).await;
     first.spent("10").await;
     first.put_order("2", number("7")).await;
-    first.set_stream(false).await;
-    first.set_stream(true).await;
+    set_stream(&first, false).await;
+    set_stream(&first, true).await;
     first.put_order("3", number("100")).await;
     // Killed: the order of the earlier stream may not be counted.
     drop(first);

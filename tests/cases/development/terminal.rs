@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::python;
 
-use super::process::{SHOP, model_file};
+use afterwrite_tests::development::{SHOP, model_file};
 
 const SORT_KEY: &str = "ORDER#01KAZ3NDEKTSV4RRFFQ69G5FAV-01KAZ3NDEKTSV4RRFFQ69G5FAV";
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_console::board::DevBoard;
+use afterwrite_console::recount_when_asked;
 use afterwrite_datasets::export::missing::{ArchiveRange, archive_objects};
 use afterwrite_lambda::BatchResponse;
 use afterwrite_local::s3::CreatedObject;
@@ -11,7 +12,8 @@ use afterwrite_local::sqs::QueueMessage;
 use afterwrite_mapping::{EventHandler as _, MappingControl};
 use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
-use afterwrite_model::table::Model;
+use afterwrite_operations::DeploymentContext;
+use afterwrite_services::dynamodb::DynamoDb;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -36,7 +38,8 @@ pub(super) struct BackgroundFunctions {
     pub(super) servers: Arc<DevServers>,
     pub(super) functions: QueueFunctions,
     pub(super) compact_every: Duration,
-    pub(super) model: Arc<Model>,
+    /// The model and the tables.
+    pub(super) deployment: DeploymentContext<Arc<DynamoDb>, SystemClock>,
     pub(super) board: Arc<DevBoard>,
     pub(super) control: Arc<MappingControl>,
     /// Whether the state table may have entries of another model.
@@ -63,6 +66,7 @@ impl BackgroundFunctions {
             () = self.report_paths() => {}
             () = show_events(&self.servers.eventbridge) => {}
             () = self.watch_state() => {}
+            () = Box::pin(recount_when_asked(&self.deployment, &self.board)) => {}
         }
         Ok(())
     }
@@ -70,7 +74,7 @@ impl BackgroundFunctions {
     /// Notifies about archive objects that an earlier run has not exported.
     async fn enqueue_missing(&self) -> Result<()> {
         let range = ArchiveRange { from: None, to: None };
-        for key in archive_objects(&self.servers.bucket(), &self.model, &range, true).await? {
+        for key in archive_objects(&self.servers.bucket(), &self.deployment.model, &range, true).await? {
             self.notify(&CreatedObject { bucket: BUCKET.to_owned(), key });
         }
         Ok(())
@@ -131,7 +135,7 @@ impl BackgroundFunctions {
     async fn compact(&self, compactor: &DevFunction) {
         loop {
             tokio::time::sleep(self.compact_every).await;
-            if self.model.datasets.is_empty() {
+            if self.deployment.model.datasets.is_empty() {
                 continue;
             }
             if let Err(error) = compactor.handle(b"{}".to_vec(), TIMEOUT).await {
@@ -155,7 +159,7 @@ impl BackgroundFunctions {
     async fn watch_state(&self) {
         let client = self.servers.dynamodb.client();
         if self.has_earlier_data {
-            report_error(warn_of_newer_generation(&client, self.model.generation).await);
+            report_error(warn_of_newer_generation(&client, self.deployment.model.generation).await);
         }
         loop {
             report_error(report_parked(&client).await);

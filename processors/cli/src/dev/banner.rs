@@ -15,7 +15,7 @@ use super::servers::{BUCKET, DevServers, STATE_TABLE};
 use crate::print::new_table;
 
 /// Variables that would take precedence over the exported variables, or contradict them.
-const UNSET: [&str; 2] = ["AWS_PROFILE", "AWS_SESSION_TOKEN"];
+pub(super) const UNSET: [&str; 2] = ["AWS_PROFILE", "AWS_SESSION_TOKEN"];
 
 /// The first lines of `dev`.
 pub(super) struct DevBanner<'b> {

@@ -31,13 +31,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_console::board::DevBoard;
+use afterwrite_console::board::{DevBoard, EditorItem, Redelivery};
 use afterwrite_mapping::{FaultPlan, FaultSwitch, MappingControl};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use clap::Args;
+use tokio::sync::mpsc;
 
 use self::background::BackgroundFunctions;
 use self::banner::{DevBanner, sample_of};
@@ -103,23 +104,16 @@ fn faults(written: &str) -> Result<FaultPlan, String> {
 impl DevArguments {
     /// Runs until a signal; returns `true`.
     pub(crate) async fn run(&self) -> Result<bool> {
-        let mut settings = EnvironmentSettings::from_env();
-        let named = self.model.clone().or(settings.model);
-        settings.model = Some(named.unwrap_or_else(|| Model::DEFAULT_NAME.to_owned()));
-        settings.region = None;
-        settings.state_table = Some(STATE_TABLE.to_owned());
+        let mut settings = self.settings();
         let config = FunctionConfig::resolve(&settings)?;
         let faults = FaultSwitch::from(self.inject);
         let servers = Arc::new(Box::pin(DevServers::start(self, &config, &faults)).await?);
         servers.configure(&mut settings, self.events, &config.model);
-        settings.hides_metrics = !self.metrics;
         let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
         let mappings = self.mappings(&functions)?;
         let sample = sample_of(&config);
-        let programs = self.function.iter().map(|(name, _)| name.clone());
-        let (board, redeliveries) = DevBoard::new(faults, sample.for_editor(&config), programs);
-        observe_functions(&board);
-        let console = DevConsole::start(self, &servers, &config, &board).await?;
+        let (board, redeliveries) = self.board(faults, sample.for_editor(&config));
+        let console = DevConsole::start(self, &servers, (&config, &settings), &board).await?;
         let stop = StopSignal::listen()?;
         let banner = DevBanner::new(&servers, &config, &settings, sample, console.url.clone());
         print(&if self.json { banner.json_line()? } else { banner.text() })?;
@@ -130,7 +124,7 @@ impl DevArguments {
             servers: Arc::clone(&servers),
             functions: functions.background,
             compact_every: Duration::from_secs(self.compact_every),
-            model: Arc::clone(&config.model),
+            deployment: console.deployment.clone(),
             board: Arc::clone(&board),
             control: Arc::clone(&background_control),
             has_earlier_data: self.data.is_some(),
@@ -152,6 +146,28 @@ impl DevArguments {
         delivered?;
         servers.flush().await?;
         Ok(true)
+    }
+
+    /// The settings of the functions, without the addresses of the servers.
+    fn settings(&self) -> EnvironmentSettings {
+        let mut settings = EnvironmentSettings::from_env();
+        let named = self.model.clone().or(settings.model);
+        settings.model = Some(named.unwrap_or_else(|| Model::DEFAULT_NAME.to_owned()));
+        settings.region = None;
+        settings.state_table = Some(STATE_TABLE.to_owned());
+        settings.hides_metrics = !self.metrics;
+        settings
+    }
+
+    /// The console's board, with the metrics of the functions in this process, and the records that the console wants again.
+    fn board(&self, faults: FaultSwitch, sample: EditorItem) -> (Arc<DevBoard>, mpsc::Receiver<Redelivery>) {
+        let programs = self.function.iter().map(|(name, _)| name.clone());
+        let (board, redeliveries) = DevBoard::new(faults, sample, programs);
+        let observed = Arc::clone(&board);
+        afterwrite_lambda::observe_metrics(move |function, metrics| {
+            observed.meters.add_metrics(function, metrics, SystemClock.now());
+        });
+        (board, redeliveries)
     }
 
     /// The programs by function.
@@ -187,14 +203,6 @@ impl DevArguments {
         }
         Ok(mappings)
     }
-}
-
-/// Shows the metrics of the functions in this process on the board.
-fn observe_functions(board: &Arc<DevBoard>) {
-    let board = Arc::clone(board);
-    afterwrite_lambda::observe_metrics(move |function, metrics| {
-        board.meters.add_metrics(function, metrics, SystemClock.now());
-    });
 }
 
 /// Stops the streams' mappings at the first signal; at the second one, or after ten seconds, nothing is waited for.

@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use afterwrite_model::record::Timestamp;
 use afterwrite_operations::verify::VerifyFinding;
+use tokio::sync::Notify;
 
 /// How long a comparison is recent enough: then the next one may begin.
 const REPEAT_AFTER: Duration = Duration::from_secs(3);
 
 /// The newest comparison, and whether another one is under way.
 #[derive(Debug, Default)]
-pub(crate) struct RecountBoard(Mutex<RecountState>);
+pub(crate) struct RecountBoard {
+    state: Mutex<RecountState>,
+    asked: Notify,
+}
 
 #[derive(Debug, Default)]
 struct RecountState {
@@ -54,16 +58,20 @@ impl RecountBoard {
         self.lock().latest.clone()
     }
 
-    /// Whether the caller must make a comparison now: none is under way, and the newest one is old.
-    pub(crate) fn begins(&self, now: Timestamp) -> bool {
+    /// Asks for a comparison, unless one is under way, or has just ended.
+    pub(crate) fn ask(&self, now: Timestamp) {
         let mut state = self.lock();
-        let is_recent = state
-            .latest
-            .as_ref()
-            .is_some_and(|latest| now.since(latest.began.plus(latest.took)) < REPEAT_AFTER);
-        let begins = !state.is_running && !is_recent;
-        state.is_running |= begins;
-        begins
+        let ended = state.latest.as_ref().map(|latest| latest.began.plus(latest.took));
+        let is_recent = ended.is_some_and(|ended| now.since(ended) < REPEAT_AFTER);
+        if !state.is_running && !is_recent {
+            state.is_running = true;
+            self.asked.notify_one();
+        }
+    }
+
+    /// Waits until a comparison is asked for.
+    pub(crate) async fn asked(&self) {
+        self.asked.notified().await;
     }
 
     /// Sets the result of a comparison that has begun.
@@ -72,6 +80,6 @@ impl RecountBoard {
     }
 
     fn lock(&self) -> MutexGuard<'_, RecountState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

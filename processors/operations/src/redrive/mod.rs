@@ -13,5 +13,7 @@ mod parked;
 mod task;
 
 pub use self::objects::{ObjectRedrive, SettledObjects};
-pub use self::parked::{PARKED_INDEX, ParkedItem, ParkedRedrive, parked_by_index, parked_by_scan};
+pub use self::parked::{
+    PARKED_INDEX, ParkedItem, ParkedPosition, ParkedRedrive, parked_by_index, parked_by_scan, parked_page,
+};
 pub use self::task::{RedriveReport, RedriveTask, RedriveTotal, StayingObject, StayingParked};

@@ -1,5 +1,6 @@
 //! Parked items: entries of the ledger that miss a record.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use afterwrite_model::record::{AttributeValue, Item};
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
+use aws_sdk_dynamodb::types::AttributeValue as SdkValue;
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::JobTotals;
@@ -42,6 +44,12 @@ impl ParkedItem {
     #[must_use]
     pub fn of_item(item: &Item) -> Option<Self> {
         let text = |name: &str| item.get(name).and_then(AttributeValue::as_text).map(str::to_owned);
+        Some(Self { behind: text(BEHIND)?, partition: text("PK")?, sort: text("SK")? })
+    }
+
+    /// A parked item as the index has it.
+    fn of_sdk(item: &HashMap<String, SdkValue>) -> Option<Self> {
+        let text = |name: &str| item.get(name).and_then(|value| value.as_s().ok()).cloned();
         Some(Self { behind: text(BEHIND)?, partition: text("PK")?, sort: text("SK")? })
     }
 }
@@ -74,22 +82,46 @@ pub async fn parked_by_index(client: &Client, state_table: &str) -> Result<Optio
         let item = match item {
             Ok(item) => item,
             Err(error) if error.code() == Some("ValidationException") => return Ok(None),
-            Err(error) => {
-                return Err(Error::new(
-                    failure_kind(error.code()),
-                    "the index of parked items cannot be read",
-                )
-                .with("table", state_table)
-                .hint("Allow dynamodb:Scan on the table's index `parked`")
-                .caused_by(error));
-            }
+            Err(error) => return Err(unread(state_table, error.code()).caused_by(error)),
         };
-        let text = |name: &str| item.get(name).and_then(|value| value.as_s().ok()).cloned();
-        let keys = text(BEHIND).zip(text("PK").zip(text("SK")));
-        parked.extend(keys.map(|(behind, (partition, sort))| ParkedItem { behind, partition, sort }));
+        parked.extend(ParkedItem::of_sdk(&item));
     }
     parked.sort();
     Ok(Some(parked))
+}
+
+/// The key after which a page of parked items begins: texts by attribute.
+pub type ParkedPosition = BTreeMap<String, String>;
+
+/// At most `items` parked items of the index `parked`, and the position of the next page; `None` if the table has no such index.
+///
+/// # Errors
+/// As [`parked_by_index`].
+pub async fn parked_page(
+    client: &Client,
+    state_table: &str,
+    items: i32,
+    after: Option<ParkedPosition>,
+) -> Result<Option<(Vec<ParkedItem>, Option<ParkedPosition>)>> {
+    let after = after.map(|after| after.into_iter().map(|(name, text)| (name, SdkValue::S(text))).collect());
+    let scan = client.scan().table_name(state_table).index_name(PARKED_INDEX).limit(items);
+    let page = match scan.set_exclusive_start_key(after).send().await {
+        Ok(page) => page,
+        Err(error) if error.code() == Some("ValidationException") => return Ok(None),
+        Err(error) => return Err(unread(state_table, error.code()).caused_by(error)),
+    };
+    let parked = page.items().iter().filter_map(ParkedItem::of_sdk).collect();
+    let next = page.last_evaluated_key.map(|key| {
+        let texts = key.into_iter().filter_map(|(name, value)| Some((name, value.as_s().ok()?.clone())));
+        texts.collect()
+    });
+    Ok(Some((parked, next)))
+}
+
+fn unread(state_table: &str, code: Option<&str>) -> Error {
+    Error::new(failure_kind(code), "the index of parked items cannot be read")
+        .with("table", state_table)
+        .hint("Allow dynamodb:Scan on the table's index `parked`")
 }
 
 /// Whether a request that failed with this code can succeed later; without a code, there was no response.

@@ -1,5 +1,6 @@
 //! The page *Flow*: the stages that a change passes, each with how it stands.
 
+mod deployed;
 mod dev;
 mod picture;
 
@@ -16,14 +17,14 @@ use crate::context::ConsolePlace;
 use crate::frame::Page;
 use crate::query::PageQuery;
 use crate::server::Served;
-use crate::view::{View, ViewResult, problem};
+use crate::view::{View, ViewResult, loaded_later, problem};
 
 /// The address of the picture alone.
 pub(crate) const PICTURE: &str = "/flow/picture";
 
 /// `GET` of the page.
 pub(crate) async fn flow(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
-    let view = view(&served).await;
+    let view = view(&served, &query).await;
     answer(&served, Page::Flow, &query, view)
 }
 
@@ -36,20 +37,36 @@ pub(crate) async fn flow_picture(State(served): State<Arc<Served>>) -> Response 
     Html(drawn.into_string()).into_response()
 }
 
-async fn view(served: &Served) -> ViewResult {
-    let lanes = lanes(served).await?;
+async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let mut view = View::new(Page::Flow, "Flow");
-    view.show(html! {
-        div hx-get=(PICTURE) hx-trigger="every 2s" hx-swap="innerHTML" { (picture(&lanes)) }
-    });
-    view.data(stage_table(&lanes));
+    match &served.context.place {
+        ConsolePlace::Deployed => {
+            view.show(html! {
+                p class="quiet" {
+                    "From tables, mappings, queues and reports, as " code { "afterwrite doctor" }
+                    " reads them. What may not be read is unknown. Records a second and write units are on the dashboard of the deployment."
+                }
+                (loaded_later(PICTURE, "load, every 30s"))
+            });
+            if query.asks_for_data() {
+                view.data(stage_table(&lanes(served).await?));
+            }
+        }
+        ConsolePlace::Dev(_) => {
+            let lanes = lanes(served).await?;
+            view.show(html! {
+                div hx-get=(PICTURE) hx-trigger="every 2s" hx-swap="innerHTML" { (picture(&lanes)) }
+            });
+            view.data(stage_table(&lanes));
+        }
+    }
     Ok(view)
 }
 
 /// The stages of the deployment.
 async fn lanes(served: &Served) -> Result<Vec<Lane>> {
     match &served.context.place {
+        ConsolePlace::Deployed => Box::pin(deployed::lanes(served)).await,
         ConsolePlace::Dev(board) => Ok(dev::lanes(&served.context, board)),
-        ConsolePlace::Deployed => Ok(Vec::new()),
     }
 }

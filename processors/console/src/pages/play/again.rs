@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use afterwrite_ledger::StateItems;
 use afterwrite_ledger::tables::Tables as _;
 use afterwrite_model::harmless::harmless;
 use afterwrite_model::record::{AttributeValue, Item};
@@ -105,13 +106,15 @@ fn others_changed(board: &DevBoard, after: u64, change: &CountedChange) -> bool 
 
 /// The rollups of a change as they are stored.
 async fn stored(served: &Served, change: &CountedChange) -> Result<Vec<Option<Item>>> {
-    let state = served.context.deployment().state_items();
+    let context = &served.context;
+    let names = context.config.table_names.clone();
+    let state = StateItems::new(Arc::clone(context.model()), names, Arc::clone(&context.state_table));
     let rollups = change.trace.rollups.iter();
     let keys: Vec<_> = rollups.map(|rollup| state.key(&rollup.partition, &rollup.sort)).collect();
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(served.context.tables.read(&keys).await?.items)
+    Ok(context.tables.read(&keys).await?.items)
 }
 
 fn verdict(redelivered: &RedeliveredChange, is_equal: bool, is_without_rollups: bool) -> Cell {

@@ -9,6 +9,7 @@ pub(crate) mod recount;
 
 use std::sync::Arc;
 
+use afterwrite_model::clock::{Clock as _, SystemClock};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse as _, Response};
@@ -36,7 +37,7 @@ pub(crate) async fn play(State(served): State<Arc<Served>>, query: PageQuery) ->
 
 /// The page with an item in the editor.
 fn view(served: &Arc<Served>, board: &Arc<DevBoard>, filter: &ChangeFilter, item: &EditedItem) -> ViewResult {
-    recount::begin(served, board);
+    board.recount.ask(SystemClock.now());
     let mut view = View::new(Page::Play, "Play");
     view.show(html! {
         div class="play" {

@@ -7,17 +7,19 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use afterwrite_tests::programs::program;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub(super) const STATE: &str = "AfterwriteState";
+use crate::programs::program;
+
+/// The state table of `dev`.
+pub const STATE: &str = "AfterwriteState";
 
 /// A shop with orders by customer, in a table of its own.
-pub(super) const SHOP: &str = r##"
+pub const SHOP: &str = r##"
 name = "corner"
 generation = 1
 [tables.Corner]
@@ -37,17 +39,23 @@ spent = { sum = "price" }
 "##;
 
 /// A running `afterwrite dev`; dropping it kills it.
-pub(super) struct Development {
+#[derive(Debug)]
+pub struct Development {
     child: Child,
     /// The first line of `--json`.
-    pub(super) announced: Value,
+    pub announced: Value,
     output: Arc<Mutex<String>>,
     errors: Arc<Mutex<String>>,
-    pub(super) client: Client,
+    /// DynamoDB.
+    pub client: Client,
 }
 
 impl Development {
-    pub(super) fn start(arguments: &[&str]) -> Self {
+    /// Starts it with these arguments, on free ports.
+    ///
+    /// # Panics
+    /// If it announces nothing.
+    pub fn start(arguments: &[&str]) -> Self {
         let mut child = Command::new(program("afterwrite"))
             .args(["dev", "--json", "--port", "0"])
             .args(arguments)
@@ -55,48 +63,72 @@ impl Development {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let errors = collected(child.stderr.take().unwrap());
+            .expect("a process");
+        let mut output = BufReader::new(child.stdout.take().expect("a stream"));
+        let errors = collected(child.stderr.take().expect("a stream"));
         let mut first = String::new();
-        output.read_line(&mut first).unwrap();
-        let announced: Value = serde_json::from_str(&first)
-            .unwrap_or_else(|_| panic!("no endpoints: {first} {}", errors.lock().unwrap()));
+        output.read_line(&mut first).expect("a line");
+        let announced: Value = serde_json::from_str(&first).unwrap_or_else(|_| {
+            panic!("no endpoints: {first} {}", errors.lock().expect("no reader has panicked"))
+        });
         let output = collected(output);
         let client = client(&announced);
         Self { child, announced, output, errors, client }
     }
 
     /// The variables that `dev` prints.
-    pub(super) fn environment(&self) -> BTreeMap<String, String> {
-        serde_json::from_value(self.announced["environment"].clone()).unwrap()
+    ///
+    /// # Panics
+    /// If nothing was announced.
+    #[must_use]
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        serde_json::from_value(self.announced["environment"].clone()).expect("a value")
     }
 
     /// Runs another command in that environment.
-    pub(super) fn run(&self, arguments: &[&str]) -> Output {
+    ///
+    /// # Panics
+    /// If the command cannot be started.
+    #[must_use]
+    pub fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(program("afterwrite"));
         command.args(arguments).env_clear().envs(self.environment());
-        tokio::task::block_in_place(|| command.output().unwrap())
+        tokio::task::block_in_place(|| command.output().expect("a value"))
     }
 
     /// Runs a command that succeeds.
-    pub(super) fn succeed(&self, arguments: &[&str]) {
+    ///
+    /// # Panics
+    /// If the command fails.
+    pub fn succeed(&self, arguments: &[&str]) {
         let output = self.run(arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}\n{errors}");
     }
 
-    pub(super) async fn put_order(&self, order: &str, price: AttributeValue) {
+    /// Writes an order of the shop.
+    ///
+    /// # Panics
+    /// If the write fails.
+    pub async fn put_order(&self, order: &str, price: AttributeValue) {
         let put = self.client.put_item().table_name("Corner").item("PK", text("CUSTOMER#c1"));
-        put.item("SK", text(&format!("ORDER#{order}"))).item("price", price).send().await.unwrap();
+        put.item("SK", text(&format!("ORDER#{order}")))
+            .item("price", price)
+            .send()
+            .await
+            .expect("a response");
     }
 
     /// Waits until this is spent; 0 also if there is no rollup.
-    pub(super) async fn spent(&self, wanted: &str) {
+    ///
+    /// # Panics
+    /// If it does not happen in time.
+    pub async fn spent(&self, wanted: &str) {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let get = self.client.get_item().table_name(STATE).consistent_read(true);
-            let got = get.key("PK", text("CUSTOMER#c1")).key("SK", text("TOTAL")).send().await.unwrap();
+            let got =
+                get.key("PK", text("CUSTOMER#c1")).key("SK", text("TOTAL")).send().await.expect("a response");
             let spent = got.item.and_then(|item| item.get("spent")?.as_n().ok().cloned());
             let spent = spent.unwrap_or_else(|| "0".to_owned());
             if spent == wanted {
@@ -108,24 +140,39 @@ impl Development {
     }
 
     /// Waits for a text on standard output.
-    pub(super) async fn prints(&self, wanted: &str) -> String {
+    ///
+    /// # Panics
+    /// If it does not come in time.
+    pub async fn prints(&self, wanted: &str) -> String {
         contains(&self.output, wanted).await
     }
 
     /// Waits for a text on standard error.
-    pub(super) async fn reports(&self, wanted: &str) -> String {
+    ///
+    /// # Panics
+    /// If it does not come in time.
+    pub async fn reports(&self, wanted: &str) -> String {
         contains(&self.errors, wanted).await
     }
 
-    pub(super) fn errors(&self) -> String {
-        self.errors.lock().unwrap().clone()
+    /// The text on standard error so far.
+    ///
+    /// # Panics
+    /// If a reader has panicked.
+    #[must_use]
+    pub fn errors(&self) -> String {
+        self.errors.lock().expect("no reader has panicked").clone()
     }
 
     /// Ends it as Ctrl-C does.
-    pub(super) fn stop(mut self) {
-        let sent = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+    ///
+    /// # Panics
+    /// If it does not end well.
+    pub fn stop(mut self) {
+        let sent =
+            Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().expect("a value");
         assert!(sent.success());
-        let ended = tokio::task::block_in_place(|| self.child.wait().unwrap());
+        let ended = tokio::task::block_in_place(|| self.child.wait().expect("a value"));
         assert_eq!(ended.code(), Some(0), "{}", self.errors());
     }
 }
@@ -139,29 +186,37 @@ impl Drop for Development {
 }
 
 /// A model file in a folder.
-pub(super) fn model_file(text: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
+///
+/// # Panics
+/// If it cannot be written.
+#[must_use]
+pub fn model_file(text: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a value");
     let file = folder.path().join("model.toml");
-    std::fs::write(&file, text).unwrap();
+    std::fs::write(&file, text).expect("a value");
     (folder, file)
 }
 
-pub(super) fn text(value: &str) -> AttributeValue {
+/// A text.
+#[must_use]
+pub fn text(value: &str) -> AttributeValue {
     AttributeValue::S(value.to_owned())
 }
 
-pub(super) fn number(value: &str) -> AttributeValue {
+/// A number.
+#[must_use]
+pub fn number(value: &str) -> AttributeValue {
     AttributeValue::N(value.to_owned())
 }
 
 fn client(announced: &Value) -> Client {
-    let credential = announced["access_key_id"].as_str().unwrap();
+    let credential = announced["access_key_id"].as_str().expect("a value");
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .http_client(afterwrite_services::http_client())
-        .region(Region::new(announced["region"].as_str().unwrap().to_owned()))
+        .region(Region::new(announced["region"].as_str().expect("a value").to_owned()))
         .credentials_provider(Credentials::new(credential, credential, None, None, "test"))
-        .endpoint_url(announced["endpoints"]["dynamodb"].as_str().unwrap());
+        .endpoint_url(announced["endpoints"]["dynamodb"].as_str().expect("a value"));
     Client::from_conf(config.build())
 }
 
@@ -175,7 +230,10 @@ fn collected(mut stream: impl std::io::Read + Send + 'static) -> Arc<Mutex<Strin
             if length == 0 {
                 break;
             }
-            written.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..length]));
+            written
+                .lock()
+                .expect("no reader has panicked")
+                .push_str(&String::from_utf8_lossy(&bytes[..length]));
         }
     });
     text
@@ -184,7 +242,7 @@ fn collected(mut stream: impl std::io::Read + Send + 'static) -> Arc<Mutex<Strin
 async fn contains(text: &Mutex<String>, wanted: &str) -> String {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let found = text.lock().unwrap().clone();
+        let found = text.lock().expect("no reader has panicked").clone();
         if found.contains(wanted) {
             return found;
         }

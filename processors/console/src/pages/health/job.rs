@@ -1,0 +1,181 @@
+//! One job: its plan, its progress, and its controls. Each control shows what it will do before it can be confirmed.
+
+use std::sync::Arc;
+
+use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::jobs::{JobControl, JobReport, JobState};
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use maud::{Markup, html};
+
+use super::jobs::status;
+use super::run;
+use crate::frame::Page;
+use crate::pages::answer;
+use crate::query::{PageForm, PageQuery, address};
+use crate::server::Served;
+use crate::table::{Cell, PageTable};
+use crate::view::{View, ViewResult, write_form};
+
+/// `GET /health/job`.
+pub(crate) async fn job(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
+    let view = Box::pin(view(&served, &query)).await;
+    answer(&served, Page::Health, &query, view)
+}
+
+/// `POST /health/job`: controls a job.
+pub(crate) async fn control(State(served): State<Arc<Served>>, PageForm(form): PageForm) -> Response {
+    match Box::pin(controlled(&served, &form)).await {
+        Ok(job) => {
+            let to = address("/health/job", [("id", job.id.as_str())]);
+            (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
+        }
+        Err(error) => answer(&served, Page::Health, &form, Err(error)),
+    }
+}
+
+async fn controlled(served: &Served, form: &PageQuery) -> Result<JobState> {
+    let control = JobAction::of(form)?.control;
+    served.context.jobs().control(named(form)?, control).await
+}
+
+fn named(query: &PageQuery) -> Result<&str> {
+    let hint = "Open a job from the page Health";
+    query.get("id").ok_or_else(|| Error::new(ErrorKind::Configuration, "no job is named").hint(hint))
+}
+
+async fn view(served: &Served, query: &PageQuery) -> ViewResult {
+    let job = served.context.jobs().load(named(query)?).await?;
+    let report = JobReport::of(&job);
+    let mut view = View::new(Page::Health, format!("Job {}", job.id));
+    let mut facts = PageTable::new("job", &["", "value"], "");
+    let mut add = |name: &str, cell: Cell| facts.rows.push(vec![Cell::text(name), cell]);
+    add("kind", Cell::text(report.kind));
+    add("status", status(&job));
+    add("progress", Cell::text(report.line()));
+    add("limit, items a second", job.rate.map_or(Cell::text("none"), Cell::number));
+    add("created", Cell::Time(job.created_at));
+    if let Some(started) = job.started_at {
+        add("started", Cell::Time(started));
+    }
+    add("saved last", Cell::Time(job.updated_at));
+    if let Some(failure) = &job.failure {
+        add("problem", Cell::text(failure.as_str()));
+    }
+    add("arguments", Cell::code(job.arguments.to_string()));
+    view.table(facts);
+    view.show(controls(served, query, &job, &report));
+    view.show(html! { h2 { "Totals" } });
+    let mut totals = PageTable::new("totals", &["counter", "value"], "Nothing is counted yet.");
+    let counted = job.totals.iter().map(|(name, total)| vec![Cell::text(name.as_str()), Cell::number(total)]);
+    totals.rows.extend(counted);
+    view.table(totals);
+    Ok(view)
+}
+
+fn controls(served: &Served, query: &PageQuery, job: &JobState, report: &JobReport) -> Markup {
+    if !job.status.can_run() {
+        return html! { p class="quiet" { "The job has ended: it cannot be controlled." } };
+    }
+    if !served.context.options.allows_writes {
+        return html! {
+            p { "Commands that make sense now:" }
+            @for step in &report.next_steps { pre { (step) } }
+        };
+    }
+    if let Ok(action) = JobAction::of(query) {
+        return confirmation(served, job, &action);
+    }
+    let planned = |name: &str| address("/health/job", [("id", job.id.as_str()), ("do", name)]);
+    html! {
+        ul class="actions" {
+            li { a href=(planned("pause")) { "Pause …" } }
+            li { a href=(planned("stop")) { "Stop for good …" } }
+            li { a href=(run::address_of(&["jobs", "resume", &job.id])) { "Resume …" } }
+        }
+        form method="get" action="/health/job" {
+            input type="hidden" name="id" value=(job.id);
+            input type="hidden" name="do" value="rate";
+            label { "Items a second, or none" input name="rate" required inputmode="numeric"; }
+            button { "Set the rate …" }
+        }
+    }
+}
+
+fn confirmation(served: &Served, job: &JobState, action: &JobAction) -> Markup {
+    html! {
+        div class="plan" {
+            h2 { "Plan" }
+            p { (action.plan) }
+            pre { "afterwrite jobs " (action.command(&job.id)) }
+            (write_form(served, "/health/job", html! {
+                input type="hidden" name="id" value=(job.id);
+                input type="hidden" name="do" value=(action.name);
+                @if let JobControl::SetRate(rate) = action.control {
+                    input type="hidden" name="rate" value=(rate_text(rate));
+                }
+                button { (action.button) }
+                a href=(address("/health/job", [("id", job.id.as_str())])) { "Cancel" }
+            }))
+        }
+    }
+}
+
+/// A control of a job, in words.
+struct JobAction {
+    name: &'static str,
+    control: JobControl,
+    plan: &'static str,
+    button: &'static str,
+}
+
+impl JobAction {
+    /// The control that a query or a form names.
+    fn of(query: &PageQuery) -> Result<Self> {
+        match query.get("do") {
+            Some("pause") => Ok(Self {
+                name: "pause",
+                control: JobControl::Pause,
+                plan: "The process that runs the job saves its progress and ends within seconds. The job can be resumed.",
+                button: "Pause",
+            }),
+            Some("stop") => Ok(Self {
+                name: "stop",
+                control: JobControl::Stop,
+                plan: "The process that runs the job saves its progress and ends within seconds. The job can never be resumed; its finished work stays.",
+                button: "Stop for good",
+            }),
+            Some("rate") => Ok(Self {
+                name: "rate",
+                control: JobControl::SetRate(rate_of(query.get("rate").unwrap_or_default())?),
+                plan: "The process that runs the job obeys the new limit within a second.",
+                button: "Set the rate",
+            }),
+            Some(_) | None => Err(Error::new(ErrorKind::Configuration, "no control of the job is named")
+                .hint("Use the links of the job's page")),
+        }
+    }
+
+    fn command(&self, id: &str) -> String {
+        match self.control {
+            JobControl::Pause | JobControl::Stop => format!("{} {id}", self.name),
+            JobControl::SetRate(rate) => format!("set {id} rate={}", rate_text(rate)),
+        }
+    }
+}
+
+fn rate_text(rate: Option<u64>) -> String {
+    rate.map_or_else(|| "none".to_owned(), |rate| rate.to_string())
+}
+
+fn rate_of(text: &str) -> Result<Option<u64>> {
+    let refused = || {
+        Error::new(ErrorKind::Configuration, "the rate is not a number of items")
+            .hint("Write a whole number from 1, or none")
+    };
+    match text.trim() {
+        "none" => Ok(None),
+        number => number.parse().ok().filter(|rate: &u64| *rate > 0).map(Some).ok_or_else(refused),
+    }
+}

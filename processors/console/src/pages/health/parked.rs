@@ -1,0 +1,97 @@
+//! The parked items: those that miss a record, by the sparse index of the state table.
+
+use afterwrite_ledger::tables::Tables as _;
+use afterwrite_ledger::{StateItem, StateItems};
+use afterwrite_model::Result;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_operations::redrive::{PARKED_INDEX, ParkedItem, parked_page};
+use maud::html;
+
+use crate::context::ConsoleContext;
+use crate::links::item_link;
+use crate::query::PageQuery;
+use crate::server::Served;
+use crate::table::{Cell, PageTable, Verdict};
+use crate::view::View;
+
+/// The items of a page.
+const PAGE_ITEMS: i32 = 50;
+/// The parameter with the key after which a page begins.
+const AFTER: &str = "parked_after";
+
+/// A page of the parked items.
+pub(super) enum ParkedPage {
+    /// The state table has no index that lists them.
+    NoIndex,
+    /// The items, and the parameter of the next page.
+    Listed(PageTable, Option<String>),
+}
+
+/// Reads a page of the index.
+pub(super) async fn page(context: &ConsoleContext, query: &PageQuery) -> Result<ParkedPage> {
+    let after = query.get(AFTER).and_then(|after| serde_json::from_str(after).ok());
+    let page = parked_page(&context.client, &context.state_table, PAGE_ITEMS, after).await?;
+    let Some((parked, next)) = page else { return Ok(ParkedPage::NoIndex) };
+    let if_empty = "No item is parked: every record could be counted.";
+    let mut table = PageTable::new("parked", &["item", "reason", "record"], if_empty);
+    table.rows = rows(context, &parked).await?;
+    Ok(ParkedPage::Listed(table, next.and_then(|next| serde_json::to_string(&next).ok())))
+}
+
+async fn rows(context: &ConsoleContext, parked: &[ParkedItem]) -> Result<Vec<Vec<Cell>>> {
+    let names = context.config.table_names.clone();
+    let state = StateItems::new(context.model().clone(), names, context.state_table.clone());
+    let keys: Vec<_> = parked.iter().map(|item| state.key(&item.partition, &item.sort)).collect();
+    let entries = context.tables.read(&keys).await?.items;
+    let rows = parked.iter().zip(entries).map(|(item, entry)| {
+        let (record, reason) = item.behind.rsplit_once(' ').unwrap_or((item.behind.as_str(), ""));
+        let source = entry.as_ref().and_then(|entry| match state.classify(entry) {
+            StateItem::Entry(source, _) => source,
+            StateItem::Rollup(..) | StateItem::ParkedExpiry | StateItem::Other => None,
+        });
+        let named = source.and_then(|source| source_link(context, &source));
+        vec![
+            named.unwrap_or_else(|| Cell::code(format!("{} {}", item.partition, item.sort))),
+            Cell::Verdict(Verdict::Bad, reason.to_owned()),
+            Cell::code(record),
+        ]
+    });
+    Ok(rows.collect())
+}
+
+/// A link to an item, by its key.
+fn source_link(context: &ConsoleContext, source: &SourceKey<'_>) -> Option<Cell> {
+    let table = context.config.table_names.get(source.table)?;
+    let sort = source.sort.as_deref();
+    let text = [Some(&*source.partition), sort].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    Some(Cell::link(text, item_link(table, &source.partition, sort)))
+}
+
+impl ParkedPage {
+    /// Adds the page's parts to a view.
+    pub(super) fn add_to(self, view: &mut View, _served: &Served, query: &PageQuery) {
+        match self {
+            Self::NoIndex => view.show(html! {
+                p class="empty" {
+                    "Unknown: the state table has no index " code { (PARKED_INDEX) }
+                    ". " code { "afterwrite redrive --dry-run" } " reads the whole table and lists parked items."
+                }
+            }),
+            Self::Listed(table, next) => {
+                let is_empty = table.rows.is_empty();
+                view.table(table);
+                if let Some(next) = next {
+                    let address = query.address("/health", [(AFTER, Some(next.as_str()))]);
+                    view.show(html! { p { "The first " (PAGE_ITEMS) ". " a href=(address) { "Next page" } } });
+                }
+                if !is_empty {
+                    view.show(html! {
+                        p {
+                            "A plan of " code { "afterwrite redrive" } " shows why each of them is parked. Correct the items or the model; then it counts them."
+                        }
+                    });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+// Opens pages of a console in Chromium, and judges each: `browser.mjs TASK`, where TASK is a JSON file.
+//
+// look:    each page in each width and colour scheme: nothing is wider than the window, WCAG AA holds (axe-core), nothing moves after it was
+//          drawn, no script fails and nothing is refused by the Content-Security-Policy. Images are written if the task has a folder.
+// steps:   clicks and inputs, one after the other, as a reader does them.
+//
+// The result is JSON on standard output: the problems that were found, and the texts that were read.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const task = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const require = createRequire(join(task.packages, "package.json"));
+const { default: puppeteer } = await import(require.resolve("puppeteer-core"));
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const problems = [];
+const texts = {};
+
+const browser = await puppeteer.launch({
+  executablePath: task.chromium,
+  headless: true,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb", "--hide-scrollbars"],
+  defaultViewport: { width: 1024, height: 800 },
+});
+
+async function openTab(place) {
+  const page = await browser.newPage();
+  page.on("pageerror", (error) => problems.push(`${place.now}: a script fails: ${error.message}`));
+  page.on("console", (message) => {
+    if (message.type() === "error") problems.push(`${place.now}: ${message.text()}`);
+  });
+  // Shifts that follow an input of the reader do not count.
+  await page.evaluateOnNewDocument(() => {
+    window.shifted = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value;
+    }).observe({ type: "layout-shift", buffered: true });
+  });
+  return page;
+}
+
+async function settled(page) {
+  await page.waitForFunction(
+    () => document.readyState === "complete" && !document.querySelector(".htmx-request, .later .loading"),
+    { timeout: 30000 },
+  );
+  await new Promise((done) => setTimeout(done, task.pause ?? 150));
+}
+
+async function judge(page, where) {
+  const wide = await page.evaluate(() => {
+    const width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= width) return [];
+    const beyond = [...document.querySelectorAll("body *")].filter((element) => {
+      const box = element.getBoundingClientRect();
+      return box.right > width + 1 && !element.closest(".scrolls, pre");
+    });
+    return beyond.slice(0, 3).map((element) => element.outerHTML.slice(0, 120));
+  });
+  if (wide.length > 0) problems.push(`${where}: wider than the window: ${wide.join(" | ")}`);
+  await page.evaluate(axe);
+  const judged = await page.evaluate(() =>
+    window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }),
+  );
+  for (const violation of judged.violations) {
+    const nodes = violation.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} (${node.failureSummary})`);
+    problems.push(`${where}: ${violation.id}: ${nodes.join(" | ")}`);
+  }
+  const shifted = await page.evaluate(() => window.shifted);
+  if (shifted > 0.1) problems.push(`${where}: the page moves after it was drawn (${shifted.toFixed(3)})`);
+}
+
+async function look({ pages, widths, schemes, images }) {
+  const place = { now: "" };
+  const page = await openTab(place);
+  for (const scheme of schemes) {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    for (const width of widths) {
+      await page.setViewport({ width, height: width < 600 ? 740 : 900 });
+      for (const { name, path } of pages) {
+        place.now = `${name} at ${width} px, ${scheme}`;
+        const response = await page.goto(new URL(path, task.url), { waitUntil: "load" });
+        if (response.status() !== 200) problems.push(`${place.now}: status ${response.status()}`);
+        await settled(page);
+        await judge(page, place.now);
+        if (images) await page.screenshot({ path: join(images, `${name}-${width}-${scheme}.png`) });
+      }
+    }
+  }
+  await page.close();
+}
+
+// A step is { open | click | type | range | press | wait | read }. Selectors may be those of puppeteer: `::-p-text(…)`, `::-p-aria(…)`.
+async function steps({ list, width }) {
+  const place = { now: "" };
+  const page = await openTab(place);
+  await page.setViewport({ width: width ?? 1024, height: 900 });
+  for (const step of list) {
+    place.now = JSON.stringify(step);
+    try {
+      if (step.open) {
+        await page.goto(new URL(step.open, task.url), { waitUntil: "load" });
+        await settled(page);
+      }
+      if (step.click) await page.locator(step.click).setTimeout(step.within ?? 15000).click();
+      if (step.type) await page.locator(step.type).fill(step.text);
+      if (step.range) {
+        await page.$eval(
+          step.range,
+          (slider, value) => {
+            slider.value = value;
+            slider.dispatchEvent(new Event("input", { bubbles: true }));
+            slider.dispatchEvent(new Event("change", { bubbles: true }));
+          },
+          step.value,
+        );
+      }
+      if (step.press) await page.keyboard.press(step.press);
+      if (step.wait) await page.waitForSelector(step.wait, { timeout: step.within ?? 20000 });
+      if (step.read) texts[step.as] = await page.$eval(step.read, (element) => element.innerText);
+      if (step.address) texts[step.address] = page.url();
+      if (step.judge) await judge(page, place.now);
+      if (step.image) await page.screenshot({ path: step.image });
+    } catch (error) {
+      const shown = await page.evaluate(() => document.body?.innerText.slice(0, 4000)).catch(() => "");
+      problems.push(`${place.now}: ${error.message}\n${page.url()}\n${shown}`);
+      break;
+    }
+  }
+  await page.close();
+}
+
+try {
+  if (task.look) await look(task.look);
+  if (task.steps) await steps(task.steps);
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify({ problems, texts }));

@@ -1,0 +1,57 @@
+//! Pages in Chromium: `browser.mjs` opens and judges them.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Map, Value, json};
+
+/// The browser, and the folder with the packages that drive it; `tests/run` sets both.
+const CHROMIUM: &str = "AFTERWRITE_TEST_CHROMIUM";
+const PACKAGES: &str = "AFTERWRITE_TEST_BROWSER_NODE";
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/console/browser.mjs");
+/// The widths of a telephone, a tablet and a desktop.
+const WIDTHS: [u32; 3] = [360, 1024, 1600];
+
+fn setting(name: &str) -> PathBuf {
+    std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: run tests/run")).into()
+}
+
+/// Carries out a task; returns the texts that it has read.
+///
+/// # Panics
+/// If a page has a problem.
+fn carry_out(url: &str, task: Value) -> Map<String, Value> {
+    let mut all = json!({ "url": url, "chromium": setting(CHROMIUM), "packages": setting(PACKAGES) });
+    all.as_object_mut().unwrap().extend(task.as_object().unwrap().clone());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("task.json");
+    std::fs::write(&file, all.to_string()).unwrap();
+    let mut node = Command::new(setting(PACKAGES).join("run"));
+    // The browser's profile and caches end with the task.
+    node.arg(SCRIPT).arg(&file).env("HOME", folder.path()).env("TMPDIR", folder.path());
+    let done = tokio::task::block_in_place(|| node.output().unwrap());
+    let errors = String::from_utf8_lossy(&done.stderr);
+    let result: Value =
+        serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
+    let problems: Vec<&str> =
+        result["problems"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    result["texts"].as_object().unwrap().clone()
+}
+
+/// Opens pages in each width, light and dark: nothing is wider than the window, contrast and structure are those of WCAG AA, nothing
+/// moves after it was drawn, and no script fails.
+pub(super) fn look(url: &str, pages: &[(&str, String)]) {
+    let pages: Vec<Value> = pages.iter().map(|(name, path)| json!({ "name": name, "path": path })).collect();
+    // AFTERWRITE_CONSOLE_IMAGES names a folder that keeps the images.
+    let images = std::env::var("AFTERWRITE_CONSOLE_IMAGES").ok();
+    carry_out(
+        url,
+        json!({ "look": { "pages": pages, "widths": WIDTHS, "schemes": ["light", "dark"], "images": images } }),
+    );
+}
+
+/// Clicks and inputs, one after the other; returns the texts that were read.
+pub(super) fn walk(url: &str, steps: &Value) -> Map<String, Value> {
+    carry_out(url, json!({ "steps": { "list": steps } }))
+}

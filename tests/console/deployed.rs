@@ -1,0 +1,211 @@
+//! The console beside a deployment on moto.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use afterwrite_local::sdk::REGION;
+use afterwrite_tests::development::{SHOP, STATE, model_file, number, text};
+use afterwrite_tests::moto::MotoServer;
+use afterwrite_tests::programs::program;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, StreamSpecification,
+    StreamViewType,
+};
+
+use super::browser::look;
+use super::http::ConsoleClient;
+
+/// A running `afterwrite console`; dropping it kills it.
+struct RunningConsole {
+    child: Child,
+    url: String,
+}
+
+impl Drop for RunningConsole {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A shop on moto: its tables, 40 orders of 4 customers, and a bucket.
+struct DeployedShop {
+    moto: MotoServer,
+    model: String,
+    _folder: tempfile::TempDir,
+}
+
+impl DeployedShop {
+    async fn new() -> Self {
+        let moto = MotoServer::with_archive().await;
+        let (folder, model) = model_file(SHOP);
+        let shop = Self { moto, model: model.to_str().unwrap().to_owned(), _folder: folder };
+        let client = shop.client();
+        for (table, has_stream) in [("Corner", true), (STATE, false)] {
+            let mut create = client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
+            for (name, role) in [("PK", KeyType::Hash), ("SK", KeyType::Range)] {
+                let key = KeySchemaElement::builder().attribute_name(name).key_type(role).build().unwrap();
+                let attribute = AttributeDefinition::builder().attribute_name(name);
+                let attribute = attribute.attribute_type(ScalarAttributeType::S).build().unwrap();
+                create = create.key_schema(key).attribute_definitions(attribute);
+            }
+            if has_stream {
+                let stream = StreamSpecification::builder().stream_enabled(true);
+                let stream = stream.stream_view_type(StreamViewType::NewAndOldImages).build().unwrap();
+                create = create.stream_specification(stream);
+            }
+            create.send().await.unwrap();
+        }
+        for order in 0..40 {
+            let put =
+                client.put_item().table_name("Corner").item("PK", text(&format!("CUSTOMER#c{}", order % 4)));
+            let put = put.item("SK", text(&format!("ORDER#{order:03}")));
+            put.item("price", number(&format!("{order}.25"))).send().await.unwrap();
+        }
+        shop.succeed(&["backfill", "--yes", "--without-recovery"]);
+        shop
+    }
+
+    fn client(&self) -> Client {
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .http_client(afterwrite_services::http_client())
+            .region(Region::new(REGION))
+            .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+            .endpoint_url(self.moto.endpoint());
+        Client::from_conf(config.build())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program("afterwrite"));
+        command.args(arguments).env_clear().envs([
+            ("AWS_ENDPOINT_URL", self.moto.endpoint()),
+            ("AWS_REGION", REGION),
+            ("AWS_ACCESS_KEY_ID", "test"),
+            ("AWS_SECRET_ACCESS_KEY", "test"),
+            ("AFTERWRITE_MODEL", &self.model),
+            ("AFTERWRITE_STATE_TABLE", STATE),
+        ]);
+        command
+    }
+
+    fn succeed(&self, arguments: &[&str]) {
+        let done = tokio::task::block_in_place(|| self.command(arguments).output().unwrap());
+        assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    fn console(&self, arguments: &[&str]) -> RunningConsole {
+        let mut command = self.command(&["console"]);
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.split_whitespace().find(|word| word.starts_with("http://"));
+        let url = url.unwrap_or_else(|| panic!("no address: {line}")).trim_end_matches(';').to_owned();
+        RunningConsole { child, url }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries and moto: run tests/run"]
+async fn a_deployment_is_shown_as_it_is_and_what_is_unknown_is_not_fine() {
+    let shop = DeployedShop::new().await;
+    let running = shop.console(&["--listen", "127.0.0.1:0"]);
+    let console = ConsoleClient::at(&running.url);
+
+    // No function reads the stream, and no bucket is named: neither is fine.
+    let flow = console.json("/");
+    let stages = flow["stages"].as_array().unwrap();
+    let verdict = |name: &str| {
+        let stage = stages.iter().find(|row| row["stage"] == name);
+        stage.unwrap_or_else(|| panic!("no {name}: {flow}"))["verdict"]["verdict"].clone()
+    };
+    assert_eq!(verdict("Corner"), "bad", "{flow}");
+    for unknown in ["archive", "exporter", "verifier"] {
+        assert_eq!(verdict(unknown), "unknown", "{flow}");
+    }
+    let findings = console.json("/health/findings");
+    let readers = findings["findings"].as_array().unwrap().iter().find(|row| row["check"] == "readers");
+    assert_eq!(readers.unwrap()["verdict"]["verdict"], "bad", "{findings}");
+
+    // The backfill is a job; its page has the commands, and no button.
+    let health = console.json("/health");
+    let job = health["jobs"][0]["job"].as_str().unwrap();
+    assert!(job.starts_with("backfill-"), "{health}");
+    assert_eq!(health["jobs"][0]["status"]["text"], "done", "{health}");
+    let page = console.get(&format!("/health/job?id={job}"));
+    assert!(page.body.contains(job) && !page.body.contains("method=\"post\""), "{}", page.body);
+    let plan = console.get("/health/run?command=verify");
+    assert!(
+        plan.body.contains("items to read") && plan.body.contains("afterwrite verify --yes"),
+        "{}",
+        plan.body
+    );
+    assert!(!plan.body.contains("method=\"post\""), "{}", plan.body);
+    assert_eq!(console.post("/health/run", "command=verify").status, 403);
+    assert_eq!(console.get("/play").status, 404);
+
+    // The numbers are those of the orders.
+    let mut spent: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+    for order in 0..40 {
+        let (count, cents) = spent.entry(order % 4).or_default();
+        (*count, *cents) = (*count + 1, *cents + order * 100 + 25);
+    }
+    for (customer, (count, cents)) in spent {
+        let rollup = console.json(&format!("/rollups/at?pk=CUSTOMER%23c{customer}&sk=TOTAL")).to_string();
+        let cents = format!("{}.{:02}", cents / 100, cents % 100);
+        let cents = cents.trim_end_matches('0').trim_end_matches('.');
+        assert!(
+            rollup.contains(&format!("\"{count}\"")) && rollup.contains(&format!("\"{cents}\"")),
+            "{rollup}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries and moto: run tests/run"]
+async fn beyond_this_machine_every_request_needs_the_token() {
+    let shop = DeployedShop::new().await;
+    let running = shop.console(&["--listen", "0.0.0.0:0", "--allow-writes", "--allow-host", "ops.example"]);
+    let port = running.url.rsplit(':').next().unwrap().split('/').next().unwrap();
+    let console = ConsoleClient::at(&format!("http://127.0.0.1:{port}"));
+    let token = running.url.split_once("token=").unwrap().1;
+    for path in ["/", "/health", "/assets/console.js", "/?token=wrong"] {
+        assert_eq!(console.get(path).status, 401, "{path}");
+    }
+    let first = console.get(&format!("/health?token={token}"));
+    let head = first.head.to_lowercase();
+    assert!(first.status == 303 && head.contains("location: /health\r\n"), "{}", first.head);
+    assert!(head.contains("httponly; samesite=strict"), "{}", first.head);
+    let cookie = format!("afterwrite_console={token}");
+    let with =
+        |host: &str| console.request("GET", "/health", &[("Host", host), ("Cookie", &cookie)], "").status;
+    assert_eq!([with(&console.host), with("ops.example"), with("evil.example")], [200, 200, 403]);
+    // The token of the address is not that of writes.
+    let origin = format!("http://{}", console.host);
+    let headers = [("Host", console.host.as_str()), ("Origin", origin.as_str()), ("Cookie", cookie.as_str())];
+    let form = format!("token={token}&command=verify");
+    assert_eq!(console.request("POST", "/health/run", &headers, &form).status, 403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries, moto and Chromium: run tests/run"]
+async fn pages_of_a_deployment_are_for_everyone() {
+    let shop = DeployedShop::new().await;
+    let running = shop.console(&["--listen", "127.0.0.1:0", "--show-items"]);
+    let pages = [
+        ("deployed-flow", "/"),
+        ("deployed-health", "/health"),
+        ("deployed-findings", "/health/findings"),
+        ("deployed-plan", "/health/run?command=verify"),
+        ("deployed-rollups", "/rollups"),
+        ("deployed-rollup", "/rollups/at?pk=CUSTOMER%23c1&sk=TOTAL"),
+        ("deployed-item", "/item?table=Corner&pk=CUSTOMER%23c1&sk=ORDER%23001"),
+        ("deployed-missing", "/item?table=Corner&pk=CUSTOMER%23c9&sk=ORDER%23999"),
+    ];
+    look(&running.url, &pages.map(|(name, path)| (name, path.to_owned())));
+}

@@ -1,0 +1,8 @@
+//! The console, inside `afterwrite dev` and beside a deployment on moto: by HTTP, and by a real browser.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod browser;
+mod deployed;
+mod guard;
+mod http;
