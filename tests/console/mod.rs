@@ -4,5 +4,7 @@
 
 mod browser;
 mod deployed;
+mod flow;
 mod guard;
 mod http;
+mod play;

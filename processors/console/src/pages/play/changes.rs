@@ -58,6 +58,11 @@ impl ChangeFilter {
         })
     }
 
+    fn json_address(&self) -> String {
+        let text = self.text.as_deref().map(|text| ("text", text));
+        address(PLAY, [("format", "json")].into_iter().chain(text))
+    }
+
     fn address(&self, after: u64) -> String {
         let (after, mark) = (after.to_string(), serde_json::to_string(&self.mark).unwrap_or_default());
         let text = self.text.as_deref().map(|text| ("text", text));
@@ -94,10 +99,17 @@ pub(super) fn list(served: &Served, board: &DevBoard, filter: &ChangeFilter) -> 
         }
         (poller(filter, board.changes.newest(), false))
         ol id="changes" class="changes" data-most=(SHOWN) { (rows(served, filter, &found)) }
-        p class="empty" id="no-changes" {
-            @if found.is_empty() { "No change was counted yet. Write the item of the editor, or use the variables that the command printed." }
-            @else { "The newest " (SHOWN) " changes are shown; this process keeps 500." }
-        }
+        p class="empty" { (if_empty(filter)) }
+        p class="quiet" { "The newest " (SHOWN) " changes are shown. This process keeps 500: " a href=(filter.json_address()) { "JSON" } }
+    }
+}
+
+/// The text below a list without changes. The style hides it once there is one.
+fn if_empty(filter: &ChangeFilter) -> &'static str {
+    if filter.text.is_some() {
+        "No change has this text yet."
+    } else {
+        "No change was counted yet. Write the item of the editor, or use the variables that the command printed."
     }
 }
 

@@ -129,7 +129,7 @@ pub(super) fn form(served: &Served, item: &EditedItem) -> Markup {
                 }
             }
             label class="wide" {
-                "Item, in DynamoDB's JSON"
+                "Item, in DynamoDB's JSON or in plain JSON"
                 textarea name="item" rows="14" spellcheck="false" { "\n" (item.json) }
             }
             button name="action" value="put" { "Write" }
