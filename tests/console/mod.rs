@@ -5,9 +5,11 @@
 mod application;
 mod browser;
 mod deployed;
+mod flow;
 mod guard;
 mod http;
-mod pages;
 mod item;
 mod matches;
+mod pages;
+mod play;
 mod rollups;
