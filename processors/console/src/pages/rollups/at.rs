@@ -80,17 +80,22 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     }
     view.show(downloads(query, ROLLUP_AT));
     if !shapes.is_empty() {
-        view.show(html! { h2 { "Contributors" } });
-        let link = contributors_link(partition, sort);
-        view.show(match context.place {
-            ConsolePlace::Dev(_) => loaded_later(&link, "load"),
-            ConsolePlace::Deployed => html! {
-                p { "The items that are counted into it are found by reading their tables, one page for each click. " }
-                p { a href=(address(&link, [("step", "1")])) { "Find the contributors: read the first page" } }
-            },
-        });
+        show_contributors(&mut view, &context.place, (partition, sort));
     }
     Ok(view)
+}
+
+/// Adds the contributors, which are found at once on this machine.
+fn show_contributors(view: &mut View, place: &ConsolePlace, (partition, sort): (&str, &str)) {
+    let link = contributors_link(partition, sort);
+    view.show(html! { h2 { "Contributors" } });
+    view.show(match place {
+        ConsolePlace::Dev(_) => loaded_later(&link, "load"),
+        ConsolePlace::Deployed => html! {
+            p { "The items that are counted into it are found by reading their tables, one page for each click. " }
+            p { a href=(address(&link, [("step", "1")])) { "Find the contributors: read the first page" } }
+        },
+    });
 }
 
 fn is_rollup(item: &Item) -> bool {
