@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod application;
 mod browser;
 mod deployed;
 mod guard;
 mod http;
+mod pages;
 mod item;
 mod matches;
 mod rollups;
