@@ -7,7 +7,7 @@ mod browser;
 mod deployed;
 mod guard;
 mod http;
-mod pages;
 mod item;
 mod matches;
+mod pages;
 mod rollups;
