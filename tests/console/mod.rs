@@ -5,9 +5,12 @@
 mod application;
 mod browser;
 mod deployed;
+mod flow;
 mod guard;
 mod http;
 mod item;
+mod journey;
 mod matches;
 mod pages;
+mod play;
 mod rollups;

@@ -125,7 +125,7 @@ impl<'s> MappingRun<'s> {
         let progress = MappingProgress::default();
         let options = MappingOptions {
             id: Uuid::from_u128(7),
-            faults: self.faults,
+            faults: self.faults.into(),
             gaps: self.gaps,
             on_failure: self
                 .settings

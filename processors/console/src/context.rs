@@ -86,7 +86,8 @@ impl ConsoleContext {
     }
 
     /// The deployment as operations take it.
-    pub(crate) fn deployment(&self) -> DeploymentContext<Arc<DynamoDb>, SystemClock> {
+    #[must_use]
+    pub fn deployment(&self) -> DeploymentContext<Arc<DynamoDb>, SystemClock> {
         DeploymentContext {
             model: Arc::clone(self.model()),
             table_names: self.config.table_names.clone(),

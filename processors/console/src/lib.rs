@@ -18,6 +18,7 @@
 //! | `rollup` | the rollups of the model: their keys, how they are read, and their measures |
 //! | `searches` | the newest searches for the items that are counted into a rollup |
 //! | `chart` | bars |
+//! | `recount` | the comparison of everything that is derived with the items, inside `dev` |
 //! | `links` | links from one page to another |
 //! | `pages` | a module for each page |
 //!
@@ -36,6 +37,7 @@ mod links;
 mod pages;
 mod prose;
 mod query;
+mod recount;
 mod rollup;
 mod searches;
 mod served;
@@ -45,4 +47,5 @@ mod time;
 mod view;
 
 pub use self::context::{CommandLine, ConsoleContext, ConsoleOptions, ConsolePlace};
+pub use self::recount::recount_when_asked;
 pub use self::server::Console;

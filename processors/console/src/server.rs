@@ -7,7 +7,7 @@ use std::sync::Arc;
 use afterwrite_model::{Error, ErrorKind, Result};
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
+use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
 use crate::assets::asset;
@@ -80,7 +80,12 @@ fn router(served: &Arc<Served>) -> Router {
         .route("/health/findings", get(pages::health::findings::findings))
         .route("/health/failures", get(pages::health::failures::failures))
         .route("/health/run", get(pages::health::run::planned).post(pages::health::run::start))
-        .route("/play", get(pages::play::play))
+        .route(pages::play::PLAY, get(pages::play::play))
+        .route(pages::play::changes::CHANGES, get(pages::play::changes::changes))
+        .route(pages::play::recount::RECOUNT, get(pages::play::recount::recount))
+        .route(pages::play::faults::FAULTS, post(pages::play::faults::set_faults))
+        .route(pages::play::editor::WRITE, post(pages::play::editor::write))
+        .route(pages::play::again::AGAIN, post(pages::play::again::again))
         .route("/assets/{name}", get(asset))
         .layer(from_fn_with_state(Arc::clone(served), guard))
         .with_state(Arc::clone(served))

@@ -139,8 +139,11 @@ async fn deliver(
         .iter()
         .zip(&checkpoints)
         .map(|(stream, checkpoints)| {
-            let options =
-                MappingOptions { faults, pace: pace(), ..MappingOptions::new(progress, checkpoints) };
+            let options = MappingOptions {
+                faults: faults.into(),
+                pace: pace(),
+                ..MappingOptions::new(progress, checkpoints)
+            };
             EventSourceMapping::new(stream, handler, &SystemClock, &settings, options)
         })
         .collect();

@@ -10,7 +10,7 @@ mod response;
 mod runtime;
 
 pub use self::logging::start_logging;
-pub use self::metrics::{ESSENTIAL_METRICS, ESSENTIAL_STAGES, MetricsLabels, MetricsLine};
+pub use self::metrics::{ESSENTIAL_METRICS, ESSENTIAL_STAGES, MetricsLabels, MetricsLine, observe_metrics};
 pub use self::payload::EventSource;
 pub use self::response::{BatchItemFailure, BatchResponse};
 pub use self::runtime::{HandledInvocation, Invocation, LambdaFunction, response_json, run};

@@ -1,5 +1,6 @@
 //! Metrics in CloudWatch's embedded metric format: one JSON line on standard output for each batch.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use afterwrite_model::Result;
@@ -24,6 +25,20 @@ const MODEL: &str = "Model";
 pub const ESSENTIAL_METRICS: [&str; 4] = ["DriftedTargets", "ExpiriesTooOld", "Parked", "RejectedLines"];
 /// The stages whose freshness reports that a stream is not read.
 pub const ESSENTIAL_STAGES: [HeartbeatStage; 2] = [HeartbeatStage::Counted, HeartbeatStage::Archived];
+
+/// An observer of metrics: the function's name, and the name, the unit and the value of each metric.
+type MetricsObserver = Box<dyn Fn(&'static str, &[(String, &'static str, u64)]) + Send + Sync>;
+
+static OBSERVER: OnceLock<MetricsObserver> = OnceLock::new();
+
+/// Passes the metrics of all functions of this process to an observer, also those that the settings hide. A process has one observer: the
+/// first.
+pub fn observe_metrics(
+    observer: impl Fn(&'static str, &[(String, &'static str, u64)]) + Send + Sync + 'static,
+) {
+    // A later observer is ignored.
+    let _ = OBSERVER.set(Box::new(observer));
+}
 
 /// Where a function's metrics appear in CloudWatch: namespace and dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,8 +107,11 @@ impl MetricsLine {
         self.freshness = age.map(|age| (stage, age));
     }
 
-    /// Prints the line, for a batch that was started at `started`, unless the settings hide metrics.
+    /// Prints the line, for a batch that was started at `started`, unless the settings hide metrics. The observer gets it in any case.
     pub fn print(self, labels: &MetricsLabels, started: Instant) {
+        if let Some(observer) = OBSERVER.get() {
+            observer(labels.function, &self.metrics);
+        }
         if labels.is_hidden {
             return;
         }

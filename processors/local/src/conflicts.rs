@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use afterwrite_mapping::FaultSwitch;
 use afterwrite_mapping::http::HttpServer;
 use afterwrite_model::Result;
 use fastrand::Rng;
@@ -24,23 +25,23 @@ pub struct ConflictProxy {
 struct ProxyState {
     proxy: UpstreamProxy,
     signatures: SignatureCheck,
-    share: f64,
+    faults: FaultSwitch,
     random: Mutex<Rng>,
 }
 
 impl ConflictProxy {
-    /// Starts a proxy in front of `upstream` (`http://host:port`) that cancels this share of transactions, 0–1, before they take
-    /// effect. The same seed cancels the same requests of a sequence.
+    /// Starts a proxy in front of `upstream` (`http://host:port`) that cancels the share of transactions which the plan has at that time,
+    /// before they take effect. The same plan cancels the same requests of a sequence.
     ///
     /// # Errors
     /// `Configuration` if there is no free port.
-    pub async fn start(upstream: &str, share: f64, seed: u64) -> Result<Self> {
+    pub async fn start(upstream: &str, faults: &FaultSwitch) -> Result<Self> {
         let signatures = SignatureCheck::default();
         let state = Arc::new(ProxyState {
             proxy: UpstreamProxy::new(upstream),
             signatures: signatures.clone(),
-            share,
-            random: Mutex::new(Rng::with_seed(seed)),
+            faults: faults.clone(),
+            random: Mutex::new(Rng::with_seed(faults.current().seed)),
         });
         let service = service_fn(move |request| {
             let state = Arc::clone(&state);
@@ -74,7 +75,7 @@ impl ProxyState {
     }
 
     fn draws_conflict(&self) -> bool {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner).f64() < self.share
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).f64() < self.faults.current().conflict
     }
 }
 

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::control::MappingControl;
-use crate::faults::FaultPlan;
+use crate::faults::FaultSwitch;
 use crate::on_failure::FailureDestination;
 use crate::progress::MappingProgress;
 use crate::settings::{MappingPace, MappingSettings};
@@ -15,7 +15,7 @@ pub(crate) struct MappingContext<'a, Function, C> {
     pub(crate) clock: &'a C,
     pub(crate) settings: &'a MappingSettings,
     pub(crate) pace: MappingPace,
-    pub(crate) faults: FaultPlan,
+    pub(crate) faults: &'a FaultSwitch,
     pub(crate) progress: &'a MappingProgress,
     pub(crate) control: &'a MappingControl,
     pub(crate) on_failure: Option<&'a dyn FailureDestination>,

@@ -65,11 +65,18 @@ struct InvocationOutcome {
     verdict: BatchVerdict,
     reason: String,
     is_function_error: bool,
+    /// Whether the failure was injected: it uses up no retry.
+    is_injected: bool,
 }
 
 impl InvocationOutcome {
     fn failed(reason: impl Into<String>) -> Self {
-        Self { verdict: BatchVerdict::Failed, reason: reason.into(), is_function_error: true }
+        let reason = reason.into();
+        Self { verdict: BatchVerdict::Failed, reason, is_function_error: true, is_injected: false }
+    }
+
+    fn injected(reason: impl Into<String>) -> Self {
+        Self { is_injected: true, ..Self::failed(reason) }
     }
 }
 
@@ -94,7 +101,7 @@ impl<'r> BatchPart<'r> {
 impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
     pub(crate) fn new(context: MappingContext<'a, Function, C>, shard: &'a str, lane: usize) -> Self {
         let name = if lane == 0 { shard.to_owned() } else { format!("{shard}#{lane}") };
-        Self { random: derived_random(context.faults.seed, &name), context, shard }
+        Self { random: derived_random(context.faults.current().seed, &name), context, shard }
     }
 
     /// Delivers a batch.
@@ -102,7 +109,7 @@ impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
         let (end, skipped) = self.deliver_all(batch).await?;
         if end == DeliveryEnd::Finished {
             self.context.progress.count(|counts| counts.accepted += length(batch) - skipped);
-            if self.context.faults.duplicates(&mut self.random) {
+            if self.context.faults.current().duplicates(&mut self.random) {
                 let again = self.choose_stretch(batch);
                 self.context.progress.count(|counts| counts.redelivered += length(again));
                 self.deliver_all(again).await?;
@@ -171,12 +178,12 @@ impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
                     BatchVerdict::FailedFrom(index) => failed.after(index),
                     BatchVerdict::Accepted | BatchVerdict::Failed => failed,
                 };
-                if settings.max_retries.is_some_and(|most| rest.retries >= most) {
+                if settings.max_retries.is_some_and(|most| rest.retries >= most) && !outcome.is_injected {
                     let condition = DiscardCondition::RetryAttemptsExhausted;
                     self.discard(rest, condition, &outcome.reason, outcome.is_function_error).await;
                     return Ok(length(rest.records));
                 }
-                parts.push(BatchPart { retries: rest.retries + 1, ..rest });
+                parts.push(BatchPart { retries: rest.retries + u32::from(!outcome.is_injected), ..rest });
             }
         }
         self.pause(failed.failures).await;
@@ -199,7 +206,7 @@ impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
     }
 
     async fn invoke(&mut self, records: &[StreamRecord]) -> Result<InvocationOutcome> {
-        let faults = self.context.faults;
+        let faults = self.context.faults.current();
         let delay = faults.invocation_delay(&mut self.random);
         if !delay.is_zero() {
             self.context.clock.sleep(delay).await;
@@ -216,12 +223,12 @@ impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
             Either::Right(_) if fate == InvocationFate::Handled => {
                 return Ok(InvocationOutcome::failed("the invocation exceeded its timeout"));
             }
-            Either::Right(_) => return Ok(InvocationOutcome::failed("the function was killed (injected)")),
+            Either::Right(_) => return Ok(InvocationOutcome::injected("the function was killed (injected)")),
         };
         match (handled, fate) {
             (Err(error), _) => failed_invocation(error),
             (Ok(_), InvocationFate::ResponseLost) => {
-                Ok(InvocationOutcome::failed("the response was lost (injected)"))
+                Ok(InvocationOutcome::injected("the response was lost (injected)"))
             }
             (Ok(response), _) => Ok(self.judge(&response, records)),
         }
@@ -234,7 +241,7 @@ impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
         } else {
             (BatchVerdict::Accepted, "")
         };
-        InvocationOutcome { verdict, reason: reason.to_owned(), is_function_error: false }
+        InvocationOutcome { verdict, reason: reason.to_owned(), is_function_error: false, is_injected: false }
     }
 
     /// Gives up a part: it goes to the on-failure destination, if the mapping has one.

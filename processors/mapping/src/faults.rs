@@ -1,5 +1,6 @@
 //! Faults on demand: what Lambda, the network and DynamoDB may do at any time, as often as a test needs it.
 
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use afterwrite_model::{Error, ErrorKind, Result};
@@ -17,7 +18,8 @@ use fastrand::Rng;
 pub struct FaultPlan {
     /// The share of accepted batches that are delivered once more, as a whole or in part, 0–1.
     pub duplicate: f64,
-    /// The share of invocations whose function is killed, or whose response is lost, 0–1.
+    /// The share of invocations whose function is killed, or whose response is lost, 0–1. The redelivery uses up no retry: a limit of
+    /// retries is for records that a function cannot take.
     pub crash: f64,
     /// The longest delay before an invocation; each is delayed by a random part of it.
     pub delay: Duration,
@@ -25,6 +27,37 @@ pub struct FaultPlan {
     pub conflict: f64,
     /// The random seed of all decisions.
     pub seed: u64,
+}
+
+/// The plan of a running mapping. Clones share it, so that it can be switched from elsewhere; the seed is that of the first plan.
+///
+/// ```
+/// use afterwrite_mapping::{FaultPlan, FaultSwitch};
+///
+/// let faults = FaultSwitch::from(FaultPlan::default());
+/// faults.clone().set(FaultPlan { duplicate: 0.5, ..FaultPlan::default() });
+/// assert_eq!(faults.current().duplicate, 0.5);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct FaultSwitch(Arc<RwLock<FaultPlan>>);
+
+impl From<FaultPlan> for FaultSwitch {
+    fn from(plan: FaultPlan) -> Self {
+        Self(Arc::new(RwLock::new(plan)))
+    }
+}
+
+impl FaultSwitch {
+    /// The plan now.
+    #[must_use]
+    pub fn current(&self) -> FaultPlan {
+        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the plan. It applies from the next decision on.
+    pub fn set(&self, plan: FaultPlan) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = plan;
+    }
 }
 
 /// The treatment of one invocation.

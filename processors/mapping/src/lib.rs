@@ -42,7 +42,7 @@ pub mod tail;
 
 pub use self::checkpoint::{CheckpointStore, MemoryCheckpoints, ShardCheckpoint, StoredCheckpoints};
 pub use self::control::MappingControl;
-pub use self::faults::FaultPlan;
+pub use self::faults::{FaultPlan, FaultSwitch};
 pub use self::filter::FilterCriteria;
 pub use self::gap::StreamGap;
 pub use self::handler::EventHandler;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::checkpoint::{CheckpointStore, ShardCheckpoint, StoredCheckpoints};
 use crate::context::MappingContext;
 use crate::control::{MappingControl, RunMode};
-use crate::faults::FaultPlan;
+use crate::faults::FaultSwitch;
 use crate::gap::StreamGap;
 use crate::handler::EventHandler;
 use crate::on_failure::FailureDestination;
@@ -33,14 +33,14 @@ pub struct EventSourceMapping<'a, Source, Function, C> {
 }
 
 /// The surroundings of a mapping.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct MappingOptions<'a> {
     /// The mapping's id, which on-failure objects name.
     pub id: Uuid,
     /// How fast it polls and retries.
     pub pace: MappingPace,
     /// Faults to inject.
-    pub faults: FaultPlan,
+    pub faults: FaultSwitch,
     /// Where it counts.
     pub progress: &'a MappingProgress,
     /// Where it keeps its checkpoints.
@@ -58,7 +58,7 @@ impl<'a> MappingOptions<'a> {
         Self {
             id: Uuid::nil(),
             pace: MappingPace::default(),
-            faults: FaultPlan::default(),
+            faults: FaultSwitch::default(),
             progress,
             checkpoints,
             on_failure: None,
@@ -175,7 +175,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
     }
 
     fn context<'r>(&'r self, control: &'r MappingControl) -> MappingContext<'r, Function, C> {
-        let MappingOptions { id, pace, faults, progress, on_failure, .. } = self.options;
+        let MappingOptions { id, pace, ref faults, progress, on_failure, .. } = self.options;
         MappingContext {
             id,
             function: self.function,

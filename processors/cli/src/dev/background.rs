@@ -3,19 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use afterwrite_console::board::DevBoard;
+use afterwrite_console::recount_when_asked;
 use afterwrite_datasets::export::missing::{ArchiveRange, archive_objects};
 use afterwrite_lambda::BatchResponse;
 use afterwrite_local::s3::CreatedObject;
 use afterwrite_local::sqs::QueueMessage;
 use afterwrite_mapping::{EventHandler as _, MappingControl};
 use afterwrite_model::Result;
-use afterwrite_model::table::Model;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_operations::DeploymentContext;
+use afterwrite_services::dynamodb::DynamoDb;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::events::show_events;
-use super::functions::{DevFunction, QueueFunctions};
+use super::functions::{COMPACTOR, DevFunction, EXPORTER, INVALIDATOR, QueueFunctions};
 use super::servers::{ARCHIVE_QUEUE, BUCKET, DevServers, PATH_QUEUE};
 use super::state_watch::{report_parked, warn_of_newer_generation};
 
@@ -34,7 +38,9 @@ pub(super) struct BackgroundFunctions {
     pub(super) servers: Arc<DevServers>,
     pub(super) functions: QueueFunctions,
     pub(super) compact_every: Duration,
-    pub(super) model: Arc<Model>,
+    /// The model and the tables.
+    pub(super) deployment: DeploymentContext<Arc<DynamoDb>, SystemClock>,
+    pub(super) board: Arc<DevBoard>,
     pub(super) control: Arc<MappingControl>,
     /// Whether the state table may have entries of another model.
     pub(super) has_earlier_data: bool,
@@ -53,13 +59,14 @@ impl BackgroundFunctions {
         tokio::select! {
             () = self.control.stopped() => {}
             () = self.forward_notifications() => {}
-            () = self.drain_queue(ARCHIVE_QUEUE, exporter) => {}
-            () = self.drain_queue(PATH_QUEUE, invalidator) => {}
+            () = self.drain_queue(ARCHIVE_QUEUE, (EXPORTER, exporter)) => {}
+            () = self.drain_queue(PATH_QUEUE, (INVALIDATOR, invalidator)) => {}
             () = self.compact(compactor) => {}
             () = self.sweep() => {}
             () = self.report_paths() => {}
             () = show_events(&self.servers.eventbridge) => {}
             () = self.watch_state() => {}
+            () = Box::pin(recount_when_asked(&self.deployment, &self.board)) => {}
         }
         Ok(())
     }
@@ -67,7 +74,7 @@ impl BackgroundFunctions {
     /// Notifies about archive objects that an earlier run has not exported.
     async fn enqueue_missing(&self) -> Result<()> {
         let range = ArchiveRange { from: None, to: None };
-        for key in archive_objects(&self.servers.bucket(), &self.model, &range, true).await? {
+        for key in archive_objects(&self.servers.bucket(), &self.deployment.model, &range, true).await? {
             self.notify(&CreatedObject { bucket: BUCKET.to_owned(), key });
         }
         Ok(())
@@ -78,6 +85,7 @@ impl BackgroundFunctions {
         let mut created = self.servers.created.lock().await;
         while let Some(object) = created.recv().await {
             if object.bucket == BUCKET && object.key.starts_with(ARCHIVE_PREFIX) {
+                self.board.meters.add_archived(SystemClock.now());
                 self.notify(&object);
             }
         }
@@ -94,7 +102,7 @@ impl BackgroundFunctions {
     }
 
     /// Delivers a queue's messages as an event source mapping with `ReportBatchItemFailures` does.
-    async fn drain_queue(&self, queue: &str, function: &DevFunction) {
+    async fn drain_queue(&self, queue: &str, (name, function): (&str, &DevFunction)) {
         let arn = format!("arn:aws:sqs:us-east-1:000000000000:{queue}");
         loop {
             let messages = self.servers.sqs.receive(queue, BATCH_MESSAGES).await;
@@ -102,6 +110,7 @@ impl BackgroundFunctions {
             let failed = match function.handle(event, TIMEOUT).await {
                 Ok(response) => failed_messages(&response, messages),
                 Err(error) => {
+                    self.board.meters.add_failure(name);
                     eprintln!("afterwrite: {queue}: {}", error.report());
                     messages
                 }
@@ -126,10 +135,11 @@ impl BackgroundFunctions {
     async fn compact(&self, compactor: &DevFunction) {
         loop {
             tokio::time::sleep(self.compact_every).await;
-            if self.model.datasets.is_empty() {
+            if self.deployment.model.datasets.is_empty() {
                 continue;
             }
             if let Err(error) = compactor.handle(b"{}".to_vec(), TIMEOUT).await {
+                self.board.meters.add_failure(COMPACTOR);
                 eprintln!("afterwrite: compactor: {}", error.report());
             }
         }
@@ -149,7 +159,7 @@ impl BackgroundFunctions {
     async fn watch_state(&self) {
         let client = self.servers.dynamodb.client();
         if self.has_earlier_data {
-            report_error(warn_of_newer_generation(&client, self.model.generation).await);
+            report_error(warn_of_newer_generation(&client, self.deployment.model.generation).await);
         }
         loop {
             report_error(report_parked(&client).await);

@@ -31,10 +31,9 @@ impl<'b> DevBanner<'b> {
         servers: &'b DevServers,
         config: &'b FunctionConfig,
         settings: &EnvironmentSettings,
+        sample: SampleItem,
         console: String,
     ) -> Self {
-        let sample = sample_item(&config.model, SystemClock.now());
-        let sample = sample.unwrap_or_else(|| key_alone(config.model.tables.first()));
         Self { servers, config, variables: client_variables(settings, servers), sample, console }
     }
 
@@ -123,8 +122,14 @@ impl<'b> DevBanner<'b> {
     }
 
     fn sample_table(&self) -> &str {
-        self.config.table_names.get(self.sample.table).map_or("", |name| name)
+        self.sample.deployed_table(self.config)
     }
+}
+
+/// An item of the model, to write first.
+pub(super) fn sample_of(config: &FunctionConfig) -> SampleItem {
+    let sample = sample_item(&config.model, SystemClock.now());
+    sample.unwrap_or_else(|| key_alone(config.model.tables.first()))
 }
 
 /// An item with only a key, for a model whose keys cannot be made up.

@@ -1,17 +1,21 @@
-//! The changes that `aggregator` has counted, a line each, as `afterwrite tail` prints them.
+//! The changes that `aggregator` has counted: a line each, as `afterwrite tail` prints them, and on the console's board.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use afterwrite_console::board::{DevBoard, StreamMeter};
 use afterwrite_lambda::BatchResponse;
 use afterwrite_ledger::RememberedLookups;
 use afterwrite_model::Result;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
 use afterwrite_preview::trace::{RecordTrace, RecordTracer, TraceLookups};
 use afterwrite_services::config::FunctionConfig;
 use afterwrite_services::dynamodb::DynamoDb;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::DevArguments;
 use super::servers::{DevServers, STATE_TABLE};
 use crate::print::{json_line, print};
 
@@ -19,9 +23,10 @@ use crate::print::{json_line, print};
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Prints changes.
-pub(super) struct ChangeLines {
+pub(super) struct ChangeLines<'d> {
     tracer: RecordTracer<DynamoDb>,
     as_json: bool,
+    board: &'d DevBoard,
     /// The sequence numbers of printed records. All have the same length, so their order as texts is their order in the stream.
     printed: Mutex<BTreeSet<String>>,
 }
@@ -33,6 +38,15 @@ struct StreamEvent<'e> {
     records: Vec<&'e RawValue>,
 }
 
+/// Adds an event that a function has answered to the meter of its stream.
+pub(super) fn measure_delivery(meter: &StreamMeter, event: &[u8], now: Timestamp) {
+    // Only records of streams are counted.
+    let Ok(StreamEvent { records }) = serde_json::from_slice::<StreamEvent<'_>>(event) else { return };
+    let newest = records.last().and_then(|record| serde_json::from_str::<SequencedRecord>(record.get()).ok());
+    let created = newest.and_then(|newest| newest.dynamodb.approximate_creation_date_time);
+    meter.add_delivered(records.len(), created.map(|seconds| Timestamp::from_epoch_ms(seconds * 1000)), now);
+}
+
 #[derive(Deserialize)]
 struct SequencedRecord {
     dynamodb: SequencedChange,
@@ -42,15 +56,23 @@ struct SequencedRecord {
 #[serde(rename_all = "PascalCase")]
 struct SequencedChange {
     sequence_number: String,
+    /// In seconds since the epoch.
+    approximate_creation_date_time: Option<i64>,
 }
 
-impl ChangeLines {
-    pub(super) fn new(servers: &DevServers, config: &FunctionConfig, as_json: bool) -> Self {
+impl<'d> ChangeLines<'d> {
+    pub(super) fn new(
+        servers: &DevServers,
+        config: &FunctionConfig,
+        arguments: &DevArguments,
+        board: &'d DevBoard,
+    ) -> Self {
         let tables = DynamoDb::retrying(servers.dynamodb.client());
         let remembered = RememberedLookups::new(Arc::clone(&config.model), Arc::from(STATE_TABLE), tables);
         let lookups = TraceLookups::new(&config.model, Some(remembered)).after_counting();
         let tracer = RecordTracer::new(Arc::clone(&config.model), config.table_names.clone(), lookups);
-        Self { tracer, as_json, printed: Mutex::default() }
+        let tracer = tracer.showing_items(arguments.show_items);
+        Self { tracer, as_json: arguments.json, board, printed: Mutex::default() }
     }
 
     /// Prints the records of an event up to the first that has failed. Another event is ignored.
@@ -69,8 +91,11 @@ impl ChangeLines {
                 break;
             }
             if self.is_new(dynamodb.sequence_number) {
-                let trace = self.tracer.trace(record.get()).await?;
+                let mut trace = self.tracer.trace(record.get()).await?;
+                // Only the console shows contents of items.
+                let change = trace.change.take();
                 print(&self.line(&trace)?)?;
+                self.board.changes.add(record.get(), RecordTrace { change, ..trace }, SystemClock.now());
             }
         }
         Ok(())

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use afterwrite_console::board::DevBoard;
 use afterwrite_console::{CommandLine, Console, ConsoleContext, ConsoleOptions, ConsolePlace};
+use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::DeploymentContext;
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite_services::dynamodb::DynamoDb;
 use tokio::sync::oneshot;
@@ -24,6 +26,8 @@ const PORT_OFFSET: u16 = 6;
 pub(super) struct DevConsole {
     /// Its address.
     pub(super) url: String,
+    /// The deployment that it shows.
+    pub(super) deployment: DeploymentContext<Arc<DynamoDb>, SystemClock>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<Result<()>>,
 }
@@ -34,6 +38,7 @@ impl DevConsole {
         arguments: &DevArguments,
         servers: &DevServers,
         (config, settings): (&FunctionConfig, &EnvironmentSettings),
+        board: &Arc<DevBoard>,
     ) -> Result<Self> {
         let client = servers.dynamodb.client();
         let context = ConsoleContext {
@@ -49,16 +54,17 @@ impl DevConsole {
                 variables: client_variables(settings, servers),
                 removed: UNSET.map(str::to_owned).to_vec(),
             },
-            place: ConsolePlace::Dev(Arc::new(DevBoard::default())),
+            place: ConsolePlace::Dev(Arc::clone(board)),
             options: ConsoleOptions { shows_items: arguments.show_items, allows_writes: true },
         };
+        let deployment = context.deployment();
         let port = if arguments.port == 0 { 0 } else { arguments.port + PORT_OFFSET };
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let console = Console::listen(context, listen, Vec::new()).await?;
         let url = console.url();
         let (stop, stopping) = oneshot::channel::<()>();
         let serving = tokio::spawn(console.serve(async move { stopping.await.unwrap_or_default() }));
-        Ok(Self { url, stop, serving })
+        Ok(Self { url, deployment, stop, serving })
     }
 
     /// Stops the console. Requests that are open are answered first.

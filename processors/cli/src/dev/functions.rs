@@ -17,9 +17,9 @@ use crate::hosted::HostedFunction;
 
 pub(super) const AGGREGATOR: &str = "aggregator";
 pub(super) const RELAY: &str = "relay";
-const EXPORTER: &str = "exporter";
-const COMPACTOR: &str = "compactor";
-const INVALIDATOR: &str = "invalidator";
+pub(super) const EXPORTER: &str = "exporter";
+pub(super) const COMPACTOR: &str = "compactor";
+pub(super) const INVALIDATOR: &str = "invalidator";
 
 /// A function.
 pub(super) enum DevFunction {

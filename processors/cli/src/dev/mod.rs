@@ -19,6 +19,7 @@ mod data;
 mod environment;
 mod events;
 mod functions;
+mod redelivery;
 mod sample_item;
 mod sample_values;
 mod servers;
@@ -30,18 +31,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_mapping::{FaultPlan, MappingControl};
+use afterwrite_console::board::{DevBoard, EditorItem, Redelivery};
+use afterwrite_mapping::{FaultPlan, FaultSwitch, MappingControl};
+use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use clap::Args;
+use tokio::sync::mpsc;
 
 use self::background::BackgroundFunctions;
-use self::banner::DevBanner;
+use self::banner::{DevBanner, sample_of};
 use self::changes::ChangeLines;
 use self::console::DevConsole;
 use self::events::EventDisplay;
 use self::functions::FunctionSet;
+use self::redelivery::deliver_again;
 use self::servers::{DevServers, STATE_TABLE};
 use self::streams::{StreamDelivery, deliver_streams};
 use crate::arguments::pair;
@@ -71,7 +76,8 @@ pub(crate) struct DevArguments {
     /// repeated.
     #[arg(help_heading = "Functions", long, value_name = "NAME=FILE", value_parser = pair)]
     mapping: Vec<(String, String)>,
-    /// Faults to inject: shares of duplicated batches, crashed invocations and conflicting transactions, and the longest delay.
+    /// Faults to inject: shares of duplicated batches, crashed invocations and conflicting transactions, and the longest delay. The console
+    /// switches them while the command runs.
     #[arg(help_heading = "Functions", long, value_name = "FAULTS", value_parser = faults, default_value = "")]
     inject: FaultPlan,
     /// The seconds between two compactions of the datasets.
@@ -98,20 +104,18 @@ fn faults(written: &str) -> Result<FaultPlan, String> {
 impl DevArguments {
     /// Runs until a signal; returns `true`.
     pub(crate) async fn run(&self) -> Result<bool> {
-        let mut settings = EnvironmentSettings::from_env();
-        let named = self.model.clone().or(settings.model);
-        settings.model = Some(named.unwrap_or_else(|| Model::DEFAULT_NAME.to_owned()));
-        settings.region = None;
-        settings.state_table = Some(STATE_TABLE.to_owned());
+        let mut settings = self.settings();
         let config = FunctionConfig::resolve(&settings)?;
-        let servers = Arc::new(Box::pin(DevServers::start(self, &config)).await?);
+        let faults = FaultSwitch::from(self.inject);
+        let servers = Arc::new(Box::pin(DevServers::start(self, &config, &faults)).await?);
         servers.configure(&mut settings, self.events, &config.model);
-        settings.hides_metrics = !self.metrics;
         let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
         let mappings = self.mappings(&functions)?;
-        let console = DevConsole::start(self, &servers, (&config, &settings)).await?;
+        let sample = sample_of(&config);
+        let (board, redeliveries) = self.board(faults, sample.for_editor(&config));
+        let console = DevConsole::start(self, &servers, (&config, &settings), &board).await?;
         let stop = StopSignal::listen()?;
-        let banner = DevBanner::new(&servers, &config, &settings, console.url.clone());
+        let banner = DevBanner::new(&servers, &config, &settings, sample, console.url.clone());
         print(&if self.json { banner.json_line()? } else { banner.text() })?;
         afterwrite_lambda::start_logging();
         let (streams_control, background_control) =
@@ -120,16 +124,18 @@ impl DevArguments {
             servers: Arc::clone(&servers),
             functions: functions.background,
             compact_every: Duration::from_secs(self.compact_every),
-            model: Arc::clone(&config.model),
+            deployment: console.deployment.clone(),
+            board: Arc::clone(&board),
             control: Arc::clone(&background_control),
             has_earlier_data: self.data.is_some(),
         };
         let background = background.spawn();
-        let changes = ChangeLines::new(&servers, &config, self.json);
-        let delivery = StreamDelivery { files: &mappings, faults: self.inject, changes: &changes };
+        let changes = ChangeLines::new(&servers, &config, self, &board);
+        let delivery = StreamDelivery { files: &mappings, board: &board, changes: &changes };
         let deliver = deliver_streams(&servers, &config, &functions.streams, &delivery, &streams_control);
         let delivered = tokio::select! {
             delivered = Box::pin(deliver) => delivered,
+            () = Box::pin(deliver_again(redeliveries, &functions.streams)) => Ok(()),
             stopped = stop_after_signal(stop, &streams_control) => stopped,
         };
         background_control.stop();
@@ -140,6 +146,28 @@ impl DevArguments {
         delivered?;
         servers.flush().await?;
         Ok(true)
+    }
+
+    /// The settings of the functions, without the addresses of the servers.
+    fn settings(&self) -> EnvironmentSettings {
+        let mut settings = EnvironmentSettings::from_env();
+        let named = self.model.clone().or(settings.model);
+        settings.model = Some(named.unwrap_or_else(|| Model::DEFAULT_NAME.to_owned()));
+        settings.region = None;
+        settings.state_table = Some(STATE_TABLE.to_owned());
+        settings.hides_metrics = !self.metrics;
+        settings
+    }
+
+    /// The console's board, with the metrics of the functions in this process, and the records that the console wants again.
+    fn board(&self, faults: FaultSwitch, sample: EditorItem) -> (Arc<DevBoard>, mpsc::Receiver<Redelivery>) {
+        let programs = self.function.iter().map(|(name, _)| name.clone());
+        let (board, redeliveries) = DevBoard::new(faults, sample, programs);
+        let observed = Arc::clone(&board);
+        afterwrite_lambda::observe_metrics(move |function, metrics| {
+            observed.meters.add_metrics(function, metrics, SystemClock.now());
+        });
+        (board, redeliveries)
     }
 
     /// The programs by function.

@@ -7,10 +7,12 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use afterwrite_console::board::EditorItem;
 use afterwrite_model::record::{AttributePath, Timestamp};
 use afterwrite_model::table::{
     ComparedValue, DeclaredType, Entity, Model, Pattern, Template, TemplatePiece, Term,
 };
+use afterwrite_services::config::FunctionConfig;
 use serde_json::{Map, Value, json};
 
 use super::sample_values::{CandidateValues, type_of_column, variable_texts};
@@ -30,6 +32,19 @@ pub(super) struct SampleItem {
     pub(super) table: usize,
     /// The attributes, in DynamoDB's JSON.
     pub(super) attributes: Map<String, Value>,
+}
+
+impl SampleItem {
+    /// The deployed name of its table.
+    pub(super) fn deployed_table<'c>(&self, config: &'c FunctionConfig) -> &'c str {
+        config.table_names.get(self.table).map_or("", |name| name)
+    }
+
+    /// The item as the console's editor shows it first.
+    pub(super) fn for_editor(&self, config: &FunctionConfig) -> EditorItem {
+        let json = serde_json::to_string_pretty(&self.attributes).unwrap_or_default();
+        EditorItem { table: self.deployed_table(config).to_owned(), json }
+    }
 }
 
 /// How good a sample is: it is of the wanted entity, has no problems, contributes to measures, needs no lookups, and its rows have a day.

@@ -12,7 +12,7 @@ use afterwrite_local::s3::{CreatedObject, EmbeddedS3, S3Options};
 use afterwrite_local::sdk::{CREDENTIAL, REGION};
 use afterwrite_local::sqs::EmbeddedSqs;
 use afterwrite_local::stream_api::StreamServer;
-use afterwrite_mapping::FaultPlan;
+use afterwrite_mapping::FaultSwitch;
 use afterwrite_model::Result;
 use afterwrite_model::table::Model;
 use afterwrite_services::config::{EmbeddedEndpoints, EnvironmentSettings, FunctionConfig};
@@ -46,8 +46,10 @@ pub(super) struct DevServers {
     pub(super) time_to_live: Vec<Option<String>>,
     /// In front of DynamoDB, for everyone else.
     pub(super) streams: StreamServer,
-    /// In front of DynamoDB, for the functions.
-    conflicts: Option<ConflictProxy>,
+    /// In front of DynamoDB, for the functions in this process.
+    conflicts: ConflictProxy,
+    /// In front of the streams' server, for functions in processes of their own.
+    program_conflicts: ConflictProxy,
     pub(super) s3: EmbeddedS3,
     firehose: EmbeddedFirehose,
     pub(super) sqs: EmbeddedSqs,
@@ -58,7 +60,11 @@ pub(super) struct DevServers {
 }
 
 impl DevServers {
-    pub(super) async fn start(arguments: &DevArguments, config: &FunctionConfig) -> Result<Self> {
+    pub(super) async fn start(
+        arguments: &DevArguments,
+        config: &FunctionConfig,
+        faults: &FaultSwitch,
+    ) -> Result<Self> {
         let port = |offset: u16| if arguments.port == 0 { 0 } else { arguments.port + offset };
         let data = arguments.data.as_deref();
         let data = data.map(|folder| DataFolder::open(folder, &config.model.name)).transpose()?;
@@ -69,7 +75,8 @@ impl DevServers {
         let state = TableDefinition { stream, ..TableDefinition::state(STATE_TABLE).ranked(&config.model) };
         dynamodb.ensure_table(&state).await?;
         let time_to_live = ensure_source_tables(&dynamodb, config).await?;
-        let conflicts = start_conflicts(arguments.inject, &table_endpoint(&dynamodb, &streams)).await?;
+        let conflicts = ConflictProxy::start(&table_endpoint(&dynamodb, &streams), faults).await?;
+        let program_conflicts = ConflictProxy::start(&streams.endpoint(), faults).await?;
         let (sender, created) = mpsc::unbounded_channel();
         let folder = data.as_ref().map(DataFolder::bucket);
         let s3 = EmbeddedS3::open(S3Options { folder, port: port(1), created: Some(sender) }).await?;
@@ -87,6 +94,7 @@ impl DevServers {
             time_to_live,
             streams,
             conflicts,
+            program_conflicts,
             s3,
             firehose,
             sqs,
@@ -101,7 +109,8 @@ impl DevServers {
     /// S3 always checks signatures: all servers take the same credentials.
     fn require_signatures(&self) {
         self.streams.require_signatures();
-        self.conflicts.iter().for_each(ConflictProxy::require_signatures);
+        self.conflicts.require_signatures();
+        self.program_conflicts.require_signatures();
         self.firehose.require_signatures();
         self.sqs.require_signatures();
         self.cloudfront.require_signatures();
@@ -122,8 +131,7 @@ impl DevServers {
 
     /// The endpoints for functions in processes of their own: they do not get the address of the DynamoDB behind the servers.
     pub(super) fn program_endpoints(&self) -> EmbeddedEndpoints {
-        let front = self.conflicts.as_ref().map(ConflictProxy::endpoint);
-        EmbeddedEndpoints { dynamodb: front.unwrap_or_else(|| self.streams.endpoint()), ..self.endpoints() }
+        EmbeddedEndpoints { dynamodb: self.program_conflicts.endpoint(), ..self.endpoints() }
     }
 
     /// The endpoints for functions in this process.
@@ -131,10 +139,7 @@ impl DevServers {
         EmbeddedEndpoints {
             region: REGION.to_owned(),
             credential: CREDENTIAL.to_owned(),
-            dynamodb: self
-                .conflicts
-                .as_ref()
-                .map_or_else(|| table_endpoint(&self.dynamodb, &self.streams), ConflictProxy::endpoint),
+            dynamodb: self.conflicts.endpoint(),
             firehose: self.firehose.endpoint(),
             s3: self.s3.endpoint(),
             sqs: self.sqs.endpoint(),
@@ -151,15 +156,6 @@ impl DevServers {
     /// Writes the buffered records of the delivery stream.
     pub(super) async fn flush(&self) -> Result<()> {
         self.firehose.flush().await
-    }
-}
-
-/// A proxy that makes transactions conflict, if the faults want it.
-async fn start_conflicts(faults: FaultPlan, endpoint: &str) -> Result<Option<ConflictProxy>> {
-    if faults.conflict > 0.0 {
-        ConflictProxy::start(endpoint, faults.conflict, faults.seed).await.map(Some)
-    } else {
-        Ok(None)
     }
 }
 

@@ -5,22 +5,24 @@
 //! label of the newest.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use afterwrite_console::board::{DevBoard, StreamMeter};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream};
 use afterwrite_mapping::aws::TableCheckpoints;
 use afterwrite_mapping::{
-    CheckpointStore as _, EventHandler, EventSourceMapping, FailureDestination, FaultPlan, MappingControl,
-    MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, until_replaced,
+    CheckpointStore as _, EventHandler, EventSourceMapping, FailureDestination, MappingControl, MappingEnd,
+    MappingOptions, MappingPace, MappingSettings, until_replaced,
 };
 use afterwrite_model::Result;
-use afterwrite_model::clock::SystemClock;
+use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
 use afterwrite_services::config::{FunctionConfig, ProjectionKind};
 use afterwrite_services::s3::S3Bucket;
 use futures::future::try_join_all;
 
-use super::changes::ChangeLines;
+use super::changes::{ChangeLines, measure_delivery};
 use super::functions::{AGGREGATOR, DevFunction, RELAY};
 use super::servers::{BUCKET, DevServers, STATE_TABLE};
 use crate::print::tell;
@@ -37,9 +39,10 @@ pub(super) type MappingFiles = BTreeMap<String, MappingSettings>;
 /// How the streams are delivered.
 pub(super) struct StreamDelivery<'d> {
     pub(super) files: &'d MappingFiles,
-    pub(super) faults: FaultPlan,
+    /// The faults to inject, and the meters of the streams.
+    pub(super) board: &'d DevBoard,
     /// Where changes that `aggregator` has counted are printed.
-    pub(super) changes: &'d ChangeLines,
+    pub(super) changes: &'d ChangeLines<'d>,
 }
 
 /// A table's stream to a function.
@@ -49,30 +52,33 @@ struct StreamMapping<'d> {
     function: &'d DevFunction,
     settings: MappingSettings,
     checkpoints: TableCheckpoints,
-    progress: MappingProgress,
+    meter: Arc<StreamMeter>,
+    board: &'d DevBoard,
     discarded: S3Bucket,
-    changes: Option<&'d ChangeLines>,
+    changes: Option<&'d ChangeLines<'d>>,
 }
 
 /// A function whose failed invocations are reported: a mapping retries them silently. The records that it has taken are printed.
 struct ReportingFunction<'d> {
     name: &'d str,
     function: &'d DevFunction,
-    changes: Option<&'d ChangeLines>,
+    meter: &'d StreamMeter,
+    changes: Option<&'d ChangeLines<'d>>,
 }
 
 impl EventHandler for ReportingFunction<'_> {
     async fn handle(&self, event: Vec<u8>, remaining: Duration) -> Result<Vec<u8>> {
-        let printed = self.changes.map(|changes| (changes, event.clone()));
-        let handled = self.function.handle(event, remaining).await;
-        match (&handled, printed) {
-            (Ok(response), Some((changes, event))) => {
+        let handled = self.function.handle(event.clone(), remaining).await;
+        match &handled {
+            Ok(response) => {
+                measure_delivery(self.meter, &event, SystemClock.now());
+                let Some(changes) = self.changes else { return handled };
                 if let Err(error) = Box::pin(changes.print(&event, response)).await {
                     eprintln!("afterwrite: changes cannot be shown: {}", error.report());
                 }
             }
-            (Ok(_), None) => {}
-            (Err(error), _) => {
+            Err(error) => {
+                self.meter.add_failed();
                 eprintln!(
                     "afterwrite: {}: the invocation failed and is retried: {}",
                     self.name,
@@ -110,28 +116,29 @@ pub(super) async fn deliver_streams(
                 function,
                 settings,
                 checkpoints,
-                progress: MappingProgress::default(),
+                meter: delivery.board.meters.stream(name, table),
+                board: delivery.board,
                 discarded: S3Bucket::retrying(servers.s3.client(), bucket.into()),
                 changes: (name == AGGREGATOR).then_some(delivery.changes),
             });
         }
     }
-    let deliveries = mappings.iter().map(|mapping| mapping.deliver(delivery.faults, control));
+    let deliveries = mappings.iter().map(|mapping| mapping.deliver(control));
     try_join_all(deliveries).await.map(drop)
 }
 
 impl StreamMapping<'_> {
     /// Delivers the table's streams, one after the other.
-    async fn deliver(&self, faults: FaultPlan, control: &MappingControl) -> Result<()> {
+    async fn deliver(&self, control: &MappingControl) -> Result<()> {
         let mut stream = Some(self.first_stream().await?);
         let mut ended = Ok(());
         while let Some(current) = stream.take() {
-            match Box::pin(self.deliver_stream(&current, faults, control)).await {
+            match Box::pin(self.deliver_stream(&current, control)).await {
                 Ok(next) => stream = next,
                 Err(error) => ended = Err(error),
             }
         }
-        for skipped in self.progress.skipped() {
+        for skipped in self.meter.progress.skipped() {
             eprintln!(
                 "afterwrite: {}: discarded record {}: {}",
                 self.settings.function_name, skipped.sequence_number, skipped.reason
@@ -154,19 +161,19 @@ impl StreamMapping<'_> {
     async fn deliver_stream(
         &self,
         stream: &EmbeddedStream,
-        faults: FaultPlan,
         control: &MappingControl,
     ) -> Result<Option<EmbeddedStream>> {
         let pace = MappingPace { poll_interval: Duration::from_millis(100), ..MappingPace::local() };
         let options = MappingOptions {
             pace,
-            faults,
+            faults: self.board.faults.clone(),
             on_failure: Some(&self.discarded as &dyn FailureDestination),
-            ..MappingOptions::new(&self.progress, &self.checkpoints)
+            ..MappingOptions::new(&self.meter.progress, &self.checkpoints)
         };
         let function = ReportingFunction {
             name: &self.settings.function_name,
             function: self.function,
+            meter: &self.meter,
             changes: self.changes,
         };
         let mapping = EventSourceMapping::new(stream, &function, &SystemClock, &self.settings, options);

@@ -121,7 +121,8 @@ impl TableConsumer {
         let mut settings = plan.settings.clone();
         let mut stream = self.stream.clone();
         loop {
-            let mapping = EventSourceMapping::new(&stream, function, &SystemClock, &settings, options);
+            let mapping =
+                EventSourceMapping::new(&stream, function, &SystemClock, &settings, options.clone());
             let run = async |current: &MappingControl| mapping.run(current).await;
             let delivery = until_replaced(run, self.next_stream(&stream), control);
             let (ended, next) = Box::pin(delivery).await?;

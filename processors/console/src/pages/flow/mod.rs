@@ -1,6 +1,7 @@
 //! The page *Flow*: the stages that a change passes, each with how it stands.
 
 mod deployed;
+mod dev;
 mod picture;
 
 use std::sync::Arc;
@@ -66,6 +67,6 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
 async fn lanes(served: &Served) -> Result<Vec<Lane>> {
     match &served.context.place {
         ConsolePlace::Deployed => Box::pin(deployed::lanes(served)).await,
-        ConsolePlace::Dev(_) => Ok(Vec::new()),
+        ConsolePlace::Dev(board) => Ok(dev::lanes(&served.context, board)),
     }
 }

@@ -1,0 +1,93 @@
+//! The newest changes that were counted.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use afterwrite_model::record::Timestamp;
+use afterwrite_preview::trace::RecordTrace;
+
+/// The most changes that are kept.
+const MAX_CHANGES: usize = 500;
+/// The most bytes of their records.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// A change that was counted.
+#[derive(Debug)]
+pub struct CountedChange {
+    /// Its number: the first change of the process is 1.
+    pub number: u64,
+    /// The record as Lambda delivers it. It has the contents of the item, and is never shown.
+    pub record: String,
+    /// Everything that follows from it, with contents of the item only if they may be shown.
+    pub trace: RecordTrace,
+    /// When it was counted.
+    pub counted_at: Timestamp,
+}
+
+/// The newest changes. The oldest are forgotten.
+#[derive(Debug, Default)]
+pub struct ChangeRing(Mutex<RingState>);
+
+#[derive(Debug, Default)]
+struct RingState {
+    /// The number of the newest change.
+    newest: u64,
+    /// The bytes of the kept records.
+    bytes: usize,
+    /// The oldest first.
+    changes: VecDeque<Arc<CountedChange>>,
+}
+
+impl ChangeRing {
+    /// Adds a change that was counted at this time.
+    pub fn add(&self, record: &str, trace: RecordTrace, counted_at: Timestamp) {
+        let mut state = self.lock();
+        state.newest += 1;
+        state.bytes += record.len();
+        let change = CountedChange { number: state.newest, record: record.to_owned(), trace, counted_at };
+        state.changes.push_back(Arc::new(change));
+        while state.changes.len() > MAX_CHANGES || (state.bytes > MAX_BYTES && state.changes.len() > 1) {
+            let forgotten = state.changes.pop_front();
+            state.bytes -= forgotten.map_or(0, |change| change.record.len());
+        }
+    }
+
+    /// The kept changes after a number, the newest first.
+    pub(crate) fn after(&self, number: u64) -> Vec<Arc<CountedChange>> {
+        self.lock().changes.iter().rev().take_while(|change| change.number > number).cloned().collect()
+    }
+
+    /// A change by its number, if it is kept.
+    pub(crate) fn get(&self, number: u64) -> Option<Arc<CountedChange>> {
+        self.lock().changes.iter().find(|change| change.number == number).cloned()
+    }
+
+    /// The number of the newest change; 0 if there was none.
+    pub(crate) fn newest(&self) -> u64 {
+        self.lock().newest
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RingState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_changes_are_kept_and_the_oldest_are_forgotten() {
+        let ring = ChangeRing::default();
+        let at = Timestamp::from_epoch_ms(0);
+        (0..MAX_CHANGES + 10).for_each(|_| ring.add("{}", RecordTrace::default(), at));
+        assert_eq!((ring.newest(), ring.after(0).len()), (510, MAX_CHANGES));
+        let numbers: Vec<u64> = ring.after(508).iter().map(|change| change.number).collect();
+        assert_eq!(numbers, [510, 509]);
+        assert!(ring.get(10).is_none() && ring.get(11).is_some());
+        // Large records are limited by their bytes.
+        let large = "x".repeat(MAX_BYTES / 2);
+        (0..4).for_each(|_| ring.add(&large, RecordTrace::default(), at));
+        assert_eq!(ring.after(0).len(), 2);
+    }
+}

@@ -1,0 +1,208 @@
+//! Records, failures and delays of each stream, and the metrics of each function.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use afterwrite_mapping::MappingProgress;
+use afterwrite_model::record::Timestamp;
+
+/// The seconds that are recent.
+const RATE_SECONDS: i64 = 10;
+
+/// The meters of a process.
+#[derive(Debug, Default)]
+pub struct DevMeters {
+    streams: Mutex<Vec<Arc<StreamMeter>>>,
+    functions: Mutex<BTreeMap<String, FunctionMeter>>,
+    archived: Mutex<RateCounter>,
+}
+
+/// The meter of a table's stream to a function.
+#[derive(Debug)]
+pub struct StreamMeter {
+    /// The function.
+    pub function: String,
+    /// The deployed name of the table.
+    pub table: String,
+    /// The counters of the mapping.
+    pub progress: MappingProgress,
+    state: Mutex<StreamState>,
+}
+
+#[derive(Debug, Default)]
+struct StreamState {
+    delivered: RateCounter,
+    failed_batches: u64,
+    lag: Option<Duration>,
+}
+
+/// The metrics of a function.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FunctionMeter {
+    /// When it ended its newest invocation.
+    pub(crate) at: Option<Timestamp>,
+    /// Invocations that failed as a whole.
+    pub(crate) failures: u64,
+    metrics: BTreeMap<String, u64>,
+}
+
+/// A counter that knows how many were added lately.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RateCounter {
+    total: u64,
+    /// The latest seconds in which something was added, with the number.
+    seconds: VecDeque<(i64, u64)>,
+}
+
+impl RateCounter {
+    fn add(&mut self, number: u64, now: Timestamp) {
+        self.total += number;
+        let second = now.epoch_seconds();
+        match self.seconds.back_mut() {
+            Some((latest, count)) if *latest == second => *count += number,
+            Some(_) | None => self.seconds.push_back((second, number)),
+        }
+        while self.seconds.front().is_some_and(|(oldest, _)| *oldest + RATE_SECONDS < second) {
+            self.seconds.pop_front();
+        }
+    }
+
+    /// Everything that was added.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The number that was added in the last ten seconds.
+    pub(crate) fn recent(&self, now: Timestamp) -> u64 {
+        let since = now.epoch_seconds() - RATE_SECONDS;
+        self.seconds.iter().filter(|(second, _)| *second > since).map(|(_, count)| count).sum()
+    }
+}
+
+impl DevMeters {
+    /// The meter of a table's stream to a function.
+    pub fn stream(&self, function: &str, table: &str) -> Arc<StreamMeter> {
+        let mut streams = lock(&self.streams);
+        let known = streams.iter().find(|meter| meter.function == function && meter.table == table);
+        if let Some(known) = known {
+            return Arc::clone(known);
+        }
+        let meter = Arc::new(StreamMeter {
+            function: function.to_owned(),
+            table: table.to_owned(),
+            progress: MappingProgress::default(),
+            state: Mutex::default(),
+        });
+        streams.push(Arc::clone(&meter));
+        meter
+    }
+
+    /// Adds the metrics of an invocation of a function that has ended.
+    pub fn add_metrics(&self, function: &str, metrics: &[(String, &'static str, u64)], now: Timestamp) {
+        let mut functions = lock(&self.functions);
+        let meter = functions.entry(function.to_owned()).or_default();
+        meter.at = Some(now);
+        for (name, _, number) in metrics.iter().filter(|(_, unit, _)| *unit == "Count") {
+            *meter.metrics.entry(name.clone()).or_default() += number;
+        }
+    }
+
+    /// Adds an invocation that failed as a whole.
+    pub fn add_failure(&self, function: &str) {
+        lock(&self.functions).entry(function.to_owned()).or_default().failures += 1;
+    }
+
+    /// Adds an object of the archive.
+    pub fn add_archived(&self, now: Timestamp) {
+        lock(&self.archived).add(1, now);
+    }
+
+    /// The meters of the streams that a function reads.
+    pub(crate) fn streams_of(&self, function: &str) -> Vec<Arc<StreamMeter>> {
+        lock(&self.streams).iter().filter(|meter| meter.function == function).cloned().collect()
+    }
+
+    /// The metrics of a function.
+    pub(crate) fn function(&self, name: &str) -> FunctionMeter {
+        lock(&self.functions).get(name).cloned().unwrap_or_default()
+    }
+
+    /// The objects of the archive.
+    pub(crate) fn archived(&self) -> RateCounter {
+        lock(&self.archived).clone()
+    }
+}
+
+impl FunctionMeter {
+    /// The sum of a metric over all invocations.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        self.metrics.get(name).copied().unwrap_or(0)
+    }
+}
+
+impl StreamMeter {
+    /// Adds an invocation that was answered: the records of its event, and when the newest of them was made.
+    pub fn add_delivered(&self, records: usize, newest: Option<Timestamp>, now: Timestamp) {
+        let mut state = lock(&self.state);
+        state.delivered.add(u64::try_from(records).unwrap_or(u64::MAX), now);
+        state.lag = newest.map(|newest| now.since(newest)).or(state.lag);
+    }
+
+    /// Adds an invocation that failed as a whole.
+    pub fn add_failed(&self) {
+        lock(&self.state).failed_batches += 1;
+    }
+
+    /// The records that were delivered.
+    pub(crate) fn delivered(&self) -> RateCounter {
+        lock(&self.state).delivered.clone()
+    }
+
+    /// Invocations that failed as a whole.
+    pub(crate) fn failed_batches(&self) -> u64 {
+        lock(&self.state).failed_batches
+    }
+
+    /// The age of the newest record when it was counted last; `None` before the first.
+    pub(crate) fn lag(&self) -> Option<Duration> {
+        lock(&self.state).lag
+    }
+
+    /// Records that were read, and are neither accepted nor discarded.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let counts = self.progress.counts();
+        counts.read.saturating_sub(counts.filtered + counts.accepted + counts.skipped)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_knows_the_last_ten_seconds() {
+        let mut counter = RateCounter::default();
+        let at = |seconds: i64| Timestamp::from_epoch_ms(seconds * 1000);
+        counter.add(5, at(100));
+        counter.add(20, at(105));
+        assert_eq!((counter.total(), counter.recent(at(105))), (25, 25));
+        assert_eq!((counter.recent(at(110)), counter.recent(at(200))), (20, 0));
+    }
+
+    #[test]
+    fn metrics_of_invocations_add_up() {
+        let meters = DevMeters::default();
+        let metrics = [("WriteUnits".to_owned(), "Count", 6), ("Duration".to_owned(), "Milliseconds", 9)];
+        let now = Timestamp::from_epoch_ms(5);
+        meters.add_metrics("aggregator", &metrics, now);
+        meters.add_metrics("aggregator", &metrics, now);
+        let meter = meters.function("aggregator");
+        assert_eq!((meter.metric("WriteUnits"), meter.metric("Duration"), meter.at), (12, 0, Some(now)));
+        assert_eq!(meters.function("relay").metric("Events"), 0);
+    }
+}

@@ -1,0 +1,255 @@
+//! The flow inside `afterwrite dev`: the meters of its streams and functions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite_mapping::FaultPlan;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
+
+use super::picture::{Lane, Stage};
+use crate::board::{DevBoard, FunctionMeter, StreamMeter};
+use crate::context::ConsoleContext;
+use crate::table::Verdict;
+
+const AGGREGATOR: &str = "aggregator";
+const RELAY: &str = "relay";
+const EXPORTER: &str = "exporter";
+const COMPACTOR: &str = "compactor";
+const INVALIDATOR: &str = "invalidator";
+
+/// A delay within which a stage is up to date: DynamoDB states the time of a change in whole seconds.
+const UP_TO_DATE: Duration = Duration::from_secs(5);
+
+/// The meters of a function that reads streams, over all tables.
+struct StreamTotals {
+    streams: Vec<Arc<StreamMeter>>,
+    now: Timestamp,
+}
+
+/// The stages of `dev`.
+pub(super) fn lanes(context: &ConsoleContext, board: &DevBoard) -> Vec<Lane> {
+    let now = SystemClock.now();
+    let flow = DevFlow { context, board, now };
+    vec![
+        Lane { name: "Changes", stages: flow.changes() },
+        Lane { name: "Counting", stages: flow.counting() },
+        Lane { name: "Caches and events", stages: flow.relaying() },
+        Lane { name: "Datasets", stages: flow.datasets() },
+    ]
+}
+
+struct DevFlow<'d> {
+    context: &'d ConsoleContext,
+    board: &'d DevBoard,
+    now: Timestamp,
+}
+
+impl DevFlow<'_> {
+    fn changes(&self) -> Vec<Stage> {
+        let totals = self.totals(AGGREGATOR);
+        let tables = self.context.model().application_tables().count();
+        let faults = self.board.faults.current();
+        let are_off = faults == FaultPlan { seed: faults.seed, ..FaultPlan::default() };
+        let database = Stage::new("DynamoDB", "keeps the items").linked("/item").fact("tables", tables);
+        vec![
+            Stage::new("Application", "writes items")
+                .linked("/play")
+                .fact("counted changes", self.board.changes.newest()),
+            if are_off {
+                database.judged(Verdict::Good, "no faults")
+            } else {
+                database.judged(Verdict::Warning, "faults are on")
+            },
+            Stage::new("Streams", "deliver each change")
+                .linked("/play")
+                .fact("read", totals.read())
+                .fact("in flight", totals.in_flight()),
+        ]
+    }
+
+    fn counting(&self) -> Vec<Stage> {
+        let meter = self.board.meters.function(AGGREGATOR);
+        let units = |number: u64| self.metric(AGGREGATOR, number);
+        let aggregator = self
+            .stream_stage(AGGREGATOR, "counts each change once")
+            .fact("write units", units(meter.metric("WriteUnits")))
+            .fact(
+                "units a record",
+                self.metric(AGGREGATOR, ratio(meter.metric("WriteUnits"), meter.metric("Records"))),
+            );
+        let rollups = Stage::new("Rollups and mirrors", "the totals, and their copies on items")
+            .linked("/rollups")
+            .fact("rollups of the model", self.context.model().rollups.len())
+            .fact("transactions", units(meter.metric("Transactions")))
+            .fact("conflicts", units(meter.metric("Conflicts")))
+            .fact("mirrors refreshed", units(meter.metric("Mirrors")));
+        let parked = meter.metric("Parked");
+        let rollups = if parked > 0 {
+            rollups.judged(Verdict::Warning, format!("{parked} records were parked"))
+        } else {
+            rollups.judged(Verdict::Good, "no record was parked")
+        };
+        vec![aggregator.linked("/play"), rollups]
+    }
+
+    fn relaying(&self) -> Vec<Stage> {
+        let relay = self.board.meters.function(RELAY);
+        let drained = self.board.meters.function(INVALIDATOR);
+        let of = |name: &str, number: u64| self.metric(name, number);
+        let events = Stage::new("Events", "tell other systems")
+            .linked("/play")
+            .fact("rules of the model", self.context.model().events.len())
+            .fact("sent", of(RELAY, relay.metric("Events") + drained.metric("Events")))
+            .fact("failed", of(RELAY, relay.metric("EventsFailed") + drained.metric("EventsFailed")));
+        vec![
+            self.stream_stage(RELAY, "passes each change on").linked("/play"),
+            Stage::new("Cache keys", "removed from Redis")
+                .fact("keys", of(RELAY, relay.metric("KeysInvalidated"))),
+            self.queue_stage("Paths", "invalidated in CloudFront", INVALIDATOR, &drained)
+                .fact("paths", of(INVALIDATOR, drained.metric("PathsInvalidated"))),
+            events,
+        ]
+    }
+
+    fn datasets(&self) -> Vec<Stage> {
+        let meters = &self.board.meters;
+        let (relay, exported) = (meters.function(RELAY), meters.function(EXPORTER));
+        let (compacted, archived) = (meters.function(COMPACTOR), meters.archived());
+        let archive = Stage::new("Archive", "lines of changes in S3")
+            .fact("lines", self.metric(RELAY, relay.metric("LinesArchived")))
+            .fact("objects", archived.total())
+            .fact("objects a second", a_second(archived.recent(self.now)));
+        let exporter = self
+            .queue_stage("Exporter", "makes rows of the archive", EXPORTER, &exported)
+            .fact("rows", self.metric(EXPORTER, exported.metric("Rows")))
+            .fact("files", self.metric(EXPORTER, exported.metric("Files")))
+            .fact("rejected lines", self.metric(EXPORTER, exported.metric("RejectedLines")));
+        let datasets = Stage::new("Datasets", "Delta tables")
+            .fact("datasets of the model", self.context.model().datasets.len())
+            .fact("newest export", self.age(exported.at));
+        let compactor = self
+            .queue_stage("Compactor", "packs files and derives current rows", COMPACTOR, &compacted)
+            .fact("rows written", self.metric(COMPACTOR, compacted.metric("RowsWritten")));
+        vec![archive, exporter, datasets, compactor]
+    }
+
+    /// A function that reads streams.
+    fn stream_stage(&self, function: &str, about: &str) -> Stage {
+        let totals = self.totals(function);
+        let (verdict, text) = totals.verdict();
+        Stage::new(titled(function), about)
+            .judged(verdict, text)
+            .fact("records a second", totals.rate())
+            .fact("records", totals.delivered())
+            .fact("delay of the newest", totals.lag().map_or_else(|| "–".to_owned(), shown_lag))
+            .fact("in flight", totals.in_flight())
+            .fact("delivered again", totals.redelivered())
+            .fact("failed invocations", totals.failures())
+    }
+
+    /// A function behind a queue or a timer.
+    fn queue_stage(&self, name: &str, about: &str, function: &str, meter: &FunctionMeter) -> Stage {
+        let stage = Stage::new(name, about);
+        let stage = match meter.failures {
+            0 => stage.judged(Verdict::Good, "no failure"),
+            failures => stage.judged(Verdict::Warning, format!("{failures} failures")),
+        };
+        stage.fact("newest run", self.metric(function, self.age(meter.at)))
+    }
+
+    fn totals(&self, function: &str) -> StreamTotals {
+        StreamTotals { streams: self.board.meters.streams_of(function), now: self.now }
+    }
+
+    /// A metric; unknown if the function is a program of its own.
+    fn metric(&self, function: &str, value: impl ToString) -> String {
+        if self.board.programs.contains(function) { "unknown".to_owned() } else { value.to_string() }
+    }
+
+    fn age(&self, at: Option<Timestamp>) -> String {
+        at.map_or_else(|| "–".to_owned(), |at| format!("{} s ago", self.now.since(at).as_secs()))
+    }
+}
+
+impl StreamTotals {
+    fn sum(&self, number: impl Fn(&StreamMeter) -> u64) -> u64 {
+        self.streams.iter().map(|stream| number(stream)).sum()
+    }
+
+    fn read(&self) -> u64 {
+        self.sum(|stream| stream.progress.counts().read)
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.sum(StreamMeter::in_flight)
+    }
+
+    fn delivered(&self) -> u64 {
+        self.sum(|stream| stream.delivered().total())
+    }
+
+    /// Records of retries, and records that were delivered although they had been accepted.
+    fn redelivered(&self) -> u64 {
+        self.sum(|stream| stream.progress.counts().redelivered)
+    }
+
+    fn failures(&self) -> u64 {
+        self.sum(StreamMeter::failed_batches)
+    }
+
+    fn rate(&self) -> String {
+        a_second(self.sum(|stream| stream.delivered().recent(self.now)))
+    }
+
+    fn lag(&self) -> Option<Duration> {
+        self.streams.iter().filter_map(|stream| stream.lag()).max()
+    }
+
+    /// How the stage stands: lost records first, then waiting ones.
+    fn verdict(&self) -> (Verdict, String) {
+        let discarded = self.sum(|stream| stream.progress.counts().skipped);
+        if discarded > 0 {
+            return (Verdict::Bad, format!("{discarded} records were discarded: afterwrite redrive"));
+        }
+        let is_late = self.in_flight() > 0 && self.lag().is_some_and(|lag| lag > UP_TO_DATE);
+        if is_late { (Verdict::Warning, "late".to_owned()) } else { (Verdict::Good, "up to date".to_owned()) }
+    }
+}
+
+/// The mean of a number of the last ten seconds.
+fn a_second(recent: u64) -> String {
+    ratio(recent, 10)
+}
+
+/// A delay. Changes of the embedded database have a time in whole seconds.
+fn shown_lag(lag: Duration) -> String {
+    if lag < Duration::from_secs(1) { "under 1 s".to_owned() } else { format!("{} s", lag.as_secs()) }
+}
+
+/// A quotient with one decimal; a dash if there is nothing to divide by.
+fn ratio(number: u64, by: u64) -> String {
+    if by == 0 {
+        return "–".to_owned();
+    }
+    let tenths = number.saturating_mul(10) / by;
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+fn titled(function: &str) -> String {
+    let mut letters = function.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_exact_to_a_tenth() {
+        assert_eq!([ratio(27, 10), ratio(0, 3), ratio(5, 0)], ["2.7", "0.0", "–"]);
+        assert_eq!(titled("aggregator"), "Aggregator");
+        assert_eq!(shown_lag(Duration::from_millis(999)), "under 1 s");
+    }
+}
