@@ -12,7 +12,7 @@ use axum::response::Response;
 use maud::html;
 
 use super::downloads::downloads;
-use super::facts::{show_links, stored_facts};
+use super::facts::{counted_note, show_links, stored_facts};
 use crate::context::ConsolePlace;
 use crate::frame::Page;
 use crate::links::{ROLLUP_AT, contributors_link, item_link, series_link};
@@ -64,6 +64,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     }
     let items: Vec<&Item> = stored.iter().collect();
     view.table(facts(&shapes, (partition, sort), &items));
+    view.show(counted_note());
     if items.is_empty() {
         view.show(html! {
             p class="empty" { "No such item is stored: nothing was counted into it, or it has expired." }
