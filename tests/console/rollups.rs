@@ -100,7 +100,7 @@ fn one_rollup_has_all_of_its_measures(counted: &CountedMatches) {
         );
     }
     let absent = counted.console.json("/rollups/of?name=player&v.player=nobody");
-    assert_eq!(row(&absent["facts"], "fact", "exists")["value"], "no");
+    assert_eq!(row(&absent["facts"], "fact", "state")["value"]["text"], "not stored");
     assert_eq!(measure(&absent, "matches"), "0");
     let html = counted.console.get("/rollups/at?pk=PLAYER%23nobody&sk=ROLLUP");
     assert_eq!(html.status, 200);

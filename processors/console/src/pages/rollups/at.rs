@@ -22,7 +22,7 @@ use crate::rollup::measures::{MeasureTotals, show_measures};
 use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::RollupShape;
 use crate::served::Served;
-use crate::table::{Cell, PageTable, Verdict};
+use crate::table::{Cell, PageTable};
 use crate::view::{View, ViewResult, loaded_later};
 
 /// `GET` of the page.
@@ -141,12 +141,6 @@ fn facts(shapes: &[RollupShape<'_>], (partition, sort): (&str, &str), items: &[&
             fact(&format!("group in {}", group.attribute), Cell::code(group.name));
         }
     }
-    let is_stored = if items.is_empty() {
-        Cell::Verdict(Verdict::Unknown, "not stored".to_owned())
-    } else {
-        Cell::Verdict(Verdict::Good, "stored".to_owned())
-    };
-    fact("state", is_stored);
     table.rows.extend(stored_facts(items));
     table
 }

@@ -65,7 +65,13 @@ pub(super) fn stored_facts(items: &[&Item]) -> Vec<Vec<Cell>> {
     let expires = expires
         .map_or_else(|| Cell::text("never"), |seconds| Cell::Time(Timestamp::from_epoch_seconds(seconds)));
     let rev = MeasureTotals::of_one(items.to_vec()).sum(REV).unwrap_or(Decimal::ZERO);
+    let state = if items.is_empty() {
+        Cell::Verdict(Verdict::Unknown, "not stored".to_owned())
+    } else {
+        Cell::Verdict(Verdict::Good, "stored".to_owned())
+    };
     vec![
+        fact("state", state),
         fact(REV, Cell::number(rev)),
         fact(UPDATED_AT, updated),
         fact(EXPIRES_AT, expires),
@@ -99,7 +105,6 @@ pub(super) fn show_one(view: &mut View, shape: &RollupShape<'_>, rollup: &Stored
         _ => Cell::code(key),
     };
     facts.rows.push(vec![Cell::text("key"), key]);
-    facts.rows.push(vec![Cell::text("exists"), Cell::text(if items.is_empty() { "no" } else { "yes" })]);
     facts.rows.extend(stored_facts(&items));
     view.show(html! { h2 { "The rollup" } });
     if items.is_empty() {

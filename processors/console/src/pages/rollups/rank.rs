@@ -245,7 +245,7 @@ async fn show_around(
         group.ordered(GroupSide::UpTo(value), AROUND + 1),
         group.larger(value),
     )?;
-    let rank = show_rank(view, larger, value);
+    let (rank, rank_data) = show_rank(view, larger, value);
     view.show(html! { h2 { "Around it" } });
     let mut table = rank_table(group, "around", "No other item is in its group.");
     let others = below.iter().filter(|item| is_other(item)).take(usize::from(AROUND));
@@ -255,12 +255,13 @@ async fn show_around(
         table.rows.push(rank_row(group, query, item, place));
     }
     view.table(table);
+    view.data(rank_data);
     view.show(downloads(query, RANK));
     Ok(())
 }
 
-/// Adds the rank of the item, and returns it.
-fn show_rank(view: &mut View, larger: LargerValues, value: &Decimal) -> String {
+/// Adds the rank of the item for people, and returns it, also as a table for machines.
+fn show_rank(view: &mut View, larger: LargerValues, value: &Decimal) -> (String, PageTable) {
     let (rank, note) = match larger {
         LargerValues::All(larger) => ((larger + 1).to_string(), String::new()),
         LargerValues::AtLeast(larger) => (
@@ -276,8 +277,7 @@ fn show_rank(view: &mut View, larger: LargerValues, value: &Decimal) -> String {
         h2 { "Rank " (rank) }
         p class="quiet" { "One more than the number of items with larger values." (note) }
     });
-    view.table(facts);
-    rank
+    (rank, facts)
 }
 
 fn rank_table(group: &RankedGroup<'_>, name: &'static str, if_empty: &str) -> PageTable {
