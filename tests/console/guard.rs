@@ -33,6 +33,7 @@ async fn requests_of_other_sites_are_refused() {
         assert_eq!(refused.status, 403, "{host}: {}", refused.body);
         assert!(is_guarded(&refused.head), "{}", refused.head);
     }
+    check_other_sites(&console);
     let token = console.token("/health/run?command=verify");
     let form = format!("token={token}&command=verify");
     let host = console.host.clone();
@@ -55,6 +56,29 @@ async fn requests_of_other_sites_are_refused() {
     }
     assert_eq!(console.post("/health/run", &form).status, 303);
     assert!(console.get("/health").body.contains("afterwrite verify --yes"));
+}
+
+/// Another site can neither load a page into itself nor make a reader open one unseen; a link of another site asks first.
+fn check_other_sites(console: &ConsoleClient) {
+    let host = ("Host", console.host.as_str());
+    let request = |site, mode, target| {
+        let headers = [host, ("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", mode), ("Sec-Fetch-Dest", target)];
+        console.request("GET", "/health/run?command=verify&x=%22%3E", &headers, "")
+    };
+    for (site, mode, target) in [
+        ("cross-site", "no-cors", "image"),
+        ("cross-site", "navigate", "iframe"),
+        ("same-site", "cors", "empty"),
+        ("same-site", "no-cors", "script"),
+    ] {
+        assert_eq!(request(site, mode, target).status, 403, "{site} {mode} {target}");
+    }
+    let asked = request("cross-site", "navigate", "document");
+    assert!(asked.body.contains("Another site has opened a page"), "{}", asked.body);
+    assert!(!asked.body.contains("items to read") && is_guarded(&asked.head), "{}", asked.body);
+    for site in ["none", "same-origin"] {
+        assert!(request(site, "navigate", "document").body.contains("items to read"), "{site}");
+    }
 }
 
 /// A key of an item is text wherever it is shown.

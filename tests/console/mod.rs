@@ -2,9 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod application;
 mod browser;
 mod deployed;
 mod flow;
 mod guard;
 mod http;
+mod item;
+mod matches;
+mod pages;
 mod play;
+mod rollups;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use afterwrite_model::record::Timestamp;
 use serde_json::{Value, json};
 
 use super::models::{ATTEMPTS, put_project};
-use super::world::{EdgeWorld, STATE, key};
+use super::world::{EdgeWorld, NOW, STATE, key};
 
 const DAYS: &str = r##"
 [entities.reading]
@@ -162,5 +163,24 @@ async fn nothing_is_added_to_a_rollup_that_has_expired() {
         assert_eq!(world.deliver().await.failures, BTreeMap::new());
         assert_eq!(world.measure(&format!("DAY#{live}"), "ROLLUP", "readings"), Some(counted));
         assert_eq!(world.tables.get(&key(STATE, &format!("DAY#{expired}"), "ROLLUP")), None);
+    }
+}
+
+/// The machine's clock is ten minutes ahead of DynamoDB: a rollup that expires in five minutes still lives.
+#[tokio::test]
+async fn the_clock_of_a_machine_does_not_decide_that_a_rollup_has_expired() {
+    let (ahead, left) = (600, 300);
+    let day_began = NOW - NOW % 86_400;
+    let lifetime = NOW - day_began - ahead + left;
+    let expiring = DAYS.replace(
+        "SK = \"ROLLUP\" }",
+        &format!("SK = \"ROLLUP\" }}\nexpires = {{ after = \"{lifetime} seconds\", of = \"day\" }}"),
+    );
+    for (service_time, counted) in [(NOW - ahead, Some(1)), (NOW, None)] {
+        let mut world = EdgeWorld::new(&expiring);
+        world.tables.set_time(Timestamp::from_epoch_seconds(service_time));
+        world.put("SENSOR#s1", "READING", reading("2026-02-06", "5"));
+        assert_eq!(world.deliver().await.failures, BTreeMap::new());
+        assert_eq!(world.measure("DAY#2026-02-06", "ROLLUP", "readings"), counted, "{service_time}");
     }
 }

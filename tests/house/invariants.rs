@@ -108,8 +108,9 @@ pub(crate) const DEPENDENCY_REASON: &str =
     "A deployed binary stays small and starts fast, and what wraps a test or a terminal cannot run in it.";
 
 /// Packages that no deployed function may link.
-const LOCAL_PACKAGES: [&str; 6] = [
+const LOCAL_PACKAGES: [&str; 7] = [
     "afterwrite-cli",
+    "afterwrite-console",
     "afterwrite-demo",
     "afterwrite-local",
     "afterwrite-mapping",

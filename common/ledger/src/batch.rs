@@ -27,7 +27,9 @@ pub(crate) struct BatchContext<'l> {
 impl<'l> BatchContext<'l> {
     /// The context of the items' steps at this moment.
     pub(crate) fn step_context(&self) -> StepContext<'l> {
-        StepContext { core: self.core, now: self.requests.clock.now(), tally: self.requests.tally }
+        let now = self.requests.clock.now();
+        let service_now = self.requests.service_time(now);
+        StepContext { core: self.core, now, service_now, tally: self.requests.tally }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Requests to the tables. Each has a part of the time that is left until the deadline of the invocation.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use afterwrite_model::clock::{Clock, within};
@@ -13,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::unconstrained;
 
 use super::objects::{DynClock, DynTables};
-use super::policy::{CONCURRENCY, RequestKind, begin_time};
+use super::policy::{CLOCK_TOLERANCE, CONCURRENCY, RequestKind, begin_time};
 use super::tally::CommitTally;
 use crate::tables::{
     ConsumedUnits, IndexPage, IndexQuery, MAX_READ_KEYS, PartialRead, ReadItem, THROTTLE_HINT, TransactError,
@@ -27,6 +28,9 @@ pub(crate) struct Requests<'l> {
     /// No request is started after this time, and none is waited for.
     pub(crate) deadline: Timestamp,
     pub(crate) tally: &'l CommitTally,
+    /// How far DynamoDB's time is ahead of the clock, in milliseconds, by the newest read; 0 before it. A response arrives after it was sent, so
+    /// the difference is rather too small.
+    service_ahead_ms: AtomicI64,
     /// A request holds a slot while it is sent. Its time does not begin before.
     slots: Semaphore,
 }
@@ -39,7 +43,27 @@ impl<'l> Requests<'l> {
         deadline: Timestamp,
         tally: &'l CommitTally,
     ) -> Self {
-        Self { tables, clock, deadline, tally, slots: Semaphore::new(CONCURRENCY) }
+        Self {
+            tables,
+            clock,
+            deadline,
+            tally,
+            service_ahead_ms: AtomicI64::new(0),
+            slots: Semaphore::new(CONCURRENCY),
+        }
+    }
+
+    /// DynamoDB's time at this time of the clock, as far as reads have shown it: its time decides which rollups have expired.
+    pub(crate) fn service_time(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_epoch_ms(now.epoch_ms().saturating_add(self.service_ahead_ms.load(Ordering::Relaxed)))
+    }
+
+    /// Notes the time of a response. A difference beyond the tolerance is of no clock: tables that stand for DynamoDB may have no time.
+    fn note_service_time(&self, server_time: Timestamp, now: Timestamp) {
+        let ahead_ms = server_time.epoch_ms().saturating_sub(now.epoch_ms());
+        if u128::from(ahead_ms.unsigned_abs()) <= CLOCK_TOLERANCE.as_millis() {
+            self.service_ahead_ms.store(ahead_ms, Ordering::Relaxed);
+        }
     }
 
     /// Reads items once, strongly consistent. A retryable fault leaves the keys that it concerns unread; the read succeeds even if it
@@ -68,7 +92,11 @@ impl<'l> Requests<'l> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(PartialRead { items, server_time: server_time.unwrap_or_else(|| self.clock.now()) })
+        let now = self.clock.now();
+        if let Some(server_time) = server_time {
+            self.note_service_time(server_time, now);
+        }
+        Ok(PartialRead { items, server_time: server_time.unwrap_or(now) })
     }
 
     /// Reads an item once, strongly consistent.
@@ -249,5 +277,18 @@ mod tests {
         let requests = Requests::new(&tables, &SystemClock, deadline, &tally);
         let read = requests.read(&keys).await.unwrap();
         assert_eq!((read.items.len(), read.server_time), (keys.len(), Timestamp::from_epoch_seconds(5)));
+    }
+
+    #[tokio::test]
+    async fn the_service_has_its_own_time() {
+        let now = SystemClock.now();
+        let behind = Timestamp::from_epoch_ms(now.epoch_ms() - 600_000);
+        let (tables, tally) = (TimedReads(Mutex::new(vec![behind])), CommitTally::default());
+        let requests = Requests::new(&tables, &SystemClock, now.plus(Duration::from_secs(60)), &tally);
+        assert_eq!(requests.service_time(now), now);
+        let key = KeyAttribute { name: Arc::from("PK"), value: "1".into() };
+        requests.read(&[ItemKey { table: Arc::from("app"), partition: key, sort: None }]).await.unwrap();
+        let behind_by = now.since(requests.service_time(now));
+        assert!((599..660).contains(&behind_by.as_secs()), "{behind_by:?}");
     }
 }

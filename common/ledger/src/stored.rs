@@ -30,6 +30,10 @@ pub struct StoredEntry {
     pub parked: Option<String>,
     /// Whether it is a tombstone: the item is deleted.
     pub is_tombstone: bool,
+    /// When DynamoDB may delete the tombstone, if it is one.
+    pub expires_at: Option<Timestamp>,
+    /// The server's time of the last reconciliation, if there was one.
+    pub as_of: Option<Timestamp>,
     /// The position of the newest change that is counted.
     pub position: Position<'static>,
     /// The changes of the item's life that no counted record shows.
@@ -118,6 +122,8 @@ impl StateItems {
             fingerprint: entry.fingerprint,
             parked: entry.behind.map(|behind| behind.reason.into_owned()),
             is_tombstone: entry.expires_at.is_some(),
+            expires_at: entry.expires_at,
+            as_of: entry.as_of,
             position: entry.position,
             unrecorded: entry.unrecorded,
             contributions: entry.current,

@@ -22,7 +22,8 @@ const EXAMPLE_TIME: i64 = 1_770_388_200;
 
 impl ClientDescription {
     /// The readers of a model.
-    pub(crate) fn of(model: &Model) -> Self {
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
         let mut names = UniqueNames::default();
         let readers = model.rollups.iter().enumerate();
         Self {

@@ -1,101 +1,103 @@
-//! The readers of a model's rollups in words that all languages share.
+//! The readers of a model's rollups in words that all languages, and the console, share.
 
 /// The readers of a model.
 #[derive(Clone, Debug)]
-pub(crate) struct ClientDescription {
+pub struct ClientDescription {
     /// The model's name.
-    pub(crate) model: String,
+    pub model: String,
     /// Its generation.
-    pub(crate) generation: u64,
+    pub generation: u64,
     /// Its fingerprint.
-    pub(crate) fingerprint: String,
+    pub fingerprint: String,
     /// A reader for each rollup, members of distinct counts included.
-    pub(crate) readers: Vec<ReaderDescription>,
+    pub readers: Vec<ReaderDescription>,
     /// The entities that show measures.
-    pub(crate) mirrors: Vec<MirrorReader>,
+    pub mirrors: Vec<MirrorReader>,
 }
 
 impl ClientDescription {
     /// Whether a rollup is ranked.
-    pub(crate) fn has_ranks(&self) -> bool {
+    #[must_use]
+    pub fn has_ranks(&self) -> bool {
         self.readers.iter().any(|reader| !reader.ranks.is_empty())
     }
 }
 
 /// The reader of a rollup.
 #[derive(Clone, Debug)]
-pub(crate) struct ReaderDescription {
+pub struct ReaderDescription {
     /// The rollup's name in the model.
-    pub(crate) rollup: String,
+    pub rollup: String,
     /// The name of the reader.
-    pub(crate) property: String,
+    pub property: String,
     /// The beginning of the names of its types.
-    pub(crate) type_name: String,
+    pub type_name: String,
     /// The sentences of its documentation.
-    pub(crate) about: Vec<String>,
+    pub about: Vec<String>,
     /// The template of its `PK`, with the names of the fields.
-    pub(crate) partition: String,
+    pub partition: String,
     /// The template of its `SK`.
-    pub(crate) sort: String,
+    pub sort: String,
     /// Whether values are escaped in its keys.
-    pub(crate) is_escaped: bool,
+    pub is_escaped: bool,
     /// Over how many items it is spread.
-    pub(crate) shards: u32,
+    pub shards: u32,
     /// The values of its key: those of `PK` first.
-    pub(crate) fields: Vec<KeyField>,
+    pub fields: Vec<KeyField>,
     /// The last field that is a bucket of time: an index into the fields.
-    pub(crate) bucket: Option<usize>,
+    pub bucket: Option<usize>,
     /// Whether its items without a count are as good as absent.
-    pub(crate) skips_zero: bool,
+    pub skips_zero: bool,
     /// Its measures: those that items count into, and then those that follow from others.
-    pub(crate) measures: Vec<ReaderMeasure>,
+    pub measures: Vec<ReaderMeasure>,
     /// Its orders.
-    pub(crate) ranks: Vec<ReaderRank>,
+    pub ranks: Vec<ReaderRank>,
 }
 
 impl ReaderDescription {
     /// The fields that name a series of buckets.
-    pub(crate) fn series(&self) -> impl Iterator<Item = &KeyField> {
+    pub fn series(&self) -> impl Iterator<Item = &KeyField> {
         let fields = self.fields.iter().enumerate();
         fields.filter(|(index, _)| Some(*index) != self.bucket).map(|(_, field)| field)
     }
 
     /// The measures that add up over several rollups.
-    pub(crate) fn totals(&self) -> impl Iterator<Item = &ReaderMeasure> {
+    pub fn totals(&self) -> impl Iterator<Item = &ReaderMeasure> {
         self.measures.iter().filter(|measure| measure.value.adds_up())
     }
 
     /// Whether a measure does not add up over several rollups.
-    pub(crate) fn has_distinct(&self) -> bool {
+    #[must_use]
+    pub fn has_distinct(&self) -> bool {
         self.totals().count() < self.measures.len()
     }
 }
 
 /// A value of a rollup's key.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyField {
+pub struct KeyField {
     /// The name in the client.
-    pub(crate) name: String,
+    pub name: String,
     /// Its documentation.
-    pub(crate) about: String,
+    pub about: String,
     /// Whether `PK` has it.
-    pub(crate) is_partition: bool,
+    pub is_partition: bool,
 }
 
 /// A measure of a rollup.
 #[derive(Clone, Debug)]
-pub(crate) struct ReaderMeasure {
+pub struct ReaderMeasure {
     /// The name in the model.
-    pub(crate) name: String,
+    pub name: String,
     /// Its documentation.
-    pub(crate) about: String,
+    pub about: String,
     /// Its kind, with what a client needs to know of it.
-    pub(crate) value: ReaderValue,
+    pub value: ReaderValue,
 }
 
 /// The kind of a measure.
 #[derive(Clone, Debug)]
-pub(crate) enum ReaderValue {
+pub enum ReaderValue {
     /// A number of items.
     Count,
     /// A number of different values.
@@ -130,7 +132,7 @@ pub(crate) enum ReaderValue {
 
 /// The values that an extreme compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExtremeType {
+pub enum ExtremeType {
     /// Numbers.
     Number,
     /// Texts.
@@ -141,7 +143,8 @@ pub(crate) enum ExtremeType {
 
 impl ExtremeType {
     /// The name in definitions.
-    pub(crate) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Number => "number",
             Self::Text => "text",
@@ -152,7 +155,8 @@ impl ExtremeType {
 
 impl ReaderValue {
     /// The name in definitions.
-    pub(crate) fn kind(&self) -> &'static str {
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Count => "count",
             Self::Distinct => "distinct",
@@ -183,7 +187,8 @@ impl ReaderValue {
     }
 
     /// Whether it follows from other measures.
-    pub(crate) fn is_computed(&self) -> bool {
+    #[must_use]
+    pub fn is_computed(&self) -> bool {
         match self {
             Self::Average { .. } | Self::Percentile { .. } => true,
             Self::Count
@@ -198,7 +203,8 @@ impl ReaderValue {
     }
 
     /// Whether it has bins of percentiles.
-    pub(crate) fn has_percentiles(&self) -> bool {
+    #[must_use]
+    pub fn has_percentiles(&self) -> bool {
         match self {
             Self::Percentiles(_) => true,
             Self::Count
@@ -214,7 +220,8 @@ impl ReaderValue {
     }
 
     /// The bins: attribute, and where it begins or its estimate.
-    pub(crate) fn bins(&self) -> &[[String; 2]] {
+    #[must_use]
+    pub fn bins(&self) -> &[[String; 2]] {
         match self {
             Self::Histogram(bins) | Self::Percentiles(bins) => bins,
             Self::Count
@@ -231,43 +238,43 @@ impl ReaderValue {
 
 /// The order of a rollup's items by a measure.
 #[derive(Clone, Debug)]
-pub(crate) struct ReaderRank {
+pub struct ReaderRank {
     /// The name of the reader.
-    pub(crate) property: String,
+    pub property: String,
     /// The beginning of the names of its types.
-    pub(crate) type_name: String,
+    pub type_name: String,
     /// The measure.
-    pub(crate) measure: String,
+    pub measure: String,
     /// The template of the group.
-    pub(crate) within: String,
+    pub within: String,
     /// Over how many partitions of the index a group is spread.
-    pub(crate) shards: u32,
+    pub shards: u32,
     /// The fields of the group: indexes into the fields of the rollup's key.
-    pub(crate) fields: Vec<usize>,
+    pub fields: Vec<usize>,
 }
 
 /// The copies of measures that the items of an entity show.
 #[derive(Clone, Debug)]
-pub(crate) struct MirrorReader {
+pub struct MirrorReader {
     /// The entity's name in the model.
-    pub(crate) entity: String,
+    pub entity: String,
     /// The beginning of the name of the function.
-    pub(crate) property: String,
+    pub property: String,
     /// The beginning of the name of the type.
-    pub(crate) type_name: String,
+    pub type_name: String,
     /// The copies.
-    pub(crate) values: Vec<MirrorValue>,
+    pub values: Vec<MirrorValue>,
 }
 
 /// A copy of a measure on an item.
 #[derive(Clone, Debug)]
-pub(crate) struct MirrorValue {
+pub struct MirrorValue {
     /// The path of the attribute, as the model writes it.
-    pub(crate) written: String,
+    pub written: String,
     /// The names of the path.
-    pub(crate) path: Vec<String>,
+    pub path: Vec<String>,
     /// The rollup and the measure.
-    pub(crate) about: String,
+    pub about: String,
     /// The measure's kind.
-    pub(crate) value: ReaderValue,
+    pub value: ReaderValue,
 }

@@ -24,7 +24,10 @@ mod typescript;
 
 use afterwrite_model::table::Model;
 
-use self::description::ClientDescription;
+pub use self::description::{
+    ClientDescription, ExtremeType, KeyField, MirrorReader, MirrorValue, ReaderDescription, ReaderMeasure,
+    ReaderRank, ReaderValue,
+};
 
 /// The language of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

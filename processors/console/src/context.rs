@@ -32,7 +32,7 @@ pub struct ConsoleContext {
     pub commands: CommandLine,
     /// Where the deployment runs.
     pub place: ConsolePlace,
-    /// What a reader of the console may see and do.
+    /// The rights of the console's readers.
     pub options: ConsoleOptions,
 }
 
@@ -58,7 +58,7 @@ pub enum ConsolePlace {
     Dev(Arc<DevBoard>),
 }
 
-/// What a reader of the console may see and do.
+/// The rights of the console's readers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConsoleOptions {
     /// Whether contents of items are shown, without secrets. Otherwise only keys and measures are shown.

@@ -1,9 +1,14 @@
 //! The frame of every page: head, navigation, and a note on what the reader may do.
 
+use afterwrite_model::harmless::harmless;
 use maud::{DOCTYPE, Markup, html};
 
-use crate::context::ConsolePlace;
-use crate::server::Served;
+use crate::context::{ConsoleContext, ConsolePlace};
+use crate::served::Served;
+
+/// The settings of htmx: no styles and no code from text, and no request to another site.
+const HTMX: &str =
+    r#"{"includeIndicatorStyles":false,"allowEval":false,"selfRequestsOnly":true,"historyCacheSize":0}"#;
 
 /// The pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,21 +38,15 @@ impl Page {
 
 /// A page with these contents.
 pub(crate) fn frame(served: &Served, page: Page, title: &str, contents: &Markup) -> Markup {
-    let context = &served.context;
-    let is_dev = context.board().is_some();
-    let pages = Page::ALL.into_iter().filter(|page| is_dev || *page != Page::Play);
-    let place = match &context.place {
-        ConsolePlace::Deployed => "deployed",
-        ConsolePlace::Dev(_) => "on this machine",
-    };
+    let model = &served.context.model().name;
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="htmx-config" content=r#"{"includeIndicatorStyles":false,"allowEval":false,"selfRequestsOnly":true,"historyCacheSize":0}"#;
-                title { (title) " · " (context.model().name) }
+                meta name="htmx-config" content=(HTMX);
+                title { (harmless(title)) " · " (model) }
                 link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="/assets/console.css";
                 script src="/assets/htmx.min.js" defer {}
@@ -55,25 +54,37 @@ pub(crate) fn frame(served: &Served, page: Page, title: &str, contents: &Markup)
             }
             body {
                 a class="skip" href="#contents" { "Skip to the contents" }
-                header {
-                    p class="model" { strong { (context.model().name) } " " span class="quiet" { (place) } }
-                    nav aria-label="Pages" {
-                        ul {
-                            @for other in pages {
-                                @let (name, address) = other.link();
-                                li { a href=(address) aria-current=[(other == page).then_some("page")] { (name) } }
-                            }
-                        }
-                    }
-                    p class="quiet rights" {
-                        @if context.options.allows_writes { "Writes are allowed" } @else { "Read-only" }
-                        @if !context.options.shows_items { ", without contents of items" }
-                    }
-                }
+                (banner(&served.context, page))
                 main id="contents" {
-                    h1 { (title) }
+                    h1 { (harmless(title)) }
                     (contents)
                 }
+            }
+        }
+    }
+}
+
+/// The model, the navigation, and the rights of the reader.
+fn banner(context: &ConsoleContext, page: Page) -> Markup {
+    let (place, is_dev) = match &context.place {
+        ConsolePlace::Deployed => ("deployed", false),
+        ConsolePlace::Dev(_) => ("on this machine", true),
+    };
+    let pages = Page::ALL.into_iter().filter(|page| is_dev || *page != Page::Play);
+    html! {
+        header {
+            p class="model" { strong { (context.model().name) } " " span class="quiet" { (place) } }
+            nav aria-label="Pages" {
+                ul {
+                    @for other in pages {
+                        @let (name, address) = other.link();
+                        li { a href=(address) aria-current=[(other == page).then_some("page")] { (name) } }
+                    }
+                }
+            }
+            p class="quiet rights" {
+                @if context.options.allows_writes { "Writes are allowed" } @else { "Read-only" }
+                @if !context.options.shows_items { ", without contents of items" }
             }
         }
     }

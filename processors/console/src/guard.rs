@@ -4,26 +4,27 @@
 //! |---|---|
 //! | a `Host` that is a foreign name | a name of another site may point to this machine (DNS rebinding) |
 //! | a write whose `Origin` is another site, or that has no token of this session | another site may send forms |
+//! | a page or a file that another site loads into itself | a page may cost reads, and would be clicked unseen |
 //! | any request without the access token, if the console listens beyond this machine | everyone on the network may ask |
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use afterwrite_model::harmless::harmless;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
+use maud::{DOCTYPE, Markup, html};
 
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::{Served, TOKEN};
 
 /// The longest body of a form, in bytes: an item of DynamoDB, encoded.
 const MAX_BODY: usize = 2 * 1024 * 1024;
 const COOKIE: &str = "afterwrite_console";
-/// The field of forms, and the parameter of the first address, that holds a token.
-pub(crate) const TOKEN: &str = "token";
 
 const HEADERS: [(header::HeaderName, &str); 6] = [
     (
@@ -36,22 +37,6 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
     (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
-
-/// The tokens of a session: random, and never in a log.
-pub(crate) struct Tokens {
-    /// Of everything that writes: a field of every form.
-    pub(crate) writes: String,
-    /// Of every request, if the console listens beyond this machine.
-    pub(crate) access: Option<String>,
-}
-
-impl Tokens {
-    pub(crate) fn new(needs_access: bool) -> Self {
-        let random =
-            || [uuid::Uuid::new_v4(), uuid::Uuid::new_v4()].map(|id| id.simple().to_string()).concat();
-        Self { writes: random(), access: needs_access.then(random) }
-    }
-}
 
 /// Lets requests of this console's own pages pass.
 pub(crate) async fn guard(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
@@ -77,7 +62,7 @@ async fn checked(served: &Served, request: Request) -> Result<Request, Refusal> 
     }
     check_access(served, &request)?;
     match *request.method() {
-        Method::GET | Method::HEAD => Ok(request),
+        Method::GET | Method::HEAD => check_site(&request).map(|()| request),
         Method::POST => checked_write(served, &host, request).await,
         _ => Err(Refusal::Because(StatusCode::METHOD_NOT_ALLOWED, "The console takes GET and POST")),
     }
@@ -113,6 +98,25 @@ fn check_access(served: &Served, request: &Request) -> Result<(), Refusal> {
         StatusCode::UNAUTHORIZED,
         "Open the address that the command printed: it has the token of this session",
     ))
+}
+
+/// Checks that no other site loads a page. A reader who follows a link of another site clicks once more, so that a link alone costs nothing.
+fn check_site(request: &Request) -> Result<(), Refusal> {
+    let headers = request.headers();
+    let fetched = |name| text(headers, &header::HeaderName::from_static(name));
+    match fetched("sec-fetch-site") {
+        None | Some("none" | "same-origin") => Ok(()),
+        Some(_)
+            if fetched("sec-fetch-mode") == Some("navigate")
+                && fetched("sec-fetch-dest") == Some("document") =>
+        {
+            let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+            Err(Refusal::AskFirst { path: path.to_owned() })
+        }
+        Some(_) => {
+            Err(Refusal::Because(StatusCode::FORBIDDEN, "Another site may not load pages of this console"))
+        }
+    }
 }
 
 /// Checks that a write comes from a page of this session.
@@ -158,6 +162,8 @@ fn are_equal(one: &str, other: &str) -> bool {
 enum Refusal {
     /// The request is refused.
     Because(StatusCode, &'static str),
+    /// Another site has opened the page: the reader decides.
+    AskFirst { path: String },
     /// The reader has the token: the browser keeps it, and opens the page without it in the address.
     Redirect { path: String, cookie: String },
 }
@@ -166,9 +172,32 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         match self {
             Self::Because(status, reason) => (status, format!("{reason}.\n")).into_response(),
+            Self::AskFirst { path } => Html(ask_first(&path).into_string()).into_response(),
             Self::Redirect { path, cookie } => {
                 let headers = [(header::LOCATION, path), (header::SET_COOKIE, cookie)];
                 (StatusCode::SEE_OTHER, headers).into_response()
+            }
+        }
+    }
+}
+
+/// A page with a link to the page that another site has opened.
+fn ask_first(path: &str) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Afterwrite console" }
+                link rel="stylesheet" href="/assets/console.css";
+            }
+            body {
+                main {
+                    h1 { "A link of another site" }
+                    p { "Another site has opened a page of this console: " code { (harmless(path)) } }
+                    p { a href=(path) { "Open the page" } }
+                }
             }
         }
     }

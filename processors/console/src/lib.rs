@@ -9,12 +9,16 @@
 //! |---|---|
 //! | `guard` | refuses requests of other sites, and sets the headers that keep a page to itself |
 //! | `server` | the routes |
-//! | [`context`] | the deployment that the pages show, and what a reader of the console may see and do |
+//! | `served` | everything that requests share, and the tokens of the session |
+//! | [`context`] | the deployment that the pages show, and the rights of their readers |
 //! | [`board`] | the facts that `dev` shares with its console |
 //! | `view`, `table`, `frame` | the parts of a page |
 //! | `commands` | commands of Afterwrite that a button starts, in processes of their own |
 //! | `facts` | the newest look at a deployed part, as `afterwrite doctor` looks at it |
 //! | `recount` | the comparison of everything that is derived with the items, inside `dev` |
+//! | `rollup` | the rollups of the model: their keys, how they are read, and their measures |
+//! | `searches` | the newest searches for the items that are counted into a rollup |
+//! | `chart` | bars |
 //! | `links` | links from one page to another |
 //! | `pages` | a module for each page |
 //!
@@ -24,6 +28,7 @@ pub mod board;
 pub mod context;
 
 mod assets;
+mod chart;
 mod commands;
 mod facts;
 mod frame;
@@ -33,6 +38,9 @@ mod pages;
 mod prose;
 mod query;
 mod recount;
+mod rollup;
+mod searches;
+mod served;
 mod server;
 mod table;
 mod time;

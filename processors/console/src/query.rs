@@ -48,11 +48,12 @@ impl PageQuery {
     }
 }
 
-/// An address of this server with parameters.
+/// An address of this server with parameters, or with more parameters.
 pub(crate) fn address<'p>(path: &str, parameters: impl IntoIterator<Item = (&'p str, &'p str)>) -> String {
     let pairs = parameters.into_iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
     let query = pairs.collect::<Vec<_>>().join("&");
-    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+    let separator = if path.contains('?') { '&' } else { '?' };
+    if query.is_empty() { path.to_owned() } else { format!("{path}{separator}{query}") }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for PageQuery {
@@ -99,6 +100,7 @@ mod tests {
         assert_eq!(query.get("pk"), Some(value));
         assert_eq!(query.get("sk"), None);
         assert_eq!(query.address("/item", [("pk", Some("x")), ("sk", None)]), "/item?pk=x");
+        assert_eq!(address("/item?pk=x", [("part", "1")]), "/item?pk=x&part=1");
         assert_eq!(PageQuery::parse("a=&b=1+2").get("a"), None);
         assert_eq!(PageQuery::parse("a=&b=1+2").get("b"), Some("1 2"));
     }

@@ -1,6 +1,5 @@
 //! The server: the routes, and the address at which it listens.
 
-use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,11 +11,10 @@ use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
 use crate::assets::asset;
-use crate::commands::CommandRuns;
 use crate::context::ConsoleContext;
-use crate::facts::FactsCache;
-use crate::guard::{TOKEN, Tokens, guard};
+use crate::guard::guard;
 use crate::pages;
+use crate::served::{Served, TOKEN, Tokens};
 
 /// A console that listens.
 #[derive(Debug)]
@@ -24,25 +22,6 @@ pub struct Console {
     listener: TcpListener,
     address: SocketAddr,
     served: Arc<Served>,
-}
-
-/// Everything that requests share.
-pub(crate) struct Served {
-    pub(crate) context: ConsoleContext,
-    pub(crate) tokens: Tokens,
-    /// The commands that this console has started.
-    pub(crate) runs: CommandRuns,
-    /// The newest look at the deployment.
-    pub(crate) facts: FactsCache,
-    /// The names by which the console may be reached, beside addresses and `localhost`.
-    pub(crate) hosts: Vec<String>,
-}
-
-impl fmt::Debug for Served {
-    /// Without the tokens.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Served").field("context", &self.context).finish_non_exhaustive()
-    }
 }
 
 impl Console {
@@ -61,17 +40,7 @@ impl Console {
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let tokens = Tokens::new(!address.ip().is_loopback());
-        Ok(Self {
-            listener,
-            address,
-            served: Arc::new(Served {
-                context,
-                tokens,
-                runs: CommandRuns::default(),
-                facts: FactsCache::default(),
-                hosts,
-            }),
-        })
+        Ok(Self { listener, address, served: Arc::new(Served::new(context, tokens, hosts)) })
     }
 
     /// The address to open, with the token of the session if one is needed.
@@ -99,6 +68,11 @@ fn router(served: &Arc<Served>) -> Router {
         .route("/", get(pages::flow::flow))
         .route(pages::flow::PICTURE, get(pages::flow::flow_picture))
         .route("/rollups", get(pages::rollups::rollups))
+        .route("/rollups/of", get(pages::rollups::of::of))
+        .route("/rollups/of/{name}", get(pages::rollups::of::of_name))
+        .route("/rollups/at", get(pages::rollups::at::at))
+        .route("/rollups/rank", get(pages::rollups::rank::rank))
+        .route("/rollups/contributors", get(pages::rollups::contributors::contributors))
         .route("/item", get(pages::item::item))
         .route("/health", get(pages::health::health))
         .route("/health/job", get(pages::health::job::job).post(pages::health::job::control))

@@ -131,11 +131,12 @@ impl PageTable {
         Self { name, columns, rows: Vec::new(), if_empty: if_empty.to_owned() }
     }
 
-    /// The table for people. Columns of numbers are aligned at their end.
+    /// The table for people. Columns of numbers alone are aligned at their end.
     pub(crate) fn markup(&self) -> Markup {
         let is_number = |column: usize| {
-            let mut cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.any(Cell::is_number)
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            let mut cells = cells.filter(|cell| **cell != Cell::Empty).peekable();
+            cells.peek().is_some() && cells.all(Cell::is_number)
         };
         let class = |column: usize| is_number(column).then_some("number");
         html! {

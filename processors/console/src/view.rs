@@ -8,9 +8,8 @@ use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
 use crate::frame::{Page, frame};
-use crate::guard::TOKEN;
 use crate::query::{PageQuery, address};
-use crate::server::Served;
+use crate::served::{Served, TOKEN};
 use crate::table::PageTable;
 
 /// The parameter with which a page asks for the contents of another one, without the frame.

@@ -5,12 +5,14 @@
 //! | [`jobs`] | long work that can be watched, paused, resumed and throttled |
 //! | [`backfill`] | what a table has already is counted |
 //! | [`verify`], [`repair`] | what is derived is compared with the items, and corrected |
+//! | [`contributors`] | the items that are counted into one rollup |
 //! | [`verifier`] | the function that verifies on a schedule |
 //! | [`replay`] | records delivered again, in order, resumable |
 //! | [`redrive`] | on-failure objects and parked items processed again |
 //! | [`state_table`] | state tables side by side |
 
 pub mod backfill;
+pub mod contributors;
 mod cursor;
 mod deployment_context;
 mod items;
@@ -29,4 +31,5 @@ pub mod verify;
 pub use self::deployment_context::DeploymentContext;
 pub use self::lives::{LifeTotal, lives_of_findings};
 pub use self::patient_tables::PatientTables;
+pub use self::projector::{ItemProjector, RememberedOutputs};
 pub use self::tenant::TenantFilter;

@@ -23,7 +23,7 @@ use crate::items::IdentifiedItem;
 
 /// Projects items with the lookups that the state table remembers.
 #[derive(Debug)]
-pub(crate) struct ItemProjector<T> {
+pub struct ItemProjector<T> {
     model: Arc<Model>,
     state: StateItems,
     remembered: RememberedLookups<T>,
@@ -32,7 +32,7 @@ pub(crate) struct ItemProjector<T> {
 
 /// The lookups of some items, as they are remembered, or would be if the items were counted now.
 #[derive(Debug, Default)]
-pub(crate) struct RememberedOutputs {
+pub struct RememberedOutputs {
     known: HashMap<LookupKey<'static>, Arc<LookupOutputs>>,
     /// Lookups that an earlier model has remembered without an output of this model, each with the error that states it.
     lacking: HashMap<LookupKey<'static>, Error>,
@@ -72,7 +72,9 @@ impl KnownLookups for RememberedOutputs {
 }
 
 impl<T: Tables + Clone> ItemProjector<T> {
-    pub(crate) fn new(context: &DeploymentContext<T, impl Clone>) -> Self {
+    /// A projector of a deployment's items.
+    #[must_use]
+    pub fn new(context: &DeploymentContext<T, impl Clone>) -> Self {
         Self {
             model: Arc::clone(&context.model),
             state: context.state_items(),
@@ -98,7 +100,10 @@ impl<T: Tables> ItemProjector<T> {
     }
 
     /// The outputs of these lookups.
-    pub(crate) async fn read(&self, mut keys: Vec<LookupKey<'static>>) -> Result<RememberedOutputs> {
+    ///
+    /// # Errors
+    /// As [`Tables::read`].
+    pub async fn read(&self, mut keys: Vec<LookupKey<'static>>) -> Result<RememberedOutputs> {
         keys.sort();
         keys.dedup();
         let remembered = self.remembered.read_each(&keys).await?;

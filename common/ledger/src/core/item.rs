@@ -250,8 +250,8 @@ impl<'r> LedgerItem<'r> {
             return ItemState::Committed;
         }
         let records = work.records.clone();
-        let StepContext { core, now, .. } = context;
-        let planner = ItemPlanner { model: &core.model, targets, now, dropped: core.dropped };
+        let StepContext { core, now, service_now, .. } = context;
+        let planner = ItemPlanner { model: &core.model, targets, now, service_now, dropped: core.dropped };
         match planner.plan(self.facts.readable_entry(), self.stale_left(), work) {
             Ok(plan) => ItemState::Planned(Box::new(plan)),
             Err(error) => self.reject(&records, &error, context),

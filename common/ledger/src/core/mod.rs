@@ -77,11 +77,12 @@ pub enum DroppedAggregates {
     Subtract,
 }
 
-/// A step's context: the core, the time, and the counters of the invocation.
+/// A step's context: the core, the time by the clock and by DynamoDB, and the counters of the invocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepContext<'c> {
     pub(crate) core: &'c LedgerCore,
     pub(crate) now: Timestamp,
+    pub(crate) service_now: Timestamp,
     pub(crate) tally: &'c CommitTally,
 }
 

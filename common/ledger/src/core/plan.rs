@@ -151,6 +151,8 @@ pub(crate) struct ItemPlanner<'p> {
     pub(crate) targets: &'p RollupTargets,
     /// The current time.
     pub(crate) now: Timestamp,
+    /// The current time of DynamoDB, which deletes expired rollups.
+    pub(crate) service_now: Timestamp,
     /// The treatment of contributions to aggregates that the model no longer has.
     pub(crate) dropped: DroppedAggregates,
 }
@@ -288,7 +290,8 @@ impl ItemPlanner<'_> {
     /// Drops additions to expired rollups: DynamoDB has deleted them or will, and an addition would restore a part of
     /// them.
     fn drop_expired_targets(&self, plan: &mut ItemPlan<'_>) {
-        let is_live = |target: TargetId| self.targets.get(target).expires_at.is_none_or(|at| at > self.now);
+        let is_live =
+            |target: TargetId| self.targets.get(target).expires_at.is_none_or(|at| at > self.service_now);
         if plan.targets().all(is_live) {
             return;
         }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use jiff::Span;
 use jiff::civil::{Date, DateTime, ISOWeekDate, Time, Weekday};
 
 use super::named::named_values;
@@ -126,6 +127,25 @@ impl TimeBucket {
             Self::Year => midnight(Date::new(year, 1, 1).ok()?),
         };
         first_moment(start, zone)
+    }
+
+    /// The text of the bucket that is so many buckets after the one with this text, or before it. An hour that a calendar skips counts.
+    #[must_use]
+    pub fn shifted(self, text: &str, buckets: i64) -> Option<String> {
+        let start = local_time(self.parse(text, None)?, None)?;
+        let span = match self {
+            Self::Minute => Span::new().try_minutes(buckets),
+            Self::Hour => Span::new().try_hours(buckets),
+            Self::Day => Span::new().try_days(buckets),
+            Self::Week => Span::new().try_weeks(buckets),
+            Self::Month => Span::new().try_months(buckets),
+            Self::Quarter => Span::new().try_months(buckets.checked_mul(3)?),
+            Self::Year => Span::new().try_years(buckets),
+        };
+        let moved = first_moment(start.checked_add(span.ok()?).ok()?, None)?;
+        let mut shifted = String::new();
+        self.write(moved, None, &mut shifted)?;
+        Some(shifted)
     }
 
     fn truncated(self, local: DateTime) -> Option<DateTime> {

@@ -6,6 +6,7 @@
 
 mod expression;
 mod fault;
+mod partition;
 mod query;
 mod read;
 mod scan;
@@ -29,6 +30,7 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use self::expression::WriteExpressions;
+pub use self::partition::{PartitionPage, PartitionPart, PartitionQuery};
 pub use self::server_clock::ServerClock;
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
 pub use self::value::{item_from_sdk, item_to_sdk, key_to_sdk};
@@ -77,6 +79,15 @@ impl DynamoDb {
     pub async fn stream_view(&self, table: &str) -> Result<Option<String>, Error> {
         let _slot = self.slot().await;
         scan::stream_view(&self.client, table).await
+    }
+
+    /// A page of one partition of a table or an index, in the order of its sort key.
+    ///
+    /// # Errors
+    /// As [`Tables::read`]; `Configuration` for a missing index.
+    pub async fn query_partition(&self, query: &PartitionQuery) -> Result<PartitionPage, Error> {
+        let _slot = self.slot().await;
+        partition::query(&self.client, query).await
     }
 
     /// Waits until a request may be sent; it must end before the permit is dropped. Nothing closes the semaphore, so there is always

@@ -26,18 +26,23 @@ pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<IndexPa
         .set_expression_attribute_names(expressions.names)
         .set_expression_attribute_values(expressions.values);
     let page = Box::pin(call.send()).await.map_err(|error| {
-        if error.as_service_error().is_some_and(is_missing_index) {
-            missing_index(&query.table, &query.index)
-        } else if error.as_service_error().is_some_and(is_unfinished_index) {
-            unfinished_index(&query.table, &query.index)
-        } else {
-            request.fault(&error).into_error(request)
-        }
+        let of_index =
+            error.as_service_error().and_then(|error| index_fault(error, &query.table, &query.index));
+        of_index.unwrap_or_else(|| request.fault(&error).into_error(request))
     })?;
     let last = page.last_evaluated_key.filter(|key| !key.is_empty()).map(item_from_sdk).transpose()?;
     let next = last.map(|last| IndexQuery { start_after: Some(last), ..query.clone() });
     let items = page.items.unwrap_or_default().into_iter().map(item_from_sdk).collect::<Result<_, _>>()?;
     Ok(IndexPage { items, next })
+}
+
+/// The error of a query whose index is missing or is being filled.
+pub(super) fn index_fault(error: &QueryError, table: &str, index: &str) -> Option<Error> {
+    if is_missing_index(error) {
+        Some(missing_index(table, index))
+    } else {
+        is_unfinished_index(error).then(|| unfinished_index(table, index))
+    }
 }
 
 /// DynamoDB reports a missing index, or one with other keys, as a validation error that only its message distinguishes.

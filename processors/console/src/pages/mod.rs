@@ -10,7 +10,7 @@ use axum::response::Response;
 
 use crate::frame::Page;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::view::{ViewResult, failed};
 
 /// The answer of a page: its view, or its error in a page.

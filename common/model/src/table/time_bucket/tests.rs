@@ -194,3 +194,22 @@ fn buckets_lie_in_larger_ones_but_for_weeks() {
     }
     assert_eq!(TimeBucket::NAMES, ALL.map(TimeBucket::name));
 }
+
+#[test]
+fn buckets_before_and_after_follow_the_calendar() {
+    for (bucket, text, steps, expected) in [
+        (TimeBucket::Minute, "2026-12-31T23:59", 1, "2027-01-01T00:00"),
+        (TimeBucket::Hour, "2026-03-29T01", 1, "2026-03-29T02"),
+        (TimeBucket::Day, "2024-02-28", 2, "2024-03-01"),
+        (TimeBucket::Week, "2026-W53", 1, "2027-W01"),
+        (TimeBucket::Month, "2026-01", -1, "2025-12"),
+        (TimeBucket::Quarter, "2026-Q1", -1, "2025-Q4"),
+        (TimeBucket::Year, "2026", 10, "2036"),
+    ] {
+        assert_eq!(bucket.shifted(text, steps).as_deref(), Some(expected));
+        assert_eq!(bucket.shifted(expected, -steps).as_deref(), Some(text));
+    }
+    assert_eq!(TimeBucket::Year.shifted("9999", 1), None);
+    assert_eq!(TimeBucket::Day.shifted("2026-02-30", 1), None);
+    assert_eq!(TimeBucket::Quarter.shifted("2026-Q1", i64::MAX), None);
+}

@@ -1,9 +1,8 @@
-//! The item to explain, as `aws dynamodb get-item` prints it or as plain JSON; and the change record that writing it would make.
+//! The item to explain, as `aws dynamodb get-item` prints it or as plain JSON.
 
 use std::io::Read as _;
 
 use afterwrite_input::item_json::ItemJson;
-use afterwrite_model::table::Table;
 use afterwrite_model::{Error, ErrorKind, Result};
 
 /// The item of a file.
@@ -11,11 +10,6 @@ use afterwrite_model::{Error, ErrorKind, Result};
 pub(super) struct ItemFile(ItemJson);
 
 impl ItemFile {
-    /// An item that has been read.
-    pub(super) fn of(item: ItemJson) -> Self {
-        Self(item)
-    }
-
     /// Reads the item of a file, or of standard input if the file is `-`.
     ///
     /// # Errors
@@ -45,8 +39,8 @@ impl ItemFile {
         })
     }
 
-    /// The record of the item in the stream of this table; `None` if the item lacks the table's key.
-    pub(super) fn record(&self, table: &Table) -> Option<String> {
-        self.0.insert_record(table, &table.name, 1, None)
+    /// The item.
+    pub(super) fn json(&self) -> &ItemJson {
+        &self.0
     }
 }

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite_input::item_json::ItemJson;
+use afterwrite_model::projection::ItemContributions;
 use afterwrite_model::table::Model;
-
-use super::consequences::{LookupValues, consequences};
-use super::item::ItemFile;
+use afterwrite_preview::explain::{LookupValues, consequences};
 
 /// The consequences of an item of one table, counted.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,9 +26,9 @@ pub(crate) struct ItemSummary {
 impl ItemSummary {
     /// Of an item as JSON; `None` if it is of no entity of this table.
     pub(crate) fn of(model: &Arc<Model>, table: usize, item: &str) -> Option<Self> {
-        let item = ItemFile::of(ItemJson::parse(item)?);
+        let item = ItemJson::parse(item)?;
         let lookups = LookupValues::of(model, &BTreeMap::new());
-        let found = consequences(model, table, &item, &lookups).ok()??;
+        let found = consequences(model, table, &item, &lookups, &ItemContributions::NOTHING).ok()??;
         Some(Self {
             entity: found.entity,
             problems: found.problems.len(),

@@ -11,7 +11,7 @@ use afterwrite_model::table::Model;
 
 use super::picture::{Lane, Stage};
 use crate::query::address;
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::Verdict;
 
 /// The stages, of the newest look at the deployment.

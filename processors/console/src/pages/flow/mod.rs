@@ -16,7 +16,7 @@ use super::answer;
 use crate::context::ConsolePlace;
 use crate::frame::Page;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::view::{View, ViewResult, loaded_later, problem};
 
 /// The address of the picture alone.

@@ -10,7 +10,7 @@ use maud::html;
 use crate::frame::Page;
 use crate::pages::answer;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::time::time;
 use crate::view::{View, ViewResult};

@@ -14,7 +14,7 @@ use super::run;
 use crate::frame::Page;
 use crate::pages::answer;
 use crate::query::{PageForm, PageQuery, address};
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable};
 use crate::view::{View, ViewResult, write_form};
 

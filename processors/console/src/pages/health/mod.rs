@@ -26,7 +26,7 @@ use maud::html;
 use super::answer;
 use crate::frame::Page;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::view::{View, ViewResult, loaded_later, problem};
 
 /// `GET /health`.

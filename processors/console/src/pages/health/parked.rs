@@ -10,7 +10,7 @@ use maud::html;
 use crate::context::ConsoleContext;
 use crate::links::item_link;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::View;
 

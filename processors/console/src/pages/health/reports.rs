@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::frame::Page;
 use crate::pages::answer;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::{View, ViewResult};
 

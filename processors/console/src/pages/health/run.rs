@@ -13,7 +13,7 @@ use crate::commands::{CommandEnd, CommandRun};
 use crate::frame::Page;
 use crate::pages::answer;
 use crate::query::{PageForm, PageQuery, address};
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::time::time;
 use crate::view::{View, ViewResult, write_form};

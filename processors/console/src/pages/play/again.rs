@@ -18,7 +18,7 @@ use crate::board::{CountedChange, DevBoard, RedeliveredTo};
 use crate::frame::Page;
 use crate::links::rollup_link;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::{View, ViewResult};
 

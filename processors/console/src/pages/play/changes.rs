@@ -13,7 +13,7 @@ use super::{PLAY, not_here, token_field};
 use crate::board::{CountedChange, DevBoard};
 use crate::links::{item_link, rollup_link};
 use crate::query::{PageQuery, address};
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable};
 use crate::time::time;
 

@@ -19,7 +19,7 @@ use super::changes::{ChangeFilter, ChangeMark, poller};
 use super::{not_here, token_field, view, wants_part};
 use crate::board::DevBoard;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 
 /// The address that takes the item.
 pub(crate) const WRITE: &str = "/play/write";

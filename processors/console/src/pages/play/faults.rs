@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use super::{PLAY, not_here, token_field, wants_part};
 use crate::board::DevBoard;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable};
 
 /// The address that takes the faults.

@@ -20,9 +20,9 @@ use self::editor::EditedItem;
 use super::answer;
 use crate::board::DevBoard;
 use crate::frame::{Page, frame};
-use crate::guard::TOKEN;
 use crate::query::PageQuery;
-use crate::server::Served;
+use crate::served::Served;
+use crate::served::TOKEN;
 use crate::view::{View, ViewResult};
 
 /// The address of the page.

@@ -14,7 +14,7 @@ use super::not_here;
 use crate::board::{DevBoard, RecountResult, RecountVerdict};
 use crate::links::{item_link, rollup_link};
 use crate::recount::records_in_flight;
-use crate::server::Served;
+use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 
 /// The address of the result.

@@ -1,10 +1,12 @@
 //! The parts of a model that leave an item out, and why.
 
-use afterwrite_model::projection::{ImageScope, KnownLookups, LookupOutputs};
+use afterwrite_model::projection::{ImageScope, LookupOutputs};
 use afterwrite_model::record::{AttributeValue, Image};
 use afterwrite_model::table::{Aggregate, ForEach, LookupUse, ModelNotation, Operand, Pattern, Term};
 
-use super::consequences::{ItemExplainer, LeftOut, operand};
+use super::consequences::LeftOut;
+use super::explainer::{ItemExplainer, operand};
+use super::lookups::ExplainedLookups;
 
 /// A condition of a part, in its scope.
 struct ConditionScope<'c> {
@@ -13,7 +15,7 @@ struct ConditionScope<'c> {
     lookups: &'c [LookupUse],
 }
 
-impl ItemExplainer<'_> {
+impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     /// The aggregates, measures, datasets, cache rules and event rules that leave the item out. `image` has the attributes that are counted, `row_image`
     /// the attributes of rows.
     pub(super) fn left_out(&self, image: &Image<'_>, row_image: &Image<'_>) -> Vec<LeftOut> {
@@ -93,7 +95,7 @@ impl ItemExplainer<'_> {
         let bare = self.scope_of(image, &[]);
         let outputs = scope.lookups.iter().map(|used| {
             let key = bare.lookup_key(used).ok()?;
-            self.lookup_values.outputs(&key)
+            self.lookups.outputs(&key)
         });
         // Without the inputs of a lookup, its outputs are unknown: that is a problem of its own.
         let Some(outputs) = outputs.collect::<Option<Vec<&LookupOutputs>>>() else { return Vec::new() };

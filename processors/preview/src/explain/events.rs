@@ -8,13 +8,14 @@ use serde_json::value::RawValue;
 
 /// An event of the item's creation.
 #[derive(Debug, Serialize)]
-pub(super) struct ItemEvent {
-    pub(super) name: String,
+pub struct ItemEvent {
+    /// The rule's name.
+    pub name: String,
     /// The target that the rule names.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) to: Option<String>,
+    pub to: Option<String>,
     /// The values that it states; `None` if it is the change record.
-    pub(super) detail: Option<Box<RawValue>>,
+    pub detail: Option<Box<RawValue>>,
 }
 
 /// The events of the item's creation.

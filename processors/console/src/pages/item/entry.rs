@@ -1,0 +1,88 @@
+//! The ledger entry of an item.
+
+use afterwrite_ledger::StoredEntry;
+use afterwrite_model::table::Model;
+use maud::{Markup, html};
+
+use super::reading::ReadEntry;
+use crate::table::{Cell, PageTable, Verdict};
+use crate::view::{View, problem};
+
+/// Adds the ledger entry.
+pub(super) fn show(view: &mut View, model: &Model, entry: &ReadEntry, exists: bool) {
+    view.show(html! { h2 { "Ledger entry" } });
+    let mut table = PageTable::new("entry", &["fact", "value"], "");
+    match entry {
+        ReadEntry::Nothing => {
+            view.show(html! {
+                p class="empty" {
+                    @if exists { "None: no change of the item was counted yet, or nothing is counted of such items. `afterwrite backfill` counts items that were there before." }
+                    @else { "None: the item was never counted, or it was deleted so long ago that its tombstone has expired." }
+                }
+            });
+        }
+        ReadEntry::Unreadable(error) => view.show(problem(error)),
+        ReadEntry::Stored(entry, behind) => {
+            table.rows = facts(model, entry, behind.as_deref());
+            view.show(state(entry, exists));
+            view.table(table);
+            if behind.is_some() {
+                view.show(remedy());
+                view.show(html! { pre { "afterwrite redrive --dry-run\nafterwrite redrive --yes" } });
+            }
+        }
+    }
+}
+
+/// The sentence about an entry whose item does not exist, or the other way round.
+fn state(entry: &StoredEntry, exists: bool) -> Markup {
+    html! {
+        @match (exists, entry.is_tombstone) {
+            (true, false) => {},
+            (false, true) => p { "The entry is a tombstone: the deletion of the item is counted." },
+            (false, false) => p { "The item does not exist, and its deletion is not counted yet: its record is in flight, or was lost. " code { "afterwrite verify" } " decides." },
+            (true, true) => p { "The item exists, and the entry is a tombstone: the record of its insertion is in flight." },
+        }
+    }
+}
+
+fn remedy() -> Markup {
+    html! {
+        p { "The item is parked: a record of it could not be counted, so its shares are those of an earlier state. Correct the item or the model, and count it:" }
+    }
+}
+
+fn facts(model: &Model, entry: &StoredEntry, behind: Option<&str>) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    let mut fact = |name: &str, cell: Cell| rows.push(vec![Cell::text(name), cell]);
+    fact("position", Cell::code(entry.position.to_text()));
+    fact("rev", Cell::number(entry.rev));
+    fact("generation", Cell::number(entry.generation));
+    let is_current = entry.generation == model.generation && entry.fingerprint == *model.fingerprint();
+    let counted_by = if entry.fingerprint.is_empty() { "unknown" } else { &*entry.fingerprint };
+    fact("fingerprint", Cell::code(counted_by));
+    fact(
+        "counted by",
+        if is_current {
+            Cell::Verdict(Verdict::Good, "this model".to_owned())
+        } else {
+            Cell::Verdict(
+                Verdict::Warning,
+                "another model: `afterwrite backfill` counts the item by this one".to_owned(),
+            )
+        },
+    );
+    fact("as_of", entry.as_of.map_or(Cell::Empty, Cell::Time));
+    if let Some(behind) = behind {
+        let (position, reason) = behind.rsplit_once(' ').unwrap_or((behind, ""));
+        fact("parked", Cell::Verdict(Verdict::Bad, reason.to_owned()));
+        fact("record that could not be counted", Cell::code(position));
+    }
+    if entry.is_tombstone {
+        fact("tombstone until", entry.expires_at.map_or(Cell::Empty, Cell::Time));
+    }
+    if !entry.unrecorded.is_empty() {
+        fact("lives without a record", Cell::number(entry.unrecorded.len()));
+    }
+    rows
+}

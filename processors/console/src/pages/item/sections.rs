@@ -1,0 +1,185 @@
+//! The sections of the page of one item.
+
+use afterwrite_ledger::tables::item_bytes;
+use afterwrite_model::Result;
+use afterwrite_model::harmless::harmless;
+use afterwrite_model::projection::attribute;
+use afterwrite_model::record::{AttributeValue, Decimal, Image, Item, Timestamp};
+use afterwrite_preview::explain::{Consequences, LookupResult};
+use maud::html;
+
+use super::contents::HIDDEN;
+use super::reading::ItemReading;
+use super::shares::{mirror_table, share_table};
+use super::{contents, entities, entry};
+use crate::links::ITEM;
+use crate::query::PageQuery;
+use crate::served::Served;
+use crate::table::{Cell, PageTable, Verdict};
+use crate::view::View;
+
+/// Adds the sections.
+pub(super) async fn show(
+    served: &Served,
+    view: &mut View,
+    reading: &ItemReading,
+    query: &PageQuery,
+) -> Result<()> {
+    let model = served.context.model();
+    let shows_items = served.context.options.shows_items;
+    view.show(html! { h2 { (harmless(&key_text(reading))) } });
+    view.table(facts(served, reading));
+    let found = reading.consequences.as_ref();
+    if found.is_none() {
+        entities::show(view, model, (&reading.source, reading.item.as_ref()), shows_items);
+    }
+    for problem in found.iter().flat_map(|found| &found.problems) {
+        view.show(html! { div class="problem" role="alert" { pre { "It cannot be counted: " (harmless(problem)) } } });
+    }
+    view.show(html! { h2 { "Shares of rollups" } });
+    view.table(share_table(served, reading).await?);
+    entry::show(view, model, &reading.entry, reading.item.is_some());
+    if let (Some(item), Some(found)) = (&reading.item, found) {
+        show_left_out(view, found, shows_items);
+        view.show(html! { h2 { "Mirrors" } });
+        view.table(mirror_table(served, item, found).await?);
+        show_lookups(view, found, shows_items);
+        show_effects(view, found);
+    }
+    if let Some(item) = &reading.item {
+        contents::show(served, view, reading.source.table, item);
+    }
+    let link = query.address(ITEM, [("format", Some("json"))]);
+    view.show(
+        html! { p class="quiet" { "All tables as " a href=(link) { "JSON" } ", with exact numbers." } },
+    );
+    Ok(())
+}
+
+fn key_text(reading: &ItemReading) -> String {
+    let source = &reading.source;
+    let parts = [Some(&*source.partition), source.sort.as_deref()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" / ")
+}
+
+fn facts(served: &Served, reading: &ItemReading) -> PageTable {
+    let model = served.context.model();
+    let mut table = PageTable::new("item", &["fact", "value"], "");
+    let mut fact = |name: &str, cell: Cell| table.rows.push(vec![Cell::text(name), cell]);
+    let index = reading.source.table;
+    let name = model.tables.get(index).map_or("", |table| &*table.name);
+    fact("table", Cell::code(name));
+    let deployed = served.context.config.table_names.get(index).filter(|deployed| ***deployed != *name);
+    if let Some(deployed) = deployed {
+        fact("deployed as", Cell::code(&**deployed));
+    }
+    fact(
+        "exists",
+        match reading.item {
+            Some(_) => Cell::Verdict(Verdict::Good, "yes".to_owned()),
+            None => Cell::Verdict(Verdict::Unknown, "no".to_owned()),
+        },
+    );
+    if let Some(found) = &reading.consequences {
+        fact("entity", Cell::text(&found.entity));
+        for (variable, value) in found.key.iter() {
+            fact(&format!("{{{variable}}}"), Cell::code(value));
+        }
+    }
+    if let Some(item) = &reading.item {
+        fact("bytes", Cell::number(item_bytes(item)));
+        if let Some(expires) = expiry(served, reading, item) {
+            fact("expires", Cell::Time(expires));
+        }
+    }
+    for secret in reading.consequences.iter().flat_map(|found| &found.secret) {
+        fact("never leaves the table", Cell::code(secret));
+    }
+    table
+}
+
+/// When TTL deletes the item.
+fn expiry(served: &Served, reading: &ItemReading, item: &Item) -> Option<Timestamp> {
+    let model = served.context.model();
+    let found = reading.consequences.as_ref()?;
+    let entity = model.entities.iter().find(|entity| *entity.name == *found.entity)?;
+    let image = Image::from_item(item, &model.attributes);
+    let seconds = attribute(&image, entity.ttl.as_ref()?).and_then(AttributeValue::as_number);
+    seconds.and_then(Decimal::to_i64).map(Timestamp::from_epoch_seconds)
+}
+
+/// Adds the conditions that leave the item out.
+fn show_left_out(view: &mut View, found: &Consequences, shows_items: bool) {
+    let mut table = PageTable::new("left_out", &["part of the model", "needs", "the item"], "");
+    for left in &found.left_out {
+        // Only the absence of a value says nothing of the item's contents.
+        let is_absence = left.found.starts_with("the item has no") || left.found == "none of these holds";
+        let found = if shows_items || is_absence { left.found.clone() } else { HIDDEN.to_owned() };
+        table.rows.push(vec![Cell::text(&left.part), Cell::code(&left.needs), Cell::text(found)]);
+    }
+    if table.rows.is_empty() {
+        return;
+    }
+    view.show(html! {
+        h2 { "Left out" }
+        p class="quiet" { "The parts of the model whose conditions the item does not meet." }
+    });
+    view.table(table);
+}
+
+/// Adds the lookups that the item uses, and those that find it.
+fn show_lookups(view: &mut View, found: &Consequences, shows_items: bool) {
+    let mut table = PageTable::new("lookups", &["use", "lookup", "key", "outputs"], "");
+    let mut add = |used: &str, lookup: &LookupResult| {
+        let outputs: Vec<String> =
+            lookup.gives.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let outputs = match outputs.as_slice() {
+            [] => "none".to_owned(),
+            outputs if shows_items => outputs.join(", "),
+            _ => HIDDEN.to_owned(),
+        };
+        table.rows.push(vec![
+            Cell::text(used),
+            Cell::text(&lookup.lookup),
+            Cell::code(&lookup.by),
+            Cell::text(outputs),
+        ]);
+    };
+    found.asks.iter().for_each(|lookup| add("the item needs it", lookup));
+    found.answers.iter().for_each(|lookup| add("it finds the item", lookup));
+    if !table.rows.is_empty() {
+        view.show(html! { h2 { "Lookups" } });
+        view.table(table);
+    }
+}
+
+/// Adds the cache keys, paths, rows and events that follow from a change of the item.
+fn show_effects(view: &mut View, found: &Consequences) {
+    let mut stale =
+        PageTable::new("stale", &["key or path", "remedy"], "No cache key or path follows from it.");
+    for key in &found.stale_keys {
+        stale.rows.push(vec![Cell::code(&key.key), Cell::text(&key.remedy)]);
+    }
+    for path in &found.stale_paths {
+        stale.rows.push(vec![Cell::code(path), Cell::text("CloudFront")]);
+    }
+    let mut rows =
+        PageTable::new("rows", &["dataset", "dt", "rescued columns"], "It has no row in a dataset.");
+    for row in &found.rows {
+        let rescued: Vec<&str> = row.rescued.keys().map(String::as_str).collect();
+        rows.rows.push(vec![Cell::text(&row.dataset), Cell::code(&row.dt), Cell::text(rescued.join(", "))]);
+    }
+    let mut events = PageTable::new("events", &["event", "to"], "Its creation sends no event.");
+    for event in &found.events {
+        let to = event.to.as_deref().unwrap_or("the default target");
+        events.rows.push(vec![Cell::text(&event.name), Cell::text(to)]);
+    }
+    for (title, table) in [
+        ("Caches that a change makes stale", stale),
+        ("Rows of datasets", rows),
+        ("Events that its creation sends", events),
+    ] {
+        view.show(html! { h2 { (title) } });
+        view.table(table);
+    }
+}

@@ -1,0 +1,196 @@
+//! The shares of an item: what the ledger has counted of it, what follows from it now, and the rollups' present totals; and the copies of
+//! measures that it shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use afterwrite_ledger::state::REV;
+use afterwrite_model::Result;
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
+use afterwrite_model::table::{Mirror, Model, Rollup};
+use afterwrite_preview::explain::Consequences;
+
+use super::reading::ItemReading;
+use crate::links::rollup_link;
+use crate::rollup::reads::RollupReads;
+use crate::rollup::shape::value_text;
+use crate::served::Served;
+use crate::table::{Cell, PageTable, Verdict};
+
+/// A rollup's key.
+type Place = (String, String);
+
+/// The shares of an item, by rollup and measure: as they are counted, and as they follow from the item.
+#[derive(Debug, Default)]
+struct ItemShares {
+    counted: BTreeMap<(Place, String), Decimal>,
+    /// A number, or a bound of `max` or `min`.
+    now: BTreeMap<(Place, String), String>,
+}
+
+impl ItemShares {
+    fn of(reading: &ItemReading) -> Self {
+        let mut shares = Self::default();
+        let counted = reading.entry.stored().map(|entry| &entry.contributions.by_aggregate);
+        for contribution in counted.into_iter().flatten() {
+            for id in &contribution.targets {
+                let target = reading.targets.get(*id);
+                let place = (target.partition_key(), target.sort.to_string());
+                for (measure, number) in &contribution.measures {
+                    let share = shares.counted.entry((place.clone(), measure.to_string()));
+                    let share = share.or_insert(Decimal::ZERO);
+                    *share = share.plus_unlimited(number);
+                }
+            }
+        }
+        for counted in reading.consequences.iter().flat_map(|found| &found.counted) {
+            let place = (counted.partition.clone(), counted.sort.clone());
+            for (measure, share) in counted.measures.iter() {
+                add_share(&mut shares.now, (place.clone(), measure.clone()), share);
+            }
+        }
+        shares
+    }
+
+    fn places(&self) -> BTreeSet<Place> {
+        let keys = self.counted.keys().chain(self.now.keys());
+        keys.map(|(place, _)| place.clone()).collect()
+    }
+
+    fn measures(&self) -> BTreeSet<(Place, String)> {
+        self.counted.keys().chain(self.now.keys()).cloned().collect()
+    }
+}
+
+/// Adds a share such as `+5` or `at least 7`. Two aggregates can count one item into one measure.
+fn add_share(shares: &mut BTreeMap<(Place, String), String>, key: (Place, String), share: &str) {
+    let number = |text: &str| text.trim_start_matches('+').parse::<Decimal>().ok();
+    let text = share.trim_start_matches('+').to_owned();
+    let known = shares.entry(key).or_default();
+    *known = match (number(known), number(share)) {
+        (Some(known), Some(number)) => known.plus_unlimited(&number).to_string(),
+        _ => text,
+    };
+}
+
+/// The rollups into which the item counts, with its shares and their present totals.
+pub(super) async fn share_table(served: &Served, reading: &ItemReading) -> Result<PageTable> {
+    let columns = ["PK", "SK", "measure", "counted", "of the item now", "total now", "comparison"];
+    let if_empty = match (&reading.item, &reading.consequences) {
+        (Some(_), Some(found)) if found.problems.is_empty() => {
+            "The item counts into no rollup. Left out, below, has the conditions that it does not meet."
+        }
+        _ => "Nothing of the item is counted.",
+    };
+    let mut table = PageTable::new("shares", &columns, if_empty);
+    let shares = ItemShares::of(reading);
+    let places: Vec<Place> = shares.places().into_iter().collect();
+    let stored = RollupReads(&served.context).stored(&places).await?;
+    let totals: BTreeMap<&Place, Option<Item>> = places.iter().zip(stored).collect();
+    for key in shares.measures() {
+        let (place, measure) = &key;
+        let total = totals.get(place).and_then(Option::as_ref).and_then(|item| item.get(measure.as_str()));
+        let (counted, now) = (shares.counted.get(&key), shares.now.get(&key));
+        table.rows.push(vec![
+            Cell::link(&place.0, rollup_link(&place.0, &place.1)),
+            Cell::code(&place.1),
+            Cell::code(measure),
+            counted.map_or(Cell::Empty, Cell::number),
+            now.map_or(Cell::Empty, |now| share_cell(now)),
+            total.map_or(Cell::Empty, |total| share_cell(&value_text(total))),
+            comparison(counted, now),
+        ]);
+    }
+    Ok(table)
+}
+
+fn share_cell(text: &str) -> Cell {
+    if text.parse::<Decimal>().is_ok() { Cell::number(text) } else { Cell::text(text) }
+}
+
+fn comparison(counted: Option<&Decimal>, now: Option<&String>) -> Cell {
+    let share = now.and_then(|now| now.parse::<Decimal>().ok());
+    match (counted, now, share) {
+        (Some(counted), _, Some(share)) if *counted == share => {
+            Cell::Verdict(Verdict::Good, "counted".to_owned())
+        }
+        // A value for `max` or `min` is not in the ledger.
+        (None, Some(_), None) => Cell::Empty,
+        (None, _, Some(_)) => Cell::Verdict(Verdict::Warning, "not counted yet".to_owned()),
+        (Some(_), None, _) => Cell::Verdict(Verdict::Warning, "counted, and not of the item now".to_owned()),
+        _ => Cell::Verdict(
+            Verdict::Warning,
+            "differs: a change is in flight, or see `afterwrite verify`".to_owned(),
+        ),
+    }
+}
+
+/// The copies of measures that the item shows, beside their rollups.
+pub(super) async fn mirror_table(served: &Served, item: &Item, found: &Consequences) -> Result<PageTable> {
+    let columns = [
+        "attribute",
+        "measure",
+        "PK",
+        "SK",
+        "on the item",
+        "of the rollup",
+        "rev on the item",
+        "rev of the rollup",
+        "comparison",
+    ];
+    let mut table = PageTable::new("mirrors", &columns, "The item shows no measure.");
+    let places: BTreeSet<Place> =
+        found.shows.iter().map(|shown| (shown.partition.clone(), shown.sort.clone())).collect();
+    let places: Vec<Place> = places.into_iter().collect();
+    let stored = RollupReads(&served.context).stored(&places).await?;
+    let rollups: BTreeMap<&Place, Option<Item>> = places.iter().zip(stored).collect();
+    for shown in &found.shows {
+        let place = (shown.partition.clone(), shown.sort.clone());
+        let Some((mirror, attribute)) = mirrored(served.context.model(), found, &shown.attribute) else {
+            continue;
+        };
+        let rollup = rollups.get(&place).and_then(Option::as_ref);
+        let of_rollup = rollup.and_then(|rollup| rollup.get(&*attribute.measure)).cloned();
+        let is_sum = served
+            .context
+            .model()
+            .rollups
+            .get(mirror.from)
+            .is_some_and(|rollup: &Rollup| !rollup.has_computed(&attribute.measure));
+        let of_rollup = of_rollup.or_else(|| is_sum.then_some(AttributeValue::N(Decimal::ZERO)));
+        let of_item = attribute.path.read(item);
+        let text = |value: Option<&AttributeValue<'_>>| {
+            value.map_or(Cell::Empty, |value| share_cell(&value_text(value)))
+        };
+        let is_equal = of_item == of_rollup.as_ref();
+        let verdict = if is_equal {
+            (Verdict::Good, "equal")
+        } else {
+            (Verdict::Warning, "differs: it follows within seconds")
+        };
+        table.rows.push(vec![
+            Cell::code(&shown.attribute),
+            Cell::code(&shown.measure),
+            Cell::link(&place.0, rollup_link(&place.0, &place.1)),
+            Cell::code(&place.1),
+            text(of_item),
+            text(of_rollup.as_ref()),
+            text(attribute.revision_path.read(item)),
+            text(rollup.and_then(|rollup| rollup.get(REV))),
+            Cell::Verdict(verdict.0, verdict.1.to_owned()),
+        ]);
+    }
+    Ok(table)
+}
+
+/// The mirror of the item's entity that sets an attribute.
+fn mirrored<'m>(
+    model: &'m Model,
+    found: &Consequences,
+    path: &str,
+) -> Option<(&'m Mirror, &'m afterwrite_model::table::MirroredAttribute)> {
+    let entity = model.entities.iter().find(|entity| *entity.name == *found.entity)?;
+    let mirrors = entity.mirrors.iter().filter_map(|index| model.mirrors.get(*index));
+    let attributes =
+        mirrors.flat_map(|mirror| mirror.attributes.iter().map(move |attribute| (mirror, attribute)));
+    attributes.into_iter().find(|(_, attribute)| attribute.path.to_string() == path)
+}

@@ -1,0 +1,68 @@
+//! The rollups of a name: one, those from one bucket of time to another, or those of a partition.
+
+use std::sync::Arc;
+
+use afterwrite_model::{Error, ErrorKind};
+use axum::extract::{Path, State};
+use axum::response::Response;
+use maud::html;
+
+use super::choice::choice;
+use super::facts::{about, show_one};
+use super::{buckets, listing};
+use crate::frame::Page;
+use crate::pages::answer;
+use crate::query::PageQuery;
+use crate::rollup::asked::{AskedRollups, asked};
+use crate::rollup::reads::RollupReads;
+use crate::rollup::shape::RollupShape;
+use crate::served::Served;
+use crate::view::{View, ViewResult};
+
+/// `GET` of the page with the name as a parameter.
+pub(crate) async fn of(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
+    let view = view(&served, &query, query.get("name")).await;
+    answer(&served, Page::Rollups, &query, view)
+}
+
+/// `GET` of the page with the name in its path.
+pub(crate) async fn of_name(
+    State(served): State<Arc<Served>>,
+    Path(name): Path<String>,
+    query: PageQuery,
+) -> Response {
+    let view = view(&served, &query, Some(&name)).await;
+    answer(&served, Page::Rollups, &query, view)
+}
+
+async fn view(served: &Served, query: &PageQuery, name: Option<&str>) -> ViewResult {
+    let name = name.ok_or_else(|| {
+        Error::new(ErrorKind::Configuration, "no rollup is named").hint("Choose one on the page Rollups")
+    })?;
+    let shape = RollupShape::named(served.context.model(), name)?;
+    let mut view = View::new(Page::Rollups, format!("Rollup {name}"));
+    view.show(about(&shape));
+    view.show(choice(&shape, query));
+    match asked(&shape, query)? {
+        AskedRollups::Nothing => view.show(html! {
+            p class="empty" {
+                "Write the values of a key. With the values of PK alone, the rollups of the partition are listed"
+                @if shape.bucket().is_some() { "; with all but the last bucket, and where it begins and ends, its buckets are shown as bars" }
+                "."
+            }
+        }),
+        AskedRollups::Incomplete(missing) => view.show(html! { p class="empty" { (missing) "." } }),
+        AskedRollups::One(values) => {
+            let key = shape.checked_key(&values)?;
+            let rollups = RollupReads(&served.context).rollups(&shape, vec![key]).await?;
+            for rollup in &rollups {
+                show_one(&mut view, &shape, rollup, query);
+            }
+        }
+        AskedRollups::Buckets(asked) => buckets::show(served, &mut view, &shape, &asked, query).await?,
+        AskedRollups::Listed { partition, beginning } => {
+            listing::show(served, &mut view, &shape, (&partition, &beginning), query).await?;
+        }
+    }
+    Ok(view)
+}

@@ -1,0 +1,129 @@
+//! Everything that follows from one item, as a result.
+
+use std::collections::BTreeMap;
+
+use afterwrite_model::table::NamedList;
+use serde::Serialize;
+
+use super::events::ItemEvent;
+
+/// The consequences of an item in one table.
+#[derive(Debug, Default, Serialize)]
+pub struct Consequences {
+    /// The table's name in the model.
+    pub table: String,
+    /// Its entity.
+    pub entity: String,
+    /// The values of its key's variables.
+    pub key: NamedList<String>,
+    /// Its contributions to rollups.
+    pub counted: Vec<RollupContribution>,
+    /// The lookups that it needs.
+    pub asks: Vec<LookupResult>,
+    /// Its outputs for other items that look it up.
+    pub answers: Vec<LookupResult>,
+    /// The copies of measures that it shows.
+    pub shows: Vec<MirroredValue>,
+    /// The cache keys that its change makes stale.
+    pub stale_keys: Vec<StaleCacheKey>,
+    /// The paths that its change makes stale.
+    pub stale_paths: Vec<String>,
+    /// The events of its creation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<ItemEvent>,
+    /// Its rows in datasets.
+    pub rows: Vec<DatasetRow>,
+    /// The parts of the model whose conditions leave the item out.
+    pub left_out: Vec<LeftOut>,
+    /// Values that make stale paths which nobody requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// The number of aggregates that leave the item out, because it does not fit them.
+    pub skipped: u64,
+    /// Attributes that never leave the table.
+    pub secret: Vec<String>,
+    /// Why it cannot be counted, or has no rows or stale keys.
+    pub problems: Vec<String>,
+}
+
+/// The item's contribution to one rollup.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct RollupContribution {
+    /// The rollup's `PK`.
+    #[serde(rename = "PK")]
+    pub partition: String,
+    /// The rollup's `SK`.
+    #[serde(rename = "SK")]
+    pub sort: String,
+    /// The change of each measure, with its sign; of `max` and `min`, the value as a bound.
+    pub measures: NamedList<String>,
+    /// When the rollup expires, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<i64>,
+}
+
+/// The key of a lookup, and its outputs.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct LookupResult {
+    /// The lookup.
+    pub lookup: String,
+    /// Its key.
+    pub by: String,
+    /// Its outputs.
+    pub gives: NamedList<String>,
+}
+
+/// A mirrored attribute of the item.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct MirroredValue {
+    /// The path of the attribute.
+    pub attribute: String,
+    /// The measure.
+    pub measure: String,
+    /// The rollup's `PK`.
+    #[serde(rename = "PK")]
+    pub partition: String,
+    /// The rollup's `SK`.
+    #[serde(rename = "SK")]
+    pub sort: String,
+}
+
+/// A cache key.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct StaleCacheKey {
+    /// The key.
+    pub key: String,
+    /// What is done with it.
+    pub remedy: String,
+}
+
+/// A row of a dataset.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct DatasetRow {
+    /// The dataset.
+    pub dataset: String,
+    /// The day of its partition.
+    pub dt: String,
+    /// Whether the item has no day: all such rows are in one partition.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_no_day: bool,
+    /// The name of the value that the day is taken from.
+    #[serde(skip)]
+    pub day_of: String,
+    /// The values of the row. A column is null if the item has no value for it, or a value that does not fit.
+    pub columns: NamedList<Option<String>>,
+    /// The content of `_rescued`: values that do not fit their columns, in DynamoDB's JSON, and `null` for a required value that is missing.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rescued: BTreeMap<String, String>,
+}
+
+/// A part that leaves the item out.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// `aggregate orders`, `aggregate orders: measure paid`, `dataset orders`, `cache of order`.
+    pub part: String,
+    /// The condition that does not hold, as the model has it; or the values that are missing.
+    pub needs: String,
+    /// The item's value, if it has one.
+    pub found: String,
+}

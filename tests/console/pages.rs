@@ -1,0 +1,109 @@
+//! The pages inside `dev`, with the application of a built-in model: their numbers, and their looks.
+
+use std::collections::BTreeMap;
+
+use afterwrite_demo::item::ItemValue;
+use afterwrite_demo::rollups::RollupKey;
+use serde_json::Value;
+
+use super::application::CountedApplication;
+use super::browser::look;
+use super::http::ConsoleClient;
+
+/// The rollups of a page are checked up to this number.
+const CHECKED: usize = 200;
+
+/// A text as a part of an address.
+pub(super) fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+/// The address of a stored rollup.
+pub(super) fn rollup_path(RollupKey(partition, sort): &RollupKey) -> String {
+    format!("/rollups/at?pk={}&sk={}", encoded(partition), encoded(sort))
+}
+
+/// The measures on the page of a rollup, by name.
+fn shown_measures(page: &Value) -> BTreeMap<String, String> {
+    let tables = page.as_object().unwrap();
+    let rows = tables.values().filter_map(Value::as_array).flatten();
+    let measures = rows.filter_map(|row| {
+        Some((row.get("measure")?.as_str()?.to_owned(), row.get("value")?.as_str()?.to_owned()))
+    });
+    measures.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn the_numbers_of_pages_are_those_of_the_recount() {
+    for (model, size) in [("exambuddy", 150), ("shop", 60)] {
+        let application = CountedApplication::start(model, size, &[]).await;
+        let console = ConsoleClient::of(&application.development);
+        let mut checked = 0;
+        for (key, measures) in application.recount.rollups.iter().take(CHECKED) {
+            let path = rollup_path(key);
+            let shown = shown_measures(&console.json(&path));
+            for (name, expected) in measures {
+                // Bins of histograms and percentiles have tables of their own.
+                let Some(shown) = shown.get(name) else { continue };
+                assert_eq!(*shown, expected.to_string(), "{path} {name}");
+                checked += usize::from(matches!(expected, ItemValue::Number(_)));
+            }
+        }
+        assert!(checked > CHECKED / 2, "only {checked} measures of {model} were compared");
+    }
+}
+
+/// The address of the days of the project that has the most of them, and that of one of these days.
+fn project_days(application: &CountedApplication) -> (String, String) {
+    let mut days: BTreeMap<(&str, &str), Vec<(&str, &RollupKey)>> = BTreeMap::new();
+    for key in application.recount.rollups.keys() {
+        let (Some(admin), Some(rest)) = (key.0.strip_prefix("ADMIN#"), key.1.strip_prefix("ROLLUP#PROJECT#"))
+        else {
+            continue;
+        };
+        if let Some((project, day)) = rest.split_once("#DAY#") {
+            days.entry((admin, project)).or_default().push((day, key));
+        }
+    }
+    let ((admin, project), days) = days.into_iter().max_by_key(|(_, days)| days.len()).unwrap();
+    let [first, last] = [days.first(), days.last()].map(|day| day.unwrap().0);
+    let [admin, project] = [admin, project].map(encoded);
+    let series = format!("v.admin_id={admin}&v.project_id={project}&from={first}&to={last}");
+    (format!("/rollups/of/project_day?{series}"), rollup_path(days[0].1))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries and Chromium: run tests/run"]
+async fn pages_of_dev_are_for_everyone() {
+    let application = CountedApplication::start("exambuddy", 150, &["--show-items"]).await;
+    let rollup = application.recount.rollups.keys().find(|key| key.0.starts_with("PROJECT#")).unwrap();
+    let (buckets, day) = project_days(&application);
+    let item = application.items.iter().find(|item| item.item.contains_key("SK")).unwrap();
+    let text =
+        |name: &str| item.item.get(name).and_then(|value| value.as_s().ok()).cloned().unwrap_or_default();
+    let item_path = format!(
+        "/item?table={}&pk={}&sk={}",
+        encoded(&item.table),
+        encoded(&text("PK")),
+        encoded(&text("SK"))
+    );
+    let pages = [
+        ("flow", "/".to_owned()),
+        ("rollups", "/rollups".to_owned()),
+        ("buckets", buckets),
+        ("day", day),
+        ("rollup", rollup_path(rollup)),
+        ("item", item_path),
+        ("no-item", "/item".to_owned()),
+        ("health", "/health".to_owned()),
+        ("plan", "/health/run?command=verify".to_owned()),
+        ("play", "/play".to_owned()),
+        ("missing", "/health/job?id=none".to_owned()),
+    ];
+    look(application.development.announced["console"].as_str().unwrap(), &pages);
+}
