@@ -121,6 +121,14 @@ async fn an_item_of_the_editor_is_written_and_its_change_appears_with_what_follo
 
     assert_eq!(play.write("delete", &order("1", "10")).status, 200);
     assert_eq!(play.changes(2).await[0]["rollups"], "CUSTOMER#c1 TOTAL: orders -1, spent -10");
+    development.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn an_item_that_cannot_be_written_says_why() {
+    let (_folder, development) = shop(&[]);
+    let play = Play::of(&development);
     for (item, table, problem) in [
         (r#"{"PK":{"S":"x"}}"#, "Corner", "ValidationException"),
         ("not an item", "Corner", "This is not an item"),
@@ -130,6 +138,7 @@ async fn an_item_of_the_editor_is_written_and_its_change_appears_with_what_follo
         assert_eq!(refused.status, 400, "{item}");
         assert!(refused.body.contains(problem), "{item}: {}", refused.body);
     }
+    assert_eq!(play.console.json("/play")["changes"].as_array().unwrap().len(), 0);
     development.stop();
 }
 

@@ -72,7 +72,7 @@ impl DevFlow<'_> {
         let meter = self.board.meters.function(AGGREGATOR);
         let units = |number: u64| self.metric(AGGREGATOR, number);
         let aggregator = self
-            .stream_stage(AGGREGATOR, "counts each change once")
+            .stream_stage(AGGREGATOR, "reads the streams, and counts each change once")
             .fact("write units", units(meter.metric("WriteUnits")))
             .fact(
                 "units a record",
@@ -103,8 +103,9 @@ impl DevFlow<'_> {
             .fact("sent", of(RELAY, relay.metric("Events") + drained.metric("Events")))
             .fact("failed", of(RELAY, relay.metric("EventsFailed") + drained.metric("EventsFailed")));
         vec![
-            self.stream_stage(RELAY, "passes each change on").linked("/play"),
+            self.stream_stage(RELAY, "reads the streams, and passes each change on").linked("/play"),
             Stage::new("Cache keys", "removed from Redis")
+                .linked("/play")
                 .fact("keys", of(RELAY, relay.metric("KeysInvalidated"))),
             self.queue_stage("Paths", "invalidated in CloudFront", INVALIDATOR, &drained)
                 .fact("paths", of(INVALIDATOR, drained.metric("PathsInvalidated"))),
@@ -116,7 +117,8 @@ impl DevFlow<'_> {
         let meters = &self.board.meters;
         let (relay, exported) = (meters.function(RELAY), meters.function(EXPORTER));
         let (compacted, archived) = (meters.function(COMPACTOR), meters.archived());
-        let archive = Stage::new("Archive", "lines of changes in S3")
+        let archive = Stage::new("Archive", "lines of the relay, in S3")
+            .linked("/health")
             .fact("lines", self.metric(RELAY, relay.metric("LinesArchived")))
             .fact("objects", archived.total())
             .fact("objects a second", a_second(archived.recent(self.now)));
@@ -126,6 +128,7 @@ impl DevFlow<'_> {
             .fact("files", self.metric(EXPORTER, exported.metric("Files")))
             .fact("rejected lines", self.metric(EXPORTER, exported.metric("RejectedLines")));
         let datasets = Stage::new("Datasets", "Delta tables")
+            .linked("/health")
             .fact("datasets of the model", self.context.model().datasets.len())
             .fact("newest export", self.age(exported.at));
         let compactor = self
@@ -150,7 +153,7 @@ impl DevFlow<'_> {
 
     /// A function behind a queue or a timer.
     fn queue_stage(&self, name: &str, about: &str, function: &str, meter: &FunctionMeter) -> Stage {
-        let stage = Stage::new(name, about);
+        let stage = Stage::new(name, about).linked("/health");
         let stage = match meter.failures {
             0 => stage.judged(Verdict::Good, "no failure"),
             failures => stage.judged(Verdict::Warning, format!("{failures} failures")),
@@ -210,7 +213,7 @@ impl StreamTotals {
     fn verdict(&self) -> (Verdict, String) {
         let discarded = self.sum(|stream| stream.progress.counts().skipped);
         if discarded > 0 {
-            return (Verdict::Bad, format!("{discarded} records were discarded: afterwrite redrive"));
+            return (Verdict::Bad, format!("{discarded} records were discarded"));
         }
         let is_late = self.in_flight() > 0 && self.lag().is_some_and(|lag| lag > UP_TO_DATE);
         if is_late { (Verdict::Warning, "late".to_owned()) } else { (Verdict::Good, "up to date".to_owned()) }
@@ -232,7 +235,7 @@ fn ratio(number: u64, by: u64) -> String {
     if by == 0 {
         return "–".to_owned();
     }
-    let tenths = number.saturating_mul(10) / by;
+    let tenths = (number.saturating_mul(10) + by / 2) / by;
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
@@ -247,8 +250,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_exact_to_a_tenth() {
-        assert_eq!([ratio(27, 10), ratio(0, 3), ratio(5, 0)], ["2.7", "0.0", "–"]);
+    fn quotients_are_rounded_to_a_tenth() {
+        assert_eq!([ratio(27, 10), ratio(8, 3), ratio(0, 3), ratio(5, 0)], ["2.7", "2.7", "0.0", "–"]);
         assert_eq!(titled("aggregator"), "Aggregator");
         assert_eq!(shown_lag(Duration::from_millis(999)), "under 1 s");
     }
