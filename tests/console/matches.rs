@@ -139,7 +139,7 @@ impl CountedMatches {
                 let mirror = row(&item["mirrors"], "attribute", "stats.matches");
                 if measure(&page, "matches") == played.len().to_string()
                     && measure(&page, "rivals") == rivals.len().to_string()
-                    && mirror["on the item"] == Value::from(played.len().to_string())
+                    && mirror["on the item"].as_str() == Some(played.len().to_string().as_str())
                 {
                     break;
                 }
@@ -153,7 +153,7 @@ impl CountedMatches {
 /// The row of a table whose column has a value.
 pub(super) fn row<'t>(table: &'t Value, column: &str, value: &str) -> &'t Value {
     let rows = table.as_array().unwrap_or_else(|| panic!("no table: {table}"));
-    rows.iter().find(|row| row[column] == Value::from(value)).unwrap_or(&Value::Null)
+    rows.iter().find(|row| row[column] == value).unwrap_or(&Value::Null)
 }
 
 /// The texts of a column.

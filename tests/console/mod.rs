@@ -9,6 +9,7 @@ mod flow;
 mod guard;
 mod http;
 mod item;
+mod journey;
 mod matches;
 mod pages;
 mod play;

@@ -15,10 +15,10 @@
 //! | `view`, `table`, `frame` | the parts of a page |
 //! | `commands` | commands of Afterwrite that a button starts, in processes of their own |
 //! | `facts` | the newest look at a deployed part, as `afterwrite doctor` looks at it |
-//! | `recount` | the comparison of everything that is derived with the items, inside `dev` |
 //! | `rollup` | the rollups of the model: their keys, how they are read, and their measures |
 //! | `searches` | the newest searches for the items that are counted into a rollup |
 //! | `chart` | bars |
+//! | `recount` | the comparison of everything that is derived with the items, inside `dev` |
 //! | `links` | links from one page to another |
 //! | `pages` | a module for each page |
 //!
