@@ -53,7 +53,7 @@ impl DevFlow<'_> {
         let are_off = faults == FaultPlan { seed: faults.seed, ..FaultPlan::default() };
         let database = Stage::new("DynamoDB", "keeps the items").linked("/item").fact("tables", tables);
         vec![
-            Stage::new("Application", "writes items")
+            Stage::new("application", "writes items")
                 .linked("/play")
                 .fact("counted changes", self.board.changes.newest()),
             if are_off {
@@ -61,7 +61,7 @@ impl DevFlow<'_> {
             } else {
                 database.judged(Verdict::Warning, "faults are on")
             },
-            Stage::new("Streams", "deliver each change")
+            Stage::new("streams", "deliver each change")
                 .linked("/play")
                 .fact("read", totals.read())
                 .fact("in flight", totals.in_flight()),
@@ -78,7 +78,7 @@ impl DevFlow<'_> {
                 "units a record",
                 self.metric(AGGREGATOR, ratio(meter.metric("WriteUnits"), meter.metric("Records"))),
             );
-        let rollups = Stage::new("Rollups and mirrors", "the totals, and their copies on items")
+        let rollups = Stage::new("rollups and mirrors", "the totals, and their copies on items")
             .linked("/rollups")
             .fact("rollups of the model", self.context.model().rollups.len())
             .fact("transactions", units(meter.metric("Transactions")))
@@ -97,17 +97,17 @@ impl DevFlow<'_> {
         let relay = self.board.meters.function(RELAY);
         let drained = self.board.meters.function(INVALIDATOR);
         let of = |name: &str, number: u64| self.metric(name, number);
-        let events = Stage::new("Events", "tell other systems")
+        let events = Stage::new("events", "tell other systems")
             .linked("/play")
             .fact("rules of the model", self.context.model().events.len())
             .fact("sent", of(RELAY, relay.metric("Events") + drained.metric("Events")))
             .fact("failed", of(RELAY, relay.metric("EventsFailed") + drained.metric("EventsFailed")));
         vec![
             self.stream_stage(RELAY, "reads the streams, and passes each change on").linked("/play"),
-            Stage::new("Cache keys", "removed from Redis")
+            Stage::new("cache keys", "removed from Redis")
                 .linked("/play")
                 .fact("keys", of(RELAY, relay.metric("KeysInvalidated"))),
-            self.queue_stage("Paths", "invalidated in CloudFront", INVALIDATOR, &drained)
+            self.queue_stage("paths", "invalidated in CloudFront", INVALIDATOR, &drained)
                 .fact("paths", of(INVALIDATOR, drained.metric("PathsInvalidated"))),
             events,
         ]
@@ -117,22 +117,22 @@ impl DevFlow<'_> {
         let meters = &self.board.meters;
         let (relay, exported) = (meters.function(RELAY), meters.function(EXPORTER));
         let (compacted, archived) = (meters.function(COMPACTOR), meters.archived());
-        let archive = Stage::new("Archive", "lines of the relay, in S3")
+        let archive = Stage::new("archive", "lines of the relay, in S3")
             .linked("/health")
             .fact("lines", self.metric(RELAY, relay.metric("LinesArchived")))
             .fact("objects", archived.total())
             .fact("objects a second", a_second(archived.recent(self.now)));
         let exporter = self
-            .queue_stage("Exporter", "makes rows of the archive", EXPORTER, &exported)
+            .queue_stage("exporter", "makes rows of the archive", EXPORTER, &exported)
             .fact("rows", self.metric(EXPORTER, exported.metric("Rows")))
             .fact("files", self.metric(EXPORTER, exported.metric("Files")))
             .fact("rejected lines", self.metric(EXPORTER, exported.metric("RejectedLines")));
-        let datasets = Stage::new("Datasets", "Delta tables")
+        let datasets = Stage::new("datasets", "Delta tables")
             .linked("/health")
             .fact("datasets of the model", self.context.model().datasets.len())
             .fact("newest export", self.age(exported.at));
         let compactor = self
-            .queue_stage("Compactor", "packs files and derives current rows", COMPACTOR, &compacted)
+            .queue_stage("compactor", "packs files and derives current rows", COMPACTOR, &compacted)
             .fact("rows written", self.metric(COMPACTOR, compacted.metric("RowsWritten")));
         vec![archive, exporter, datasets, compactor]
     }
@@ -141,7 +141,7 @@ impl DevFlow<'_> {
     fn stream_stage(&self, function: &str, about: &str) -> Stage {
         let totals = self.totals(function);
         let (verdict, text) = totals.verdict();
-        Stage::new(titled(function), about)
+        Stage::new(function, about)
             .judged(verdict, text)
             .fact("records a second", totals.rate())
             .fact("records", totals.delivered())
@@ -239,12 +239,6 @@ fn ratio(number: u64, by: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-fn titled(function: &str) -> String {
-    let mut letters = function.chars();
-    let first = letters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,7 +246,6 @@ mod tests {
     #[test]
     fn quotients_are_rounded_to_a_tenth() {
         assert_eq!([ratio(27, 10), ratio(8, 3), ratio(0, 3), ratio(5, 0)], ["2.7", "2.7", "0.0", "–"]);
-        assert_eq!(titled("aggregator"), "Aggregator");
         assert_eq!(shown_lag(Duration::from_millis(999)), "under 1 s");
     }
 }
