@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use afterwrite_tests::development::{Development, STATE, model_file, number, text};
+use afterwrite_tests::development::{Development, model_file, number, text};
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
@@ -58,9 +58,17 @@ fn fact(table: &Value, name: &str) -> Value {
 #[ignore = "needs the release binaries: run tests/run"]
 async fn an_item_has_its_shares_and_mirrors() {
     let counted = CountedMatches::start().await;
+    shares_are_those_of_the_recount(&counted.console);
+    mirrors_equal_their_rollups(&counted.console);
+    a_rollup_that_is_a_source_is_an_item(&counted.console);
+    hostile_keys_are_text(&counted.console);
+    deleted_items_have_a_tombstone(&counted).await;
+}
+
+fn shares_are_those_of_the_recount(console: &ConsoleClient) {
     for played in matches() {
         let (partition, sort) = played.key();
-        let page = item_page(&counted.console, "Games", &partition, &sort);
+        let page = item_page(console, "Games", &partition, &sort);
         assert_eq!(fact(&page["item"], "entity"), "match");
         assert_eq!(fact(&page["item"], "{player}"), played.player);
         let shares = page["shares"].as_array().unwrap();
@@ -79,8 +87,11 @@ async fn an_item_has_its_shares_and_mirrors() {
         assert_eq!(fact(&page["entry"], "counted by")["verdict"], "good");
         assert_eq!(fact(&page["entry"], "rev"), "1");
     }
+}
+
+fn mirrors_equal_their_rollups(console: &ConsoleClient) {
     for player in PLAYERS {
-        let page = item_page(&counted.console, "Games", &format!("PLAYER#{player}"), "PLAYER");
+        let page = item_page(console, "Games", &format!("PLAYER#{player}"), "PLAYER");
         let count = matches().iter().filter(|played: &&PlayedMatch| played.player == player).count();
         let shown = row(&page["mirrors"], "attribute", "stats.matches");
         assert_eq!(
@@ -90,18 +101,18 @@ async fn an_item_has_its_shares_and_mirrors() {
         assert_eq!(shown["comparison"]["verdict"], "good", "{page}");
         assert!(!shown["rev on the item"].is_null(), "{page}");
     }
-    // A rollup is an item, too, if it is a source.
+}
+
+fn a_rollup_that_is_a_source_is_an_item(console: &ConsoleClient) {
     let member = &matches()[0];
     let key = (
         format!("PLAYER#{}#DISTINCT#rivals", written(member.player)),
         format!("ROLLUP#{}", written(&member.rival())),
     );
-    let page = item_page(&counted.console, "%40state", &key.0, &key.1);
+    let page = item_page(console, "%40state", &key.0, &key.1);
     assert_eq!(fact(&page["item"], "entity"), "player.rivals", "{page}");
     assert_eq!(column(&page["shares"], "measure"), ["rivals"], "{page}");
     assert_eq!(page["shares"][0]["comparison"]["verdict"], "good");
-    hostile_keys_are_text(&counted.console);
-    deleted_items_have_a_tombstone(&counted).await;
 }
 
 fn hostile_keys_are_text(console: &ConsoleClient) {
@@ -191,51 +202,63 @@ async fn an_item_shows_why_it_does_not_count_and_never_a_secret() {
         put(&development, "7", &image).await;
         put(&development, "8", &[("kind", text("link"))]).await;
         put(&development, "9", &[("kind", text("image")), ("bytes", text("many<b>"))]).await;
-        let page = until(
-            || item_page(&console, "Files", OWNER_BASE64, "7.0"),
-            |page| page["shares"][0]["comparison"]["verdict"] == "good",
-        )
-        .await;
-        assert_eq!(fact(&page["item"], "{at}"), "7", "{page}");
-        assert_eq!(fact(&page["item"], "never leaves the table"), "password");
-        assert!(fact(&page["item"], "expires").as_str().unwrap().starts_with("2030-"), "{page}");
-        assert_eq!(column(&page["shares"], "measure"), ["bytes", "files"]);
-        assert_eq!(column(&page["shares"], "total now"), ["12", "1"]);
-        assert_eq!(column(&page["stale"], "key or path"), ["file:7", "/files/7"]);
-        assert_eq!(column(&page["events"], "event"), ["uploaded"]);
-        let left_out = &page["left_out"][0];
-        assert_eq!(left_out["part of the model"], "aggregate usage: measure large", "{page}");
-        let value = if shows_items { "bytes is 12" } else { "hidden: --show-items shows it" };
-        assert_eq!(left_out["the item"], value);
-        let text_of_page =
-            page.to_string() + &console.get(&format!("/item?table=Files&pk={OWNER_BASE64}&sk=7")).body;
-        assert!(!text_of_page.contains("hunter2"), "{text_of_page}");
-        assert_eq!(text_of_page.contains("1900000000"), shows_items, "the contents: {text_of_page}");
-        let neither = item_page(&console, "Files", OWNER_BASE64, "8");
-        assert_eq!(column(&neither["entities"], "entity"), ["image", "folder"], "{neither}");
-        assert!(column(&neither["entities"], "needs")[0].contains("image"), "{neither}");
-        let parked = until(
-            || item_page(&console, "Files", OWNER_BASE64, "9"),
-            |page| !fact(&page["entry"], "parked").is_null(),
-        )
-        .await;
-        assert_eq!(fact(&parked["entry"], "parked")["verdict"], "bad", "{parked}");
-        let html = console.get(&format!("/item?table=Files&pk={OWNER_BASE64}&sk=9")).body;
-        assert!(html.contains("afterwrite redrive --yes") && html.contains("It cannot be counted"), "{html}");
-        assert!(!html.contains("<b>"), "{html}");
-        assert_eq!(html.contains("many"), shows_items, "{html}");
-        for (key, problem) in [("pk=A&sk=7", "binary"), ("pk=AP88&sk=seven", "is a number")] {
-            let refused = console.get(&format!("/item?table=Files&{key}"));
-            assert!(refused.status == 400 && refused.body.contains(problem), "{}", refused.body);
-        }
-        let rollup = encoded(&format!("OWNER#{OWNER_BASE64}"));
-        let page = console.json(&format!("/rollups/contributors?pk={rollup}&sk=USAGE"));
-        assert_eq!(page["progress"][0]["contributors"], "1", "{page}");
-        assert_eq!(page["progress"][0]["uncountable"], "1", "{page}");
-        assert_eq!(row(&page["sums"], "measure", "bytes")["comparison"]["verdict"], "good", "{page}");
-        let entry =
-            console.get(&format!("/rollups/at?pk={}&sk=7", encoded(&format!("LEDGER#Files#{OWNER_BASE64}"))));
-        assert!(entry.body.contains("is not a rollup"), "{}", entry.body);
-        assert!(entry.body.contains("/item?table=Files&amp;pk=AP88&amp;sk=7"), "{}: {STATE}", entry.body);
+        counted_files_show_everything(&console, shows_items).await;
+        other_files_show_why_they_do_not_count(&console, shows_items).await;
+        binary_keys_are_found_again(&console);
     }
+}
+
+async fn counted_files_show_everything(console: &ConsoleClient, shows_items: bool) {
+    let page = until(
+        || item_page(console, "Files", OWNER_BASE64, "7.0"),
+        |page| page["shares"][0]["comparison"]["verdict"] == "good",
+    )
+    .await;
+    assert_eq!(fact(&page["item"], "{at}"), "7", "{page}");
+    assert_eq!(fact(&page["item"], "never leaves the table"), "password");
+    assert!(fact(&page["item"], "expires").as_str().unwrap().starts_with("2030-"), "{page}");
+    assert_eq!(column(&page["shares"], "measure"), ["bytes", "files"]);
+    assert_eq!(column(&page["shares"], "total now"), ["12", "1"]);
+    assert_eq!(column(&page["stale"], "key or path"), ["file:7", "/files/7"]);
+    assert_eq!(column(&page["events"], "event"), ["uploaded"]);
+    let left_out = &page["left_out"][0];
+    assert_eq!(left_out["part of the model"], "aggregate usage: measure large", "{page}");
+    let value = if shows_items { "bytes is 12" } else { "hidden: --show-items shows it" };
+    assert_eq!(left_out["the item"], value);
+    let text_of_page =
+        page.to_string() + &console.get(&format!("/item?table=Files&pk={OWNER_BASE64}&sk=7")).body;
+    assert!(!text_of_page.contains("hunter2"), "{text_of_page}");
+    assert_eq!(text_of_page.contains("1900000000"), shows_items, "the contents: {text_of_page}");
+}
+
+async fn other_files_show_why_they_do_not_count(console: &ConsoleClient, shows_items: bool) {
+    let neither = item_page(console, "Files", OWNER_BASE64, "8");
+    assert_eq!(column(&neither["entities"], "entity"), ["image", "folder"], "{neither}");
+    assert!(column(&neither["entities"], "needs")[0].contains("image"), "{neither}");
+    let parked = until(
+        || item_page(console, "Files", OWNER_BASE64, "9"),
+        |page| !fact(&page["entry"], "parked").is_null(),
+    )
+    .await;
+    assert_eq!(fact(&parked["entry"], "parked")["verdict"], "bad", "{parked}");
+    let html = console.get(&format!("/item?table=Files&pk={OWNER_BASE64}&sk=9")).body;
+    assert!(html.contains("afterwrite redrive --yes") && html.contains("It cannot be counted"), "{html}");
+    assert!(!html.contains("<b>"), "{html}");
+    assert_eq!(html.contains("many"), shows_items, "{html}");
+}
+
+fn binary_keys_are_found_again(console: &ConsoleClient) {
+    for (key, problem) in [("pk=A&sk=7", "binary"), ("pk=AP88&sk=seven", "is a number")] {
+        let refused = console.get(&format!("/item?table=Files&{key}"));
+        assert!(refused.status == 400 && refused.body.contains(problem), "{}", refused.body);
+    }
+    let rollup = encoded(&format!("OWNER#{OWNER_BASE64}"));
+    let page = console.json(&format!("/rollups/contributors?pk={rollup}&sk=USAGE"));
+    assert_eq!(page["progress"][0]["contributors"], "1", "{page}");
+    assert_eq!(page["progress"][0]["uncountable"], "1", "{page}");
+    assert_eq!(row(&page["sums"], "measure", "bytes")["comparison"]["verdict"], "good", "{page}");
+    let entry =
+        console.get(&format!("/rollups/at?pk={}&sk=7", encoded(&format!("LEDGER#Files#{OWNER_BASE64}"))));
+    assert!(entry.body.contains("is not a rollup"), "{}", entry.body);
+    assert!(entry.body.contains("/item?table=Files&amp;pk=AP88&amp;sk=7"), "{}", entry.body);
 }

@@ -129,6 +129,7 @@ impl CountedMatches {
             let played: Vec<PlayedMatch> =
                 matches().into_iter().filter(|played| played.player == player).collect();
             let rivals: std::collections::BTreeSet<String> = played.iter().map(PlayedMatch::rival).collect();
+            let count = played.len().to_string();
             loop {
                 let page = format!("/rollups/of?name=player&v.player={}", encoded(player));
                 let page = self.console.json(&page);
@@ -137,9 +138,9 @@ impl CountedMatches {
                     encoded(&format!("PLAYER#{player}"))
                 ));
                 let mirror = row(&item["mirrors"], "attribute", "stats.matches");
-                if measure(&page, "matches") == played.len().to_string()
+                if measure(&page, "matches") == count
                     && measure(&page, "rivals") == rivals.len().to_string()
-                    && mirror["on the item"].as_str() == Some(played.len().to_string().as_str())
+                    && mirror["on the item"] == count
                 {
                     break;
                 }

@@ -29,9 +29,11 @@ async fn the_pages_of_rollups_show_what_was_counted() {
     lists_the_rollups_of_the_model(&counted);
     one_rollup_has_all_of_its_measures(&counted);
     buckets_are_those_of_the_recount(&counted);
+    buckets_of_partitions_are_read_by_key(&counted);
     partitions_are_listed_page_by_page(&counted);
     ranks_are_those_of_the_recount(&counted);
     contributors_add_up_to_their_rollup(&counted);
+    each_shard_has_contributors_of_its_own(&counted);
     hostile_keys_are_text_or_refused(&counted);
 }
 
@@ -48,36 +50,41 @@ fn lists_the_rollups_of_the_model(counted: &CountedMatches) {
     assert!(html.contains(r#"href="/rollups/of?name=player%2Erivals""#), "{html}");
 }
 
+/// The page of a player's rollup has the measures of a recount.
+fn assert_page_of_player(page: &Value, player: &str) {
+    let played = of_player(player);
+    let (sum, count) = (played.iter().map(|played| played.tenths).sum::<i64>(), played.len());
+    assert_eq!(measure(page, "matches"), count.to_string(), "{player}: {page}");
+    assert_eq!(measure(page, "points-sum"), tenths(sum), "{player}");
+    assert_eq!(measure(page, "mean"), mean(sum, i64::try_from(count).unwrap()), "{player}");
+    let best = played.iter().map(|played| played.tenths).max().unwrap();
+    assert_eq!(measure(page, "best"), tenths(best), "{player}");
+    assert_eq!(measure(page, "last"), "2026-03-29");
+    let bins = [0, 50, 100].map(|from| {
+        let is_in =
+            |played: &&PlayedMatch| played.tenths >= from && (played.tenths < from + 50 || from == 100);
+        played.iter().filter(is_in).count().to_string()
+    });
+    assert_eq!(column(&page["bins"], "count"), bins, "{player}");
+    let rivals: BTreeSet<String> = played.iter().map(PlayedMatch::rival).collect();
+    assert_eq!(measure(page, "rivals"), rivals.len().to_string());
+    let fact = |name: &str| row(&page["facts"], "fact", name)["value"].clone();
+    assert!(fact("rev").as_str().unwrap().parse::<u64>().unwrap() >= 1, "{page}");
+    assert!(fact("updated_at").as_str().unwrap().starts_with("20"), "{page}");
+    assert_eq!(fact("expires_at"), "never");
+    assert_eq!(fact("counted up to")["verdict"], "unknown");
+    assert_eq!(column(&page["mirrors"], "attribute"), ["stats.matches", "best"]);
+    assert_eq!(column(&page["mirrors"], "item")[0], format!("PLAYER#{player} / PLAYER"));
+}
+
 fn one_rollup_has_all_of_its_measures(counted: &CountedMatches) {
     for player in PLAYERS {
         let played = of_player(player);
-        let (sum, count) = (played.iter().map(|played| played.tenths).sum::<i64>(), played.len());
         let by_values = counted.console.json(&format!("/rollups/of/player?v.player={}", encoded(player)));
         let stored = format!("PLAYER#{}", written(player));
         let by_key = counted.console.json(&format!("/rollups/at?pk={}&sk=ROLLUP", encoded(&stored)));
         for page in [&by_values, &by_key] {
-            assert_eq!(measure(page, "matches"), count.to_string(), "{player}: {page}");
-            assert_eq!(measure(page, "points-sum"), tenths(sum), "{player}");
-            assert_eq!(measure(page, "mean"), mean(sum, i64::try_from(count).unwrap()), "{player}");
-            let best = played.iter().map(|played| played.tenths).max().unwrap();
-            assert_eq!(measure(page, "best"), tenths(best), "{player}");
-            assert_eq!(measure(page, "last"), "2026-03-29");
-            let bins = [0, 50, 100].map(|from| {
-                let is_in = |played: &&PlayedMatch| {
-                    played.tenths >= from && (played.tenths < from + 50 || from == 100)
-                };
-                played.iter().filter(is_in).count().to_string()
-            });
-            assert_eq!(column(&page["bins"], "count"), bins, "{player}");
-            let rivals: BTreeSet<String> = played.iter().map(PlayedMatch::rival).collect();
-            assert_eq!(measure(page, "rivals"), rivals.len().to_string());
-            let fact = |name: &str| row(&page["facts"], "fact", name)["value"].clone();
-            assert!(fact("rev").as_str().unwrap().parse::<u64>().unwrap() >= 1, "{page}");
-            assert!(fact("updated_at").as_str().unwrap().starts_with("20"), "{page}");
-            assert_eq!(fact("expires_at"), "never");
-            assert_eq!(fact("counted up to")["verdict"], "unknown");
-            assert_eq!(column(&page["mirrors"], "attribute"), ["stats.matches", "best"]);
-            assert_eq!(column(&page["mirrors"], "item")[0], format!("PLAYER#{player} / PLAYER"));
+            assert_page_of_player(page, player);
         }
         let members = format!("/rollups/of?name=player.rivals&v.player={}", encoded(player));
         let members = counted.console.json(&members);
@@ -93,7 +100,7 @@ fn one_rollup_has_all_of_its_measures(counted: &CountedMatches) {
         );
     }
     let absent = counted.console.json("/rollups/of?name=player&v.player=nobody");
-    assert_eq!(row(&absent["facts"], "fact", "exists")["value"], "no");
+    assert_eq!(row(&absent["facts"], "fact", "state")["value"]["text"], "not stored");
     assert_eq!(measure(&absent, "matches"), "0");
     let html = counted.console.get("/rollups/at?pk=PLAYER%23nobody&sk=ROLLUP");
     assert_eq!(html.status, 200);
@@ -138,7 +145,10 @@ fn buckets_are_those_of_the_recount(counted: &CountedMatches) {
             .sum::<usize>();
         assert_eq!((measure(&one, "matches"), shards), (played.len().to_string(), played.len()));
     }
-    // The bucket is in PK: its rollups are read by their keys.
+}
+
+/// The bucket is in PK: its rollups are read by their keys.
+fn buckets_of_partitions_are_read_by_key(counted: &CountedMatches) {
     let days = counted.console.json("/rollups/of?name=local_day&v.game=go&from=2026-03-28&to=2026-03-30");
     let of_go = matches().iter().filter(|played| played.game == "go").count();
     assert_eq!(column(&days["buckets"], "matches"), [of_go.to_string()]);
@@ -252,7 +262,9 @@ fn contributors_add_up_to_their_rollup(counted: &CountedMatches) {
         let html = counted.console.get(&format!("/rollups/at?{key}")).body;
         assert!(html.contains(r#"hx-get="/rollups/contributors?pk="#), "{html}");
     }
-    // A shard has its own contributors.
+}
+
+fn each_shard_has_contributors_of_its_own(counted: &CountedMatches) {
     let hours = by_hour("go");
     let (hour, played) = hours.first_key_value().unwrap();
     let mut found = 0;
@@ -288,7 +300,7 @@ fn hostile_keys_are_text_or_refused(counted: &CountedMatches) {
         assert!(!page.body.contains("<script>alert") && !page.body.contains("<img"), "{path}: {}", page.body);
     }
     let long =
-        counted.console.get(&format!("/rollups/of?name=player&v.player={}", encoded(&"é".repeat(1_020))));
+        counted.console.get(&format!("/rollups/of?name=player&v.player={}", encoded(&"é".repeat(1_021))));
     assert!(long.status == 400 && long.body.contains("longer than DynamoDB allows"), "{}", long.body);
     let long = counted.console.get(&format!("/rollups/at?pk={}&sk=x", "a".repeat(2_049)));
     assert!(long.status == 400 && long.body.contains("longer than DynamoDB allows"), "{}", long.body);

@@ -31,6 +31,13 @@ impl PageQuery {
         matches!(self.get("format"), Some("json" | "csv"))
     }
 
+    /// These parameters and another one.
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        let mut all = self.0.clone();
+        all.insert(name.to_owned(), value.to_owned());
+        Self(all)
+    }
+
     /// The address of `path` with these parameters and others; a parameter without a value is left out.
     pub(crate) fn address<'p>(
         &self,

@@ -131,3 +131,92 @@ fn missing_text(shape: &RollupShape<'_>, missing: &[usize]) -> String {
     }
     format!("A rollup is found by its partition key: write {}, too", names.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use afterwrite_model::table::Model;
+
+    use super::*;
+
+    const GAMES: &str = r##"
+name = "games"
+generation = 1
+tables.t.key = ["pk", "sk"]
+[entities.match]
+key = { pk = "PLAYER#{player}", sk = "MATCH#{match}" }
+attributes = { game = "S", level = "S", at = "S" }
+[rollups.day]
+key = { PK = "GAME#{game}", SK = "LEVEL#{level}#DAY#{at:day}" }
+[rollups.pair]
+key = { PK = "PAIR#{game}#{level}", SK = "ALL" }
+[[aggregates]]
+name = "days"
+of = "match"
+into = ["day", "pair"]
+measures.matches = "count"
+"##;
+
+    fn asked_for(query: &str) -> Result<AskedRollups> {
+        let model = Model::parse(GAMES, "games.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let shape = RollupShape::named(&model, "day")?;
+        asked(&shape, &PageQuery::parse(query))
+    }
+
+    fn listed_part(query: &str) -> (String, String) {
+        match asked_for(query) {
+            Ok(AskedRollups::Listed { partition, beginning }) => (partition, beginning),
+            other => panic!("{query}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_values_that_are_given_decide() {
+        assert_eq!(asked_for("").ok(), Some(AskedRollups::Nothing));
+        let one = vec!["go".to_owned(), "1".to_owned(), "2026-02-06".to_owned()];
+        assert_eq!(asked_for("v.game=go&v.level=1&v.at%3Aday=2026-02-06").ok(), Some(AskedRollups::One(one)));
+        let part = |beginning: &str| ("GAME#g%".to_owned(), beginning.to_owned());
+        assert_eq!(listed_part("v.game=g%25"), part("LEVEL#"));
+        assert_eq!(listed_part("v.game=g%25&v.level=1"), part("LEVEL#1#DAY#"));
+        for (query, missing) in [
+            ("v.level=1", "`game`"),
+            ("v.game=go&v.at%3Aday=2026-02-06", "`level`, which is before it"),
+            ("v.level=1&from=2026-02-06", "`game`"),
+        ] {
+            match asked_for(query) {
+                Ok(AskedRollups::Incomplete(text)) => assert!(text.contains(missing), "{text}"),
+                other => panic!("{query}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_bound_that_is_missing_is_thirty_buckets_away() {
+        let bounds = |query: &str| match asked_for(&format!("v.game=go&v.level=1&{query}")) {
+            Ok(AskedRollups::Buckets(asked)) => (asked.from.clone(), asked.to.clone()),
+            other => panic!("{query}: {other:?}"),
+        };
+        let pair = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+        assert_eq!(bounds("from=2026-02-06&to=2026-02-07"), pair("2026-02-06", "2026-02-07"));
+        assert_eq!(bounds("from=2026-03-01"), pair("2026-03-01", "2026-03-31"));
+        assert_eq!(bounds("to=2026-03-31"), pair("2026-03-01", "2026-03-31"));
+        for wrong in ["from=2026-02-30", "from=2026", "from=2026-02-07&to=2026-02-06"] {
+            assert!(asked_for(&format!("v.game=go&v.level=1&{wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn values_of_which_no_key_can_be_made_are_refused() {
+        let model = Model::parse(GAMES, "games.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let shape = RollupShape::named(&model, "day").unwrap_or_else(|error| panic!("{error}"));
+        let key = |level: &str| shape.checked_key(&["go".into(), level.into(), "2026-02-06".into()]);
+        assert_eq!(key("1").ok(), Some(("GAME#go".to_owned(), "LEVEL#1#DAY#2026-02-06".to_owned())));
+        // A day is read from the end of the key, so the level has one reading.
+        assert!(key("1#DAY#2").is_ok());
+        let pair = RollupShape::named(&model, "pair").unwrap_or_else(|error| panic!("{error}"));
+        let refused = pair.checked_key(&["go#1".into(), "2".into()]).map_err(|error| error.to_string());
+        assert!(refused.is_err_and(|error| error.contains("`game` has text of the key in it")));
+        assert!(pair.checked_key(&["go".into(), "1#2".into()]).is_ok());
+        assert!(key(&"x".repeat(1_100)).is_err());
+        assert!(shape.checked_key(&["go".into(), "1".into(), "today".into()]).is_err());
+    }
+}

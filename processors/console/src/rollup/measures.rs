@@ -146,7 +146,7 @@ pub(crate) fn show_measures(view: &mut View, shapes: &[RollupShape<'_>], totals:
                 cell_of(totals.value(shape, measure).as_ref()),
                 totals.settled(&measure.name).map_or(Cell::Empty, Cell::number),
                 Cell::text(measure.value.kind()),
-                Cell::text(measure_about(shape, measure)),
+                Cell::text(measure.about.replace('`', "")),
             ]);
             if let Some(chart) = add_bins(&mut bins, (rollup, measure), totals) {
                 charts.push(chart);
@@ -154,31 +154,16 @@ pub(crate) fn show_measures(view: &mut View, shapes: &[RollupShape<'_>], totals:
             add_percentiles(&mut percentiles, (shape, measure), totals);
         }
     }
+    view.show(html! { h2 { "Measures" } });
     view.table(measures);
     if !bins.rows.is_empty() {
-        view.show(html! { h2 { "Bins" } @for chart in &charts { (chart) } });
+        view.show(html! { h3 { "Bins" } @for chart in &charts { (chart) } });
         if !percentiles.rows.is_empty() {
             view.table(percentiles);
         }
         view.show(html! { h3 { "Values in each bin" } });
         view.table(bins);
     }
-}
-
-fn measure_about(shape: &RollupShape<'_>, measure: &ReaderMeasure) -> String {
-    let settled = match &measure.value {
-        ReaderValue::Average { sum, count } => format!(" ({sum} / {count})"),
-        ReaderValue::Percentile { of, percent } => format!(" ({percent} % of {of})"),
-        ReaderValue::Distinct => format!(" ({}.{})", shape.rollup.name, measure.name),
-        ReaderValue::Count
-        | ReaderValue::Sum
-        | ReaderValue::Max(_)
-        | ReaderValue::Min(_)
-        | ReaderValue::Latest(_)
-        | ReaderValue::Histogram(_)
-        | ReaderValue::Percentiles(_) => String::new(),
-    };
-    format!("{}{settled}", measure.about.replace('`', ""))
 }
 
 /// Adds the bins of a measure, and returns their bars.

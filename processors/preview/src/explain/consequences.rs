@@ -93,7 +93,7 @@ pub struct MirroredValue {
 pub struct StaleCacheKey {
     /// The key.
     pub key: String,
-    /// What is done with it.
+    /// How it is made stale.
     pub remedy: String,
 }
 

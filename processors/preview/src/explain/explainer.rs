@@ -61,11 +61,13 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     }
 
     /// The item's contributions, and the number of aggregates that leave it out.
-    pub(super) fn counted(&self, image: &Image<'_>) -> Result<(Vec<RollupContribution>, u64)> {
-        let mut targets = RollupTargets::of(self.model);
+    pub(super) fn counted(
+        &self,
+        image: &Image<'_>,
+        targets: &mut RollupTargets,
+    ) -> Result<(Vec<RollupContribution>, u64)> {
         let sharding = ShardAssignment { source: self.source, current: self.counted_now };
-        let projected =
-            contributions(self.model, self.candidates, image, self.lookups, sharding, &mut targets)?;
+        let projected = contributions(self.model, self.candidates, image, self.lookups, sharding, targets)?;
         let mut counted: BTreeMap<TargetId, Vec<(String, String)>> = BTreeMap::new();
         for share in &projected.contributions.by_aggregate {
             for target in &share.targets {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use afterwrite_input::item_json::ItemJson;
 use afterwrite_model::entity::SourceKey;
-use afterwrite_model::projection::{EventChange, ItemContributions};
+use afterwrite_model::projection::{EventChange, ItemContributions, RollupTargets};
 use afterwrite_model::record::RecordDecoder;
 use afterwrite_model::table::{Model, Table};
 use afterwrite_model::{Error, Result};
@@ -30,8 +30,8 @@ pub use self::lookups::{ExplainedLookups, LookupValues};
 use self::events::events_of_creation;
 use self::explainer::ItemExplainer;
 
-/// The consequences of the item in this table; `None` if it matches no entity there. The contributions that are counted now decide about
-/// shards.
+/// The consequences of the item in this table; `None` if it matches no entity there. The contributions that are counted now, whose targets are
+/// in `targets`, decide about shards.
 ///
 /// # Errors
 /// The item could not be in a stream.
@@ -40,7 +40,7 @@ pub fn consequences(
     table: usize,
     item: &ItemJson,
     lookups: &impl ExplainedLookups,
-    counted_now: &ItemContributions,
+    (counted_now, targets): (&ItemContributions, &mut RollupTargets),
 ) -> Result<Option<Consequences>> {
     let record = |table: &Table| item.insert_record(table, &table.name, 1, None);
     let Some(line) = model.tables.get(table).and_then(record) else { return Ok(None) };
@@ -67,7 +67,7 @@ pub fn consequences(
     let mut problems = Vec::new();
     let mut report = |error: Error| problems.push(error.to_string());
     explained.lookup_results(image).map(|results| found.asks = results).unwrap_or_else(&mut report);
-    let counted = explained.counted(image);
+    let counted = explained.counted(image, targets);
     counted.map(|counted| (found.counted, found.skipped) = counted).unwrap_or_else(&mut report);
     explained.stale(image, &mut found).unwrap_or_else(&mut report);
     let change = EventChange { source: &source, candidates: Some(&candidates), record: &record, json: &line };

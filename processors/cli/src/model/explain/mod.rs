@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use afterwrite_model::Result;
-use afterwrite_model::projection::ItemContributions;
+use afterwrite_model::projection::{ItemContributions, RollupTargets};
 use afterwrite_model::table::Model;
 use afterwrite_preview::explain::{Consequences, LookupValues, consequences};
 use clap::Args;
@@ -85,7 +85,8 @@ impl ExplainArguments {
         let (given, mut items) = (LookupValues::of(model, &given), Vec::new());
         for (index, table) in model.tables.iter().enumerate() {
             if self.table.as_ref().is_none_or(|name| **name == *table.name) {
-                items.extend(consequences(model, index, item.json(), &given, &ItemContributions::NOTHING)?);
+                let nothing = (&ItemContributions::NOTHING, &mut RollupTargets::of(model));
+                items.extend(consequences(model, index, item.json(), &given, nothing)?);
             }
         }
         let none_of = if items.is_empty() { keys(model) } else { Vec::new() };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite_input::item_json::ItemJson;
-use afterwrite_model::projection::ItemContributions;
+use afterwrite_model::projection::{ItemContributions, RollupTargets};
 use afterwrite_model::table::Model;
 use afterwrite_preview::explain::{LookupValues, consequences};
 
@@ -28,7 +28,8 @@ impl ItemSummary {
     pub(crate) fn of(model: &Arc<Model>, table: usize, item: &str) -> Option<Self> {
         let item = ItemJson::parse(item)?;
         let lookups = LookupValues::of(model, &BTreeMap::new());
-        let found = consequences(model, table, &item, &lookups, &ItemContributions::NOTHING).ok()??;
+        let nothing = (&ItemContributions::NOTHING, &mut RollupTargets::of(model));
+        let found = consequences(model, table, &item, &lookups, nothing).ok()??;
         Some(Self {
             entity: found.entity,
             problems: found.problems.len(),

@@ -102,7 +102,7 @@ impl ItemReading {
             },
         };
         let consequences = match &item {
-            Some(item) => followed(served, &source, item, entry.stored()).await?,
+            Some(item) => followed(served, (&source, item), entry.stored(), &mut targets).await?,
             None => None,
         };
         Ok(Self { source, item, entry, targets, consequences })
@@ -112,9 +112,9 @@ impl ItemReading {
 /// Everything that follows from an item that exists.
 async fn followed(
     served: &Served,
-    source: &SourceKey<'_>,
-    item: &Item,
+    (source, item): (&SourceKey<'_>, &Item),
     entry: Option<&StoredEntry>,
+    targets: &mut RollupTargets,
 ) -> Result<Option<Consequences>> {
     let model = served.context.model();
     let candidates = source.candidates(model);
@@ -128,7 +128,7 @@ async fn followed(
         Error::new(ErrorKind::State, "the item cannot be written as JSON; this is a defect of Afterwrite")
     })?;
     let counted_now = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.contributions);
-    consequences(model, source.table, &json, &lookups, counted_now)
+    consequences(model, source.table, &json, &lookups, (counted_now, targets))
 }
 
 /// The lookups that the item's contributions, mirrors and rows need.

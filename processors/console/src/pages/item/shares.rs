@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use afterwrite_ledger::state::REV;
 use afterwrite_model::Result;
 use afterwrite_model::record::{AttributeValue, Decimal, Item};
-use afterwrite_model::table::{Mirror, Model, Rollup};
-use afterwrite_preview::explain::Consequences;
+use afterwrite_model::table::{Mirror, MirroredAttribute, Model};
+use afterwrite_preview::explain::{Consequences, MirroredValue};
 
 use super::reading::ItemReading;
 use crate::links::rollup_link;
@@ -145,41 +145,45 @@ pub(super) async fn mirror_table(served: &Served, item: &Item, found: &Consequen
     let rollups: BTreeMap<&Place, Option<Item>> = places.iter().zip(stored).collect();
     for shown in &found.shows {
         let place = (shown.partition.clone(), shown.sort.clone());
-        let Some((mirror, attribute)) = mirrored(served.context.model(), found, &shown.attribute) else {
-            continue;
-        };
         let rollup = rollups.get(&place).and_then(Option::as_ref);
-        let of_rollup = rollup.and_then(|rollup| rollup.get(&*attribute.measure)).cloned();
-        let is_sum = served
-            .context
-            .model()
-            .rollups
-            .get(mirror.from)
-            .is_some_and(|rollup: &Rollup| !rollup.has_computed(&attribute.measure));
-        let of_rollup = of_rollup.or_else(|| is_sum.then_some(AttributeValue::N(Decimal::ZERO)));
-        let of_item = attribute.path.read(item);
-        let text = |value: Option<&AttributeValue<'_>>| {
-            value.map_or(Cell::Empty, |value| share_cell(&value_text(value)))
-        };
-        let is_equal = of_item == of_rollup.as_ref();
-        let verdict = if is_equal {
-            (Verdict::Good, "equal")
-        } else {
-            (Verdict::Warning, "differs: it follows within seconds")
-        };
-        table.rows.push(vec![
-            Cell::code(&shown.attribute),
-            Cell::code(&shown.measure),
-            Cell::link(&place.0, rollup_link(&place.0, &place.1)),
-            Cell::code(&place.1),
-            text(of_item),
-            text(of_rollup.as_ref()),
-            text(attribute.revision_path.read(item)),
-            text(rollup.and_then(|rollup| rollup.get(REV))),
-            Cell::Verdict(verdict.0, verdict.1.to_owned()),
-        ]);
+        if let Some(copy) = mirrored(served.context.model(), found, &shown.attribute) {
+            table.rows.push(mirror_row(served.context.model(), copy, (shown, item), rollup));
+        }
     }
     Ok(table)
+}
+
+/// A copy beside its rollup. A count or a sum that is not stored is 0.
+fn mirror_row(
+    model: &Model,
+    (mirror, attribute): (&Mirror, &MirroredAttribute),
+    (shown, item): (&MirroredValue, &Item),
+    rollup: Option<&Item>,
+) -> Vec<Cell> {
+    let declared = model.rollups.get(mirror.from);
+    let is_sum = declared.is_some_and(|declared| !declared.has_computed(&attribute.measure));
+    let of_rollup = rollup.and_then(|rollup| rollup.get(&*attribute.measure)).cloned();
+    let of_rollup = of_rollup.or_else(|| is_sum.then_some(AttributeValue::N(Decimal::ZERO)));
+    let of_item = attribute.path.read(item);
+    let comparison = if of_item == of_rollup.as_ref() {
+        Cell::Verdict(Verdict::Good, "equal".to_owned())
+    } else {
+        Cell::Verdict(Verdict::Warning, "differs: it follows within seconds".to_owned())
+    };
+    let text = |value: Option<&AttributeValue<'_>>| {
+        value.map_or(Cell::Empty, |value| share_cell(&value_text(value)))
+    };
+    vec![
+        Cell::code(&shown.attribute),
+        Cell::code(&shown.measure),
+        Cell::link(&shown.partition, rollup_link(&shown.partition, &shown.sort)),
+        Cell::code(&shown.sort),
+        text(of_item),
+        text(of_rollup.as_ref()),
+        text(attribute.revision_path.read(item)),
+        text(rollup.and_then(|rollup| rollup.get(REV))),
+        comparison,
+    ]
 }
 
 /// The mirror of the item's entity that sets an attribute.
@@ -187,7 +191,7 @@ fn mirrored<'m>(
     model: &'m Model,
     found: &Consequences,
     path: &str,
-) -> Option<(&'m Mirror, &'m afterwrite_model::table::MirroredAttribute)> {
+) -> Option<(&'m Mirror, &'m MirroredAttribute)> {
     let entity = model.entities.iter().find(|entity| *entity.name == *found.entity)?;
     let mirrors = entity.mirrors.iter().filter_map(|index| model.mirrors.get(*index));
     let attributes =

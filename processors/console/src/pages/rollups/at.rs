@@ -12,7 +12,7 @@ use axum::response::Response;
 use maud::html;
 
 use super::downloads::downloads;
-use super::facts::{show_links, stored_facts};
+use super::facts::{counted_note, show_links, stored_facts};
 use crate::context::ConsolePlace;
 use crate::frame::Page;
 use crate::links::{ROLLUP_AT, contributors_link, item_link, series_link};
@@ -22,7 +22,7 @@ use crate::rollup::measures::{MeasureTotals, show_measures};
 use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::RollupShape;
 use crate::served::Served;
-use crate::table::{Cell, PageTable, Verdict};
+use crate::table::{Cell, PageTable};
 use crate::view::{View, ViewResult, loaded_later};
 
 /// `GET` of the page.
@@ -64,6 +64,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     }
     let items: Vec<&Item> = stored.iter().collect();
     view.table(facts(&shapes, (partition, sort), &items));
+    view.show(counted_note());
     if items.is_empty() {
         view.show(html! {
             p class="empty" { "No such item is stored: nothing was counted into it, or it has expired." }
@@ -80,17 +81,22 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     }
     view.show(downloads(query, ROLLUP_AT));
     if !shapes.is_empty() {
-        view.show(html! { h2 { "Contributors" } });
-        let link = contributors_link(partition, sort);
-        view.show(match context.place {
-            ConsolePlace::Dev(_) => loaded_later(&link, "load"),
-            ConsolePlace::Deployed => html! {
-                p { "The items that are counted into it are found by reading their tables, one page for each click. " }
-                p { a href=(address(&link, [("step", "1")])) { "Find the contributors: read the first page" } }
-            },
-        });
+        show_contributors(&mut view, &context.place, (partition, sort));
     }
     Ok(view)
+}
+
+/// Adds the contributors, which are found at once on this machine.
+fn show_contributors(view: &mut View, place: &ConsolePlace, (partition, sort): (&str, &str)) {
+    let link = contributors_link(partition, sort);
+    view.show(html! { h2 { "Contributors" } });
+    view.show(match place {
+        ConsolePlace::Dev(_) => loaded_later(&link, "load"),
+        ConsolePlace::Deployed => html! {
+            p { "The items that are counted into it are found by reading their tables, one page for each click. " }
+            p { a href=(address(&link, [("step", "1")])) { "Find the contributors: read the first page" } }
+        },
+    });
 }
 
 fn is_rollup(item: &Item) -> bool {
@@ -135,12 +141,6 @@ fn facts(shapes: &[RollupShape<'_>], (partition, sort): (&str, &str), items: &[&
             fact(&format!("group in {}", group.attribute), Cell::code(group.name));
         }
     }
-    let is_stored = if items.is_empty() {
-        Cell::Verdict(Verdict::Unknown, "not stored".to_owned())
-    } else {
-        Cell::Verdict(Verdict::Good, "stored".to_owned())
-    };
-    fact("state", is_stored);
     table.rows.extend(stored_facts(items));
     table
 }

@@ -99,7 +99,7 @@ pub(super) async fn show(
     });
     let items: Vec<_> = found.values().flat_map(StoredRollup::stored).collect();
     if !items.is_empty() {
-        view.show(html! { h2 { "Together" } });
+        view.show(html! { h2 { "Together" } p class="quiet" { "All buckets of this page as one rollup." } });
         show_measures(view, std::slice::from_ref(shape), &MeasureTotals::of_several(items));
     }
     Ok(())

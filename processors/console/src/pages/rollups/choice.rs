@@ -20,7 +20,7 @@ pub(super) fn choice(shape: &RollupShape<'_>, query: &PageQuery) -> Markup {
             @for (index, variable, field) in shape.variables() {
                 @let name = parameter(variable);
                 label {
-                    (prose(&field.about))
+                    span { (prose(&field.about)) }
                     input name=(name) value=[query.get(&name)] autocomplete="off" spellcheck="false";
                 }
                 @if bucket == Some(index) {

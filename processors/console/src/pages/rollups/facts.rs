@@ -65,7 +65,13 @@ pub(super) fn stored_facts(items: &[&Item]) -> Vec<Vec<Cell>> {
     let expires = expires
         .map_or_else(|| Cell::text("never"), |seconds| Cell::Time(Timestamp::from_epoch_seconds(seconds)));
     let rev = MeasureTotals::of_one(items.to_vec()).sum(REV).unwrap_or(Decimal::ZERO);
+    let state = if items.is_empty() {
+        Cell::Verdict(Verdict::Unknown, "not stored".to_owned())
+    } else {
+        Cell::Verdict(Verdict::Good, "stored".to_owned())
+    };
     vec![
+        fact("state", state),
         fact(REV, Cell::number(rev)),
         fact(UPDATED_AT, updated),
         fact(EXPIRES_AT, expires),
@@ -73,12 +79,20 @@ pub(super) fn stored_facts(items: &[&Item]) -> Vec<Vec<Cell>> {
     ]
 }
 
-/// The position up to which the tables are counted. No stage stores it: the aggregator reports the age of the heartbeat as a metric.
+/// The position up to which the tables are counted: no stage stores it.
 fn counted_up_to() -> Cell {
-    Cell::Verdict(
-        Verdict::Unknown,
-        "unknown: no item has it. updated_at is the time of the newest record in this rollup; the metric FreshnessSeconds with stage = counted has the age of the newest heartbeat that was counted".to_owned(),
-    )
+    Cell::Verdict(Verdict::Unknown, "unknown".to_owned())
+}
+
+/// The sentence about the position up to which the tables are counted.
+pub(super) fn counted_note() -> Markup {
+    html! {
+        p class="quiet" {
+            code { (UPDATED_AT) } " is the time of the newest record in the rollup. No item has the position up to which the tables are counted: "
+            "the metric " code { "FreshnessSeconds" } " with " code { "stage = counted" } " has the age of the newest heartbeat that was counted, and the page "
+            a href="/" { "Flow" } " the delay of each stage."
+        }
+    }
 }
 
 /// Adds a rollup that was asked for by its values: the sum of its shards, if it is sharded.
@@ -91,7 +105,6 @@ pub(super) fn show_one(view: &mut View, shape: &RollupShape<'_>, rollup: &Stored
         _ => Cell::code(key),
     };
     facts.rows.push(vec![Cell::text("key"), key]);
-    facts.rows.push(vec![Cell::text("exists"), Cell::text(if items.is_empty() { "no" } else { "yes" })]);
     facts.rows.extend(stored_facts(&items));
     view.show(html! { h2 { "The rollup" } });
     if items.is_empty() {
@@ -100,6 +113,7 @@ pub(super) fn show_one(view: &mut View, shape: &RollupShape<'_>, rollup: &Stored
         });
     }
     view.table(facts);
+    view.show(counted_note());
     show_measures(view, std::slice::from_ref(shape), &MeasureTotals::of_one(items));
     show_shards(view, shape, rollup);
     show_links(view, shape, (&rollup.partition, &rollup.sort));

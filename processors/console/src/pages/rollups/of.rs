@@ -21,7 +21,7 @@ use crate::view::{View, ViewResult};
 
 /// `GET` of the page with the name as a parameter.
 pub(crate) async fn of(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
-    let view = view(&served, &query, query.get("name")).await;
+    let view = view(&served, &query).await;
     answer(&served, Page::Rollups, &query, view)
 }
 
@@ -31,12 +31,13 @@ pub(crate) async fn of_name(
     Path(name): Path<String>,
     query: PageQuery,
 ) -> Response {
-    let view = view(&served, &query, Some(&name)).await;
+    let query = query.with("name", &name);
+    let view = view(&served, &query).await;
     answer(&served, Page::Rollups, &query, view)
 }
 
-async fn view(served: &Served, query: &PageQuery, name: Option<&str>) -> ViewResult {
-    let name = name.ok_or_else(|| {
+async fn view(served: &Served, query: &PageQuery) -> ViewResult {
+    let name = query.get("name").ok_or_else(|| {
         Error::new(ErrorKind::Configuration, "no rollup is named").hint("Choose one on the page Rollups")
     })?;
     let shape = RollupShape::named(served.context.model(), name)?;

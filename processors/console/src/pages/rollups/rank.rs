@@ -245,8 +245,25 @@ async fn show_around(
         group.ordered(GroupSide::UpTo(value), AROUND + 1),
         group.larger(value),
     )?;
+    let (rank, rank_data) = show_rank(view, larger, value);
+    view.show(html! { h2 { "Around it" } });
+    let mut table = rank_table(group, "around", "No other item is in its group.");
+    let others = below.iter().filter(|item| is_other(item)).take(usize::from(AROUND));
+    let page = above.iter().rev().filter(|item| is_other(item)).chain([own]).chain(others);
+    for item in page {
+        let place = if is_other(item) { Cell::Empty } else { Cell::number(&rank) };
+        table.rows.push(rank_row(group, query, item, place));
+    }
+    view.table(table);
+    view.data(rank_data);
+    view.show(downloads(query, RANK));
+    Ok(())
+}
+
+/// Adds the rank of the item for people, and returns it, also as a table for machines.
+fn show_rank(view: &mut View, larger: LargerValues, value: &Decimal) -> (String, PageTable) {
     let (rank, note) = match larger {
-        LargerValues::All(larger) => (format!("{}", larger + 1), String::new()),
+        LargerValues::All(larger) => ((larger + 1).to_string(), String::new()),
         LargerValues::AtLeast(larger) => (
             format!("more than {larger}"),
             format!(
@@ -260,18 +277,7 @@ async fn show_around(
         h2 { "Rank " (rank) }
         p class="quiet" { "One more than the number of items with larger values." (note) }
     });
-    view.table(facts);
-    view.show(html! { h2 { "Around it" } });
-    let mut table = rank_table(group, "around", "No other item is in its group.");
-    let others = below.iter().filter(|item| is_other(item)).take(usize::from(AROUND));
-    let page = above.iter().rev().filter(|item| is_other(item)).chain([own]).chain(others);
-    for item in page {
-        let place = if is_other(item) { Cell::Empty } else { Cell::number(&rank) };
-        table.rows.push(rank_row(group, query, item, place));
-    }
-    view.table(table);
-    view.show(downloads(query, RANK));
-    Ok(())
+    (rank, facts)
 }
 
 fn rank_table(group: &RankedGroup<'_>, name: &'static str, if_empty: &str) -> PageTable {
