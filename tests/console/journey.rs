@@ -1,21 +1,15 @@
 //! Readers of the console, click by click, in Chromium: from a write to its effects and back, again after *deliver again*, and with faults.
 
 use afterwrite_tests::development::{Development, SHOP, model_file, number, text};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::browser::walk;
 
 const ITEM: &str = r#"{ "PK": "CUSTOMER#<b>1</b>", "SK": "ORDER#7", "price": 12.50 }"#;
 
-/// A developer writes an item, follows its change to the rollup, from there to its contributors, and back to the item.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the release binaries and Chromium: run tests/run"]
-async fn a_write_leads_to_its_rollup_and_back_and_again_changes_nothing() {
-    let (_folder, model) = model_file(SHOP);
-    let development = Development::start(&["--model", model.to_str().unwrap()]);
-    let texts = walk(
-        development.announced["console"].as_str().unwrap(),
-        &json!([
+/// The steps of a developer: a write, its rollup, a contributor, the item, the rollup; the record again; the keyboard alone.
+fn developer() -> Value {
+    json!([
             { "open": "/" },
             { "click": "nav a[href='/play']" },
             { "type": "textarea[name=item]", "text": ITEM },
@@ -41,8 +35,16 @@ async fn a_write_leads_to_its_rollup_and_back_and_again_changes_nothing() {
             { "press": "Tab" },
             { "press": "Enter" },
             { "address": "skipped" },
-        ]),
-    );
+        ]
+}
+
+/// A developer writes an item, follows its change to the rollup, from there to its contributors, and back to the item.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries and Chromium: run tests/run"]
+async fn a_write_leads_to_its_rollup_and_back_and_again_changes_nothing() {
+    let (_folder, model) = model_file(SHOP);
+    let development = Development::start(&["--model", model.to_str().unwrap()]);
+    let texts = walk(development.announced["console"].as_str().unwrap(), &developer());
     let has = |name: &str, wanted: &[&str]| {
         let shown = texts[name].as_str().unwrap();
         assert!(wanted.iter().all(|wanted| shown.contains(wanted)), "{name}: {shown}");
