@@ -10,32 +10,32 @@ const ITEM: &str = r#"{ "PK": "CUSTOMER#<b>1</b>", "SK": "ORDER#7", "price": 12.
 /// The steps of a developer: a write, its rollup, a contributor, the item, the rollup; the record again; the keyboard alone.
 fn developer() -> Value {
     json!([
-            { "open": "/" },
-            { "click": "nav a[href='/play']" },
-            { "type": "textarea[name=item]", "text": ITEM },
-            { "click": "button[value=put]" },
-            { "wait": ".change.marked" },
-            { "read": ".change.marked", "as": "change" },
-            { "judge": true },
-            { "click": ".change.marked .effects a" },
-            { "wait": "h1::-p-text(Rollup customer)" },
-            { "wait": "main a[href^='/item?']" },
-            { "read": "main", "as": "rollup" },
-            { "click": "main a[href^='/item?']" },
-            { "wait": "h2::-p-text(Shares of rollups)" },
-            { "read": "main", "as": "item" },
-            { "click": "main a[href^='/rollups/at']" },
-            { "wait": "h1::-p-text(Rollup customer)" },
-            { "open": "/play" },
-            { "click": ".change button" },
-            { "wait": "h1::-p-text(Delivered again)" },
-            { "read": "main", "as": "again" },
-            // The keyboard alone reaches the contents.
-            { "open": "/" },
-            { "press": "Tab" },
-            { "press": "Enter" },
-            { "address": "skipped" },
-        ]
+        { "open": "/" },
+        { "click": "nav a[href='/play']" },
+        { "type": "textarea[name=item]", "text": ITEM },
+        { "click": "button[value=put]" },
+        { "wait": ".change.marked" },
+        { "read": ".change.marked", "as": "change" },
+        { "judge": true },
+        { "click": ".change.marked .effects a" },
+        { "wait": "h1::-p-text(Rollup customer)" },
+        { "wait": "main a[href^='/item?']" },
+        { "read": "main", "as": "rollup" },
+        { "click": "main a[href^='/item?']" },
+        { "wait": "h2::-p-text(Shares of rollups)" },
+        { "read": "main", "as": "item" },
+        { "click": "main a[href^='/rollups/at']" },
+        { "wait": "h1::-p-text(Rollup customer)" },
+        { "open": "/play" },
+        { "click": ".change button" },
+        { "wait": "h1::-p-text(Delivered again)" },
+        { "read": "main", "as": "again" },
+        // The keyboard alone reaches the contents.
+        { "open": "/" },
+        { "press": "Tab" },
+        { "press": "Enter" },
+        { "address": "skipped" },
+    ])
 }
 
 /// A developer writes an item, follows its change to the rollup, from there to its contributors, and back to the item.
