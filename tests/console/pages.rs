@@ -80,7 +80,7 @@ fn project_days(application: &CountedApplication) -> (String, String) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries and Chromium: run tests/run"]
 async fn pages_of_dev_are_for_everyone() {
-    let application = CountedApplication::start("exambuddy", 150, &["--show-items"]).await;
+    let application = CountedApplication::start("exambuddy", 500, &["--show-items"]).await;
     let rollup = application.recount.rollups.keys().find(|key| key.0.starts_with("PROJECT#")).unwrap();
     let (buckets, day) = project_days(&application);
     let item = application.items.iter().find(|item| item.item.contains_key("SK")).unwrap();
