@@ -29,7 +29,8 @@ async function openTab(place) {
   const page = await browser.newPage();
   page.on("pageerror", (error) => problems.push(`${place.now}: a script fails: ${error.message}`));
   page.on("console", (message) => {
-    if (message.type() === "error") problems.push(`${place.now}: ${message.text()}`);
+    // The page itself may be an error that is shown: its status is judged below.
+    if (message.type() === "error" && message.location().url !== page.url()) problems.push(`${place.now}: ${message.text()}`);
   });
   // Shifts that follow an input of the reader do not count.
   await page.evaluateOnNewDocument(() => {
@@ -109,6 +110,7 @@ async function steps({ list, width }) {
       if (step.click) await page.locator(step.click).setTimeout(step.within ?? 15000).click();
       if (step.type) await page.locator(step.type).fill(step.text);
       if (step.range) {
+        await settled(page);
         await page.$eval(
           step.range,
           (slider, value) => {

@@ -144,13 +144,12 @@ fn check_job_and_plan(console: &ConsoleClient) {
     assert_eq!(health["jobs"][0]["status"]["text"], "done", "{health}");
     let page = console.get(&format!("/health/job?id={job}"));
     assert!(page.body.contains(job) && !page.body.contains("method=\"post\""), "{}", page.body);
-    let plan = console.get("/health/run?command=verify");
-    assert!(
-        plan.body.contains("items to read") && plan.body.contains("afterwrite verify --yes"),
-        "{}",
-        plan.body
-    );
-    assert!(!plan.body.contains("method=\"post\""), "{}", plan.body);
+    for (command, wanted) in [("redrive", "items would change"), ("verify", "Compares everything")] {
+        let plan = console.get(&format!("/health/run?command={command}"));
+        let run = format!("afterwrite {command} --yes");
+        assert!(plan.body.contains(wanted) && plan.body.contains(&run), "{}", plan.body);
+        assert!(!plan.body.contains("method=\"post\""), "{}", plan.body);
+    }
     assert_eq!(console.post("/health/run", "command=verify").status, 403);
     assert_eq!(console.get("/play").status, 404);
 }

@@ -21,8 +21,8 @@ async fn each_stage_of_dev_has_its_numbers() {
     let development = Development::start(&["--model", model.to_str().unwrap()]);
     let console = ConsoleClient::of(&development);
     let first = console.json("/");
-    assert_eq!(fact(&first, "Aggregator", "records"), "0");
-    assert_eq!(fact(&first, "Aggregator", "units a record"), "–");
+    assert_eq!(fact(&first, "aggregator", "records"), "0");
+    assert_eq!(fact(&first, "aggregator", "units a record"), "–");
     for order in 0..5 {
         development.put_order(&order.to_string(), number("1")).await;
     }
@@ -30,26 +30,26 @@ async fn each_stage_of_dev_has_its_numbers() {
     let deadline = Instant::now() + Duration::from_secs(20);
     let stages = loop {
         let stages = console.json("/");
-        let are_relayed = fact(&stages, "Relay", "records") == "5";
+        let are_relayed = fact(&stages, "relay", "records") == "5";
         if are_relayed
-            && fact(&stages, "Aggregator", "in flight") == "0"
-            && fact(&stages, "Archive", "objects") != "0"
+            && fact(&stages, "aggregator", "in flight") == "0"
+            && fact(&stages, "archive", "objects") != "0"
         {
             break stages;
         }
         assert!(Instant::now() < deadline, "{stages}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    assert_eq!(fact(&stages, "Aggregator", "records"), "5");
-    assert_eq!(fact(&stages, "Application", "counted changes"), "5");
-    assert_eq!(fact(&stages, "Archive", "lines"), "5");
-    assert_ne!(fact(&stages, "Aggregator", "write units"), "0");
-    let aggregator = stages["stages"].as_array().unwrap().iter().find(|row| row["stage"] == "Aggregator");
+    assert_eq!(fact(&stages, "aggregator", "records"), "5");
+    assert_eq!(fact(&stages, "application", "counted changes"), "5");
+    assert_eq!(fact(&stages, "archive", "lines"), "5");
+    assert_ne!(fact(&stages, "aggregator", "write units"), "0");
+    let aggregator = stages["stages"].as_array().unwrap().iter().find(|row| row["stage"] == "aggregator");
     assert_eq!(aggregator.unwrap()["verdict"]["verdict"], "good", "{stages}");
 
     let picture = console.get("/flow/picture");
     assert_eq!(picture.status, 200);
-    assert!(picture.body.contains(r#"<a href="/rollups">Rollups and mirrors</a>"#), "{}", picture.body);
+    assert!(picture.body.contains(r#"<a href="/rollups">rollups and mirrors</a>"#), "{}", picture.body);
     assert!(!picture.body.contains("<html") && !picture.body.contains("style="), "{}", picture.body);
     assert!(console.get("/").body.contains(r#"hx-get="/flow/picture""#));
     development.stop();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use afterwrite_mapping::FaultPlan;
 use serde_json::json;
 
-use super::harness::{MappingRun, RunOutcome};
+use super::harness::{MappingRun, RunOutcome, fails_with};
 use super::simulated_stream::SimulatedStream;
 
 fn stream() -> SimulatedStream {
@@ -18,7 +18,7 @@ fn stream() -> SimulatedStream {
 async fn run_with(faults: &str) -> RunOutcome {
     let stream = stream();
     let mut run = MappingRun::new(&stream, json!({ "BatchSize": 3 }));
-    run.faults = FaultPlan::parse(faults).unwrap();
+    run.faults = FaultPlan::parse(faults).unwrap().into();
     run.duration = Duration::from_millis(20);
     run.drain().await
 }
@@ -56,6 +56,35 @@ async fn a_delay_makes_deliveries_late() {
     run_with("delay=2s").await;
     let delayed = started.elapsed();
     assert!(delayed > Duration::from_secs(60), "100 batches of about 1 s: {delayed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_are_switched_while_a_mapping_runs() {
+    let stream = stream();
+    let mut run = MappingRun::new(&stream, json!({ "BatchSize": 3 }));
+    run.duration = Duration::from_millis(20);
+    // Nothing passes while every invocation crashes.
+    run.faults = FaultPlan { crash: 1.0, ..FaultPlan::default() }.into();
+    let switched = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        run.faults.set(FaultPlan::default());
+    };
+    let outcome = run.while_running(switched).await;
+    assert_eq!((outcome.counts.accepted, outcome.counts.skipped), (300, 0));
+    assert!(outcome.counts.retries > 5, "{}", outcome.counts.retries);
+    assert_eq!(outcome.counts.redelivered, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_uses_up_no_retry_and_an_error_of_the_function_does() {
+    let stream = stream();
+    let script = fails_with("007");
+    let mut run = MappingRun::new(&stream, json!({ "BatchSize": 3, "MaximumRetryAttempts": 1 }));
+    run.faults = FaultPlan::parse("crash=0.7,seed=5").unwrap().into();
+    run.duration = Duration::from_millis(20);
+    let outcome = run.script(&script).drain().await;
+    let skipped: Vec<&str> = outcome.skipped.iter().map(|record| record.sequence_number.as_str()).collect();
+    assert_eq!((outcome.counts.accepted, outcome.counts.skipped), (297, 3), "{skipped:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use afterwrite_mapping::{
-    EventHandler, EventSourceMapping, FailureDestination, FaultPlan, GapPolicy, MappingControl,
+    EventHandler, EventSourceMapping, FailureDestination, FaultSwitch, GapPolicy, MappingControl,
     MappingCounts, MappingEnd, MappingOptions, MappingProgress, MappingSettings, MemoryCheckpoints,
     SkippedRecord,
 };
@@ -50,7 +50,7 @@ pub(crate) struct MappingRun<'s> {
     pub(crate) settings: MappingSettings,
     pub(crate) script: &'s Script<'s>,
     pub(crate) checkpoints: MemoryCheckpoints,
-    pub(crate) faults: FaultPlan,
+    pub(crate) faults: FaultSwitch,
     pub(crate) gaps: GapPolicy,
     pub(crate) bucket: MemoryObjects,
     pub(crate) duration: Duration,
@@ -84,7 +84,7 @@ impl<'s> MappingRun<'s> {
             settings: MappingSettings::from_json(&settings.to_string()).unwrap(),
             script: &accept,
             checkpoints: MemoryCheckpoints::default(),
-            faults: FaultPlan::default(),
+            faults: FaultSwitch::default(),
             gaps: GapPolicy::default(),
             bucket: MemoryObjects::default(),
             duration: Duration::ZERO,
@@ -125,7 +125,7 @@ impl<'s> MappingRun<'s> {
         let progress = MappingProgress::default();
         let options = MappingOptions {
             id: Uuid::from_u128(7),
-            faults: self.faults.into(),
+            faults: self.faults.clone(),
             gaps: self.gaps,
             on_failure: self
                 .settings

@@ -47,8 +47,8 @@
   }
 
   document.addEventListener("htmx:beforeRequest", holdList);
-  document.addEventListener("htmx:oobAfterSwap", (event) => {
-    writeTimes(event.target);
+  document.addEventListener("htmx:oobAfterSwap", () => {
+    writeTimes(document);
     shortenLists();
   });
   document.addEventListener("DOMContentLoaded", () => writeTimes(document));

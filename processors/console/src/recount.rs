@@ -74,7 +74,7 @@ async fn compare(deployment: &RecountedDeployment, board: &DevBoard) -> RecountR
             result.verdict = match certain(deployment, board, &found).await {
                 Err(error) => RecountVerdict::Failed(error.report()),
                 Ok(wrong) if !wrong.is_empty() => RecountVerdict::Different(wrong),
-                Ok(_) => judged(&found, board),
+                Ok(_) => judged(&found),
             };
         }
     }
@@ -120,7 +120,7 @@ async fn certain(
 }
 
 /// The verdict if nothing is known to be wrong. Everything was judged only if every item and every rollup is confirmed.
-fn judged(found: &TimedResult, board: &DevBoard) -> RecountVerdict {
+fn judged(found: &TimedResult) -> RecountVerdict {
     let (summary, share) = (&found.report.summary, &found.share);
     if summary.items == 0 && summary.rollups == 0 {
         return RecountVerdict::Nothing;
@@ -141,8 +141,5 @@ fn judged(found: &TimedResult, board: &DevBoard) -> RecountVerdict {
         summary.items.saturating_sub(summary.items_confirmed) + summary.rollups.saturating_sub(rollups);
     let cause = found.report.findings.iter().find_map(|finding| finding.cause.clone());
     let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
-    RecountVerdict::Counting(format!(
-        "{left} not judged yet{cause}, {} records in flight",
-        records_in_flight(board)
-    ))
+    RecountVerdict::Counting(format!("{left} items and rollups{cause}"))
 }

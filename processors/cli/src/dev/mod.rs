@@ -39,6 +39,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use clap::Args;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use self::background::BackgroundFunctions;
 use self::banner::{DevBanner, sample_of};
@@ -128,8 +129,8 @@ impl DevArguments {
             board: Arc::clone(&board),
             control: Arc::clone(&background_control),
             has_earlier_data: self.data.is_some(),
-        };
-        let background = background.spawn();
+        }
+        .spawn();
         let changes = ChangeLines::new(&servers, &config, self, &board);
         let delivery = StreamDelivery { files: &mappings, board: &board, changes: &changes };
         let deliver = deliver_streams(&servers, &config, &functions.streams, &delivery, &streams_control);
@@ -140,12 +141,9 @@ impl DevArguments {
         };
         background_control.stop();
         console.stop().await?;
-        background.await.map_err(|error| {
-            Error::new(ErrorKind::State, "a background function ended unexpectedly").caused_by(error)
-        })??;
+        ended(background).await?;
         delivered?;
-        servers.flush().await?;
-        Ok(true)
+        servers.flush().await.map(|()| true)
     }
 
     /// The settings of the functions, without the addresses of the servers.
@@ -203,6 +201,13 @@ impl DevArguments {
         }
         Ok(mappings)
     }
+}
+
+/// Waits until the functions behind a queue or a timer have ended.
+async fn ended(background: JoinHandle<Result<()>>) -> Result<()> {
+    background.await.map_err(|error| {
+        Error::new(ErrorKind::State, "a background function ended unexpectedly").caused_by(error)
+    })?
 }
 
 /// Stops the streams' mappings at the first signal; at the second one, or after ten seconds, nothing is waited for.

@@ -26,7 +26,7 @@ struct RecountState {
 /// The result of a comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct RecountResult {
-    /// What is known.
+    /// The verdict.
     pub(crate) verdict: RecountVerdict,
     /// The items that were read, and those that are equal to what is counted of them.
     pub(crate) items: (u64, u64),

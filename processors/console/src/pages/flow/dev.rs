@@ -53,7 +53,7 @@ impl DevFlow<'_> {
         let are_off = faults == FaultPlan { seed: faults.seed, ..FaultPlan::default() };
         let database = Stage::new("DynamoDB", "keeps the items").linked("/item").fact("tables", tables);
         vec![
-            Stage::new("Application", "writes items")
+            Stage::new("application", "writes items")
                 .linked("/play")
                 .fact("counted changes", self.board.changes.newest()),
             if are_off {
@@ -61,7 +61,7 @@ impl DevFlow<'_> {
             } else {
                 database.judged(Verdict::Warning, "faults are on")
             },
-            Stage::new("Streams", "deliver each change")
+            Stage::new("streams", "deliver each change")
                 .linked("/play")
                 .fact("read", totals.read())
                 .fact("in flight", totals.in_flight()),
@@ -72,13 +72,13 @@ impl DevFlow<'_> {
         let meter = self.board.meters.function(AGGREGATOR);
         let units = |number: u64| self.metric(AGGREGATOR, number);
         let aggregator = self
-            .stream_stage(AGGREGATOR, "counts each change once")
+            .stream_stage(AGGREGATOR, "reads the streams, and counts each change once")
             .fact("write units", units(meter.metric("WriteUnits")))
             .fact(
                 "units a record",
                 self.metric(AGGREGATOR, ratio(meter.metric("WriteUnits"), meter.metric("Records"))),
             );
-        let rollups = Stage::new("Rollups and mirrors", "the totals, and their copies on items")
+        let rollups = Stage::new("rollups and mirrors", "the totals, and their copies on items")
             .linked("/rollups")
             .fact("rollups of the model", self.context.model().rollups.len())
             .fact("transactions", units(meter.metric("Transactions")))
@@ -97,16 +97,17 @@ impl DevFlow<'_> {
         let relay = self.board.meters.function(RELAY);
         let drained = self.board.meters.function(INVALIDATOR);
         let of = |name: &str, number: u64| self.metric(name, number);
-        let events = Stage::new("Events", "tell other systems")
+        let events = Stage::new("events", "tell other systems")
             .linked("/play")
             .fact("rules of the model", self.context.model().events.len())
             .fact("sent", of(RELAY, relay.metric("Events") + drained.metric("Events")))
             .fact("failed", of(RELAY, relay.metric("EventsFailed") + drained.metric("EventsFailed")));
         vec![
-            self.stream_stage(RELAY, "passes each change on").linked("/play"),
-            Stage::new("Cache keys", "removed from Redis")
+            self.stream_stage(RELAY, "reads the streams, and passes each change on").linked("/play"),
+            Stage::new("cache keys", "removed from Redis")
+                .linked("/play")
                 .fact("keys", of(RELAY, relay.metric("KeysInvalidated"))),
-            self.queue_stage("Paths", "invalidated in CloudFront", INVALIDATOR, &drained)
+            self.queue_stage("paths", "invalidated in CloudFront", INVALIDATOR, &drained)
                 .fact("paths", of(INVALIDATOR, drained.metric("PathsInvalidated"))),
             events,
         ]
@@ -116,20 +117,22 @@ impl DevFlow<'_> {
         let meters = &self.board.meters;
         let (relay, exported) = (meters.function(RELAY), meters.function(EXPORTER));
         let (compacted, archived) = (meters.function(COMPACTOR), meters.archived());
-        let archive = Stage::new("Archive", "lines of changes in S3")
+        let archive = Stage::new("archive", "lines of the relay, in S3")
+            .linked("/health")
             .fact("lines", self.metric(RELAY, relay.metric("LinesArchived")))
             .fact("objects", archived.total())
             .fact("objects a second", a_second(archived.recent(self.now)));
         let exporter = self
-            .queue_stage("Exporter", "makes rows of the archive", EXPORTER, &exported)
+            .queue_stage("exporter", "makes rows of the archive", EXPORTER, &exported)
             .fact("rows", self.metric(EXPORTER, exported.metric("Rows")))
             .fact("files", self.metric(EXPORTER, exported.metric("Files")))
             .fact("rejected lines", self.metric(EXPORTER, exported.metric("RejectedLines")));
-        let datasets = Stage::new("Datasets", "Delta tables")
+        let datasets = Stage::new("datasets", "Delta tables")
+            .linked("/health")
             .fact("datasets of the model", self.context.model().datasets.len())
             .fact("newest export", self.age(exported.at));
         let compactor = self
-            .queue_stage("Compactor", "packs files and derives current rows", COMPACTOR, &compacted)
+            .queue_stage("compactor", "packs files and derives current rows", COMPACTOR, &compacted)
             .fact("rows written", self.metric(COMPACTOR, compacted.metric("RowsWritten")));
         vec![archive, exporter, datasets, compactor]
     }
@@ -138,7 +141,7 @@ impl DevFlow<'_> {
     fn stream_stage(&self, function: &str, about: &str) -> Stage {
         let totals = self.totals(function);
         let (verdict, text) = totals.verdict();
-        Stage::new(titled(function), about)
+        Stage::new(function, about)
             .judged(verdict, text)
             .fact("records a second", totals.rate())
             .fact("records", totals.delivered())
@@ -150,7 +153,7 @@ impl DevFlow<'_> {
 
     /// A function behind a queue or a timer.
     fn queue_stage(&self, name: &str, about: &str, function: &str, meter: &FunctionMeter) -> Stage {
-        let stage = Stage::new(name, about);
+        let stage = Stage::new(name, about).linked("/health");
         let stage = match meter.failures {
             0 => stage.judged(Verdict::Good, "no failure"),
             failures => stage.judged(Verdict::Warning, format!("{failures} failures")),
@@ -210,7 +213,7 @@ impl StreamTotals {
     fn verdict(&self) -> (Verdict, String) {
         let discarded = self.sum(|stream| stream.progress.counts().skipped);
         if discarded > 0 {
-            return (Verdict::Bad, format!("{discarded} records were discarded: afterwrite redrive"));
+            return (Verdict::Bad, format!("{discarded} records were discarded"));
         }
         let is_late = self.in_flight() > 0 && self.lag().is_some_and(|lag| lag > UP_TO_DATE);
         if is_late { (Verdict::Warning, "late".to_owned()) } else { (Verdict::Good, "up to date".to_owned()) }
@@ -232,14 +235,8 @@ fn ratio(number: u64, by: u64) -> String {
     if by == 0 {
         return "–".to_owned();
     }
-    let tenths = number.saturating_mul(10) / by;
+    let tenths = (number.saturating_mul(10) + by / 2) / by;
     format!("{}.{}", tenths / 10, tenths % 10)
-}
-
-fn titled(function: &str) -> String {
-    let mut letters = function.chars();
-    let first = letters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }
 
 #[cfg(test)]
@@ -247,9 +244,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_exact_to_a_tenth() {
-        assert_eq!([ratio(27, 10), ratio(0, 3), ratio(5, 0)], ["2.7", "0.0", "–"]);
-        assert_eq!(titled("aggregator"), "Aggregator");
+    fn quotients_are_rounded_to_a_tenth() {
+        assert_eq!([ratio(27, 10), ratio(8, 3), ratio(0, 3), ratio(5, 0)], ["2.7", "2.7", "0.0", "–"]);
         assert_eq!(shown_lag(Duration::from_millis(999)), "under 1 s");
     }
 }

@@ -24,8 +24,8 @@ const COMMAND: &str = "command";
 /// A command that the console may run.
 struct OfferedCommand {
     arguments: Vec<String>,
-    /// The arguments that print its plan, and write nothing.
-    plan: Vec<String>,
+    /// The arguments that print its plan, and write nothing; `None` if the command itself reads only.
+    plan: Option<Vec<String>>,
     /// The arguments that run it.
     run: Vec<String>,
     about: &'static str,
@@ -39,19 +39,19 @@ impl OfferedCommand {
         let arguments = owned(&words);
         match words.as_slice() {
             ["redrive"] => Ok(Self {
-                plan: owned(&["redrive", "--dry-run"]),
+                plan: Some(owned(&["redrive", "--dry-run"])),
                 run: owned(&["redrive", "--yes"]),
                 about: "Counts parked items as their tables have them now.",
                 arguments,
             }),
             ["verify"] => Ok(Self {
-                plan: owned(&["verify"]),
+                plan: None,
                 run: owned(&["verify", "--yes"]),
                 about: "Compares everything that is derived with the items. It reads all tables, and writes only its own progress.",
                 arguments,
             }),
             ["jobs", "resume", id] if is_job_id(id) => Ok(Self {
-                plan: owned(&["jobs", "show", id]),
+                plan: Some(owned(&["jobs", "show", id])),
                 run: owned(&["jobs", "resume", id]),
                 about: "Continues the job on the basis that it was planned for.",
                 arguments,
@@ -114,14 +114,16 @@ pub(crate) async fn planned(State(served): State<Arc<Served>>, query: PageQuery)
 
 async fn plan(served: &Served, query: &PageQuery) -> ViewResult {
     let command = OfferedCommand::of(query.get(COMMAND).unwrap_or_default())?;
-    let planned = served.context.commands.plan(&command.plan).await?;
     let mut view = View::new(Page::Health, format!("Plan of {}", command.arguments.join(" ")));
-    let mut table = PageTable::new("plan", &["command", "exit code"], "");
-    let code = planned.code.map_or(Cell::Empty, Cell::number);
-    table.rows.push(vec![Cell::code(format!("afterwrite {}", command.plan.join(" "))), code]);
     view.show(html! { p { (command.about) } });
-    view.table(table);
-    view.show(html! { pre { (harmless_lines(&planned.output)) } });
+    if let Some(arguments) = &command.plan {
+        let planned = served.context.commands.plan(arguments).await?;
+        let mut table = PageTable::new("plan", &["command", "exit code"], "");
+        let code = planned.code.map_or(Cell::Empty, Cell::number);
+        table.rows.push(vec![Cell::code(format!("afterwrite {}", arguments.join(" "))), code]);
+        view.table(table);
+        view.show(html! { pre { (harmless_lines(&planned.output)) } });
+    }
     let run = format!("afterwrite {}", command.run.join(" "));
     view.show(if served.context.options.allows_writes {
         write_form(

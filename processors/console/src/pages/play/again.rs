@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::changes::{item_address, item_name, rollup_name};
+use super::change_text::{item_address, item_name, rollup_name};
 use super::{PLAY, not_here};
 use crate::board::{CountedChange, DevBoard, RedeliveredTo};
 use crate::frame::Page;

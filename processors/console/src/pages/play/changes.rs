@@ -3,19 +3,22 @@
 use std::sync::Arc;
 
 use afterwrite_model::harmless::{harmless, harmless_lines};
-use afterwrite_preview::trace::{RecordTrace, TracedRollup};
+use afterwrite_preview::trace::RecordTrace;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
 use maud::{Markup, html};
 
-use super::{PLAY, not_here, token_field};
+use super::again::AGAIN;
+use super::change_text::{differences, event_name, item_address, item_name, rollup_name, row_name};
+use super::{PLAY, not_here};
 use crate::board::{CountedChange, DevBoard};
-use crate::links::{item_link, rollup_link};
+use crate::links::rollup_link;
 use crate::query::{PageQuery, address};
 use crate::served::Served;
 use crate::table::{Cell, PageTable};
 use crate::time::time;
+use crate::view::write_form;
 
 /// The address of the changes after a number.
 pub(crate) const CHANGES: &str = "/play/changes";
@@ -64,10 +67,9 @@ impl ChangeFilter {
     }
 
     fn address(&self, after: u64) -> String {
-        let (after, mark) = (after.to_string(), serde_json::to_string(&self.mark).unwrap_or_default());
+        let after = after.to_string();
         let text = self.text.as_deref().map(|text| ("text", text));
-        let mark = self.mark.is_some().then_some(("mark", mark.as_str()));
-        address(CHANGES, [("after", after.as_str())].into_iter().chain(text).chain(mark))
+        address(CHANGES, [("after", after.as_str())].into_iter().chain(text))
     }
 }
 
@@ -81,7 +83,7 @@ pub(crate) async fn changes(State(served): State<Arc<Served>>, query: PageQuery)
     };
     let filter = ChangeFilter::of(&query);
     let part = html! {
-        (poller(&filter, newest, false))
+        (poller(&filter, newest))
         div hx-swap-oob="afterbegin:#changes" { (rows(&served, &filter, &found)) }
     };
     Html(part.into_string()).into_response()
@@ -97,7 +99,8 @@ pub(super) fn list(served: &Served, board: &DevBoard, filter: &ChangeFilter) -> 
             label class="check" { input type="checkbox" id="pause"; "Pause" }
             p class="quiet" id="live-state" role="status" { "New changes appear by themselves." }
         }
-        (poller(filter, board.changes.newest(), false))
+        (mark_field(filter, false))
+        (poller(filter, board.changes.newest()))
         ol id="changes" class="changes" data-most=(SHOWN) { (rows(served, filter, &found)) }
         p class="empty" { (if_empty(filter)) }
         p class="quiet" { "The newest " (SHOWN) " changes are shown. This process keeps 500: " a href=(filter.json_address()) { "JSON" } }
@@ -113,11 +116,18 @@ fn if_empty(filter: &ChangeFilter) -> &'static str {
     }
 }
 
-/// The element that asks for newer changes each second, and replaces itself. The page's script holds it while the reader reads.
-pub(super) fn poller(filter: &ChangeFilter, newest: u64, is_extra: bool) -> Markup {
+/// The hidden field with the changes that are marked. As an extra part of another answer, it replaces the field of the page.
+pub(super) fn mark_field(filter: &ChangeFilter, is_extra: bool) -> Markup {
+    let mark = filter.mark.as_ref().and_then(|mark| serde_json::to_string(mark).ok());
     html! {
-        div id="live" data-live="changes" hx-get=(filter.address(newest)) hx-trigger="every 1s"
-            hx-swap="outerHTML" hx-swap-oob=[is_extra.then_some("true")] {}
+        input type="hidden" id="mark" name="mark" value=(mark.unwrap_or_default()) hx-swap-oob=[is_extra.then_some("true")];
+    }
+}
+
+/// The element that asks for newer changes each second, and replaces itself. The page's script holds it while the reader reads.
+fn poller(filter: &ChangeFilter, newest: u64) -> Markup {
+    html! {
+        div id="live" data-live="changes" hx-get=(filter.address(newest)) hx-include="#mark" hx-trigger="every 1s" hx-swap="outerHTML" {}
     }
 }
 
@@ -130,11 +140,10 @@ fn row(served: &Served, change: &CountedChange, is_marked: bool) -> Markup {
     let trace = &change.trace;
     html! {
         li class={ "change" @if is_marked { " marked" } } id={ "change-" (change.number) } {
-            form method="post" action=(super::again::AGAIN) {
-                (token_field(served))
+            (write_form(served, AGAIN, html! {
                 input type="hidden" name="number" value=(change.number);
                 button { "Deliver again" }
-            }
+            }))
             p class="head" {
                 strong { (harmless(&trace.operation)) } " "
                 @match item_address(served, trace) {
@@ -155,12 +164,11 @@ fn row(served: &Served, change: &CountedChange, is_marked: bool) -> Markup {
 
 /// Everything that follows from a change.
 fn effects(trace: &RecordTrace) -> Markup {
-    let events = trace.events.iter().map(|event| format!("{} {}", event.name, event.id)).collect();
-    let rows = trace.rows.iter().map(|row| format!("{} dt={} {}", row.dataset, row.dt, row.operation));
+    let (events, rows) = (trace.events.iter().map(event_name), trace.rows.iter().map(row_name));
     let others: [(&str, Vec<String>); 4] = [
         ("cache key", trace.keys.clone()),
         ("path", trace.paths.clone()),
-        ("event", events),
+        ("event", events.collect()),
         ("row", rows.collect()),
     ];
     html! {
@@ -191,70 +199,47 @@ fn more(number: usize) -> Markup {
     html! { @if hidden > 0 { li class="quiet" { "and " (hidden) " more" } } }
 }
 
-/// The table and the key.
-pub(super) fn item_name(trace: &RecordTrace) -> String {
-    format!("{} {}", trace.table, trace.key.join(" "))
-}
-
-pub(super) fn rollup_name(rollup: &TracedRollup) -> String {
-    format!("{} {}", rollup.partition, rollup.sort)
-}
-
-fn differences(rollup: &TracedRollup) -> String {
-    let measures = rollup.measures.iter().map(|(name, number)| format!("{name} {number}"));
-    measures.collect::<Vec<_>>().join(", ")
-}
-
-/// The page of the item.
-pub(super) fn item_address(served: &Served, trace: &RecordTrace) -> Option<String> {
-    let config = &served.context.config;
-    let table = config.model.table_deployed_as(&config.table_names, &trace.table)?;
-    let (partition, sort) = (trace.key.first()?, trace.key.get(1));
-    Some(item_link(&config.model.tables.get(table)?.name, partition, sort.map(String::as_str)))
-}
-
 /// The kept changes, for machines.
 pub(super) fn table(served: &Served, board: &DevBoard, filter: &ChangeFilter) -> PageTable {
-    let columns = [
-        "number",
-        "counted",
-        "operation",
-        "table",
-        "key",
-        "entity",
-        "rollups",
-        "keys",
-        "paths",
-        "events",
-        "rows",
-        "problem",
-    ];
+    let columns = COLUMNS.map(|(name, _)| name);
     let mut table = PageTable::new("changes", &columns, "No change was counted yet.");
-    for change in board.changes.after(0).iter().filter(|change| filter.shows(change)) {
-        let trace = &change.trace;
-        let name = Cell::code(trace.key.join(" "));
-        let key = item_address(served, trace).map(|to| Cell::link(trace.key.join(" "), to)).unwrap_or(name);
-        let rollups =
-            trace.rollups.iter().map(|rollup| format!("{}: {}", rollup_name(rollup), differences(rollup)));
-        let events = trace.events.iter().map(|event| format!("{} {}", event.name, event.id));
-        let rows = trace.rows.iter().map(|row| format!("{} dt={} {}", row.dataset, row.dt, row.operation));
-        let lines = |lines: Vec<String>| Cell::text(lines.join("\n"));
-        table.rows.push(vec![
-            Cell::number(change.number),
-            Cell::Time(change.counted_at),
-            Cell::text(&trace.operation),
-            Cell::text(&trace.table),
-            key,
-            trace.entity.as_ref().map_or(Cell::Empty, Cell::text),
-            lines(rollups.collect()),
-            lines(trace.keys.clone()),
-            lines(trace.paths.clone()),
-            lines(events.collect()),
-            lines(rows.collect()),
-            trace.problem.as_ref().map_or(Cell::Empty, Cell::text),
-        ]);
-    }
+    let changes = board.changes.after(0);
+    let shown = changes.iter().filter(|change| filter.shows(change));
+    table.rows.extend(shown.map(|change| COLUMNS.map(|(_, cell)| cell(served, change)).to_vec()));
     table
+}
+
+/// A column of the table: its name, and the cell of a change.
+type ChangeColumn = (&'static str, fn(&Served, &CountedChange) -> Cell);
+
+const COLUMNS: [ChangeColumn; 12] = [
+    ("number", |_, change| Cell::number(change.number)),
+    ("counted", |_, change| Cell::Time(change.counted_at)),
+    ("operation", |_, change| Cell::text(&change.trace.operation)),
+    ("table", |_, change| Cell::text(&change.trace.table)),
+    ("key", |served, change| {
+        let key = change.trace.key.join(" ");
+        item_address(served, &change.trace).map_or_else(|| Cell::code(&key), |to| Cell::link(&key, to))
+    }),
+    ("entity", |_, change| change.trace.entity.as_ref().map_or(Cell::Empty, Cell::text)),
+    ("rollups", |_, change| {
+        lines(
+            change
+                .trace
+                .rollups
+                .iter()
+                .map(|rollup| format!("{}: {}", rollup_name(rollup), differences(rollup))),
+        )
+    }),
+    ("keys", |_, change| lines(change.trace.keys.iter().cloned())),
+    ("paths", |_, change| lines(change.trace.paths.iter().cloned())),
+    ("events", |_, change| lines(change.trace.events.iter().map(event_name))),
+    ("rows", |_, change| lines(change.trace.rows.iter().map(row_name))),
+    ("problem", |_, change| change.trace.problem.as_ref().map_or(Cell::Empty, Cell::text)),
+];
+
+fn lines(lines: impl Iterator<Item = String>) -> Cell {
+    Cell::text(lines.collect::<Vec<_>>().join("\n"))
 }
 
 #[cfg(test)]
@@ -282,6 +267,8 @@ mod tests {
             found.iter().filter(|change| filter.marks(change)).map(|change| change.number).collect();
         assert_eq!(marked, [2]);
         let again = ChangeFilter::of(&PageQuery::parse(filter.address(7).split_once('?').unwrap().1));
-        assert_eq!((again.text, again.mark), (filter.text, filter.mark));
+        assert_eq!(again.text, filter.text);
+        let field = mark_field(&filter, true).into_string();
+        assert!(field.contains("[1,&quot;T&quot;,[&quot;A#&lt;b&gt;&quot;]]"), "{field}");
     }
 }

@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse as _, Response};
 use maud::{Markup, html};
 
-use super::changes::{ChangeFilter, ChangeMark, poller};
+use super::changes::{ChangeFilter, ChangeMark, mark_field};
 use super::{not_here, token_field, view, wants_part};
 use crate::board::DevBoard;
 use crate::query::PageQuery;
@@ -58,7 +58,7 @@ pub(crate) async fn write(State(served): State<Arc<Served>>, headers: HeaderMap,
     if wants_part(&headers) {
         let part = html! {
             (message(&outcome))
-            @if outcome.is_ok() { (poller(&filter, since, true)) }
+            @if outcome.is_ok() { (mark_field(&filter, true)) }
         };
         return Html(part.into_string()).into_response();
     }

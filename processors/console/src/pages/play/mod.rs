@@ -2,6 +2,7 @@
 //! to deliver again, faults to switch on, and a recount that shows whether everything is still equal.
 
 pub(crate) mod again;
+mod change_text;
 pub(crate) mod changes;
 pub(crate) mod editor;
 pub(crate) mod faults;

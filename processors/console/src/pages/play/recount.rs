@@ -35,7 +35,7 @@ fn shown(result: Option<&RecountResult>) -> (Verdict, String) {
         None => (Verdict::Unknown, "counting…".to_owned()),
         Some(RecountVerdict::Equal) => (Verdict::Good, "equal".to_owned()),
         Some(RecountVerdict::Nothing) => (Verdict::Unknown, "nothing to count yet".to_owned()),
-        Some(RecountVerdict::Counting(left)) => (Verdict::Unknown, format!("counting… {left}")),
+        Some(RecountVerdict::Counting(_)) => (Verdict::Unknown, "counting…".to_owned()),
         Some(RecountVerdict::Different(findings)) => {
             (Verdict::Bad, format!("{} differences", findings.len()))
         }
@@ -60,12 +60,22 @@ pub(super) fn markup(board: &DevBoard) -> Markup {
                 }
             }
             dt { "In flight" } dd { (records_in_flight(board)) " records" }
+            dt { "Not judged yet" } dd { (harmless(left(latest.as_ref()))) }
         }
         @match latest.map(|latest| latest.verdict) {
             Some(RecountVerdict::Different(findings)) => (finding_rows(&findings).markup()),
             Some(RecountVerdict::Failed(report)) => div class="problem" role="alert" { pre { (harmless(&report)) } },
             Some(RecountVerdict::Equal | RecountVerdict::Nothing | RecountVerdict::Counting(_)) | None => {},
         }
+    }
+}
+
+/// The part that is not judged yet.
+fn left(result: Option<&RecountResult>) -> &str {
+    match result.map(|result| &result.verdict) {
+        Some(RecountVerdict::Counting(left)) => left,
+        Some(RecountVerdict::Equal | RecountVerdict::Nothing | RecountVerdict::Different(_)) => "–",
+        Some(RecountVerdict::Failed(_)) | None => "everything",
     }
 }
 
@@ -79,8 +89,17 @@ fn seconds(time: Duration) -> String {
 
 /// The result, for machines.
 pub(super) fn table(board: &DevBoard) -> PageTable {
-    let columns =
-        ["verdict", "items", "items equal", "rollups", "rollups equal", "began", "seconds", "in flight"];
+    let columns = [
+        "verdict",
+        "items",
+        "items equal",
+        "rollups",
+        "rollups equal",
+        "began",
+        "seconds",
+        "in flight",
+        "not judged",
+    ];
     let mut table = PageTable::new("recount", &columns, "Nothing was compared yet.");
     let latest = board.recount.latest();
     let (verdict, text) = shown(latest.as_ref());
@@ -96,6 +115,7 @@ pub(super) fn table(board: &DevBoard) -> PageTable {
         latest.as_ref().map_or(Cell::Empty, |latest| Cell::Time(latest.began)),
         latest.as_ref().map_or(Cell::Empty, |latest| Cell::number(seconds(latest.took))),
         Cell::number(records_in_flight(board)),
+        Cell::text(left(latest.as_ref())),
     ]);
     table
 }
