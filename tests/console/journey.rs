@@ -1,11 +1,42 @@
 //! Readers of the console, click by click, in Chromium: from a write to its effects and back, again after *deliver again*, and with faults.
 
 use afterwrite_tests::development::{Development, SHOP, model_file, number, text};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::browser::walk;
 
 const ITEM: &str = r#"{ "PK": "CUSTOMER#<b>1</b>", "SK": "ORDER#7", "price": 12.50 }"#;
+
+/// The steps of a developer: a write, its rollup, a contributor, the item, the rollup; the record again; the keyboard alone.
+fn developer() -> Value {
+    json!([
+        { "open": "/" },
+        { "click": "nav a[href='/play']" },
+        { "type": "textarea[name=item]", "text": ITEM },
+        { "click": "button[value=put]" },
+        { "wait": ".change.marked" },
+        { "read": ".change.marked", "as": "change" },
+        { "judge": true },
+        { "click": ".change.marked .effects a" },
+        { "wait": "h1::-p-text(Rollup customer)" },
+        { "wait": "main a[href^='/item?']" },
+        { "read": "main", "as": "rollup" },
+        { "click": "main a[href^='/item?']" },
+        { "wait": "h2::-p-text(Shares of rollups)" },
+        { "read": "main", "as": "item" },
+        { "click": "main a[href^='/rollups/at']" },
+        { "wait": "h1::-p-text(Rollup customer)" },
+        { "open": "/play" },
+        { "click": ".change button" },
+        { "wait": "h1::-p-text(Delivered again)" },
+        { "read": "main", "as": "again" },
+        // The keyboard alone reaches the contents.
+        { "open": "/" },
+        { "press": "Tab" },
+        { "press": "Enter" },
+        { "address": "skipped" },
+    ])
+}
 
 /// A developer writes an item, follows its change to the rollup, from there to its contributors, and back to the item.
 #[tokio::test(flavor = "multi_thread")]
@@ -13,36 +44,7 @@ const ITEM: &str = r#"{ "PK": "CUSTOMER#<b>1</b>", "SK": "ORDER#7", "price": 12.
 async fn a_write_leads_to_its_rollup_and_back_and_again_changes_nothing() {
     let (_folder, model) = model_file(SHOP);
     let development = Development::start(&["--model", model.to_str().unwrap()]);
-    let texts = walk(
-        development.announced["console"].as_str().unwrap(),
-        &json!([
-            { "open": "/" },
-            { "click": "nav a[href='/play']" },
-            { "type": "textarea[name=item]", "text": ITEM },
-            { "click": "button[value=put]" },
-            { "wait": ".change.marked" },
-            { "read": ".change.marked", "as": "change" },
-            { "judge": true },
-            { "click": ".change.marked .effects a" },
-            { "wait": "h1::-p-text(Rollup customer)" },
-            { "wait": "main a[href^='/item?']" },
-            { "read": "main", "as": "rollup" },
-            { "click": "main a[href^='/item?']" },
-            { "wait": "h2::-p-text(Shares of rollups)" },
-            { "read": "main", "as": "item" },
-            { "click": "main a[href^='/rollups/at']" },
-            { "wait": "h1::-p-text(Rollup customer)" },
-            { "open": "/play" },
-            { "click": ".change button" },
-            { "wait": "h1::-p-text(Delivered again)" },
-            { "read": "main", "as": "again" },
-            // The keyboard alone reaches the contents.
-            { "open": "/" },
-            { "press": "Tab" },
-            { "press": "Enter" },
-            { "address": "skipped" },
-        ]),
-    );
+    let texts = walk(development.announced["console"].as_str().unwrap(), &developer());
     let has = |name: &str, wanted: &[&str]| {
         let shown = texts[name].as_str().unwrap();
         assert!(wanted.iter().all(|wanted| shown.contains(wanted)), "{name}: {shown}");

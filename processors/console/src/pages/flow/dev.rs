@@ -6,6 +6,7 @@ use std::time::Duration;
 use afterwrite_mapping::FaultPlan;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
+use afterwrite_operations::jobs::{UnitPrices, approximate};
 
 use super::picture::{Lane, Stage};
 use crate::board::{DevBoard, FunctionMeter, StreamMeter};
@@ -71,13 +72,12 @@ impl DevFlow<'_> {
     fn counting(&self) -> Vec<Stage> {
         let meter = self.board.meters.function(AGGREGATOR);
         let units = |number: u64| self.metric(AGGREGATOR, number);
+        let (written, records) = (meter.metric("WriteUnits"), meter.metric("Records"));
         let aggregator = self
             .stream_stage(AGGREGATOR, "reads the streams, and counts each change once")
-            .fact("write units", units(meter.metric("WriteUnits")))
-            .fact(
-                "units a record",
-                self.metric(AGGREGATOR, ratio(meter.metric("WriteUnits"), meter.metric("Records"))),
-            );
+            .fact("write units", units(written))
+            .fact("units a record", self.metric(AGGREGATOR, ratio(written, records)))
+            .fact("a million on AWS", self.metric(AGGREGATOR, million_records(written, records)));
         let rollups = Stage::new("rollups and mirrors", "the totals, and their copies on items")
             .linked("/rollups")
             .fact("rollups of the model", self.context.model().rollups.len())
@@ -225,6 +225,15 @@ fn a_second(recent: u64) -> String {
     ratio(recent, 10)
 }
 
+/// The price of the write units of a million such records, on demand in us-east-1; a dash before the first record.
+fn million_records(units: u64, records: u64) -> String {
+    if records == 0 {
+        return "–".to_owned();
+    }
+    let dollars = approximate(units) / approximate(records) * UnitPrices::ON_DEMAND.million_writes;
+    format!("${dollars:.2}")
+}
+
 /// A delay. Changes of the embedded database have a time in whole seconds.
 fn shown_lag(lag: Duration) -> String {
     if lag < Duration::from_secs(1) { "under 1 s".to_owned() } else { format!("{} s", lag.as_secs()) }
@@ -245,6 +254,7 @@ mod tests {
 
     #[test]
     fn quotients_are_rounded_to_a_tenth() {
+        assert_eq!([million_records(26, 10), million_records(0, 0)], ["$1.62", "–"]);
         assert_eq!([ratio(27, 10), ratio(8, 3), ratio(0, 3), ratio(5, 0)], ["2.7", "2.7", "0.0", "–"]);
         assert_eq!(shown_lag(Duration::from_millis(999)), "under 1 s");
     }
