@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use afterwrite_model::harmless::harmless;
 use axum::extract::{FromRequest, FromRequestParts, RawQuery, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -29,6 +30,12 @@ impl PageQuery {
     /// Whether the page is asked for by a machine.
     pub(crate) fn asks_for_data(&self) -> bool {
         matches!(self.get("format"), Some("json" | "csv"))
+    }
+
+    /// The value of a parameter for a field of a form. A value with characters that a reader cannot see is left out: the field would not show
+    /// the text that it sends.
+    pub(crate) fn visible(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|value| harmless(value) == *value)
     }
 
     /// These parameters and another one.
@@ -107,6 +114,8 @@ mod tests {
         assert_eq!(query.get("pk"), Some(value));
         assert_eq!(query.get("sk"), None);
         assert_eq!(query.address("/item", [("pk", Some("x")), ("sk", None)]), "/item?pk=x");
+        assert_eq!(query.visible("pk"), Some(value));
+        assert_eq!(PageQuery::parse("pk=a%E2%80%AEb").visible("pk"), None);
         assert_eq!(address("/item?pk=x", [("part", "1")]), "/item?pk=x&part=1");
         assert_eq!(PageQuery::parse("a=&b=1+2").get("a"), None);
         assert_eq!(PageQuery::parse("a=&b=1+2").get("b"), Some("1 2"));

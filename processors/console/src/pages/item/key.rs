@@ -20,7 +20,7 @@ const LIMITS: [usize; 2] = [MAX_PARTITION_KEY, MAX_SORT_KEY];
 /// A form for each table.
 pub(super) fn forms(context: &ConsoleContext, query: &PageQuery) -> Markup {
     let chosen = query.get("table").and_then(|name| table_named(context, name));
-    let value = |index: usize, name: &str| query.get(name).filter(|_| chosen == Some(index));
+    let value = |index: usize, name: &str| query.visible(name).filter(|_| chosen == Some(index));
     html! {
         @for (index, table) in context.model().tables.iter().enumerate() {
             form method="get" action=(ITEM) {

@@ -21,11 +21,11 @@ pub(super) fn choice(shape: &RollupShape<'_>, query: &PageQuery) -> Markup {
                 @let name = parameter(variable);
                 label {
                     span { (prose(&field.about)) }
-                    input name=(name) value=[query.get(&name)] autocomplete="off" spellcheck="false";
+                    input name=(name) value=[query.visible(&name)] autocomplete="off" spellcheck="false";
                 }
                 @if bucket == Some(index) {
-                    label { "or from this " (bucket_name(shape)) input name=(FROM) value=[query.get(FROM)] autocomplete="off"; }
-                    label { "to this " (bucket_name(shape)) input name=(TO) value=[query.get(TO)] autocomplete="off"; }
+                    label { "or from this " (bucket_name(shape)) input name=(FROM) value=[query.visible(FROM)] autocomplete="off"; }
+                    label { "to this " (bucket_name(shape)) input name=(TO) value=[query.visible(TO)] autocomplete="off"; }
                 }
             }
             @if bucket.is_some() {

@@ -193,7 +193,7 @@ fn choice(
             input type="hidden" name="measure" value=(rank.measure);
             @for index in fields {
                 @let name = shape.variable(*index);
-                label { (harmless(name)) input name=(parameter(name)) value=(values.get(*index).map_or("", String::as_str)); }
+                label { (harmless(name)) input name=(parameter(name)) value=[values.get(*index).filter(|value| harmless(value) == **value)]; }
             }
             label { "the first" input type="number" name=(TOP) min="1" max=(MOST_TOP) value=(top(query)); }
             button { "Show" }
