@@ -1,6 +1,6 @@
 //! The end of the test: everything is counted from the database, independently of the product.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::datasets::rows_of;
 use afterwrite_tests::programs::program;
 use flate2::read::MultiGzDecoder;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::sleep;
 
@@ -47,33 +47,73 @@ pub(crate) async fn rollups_become_exact(
     }
 }
 
+/// The relay has archived every change, and told of every completed attempt.
+pub(crate) async fn every_change_is_relayed(platform: &Platform) {
+    let records = records(platform).await;
+    every_change_is_archived(platform, &records).await;
+    every_completion_is_an_event(platform, &records);
+}
+
 /// The archive has each record of the stream at least once.
-pub(crate) async fn every_change_is_archived(platform: &Platform) {
+async fn every_change_is_archived(platform: &Platform, records: &[String]) {
     let mut archived = BTreeSet::new();
     for key in platform.keys("archive/").await {
         let mut lines = String::new();
         MultiGzDecoder::new(&*platform.object(&key).await).read_to_string(&mut lines).unwrap();
         archived.extend(lines.lines().map(event_id));
     }
-    let records = records(platform).await;
+    let records: BTreeSet<String> = records.iter().map(|record| event_id(record)).collect();
     assert!(records.len() > 3_000, "{} records", records.len());
     let missing: Vec<&String> = records.difference(&archived).collect();
     assert!(missing.is_empty(), "{} of {} records are not archived", missing.len(), records.len());
 }
 
-/// The ids of all records of the stream.
-async fn records(platform: &Platform) -> BTreeSet<String> {
+/// The item's key and the position of a change.
+type AttemptChange = (String, String);
+
+/// Each attempt that was completed has its event at least once, under one id, and there is no other event.
+fn every_completion_is_an_event(platform: &Platform, records: &[String]) {
+    let mut ids: BTreeMap<AttemptChange, BTreeSet<String>> = BTreeMap::new();
+    let events = platform.bus.take_events();
+    for event in &events {
+        let detail: Value = serde_json::from_str(&event.detail).unwrap();
+        let position = detail["position"].as_str().unwrap().to_owned();
+        let id = detail["id"].as_str().unwrap().to_owned();
+        ids.entry((detail["key"].to_string(), position)).or_default().insert(id);
+    }
+    let completed: BTreeSet<AttemptChange> = records.iter().filter_map(|record| completion(record)).collect();
+    assert!(completed.len() > 300, "{} completions", completed.len());
+    assert!(ids.keys().eq(&completed), "{} events of {} completions", ids.len(), completed.len());
+    assert!(ids.values().all(|ids| ids.len() == 1), "an event has several ids");
+    println!("{} events of {} completions", events.len(), completed.len());
+}
+
+/// The transition, if the record is of an attempt that becomes completed.
+fn completion(record: &str) -> Option<AttemptChange> {
+    let record: Value = serde_json::from_str(record).unwrap();
+    let (change, label) = (&record["dynamodb"], record["eventSourceARN"].as_str()?.rsplit('/').next()?);
+    let status = |image: &str| change[image]["status"]["S"].as_str();
+    let key = ["PK", "SK"].map(|name| change["Keys"][name]["S"].as_str().unwrap_or_default());
+    let is_attempt = key[0].starts_with("CANDIDATE#") && key[1].starts_with("ATTEMPT#");
+    let is_completed = status("NewImage") == Some("COMPLETED") && status("OldImage") != Some("COMPLETED");
+    let number = change["SequenceNumber"].as_str()?;
+    let transition = (json!({ "PK": key[0], "SK": key[1] }).to_string(), format!("{label}#{number:0>40}"));
+    (is_attempt && is_completed).then_some(transition)
+}
+
+/// All records of the stream.
+async fn records(platform: &Platform) -> Vec<String> {
     let stream = platform.dynamodb.stream(SOURCE).await.unwrap();
-    let mut ids = BTreeSet::new();
+    let mut records = Vec::new();
     for shard in stream.describe(None).await.unwrap().shards {
         let mut next = Some(stream.iterator(&shard.id, &ShardPosition::TrimHorizon).await.unwrap());
         while let Some(iterator) = next {
             let page = stream.read(&iterator).await.unwrap();
-            ids.extend(page.records.iter().map(|record| event_id(&record.json)));
+            records.extend(page.records.into_iter().map(|record| record.json));
             next = page.next.filter(|_| !page.is_at_end);
         }
     }
-    ids
+    records
 }
 
 fn event_id(record: &str) -> String {

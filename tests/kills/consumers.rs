@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 fn function(platform: &Platform, name: &str) -> FunctionPool {
     let mut variables = platform.variables();
     if name == "relay" {
-        variables.push(("AFTERWRITE_PROJECTIONS".to_owned(), "archive".to_owned()));
+        variables.push(("AFTERWRITE_PROJECTIONS".to_owned(), "archive,notify".to_owned()));
     }
     FunctionPool::new(FunctionProgram { name: name.to_owned(), path: program(name), variables })
 }

@@ -4,18 +4,31 @@ use std::time::Duration;
 
 use afterwrite_demo::workloads;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
+use afterwrite_local::eventbridge::EmbeddedEventBridge;
 use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
 use afterwrite_local::s3::{CreatedObject, EmbeddedS3, S3Options};
 use afterwrite_local::sdk::{CREDENTIAL, REGION};
 use afterwrite_local::stream_api::StreamServer;
+use tempfile::TempDir;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-pub(crate) const MODEL: &str = "exambuddy";
+const MODEL: &str = "exambuddy";
+const MODEL_FILE: &str = "model.toml";
 pub(crate) const SOURCE: &str = "ExamBuddyTable";
 pub(crate) const STATE: &str = "State";
 pub(crate) const BUCKET: &str = "bucket";
 const DELIVERY_STREAM: &str = "archive";
+
+/// The built-in model with an event rule.
+const EVENTS: &str = r#"
+[[events]]
+name = "attempt_completed"
+of = "attempt"
+when.status = ["COMPLETED"]
+detail = ["attempt_id", "status"]
+"#;
+const BUS: &str = "arn:aws:events:us-east-1:000000000000:event-bus/kills";
 
 /// The servers.
 pub(crate) struct Platform {
@@ -24,6 +37,9 @@ pub(crate) struct Platform {
     served: StreamServer,
     pub(crate) s3: EmbeddedS3,
     pub(crate) firehose: EmbeddedFirehose,
+    pub(crate) bus: EmbeddedEventBridge,
+    /// Holds the model's file.
+    folder: TempDir,
     /// The objects that appear in the bucket.
     pub(crate) created: Mutex<UnboundedReceiver<CreatedObject>>,
 }
@@ -44,13 +60,18 @@ impl Platform {
         };
         let firehose = EmbeddedFirehose::start(options, &s3.client()).await.unwrap();
         let served = StreamServer::start(&dynamodb, 0).await.unwrap();
-        Self { dynamodb, served, s3, firehose, created: Mutex::new(created) }
+        let bus = EmbeddedEventBridge::start(0).await.unwrap();
+        let folder = TempDir::new().unwrap();
+        let model = include_str!("../../common/model/src/table/models/exambuddy.toml");
+        std::fs::write(folder.path().join(MODEL_FILE), [model, EVENTS].concat()).unwrap();
+        Self { dynamodb, served, s3, firehose, bus, folder, created: Mutex::new(created) }
     }
 
     /// The environment of a program.
     pub(crate) fn variables(&self) -> Vec<(String, String)> {
         let variables = [
-            ("AFTERWRITE_MODEL", MODEL.to_owned()),
+            ("AFTERWRITE_MODEL", self.folder.path().join(MODEL_FILE).to_string_lossy().into_owned()),
+            ("AFTERWRITE_EVENTS", BUS.to_owned()),
             ("AFTERWRITE_STATE_TABLE", STATE.to_owned()),
             ("AFTERWRITE_BUCKET", BUCKET.to_owned()),
             ("AFTERWRITE_FIREHOSE_STREAM", DELIVERY_STREAM.to_owned()),
@@ -58,6 +79,7 @@ impl Platform {
             ("AWS_ENDPOINT_URL_DYNAMODB_STREAMS", self.served.endpoint()),
             ("AWS_ENDPOINT_URL_S3", self.s3.endpoint()),
             ("AWS_ENDPOINT_URL_FIREHOSE", self.firehose.endpoint()),
+            ("AWS_ENDPOINT_URL_EVENTBRIDGE", self.bus.endpoint()),
             ("AWS_REGION", REGION.to_owned()),
             ("AWS_ACCESS_KEY_ID", CREDENTIAL.to_owned()),
             ("AWS_SECRET_ACCESS_KEY", CREDENTIAL.to_owned()),

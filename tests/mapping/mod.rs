@@ -6,6 +6,7 @@
     reason = "a test that meets the unexpected must fail at once"
 )]
 
+mod at_time;
 mod batches;
 mod destination;
 mod faults;

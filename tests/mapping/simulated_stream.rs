@@ -202,6 +202,12 @@ impl StreamSource for SimulatedStream {
             ShardPosition::Latest => simulated.records.len(),
             ShardPosition::First(_) if simulated.horizon(now) > 0 => return Err(StreamReadError::Trimmed),
             ShardPosition::First(_) => 0,
+            ShardPosition::At(time) => {
+                let records = simulated.records.iter();
+                let second = time.epoch_seconds();
+                let earlier = records.take_while(|(created, _)| created.epoch_seconds() < second).count();
+                earlier.max(simulated.horizon(now))
+            }
             ShardPosition::After(number) => {
                 let records = simulated.records.iter();
                 let index = records.take_while(|(_, record)| record.sequence_number != *number).count();

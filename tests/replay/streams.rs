@@ -10,11 +10,12 @@ use afterwrite_mapping::tail::{StreamStart, TableStream};
 use afterwrite_mapping::{ShardPosition, StreamSource as _};
 use afterwrite_memory::MemoryTables;
 use afterwrite_model::Result;
+use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
 use afterwrite_preview::recording::RecordCutter;
 use afterwrite_preview::trace::{RecordTracer, TraceLookups};
 use afterwrite_services::http_client;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{AttributeValue, StreamSpecification};
 use aws_sdk_dynamodbstreams::config::{BehaviorVersion, Credentials, Region};
 
 const TABLE: &str = "glad-entities";
@@ -79,6 +80,43 @@ async fn a_stream_is_followed_from_its_oldest_record_or_from_now_on() {
     assert!(all[0].contains("USER#ann") && all[1].contains("USER#bob"));
     assert_eq!(new.len(), 1);
     assert!(new[0].contains("USER#bob"));
+    server.stop().await.unwrap();
+}
+
+/// Writes of different seconds: records state their time to the second.
+#[tokio::test]
+async fn a_stream_is_followed_from_a_time_on_also_after_it_has_ended() {
+    let server = server().await;
+    put(&server, "ann").await;
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    let time = SystemClock.now();
+    put(&server, "bob").await;
+    let front = StreamServer::start(&server, 0).await.unwrap();
+    let followed = async |time| {
+        let tables = front.client();
+        let stream = DeployedStream::of_table(&tables, streams(front.endpoint()), TABLE).await.unwrap();
+        TableStream::new(stream, StreamStart::At(time))
+    };
+    let mut from_time = followed(time).await;
+    let found = records(&mut from_time, 1).await;
+    assert!(found.len() == 1 && found[0].contains("USER#bob"), "{found:?}");
+    put(&server, "cid").await;
+    assert!(records(&mut from_time, 1).await[0].contains("USER#cid"));
+    let both = records(&mut followed(time.minus(Duration::from_secs(60))).await, 3).await;
+    assert!(both[0].contains("USER#ann"));
+    let future = followed(time.plus(Duration::from_secs(60))).await.next_records().await;
+    assert!(future.unwrap_err().to_string().contains("GetShardIterator"));
+    // The only shard of a stream that has ended before the time has no record.
+    let mut ended = followed(time).await;
+    let mut later = followed(SystemClock.now().plus(Duration::from_secs(1))).await;
+    let disabled = StreamSpecification::builder().stream_enabled(false).build().unwrap();
+    let update = front.client().update_table().table_name(TABLE).stream_specification(disabled);
+    update.send().await.unwrap();
+    assert_eq!(records(&mut ended, 2).await.len(), 2);
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    for _ in 0..3 {
+        assert_eq!(later.next_records().await.unwrap(), [""; 0]);
+    }
     server.stop().await.unwrap();
 }
 

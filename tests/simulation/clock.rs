@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Timestamp;
+use afterwrite_tests::clock::reached;
 use afterwrite_tests::random::SeededRandom;
 
 /// The time of a run.
@@ -76,5 +77,27 @@ impl Clock for SkewedClock {
     fn permille(&self) -> u32 {
         let mut jitter = self.time.jitter.lock().unwrap_or_else(PoisonError::into_inner);
         u32::try_from(jitter.below(1000)).unwrap_or(0)
+    }
+}
+
+/// A clock without skew whose sleeps wait until the time has passed.
+#[derive(Clone, Debug)]
+pub(crate) struct PatientClock(pub(crate) Arc<SimulatedTime>);
+
+impl Clock for PatientClock {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        reached(self, self.now().plus(duration))
+    }
+
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        reached(self, time)
+    }
+
+    fn permille(&self) -> u32 {
+        500
     }
 }

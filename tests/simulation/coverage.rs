@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use afterwrite_tests::faults::InjectedFaults;
 
 /// The events that a full run of seeds must have, in addition to the counters of the injected faults.
-const EXPECTED: [&str; 66] = [
+const EXPECTED: [&str; 83] = [
     "consumer crashed",
     "consumer crashed after a crash",
     "consumer crashed after an item left a rollup",
@@ -73,6 +73,23 @@ const EXPECTED: [&str; 66] = [
     "relay: call failed",
     "relay: response lost",
     "relay: batch delivered again",
+    "event: item enters",
+    "event: item leaves",
+    "event: item changes",
+    "event: of an expiry",
+    "event: of a mirrored attribute",
+    "event: threshold of a rollup crossed",
+    "event: threshold of a rollup crossed back",
+    "event: request failed",
+    "event: target busy",
+    "event: entry failed",
+    "event: response lost",
+    "event: request took effect after its author stopped waiting",
+    "event: queued",
+    "event: queue refused a message",
+    "event: message stays in the queue",
+    "event: message delivered again",
+    "event: invalidator crashed",
 ];
 
 #[derive(Clone, Debug, Default)]

@@ -3,6 +3,8 @@
 use afterwrite_tests::faults::FaultRates;
 use afterwrite_tests::random::SeededRandom;
 
+use super::events::state::EventOptions;
+
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RunOptions {
@@ -52,6 +54,8 @@ pub(crate) struct RunOptions {
     pub(crate) mixed_decoders: bool,
     /// Whether an item that cannot be counted is deleted, and hardly anything else changes the rollup that it left.
     pub(crate) vanishes: bool,
+    /// How the relay publishes events; `None` if it does not.
+    pub(crate) events: Option<EventOptions>,
 }
 
 /// Every how many seeds a run has a batch of [`LARGEST_BURST`] records.
@@ -93,8 +97,18 @@ impl RunOptions {
             malformed_expiries: if mixed_decoders { 15 * malformed } else { malformed },
             mixed_decoders,
             vanishes,
+            events: draw_events(seed),
         }
     }
+}
+
+/// Draws from a generator of its own, so that the other options of a seed are the same with events and without.
+fn draw_events(seed: u64) -> Option<EventOptions> {
+    let mut random = SeededRandom::new(!seed);
+    random.chance(500).then(|| EventOptions {
+        has_queue: random.chance(850),
+        faults: random.pick(&[0, 60, 250]).copied().unwrap_or(0),
+    })
 }
 
 /// The size of the burst: hundreds in one of forty runs, thousands in very few.

@@ -132,7 +132,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         let tables = Arc::new(FaultyTables::new(store, options.rates, random.number()));
         let streams = StreamSet::new(start, &options, &mut random);
         let application = SimulatedApplication::new(random.split(), &options);
-        let relay = SecondReader::new(random.split(), Arc::clone(&time));
+        let relay = SecondReader::new(random.split(), Arc::clone(&time), tables.inner(), &options);
         let mut run = Self {
             random,
             time,

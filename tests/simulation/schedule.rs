@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::check;
 use super::oracle::{ItemKind, item_kind};
 use super::run::{SimulationRun, TaskKind};
+use super::second_reader::RelayFaults;
 use super::store::{STATE, Store, text};
 use super::stream::{STREAMED, StreamRecord, StreamShard};
 
@@ -13,6 +14,8 @@ use super::stream::{STREAMED, StreamRecord, StreamShard};
 const MAX_STEPS: u32 = 200_000;
 /// Shards are not split beyond this number.
 const MAX_SHARDS: usize = 40;
+/// The steps of the second reader, after everything was written, in which its calls fail: most events are published then.
+const RELAY_STEPS_WITH_FAULTS: u32 = 1500;
 const DAY: u64 = 86_400;
 /// How often a batch with an expiry is delivered twice at a time, per thousand.
 const DOUBLE_DELIVERIES: u64 = 600;
@@ -28,7 +31,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             steps += 1;
             self.step(&mut writes);
             if self.random.chance(300) {
-                self.relay.step(&self.streams, true);
+                self.relay.step(&self.streams, RelayFaults::All);
             }
         }
         self.finish();
@@ -53,8 +56,9 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
     }
 
-    /// Runs the second reader without faults until it has read everything.
+    /// Runs the second reader until it has read everything: with events, first with faults, then without.
     fn drain_relay(&mut self) {
+        let with_faults = if self.options.events.is_some() { RELAY_STEPS_WITH_FAULTS } else { 0 };
         let mut steps = 0;
         while !self.relay.is_idle(&self.streams) && self.relay.problems.is_empty() {
             steps += 1;
@@ -62,7 +66,8 @@ impl<S: Store + 'static> SimulationRun<S> {
                 return self.problems.push("the relay never becomes idle".to_owned());
             }
             self.advance(Duration::from_millis(20));
-            self.relay.step(&self.streams, false);
+            let faults = if steps <= with_faults { RelayFaults::WithoutReplays } else { RelayFaults::None };
+            self.relay.step(&self.streams, faults);
         }
     }
 

@@ -2,34 +2,33 @@
 //! delivery stream fail, its process crashes between calls, and batches are delivered twice and with other boundaries.
 //!
 //! At the end, the archive has every change as delivered, and every cache key with a copy of an item was invalidated
-//! after the item's last change.
+//! after the item's last change. In the worlds with events, every transition of an item has its event ([`super::events`]).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::future::{Future, poll_fn};
+use std::collections::BTreeSet;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
-use afterwrite_model::clock::Clock;
-use afterwrite_model::projection::StaleKey;
 use afterwrite_model::record::Timestamp;
-use afterwrite_model::{Error, ErrorKind};
+use afterwrite_model::table::Model;
 use afterwrite_relay::archive::ChangeArchiver;
 use afterwrite_relay::invalidate::CacheInvalidator;
-use afterwrite_services::sqs::SqsQueue;
-use afterwrite_services::{
-    Cache, DeliveryStream, Distribution, DistributionError, InvalidatedKeys, ObjectStore, PathTarget,
-};
-use afterwrite_tests::clock::reached;
+use afterwrite_relay::notify::EventNotifier;
+use afterwrite_services::PathTarget;
 use afterwrite_tests::random::SeededRandom;
 
-use super::clock::SimulatedTime;
+use super::clock::{PatientClock, SimulatedTime};
 use super::coverage::FaultCoverage;
-use super::model::model;
+use super::events::check_events;
+use super::events::queue::QueueDrain;
+use super::events::state::{EventBypass, EventOptions};
+use super::events::targets::SimulatedTarget;
+use super::options::RunOptions;
+use super::relay_services::ExternalServices;
 use super::stale_keys::stale_keys;
-use super::store::STATE;
+use super::store::{STATE, Store};
 use super::stream::{STREAMED, StreamSet};
 
 /// The time limit of an invocation.
@@ -38,131 +37,58 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The records of a batch at most: the cache takes one key after the other, and an invocation ends in time.
 const MOST_RECORDS: usize = 200;
 
-/// A clock without skew whose sleeps wait until the time has passed.
-#[derive(Clone, Debug)]
-struct PatientClock(Arc<SimulatedTime>);
-
-impl Clock for PatientClock {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-        reached(self, self.now().plus(duration))
-    }
-
-    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
-        reached(self, time)
-    }
-
-    fn permille(&self) -> u32 {
-        500
-    }
-}
-
-/// The state outside the process: cache, delivery stream and bucket.
-#[derive(Debug)]
-struct ExternalState {
-    random: SeededRandom,
-    /// Calls per thousand that fail, and whose response is lost.
-    faults: u64,
-    /// The number of records in the streams so far.
-    records: usize,
-    /// By key: the number of records when it was last invalidated.
-    invalidated: BTreeMap<String, usize>,
-    /// Every line of the archive.
-    lines: BTreeSet<String>,
-    coverage: FaultCoverage,
-}
-
-#[derive(Clone, Debug)]
-struct ExternalServices(Arc<Mutex<ExternalState>>);
-
-impl ExternalServices {
-    fn lock(&self) -> MutexGuard<'_, ExternalState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Yields to other tasks, then draws whether the call fails, and whether its response is lost.
-    async fn draw_faults(&self) -> (bool, bool) {
-        let mut turns = { 1 + self.lock().random.below(3) };
-        poll_fn(|_| {
-            turns -= 1;
-            if turns == 0 { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-        let mut outside = self.lock();
-        let faults = outside.faults;
-        let (fails, is_lost) = (outside.random.chance(faults), outside.random.chance(faults));
-        if fails {
-            outside.coverage.record("relay: call failed");
-        } else if is_lost {
-            outside.coverage.record("relay: response lost");
-        }
-        (fails, is_lost)
-    }
-}
-
-fn unavailable() -> Error {
-    Error::new(ErrorKind::Unavailable, "injected")
-}
-
-impl Cache for ExternalServices {
-    async fn invalidate(&self, keys: &[StaleKey], _: Duration) -> InvalidatedKeys {
-        let mut results = Vec::new();
-        for key in keys {
-            let (fails, is_lost) = self.draw_faults().await;
-            if !fails {
-                let mut outside = self.lock();
-                let records = outside.records;
-                outside.invalidated.insert(key.key.clone(), records);
-            }
-            results.push(if fails || is_lost { Err(unavailable()) } else { Ok(()) });
-        }
-        InvalidatedKeys { results, commands: 0 }
-    }
-}
-
-impl Distribution for ExternalServices {
-    async fn invalidate(&self, _: &[String], _: &str, _: Duration) -> Result<(), DistributionError> {
-        Ok(())
-    }
-}
-
-impl DeliveryStream for ExternalServices {
-    async fn put_batch(&self, records: &[&[u8]]) -> Result<Vec<Result<(), Error>>, Error> {
-        let (fails, is_lost) = self.draw_faults().await;
-        if fails {
-            return Err(unavailable());
-        }
-        let mut results = Vec::new();
-        for record in records {
-            let (fails, is_lost) = self.draw_faults().await;
-            if !fails {
-                let text = std::str::from_utf8(record).unwrap();
-                assert!(text.ends_with('\n'), "a record has complete lines");
-                self.lock().lines.extend(text.lines().map(str::to_owned));
-            }
-            results.push(if fails || is_lost { Err(unavailable()) } else { Ok(()) });
-        }
-        if is_lost { Err(unavailable()) } else { Ok(results) }
-    }
-}
-
-impl ObjectStore for ExternalServices {
-    async fn put(&self, _: &str, _: Vec<u8>) -> Result<(), Error> {
-        panic!("the simulation's records fit into the delivery stream")
-    }
-}
-
-type RelayProcess = StreamRelay<
+type PlainRelay = StreamRelay<
     ExternalServices,
     ExternalServices,
-    SqsQueue,
+    ExternalServices,
     ExternalServices,
     ExternalServices,
     PatientClock,
 >;
+
+type NotifyingRelay = StreamRelay<
+    ExternalServices,
+    ExternalServices,
+    ExternalServices,
+    ExternalServices,
+    ExternalServices,
+    PatientClock,
+    SimulatedTarget,
+>;
+
+/// The relay's process.
+enum RelayProcess {
+    Plain(PlainRelay),
+    Notifying(NotifyingRelay),
+}
+
+impl RelayProcess {
+    async fn handle(&self, event: &[u8], deadline: Timestamp) -> afterwrite_model::Result<RelayedBatch> {
+        match self {
+            Self::Plain(relay) => relay.handle(event, deadline).await,
+            Self::Notifying(relay) => relay.handle(event, deadline).await,
+        }
+    }
+}
+
+/// The settings of the relay.
+#[derive(Clone, Debug)]
+struct RelaySettings {
+    model: Arc<Model>,
+    /// How events are published; `None` if they are not.
+    events: Option<EventOptions>,
+    bypass: Option<EventBypass>,
+}
+
+/// The faults of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RelayFaults {
+    /// Everything.
+    All,
+    /// Calls fail and processes crash, but no earlier batch is delivered again: that would repair a loss.
+    WithoutReplays,
+    None,
+}
 
 /// The position of this reader in a shard.
 #[derive(Clone, Copy, Debug, Default)]
@@ -185,8 +111,11 @@ struct RelayTask {
 pub(crate) struct SecondReader {
     random: SeededRandom,
     time: Arc<SimulatedTime>,
+    settings: RelaySettings,
     services: ExternalServices,
     process: Arc<RelayProcess>,
+    /// Drains the queue of events.
+    queue: Option<QueueDrain>,
     cursors: Vec<ShardCursor>,
     tasks: Vec<RelayTask>,
     next_task: u64,
@@ -194,22 +123,29 @@ pub(crate) struct SecondReader {
 }
 
 impl SecondReader {
-    pub(crate) fn new(mut random: SeededRandom, time: Arc<SimulatedTime>) -> Self {
-        let outside = ExternalState {
-            faults: if random.chance(700) { 60 } else { 0 },
-            random: random.split(),
-            records: 0,
-            invalidated: BTreeMap::new(),
-            lines: BTreeSet::new(),
-            coverage: FaultCoverage::default(),
-        };
-        let services = ExternalServices(Arc::new(Mutex::new(outside)));
-        let process = process(&services, &time);
+    pub(crate) fn new<S: Store>(
+        mut random: SeededRandom,
+        time: Arc<SimulatedTime>,
+        store: &S,
+        options: &RunOptions,
+    ) -> Self {
+        let settings =
+            RelaySettings { model: store.model(1), events: options.events, bypass: store.event_bypass() };
+        let faults = if random.chance(700) { 60 } else { 0 };
+        let services = ExternalServices::new(random.split(), faults);
+        let queue = settings.events.map(|events| {
+            let mut outside = services.lock();
+            (outside.events.faults, outside.events.bypass) = (events.faults, settings.bypass);
+            QueueDrain::new(random.clone().split(), &services, &time)
+        });
+        let process = settings.process(&services, &time);
         Self {
             random,
             time,
+            settings,
             services,
             process,
+            queue,
             cursors: Vec::new(),
             tasks: Vec::new(),
             next_task: 0,
@@ -222,6 +158,7 @@ impl SecondReader {
             cursor.checkpoint == shard.records.len()
         };
         self.tasks.is_empty()
+            && self.queue.as_ref().is_none_or(QueueDrain::is_idle)
             && self.cursors.len() == streams.shards.len()
             && streams.shards.iter().zip(&self.cursors).all(is_read)
     }
@@ -235,22 +172,26 @@ impl SecondReader {
     }
 
     /// Starts a delivery, continues one, crashes, or delivers records again.
-    pub(crate) fn step(&mut self, streams: &StreamSet, may_fail: bool) {
+    pub(crate) fn step(&mut self, streams: &StreamSet, faults: RelayFaults) {
+        let may_fail = faults != RelayFaults::None;
         self.cursors.resize(streams.shards.len(), ShardCursor::default());
         let mut outside = self.services.lock();
         outside.records = streams.records.len();
         if !may_fail {
-            outside.faults = 0;
+            (outside.faults, outside.events.faults) = (0, 0);
         }
         drop(outside);
+        if self.queue.as_mut().is_some_and(|queue| queue.step(may_fail)) {
+            return;
+        }
         match self.random.below(100) {
             0..25 => self.deliver(streams, may_fail),
-            25..28 if may_fail => self.replay(streams),
+            25..28 if faults == RelayFaults::All => self.replay(streams),
             28..30 if may_fail && !self.tasks.is_empty() => {
                 let index = self.below(self.tasks.len());
                 self.record("relay: crashed");
                 self.end(index);
-                self.process = process(&self.services, &self.time);
+                self.process = self.settings.process(&self.services, &self.time);
             }
             _ if self.tasks.is_empty() => self.deliver(streams, may_fail),
             _ => {
@@ -349,7 +290,7 @@ impl SecondReader {
 
     /// The problems after everything has been delivered.
     pub(crate) fn check(&self, streams: &StreamSet) -> Vec<String> {
-        let outside = self.services.lock();
+        let mut outside = self.services.lock();
         let mut problems = self.problems.clone();
         // No dataset has rows of rollups, so the archive has no change of the state table.
         let archived = streams.records.iter().filter(|record| record.table != STATE);
@@ -368,18 +309,30 @@ impl SecondReader {
                 }
             }
         }
+        if let Some(queue) = &self.queue {
+            problems.extend(queue.problems.iter().cloned());
+            let outside = &mut *outside;
+            problems.extend(check_events(streams, &outside.events.taken, &mut outside.coverage));
+        }
         problems
     }
 }
 
-fn process(services: &ExternalServices, time: &Arc<SimulatedTime>) -> Arc<RelayProcess> {
-    let (model, clock) = (model(1), PatientClock(Arc::clone(time)));
-    let invalidator = CacheInvalidator::new(
-        Some(services.clone()),
-        Some(PathTarget::Distribution(services.clone())),
-        clock.clone(),
-    );
-    let archiver = ChangeArchiver::new(services.clone(), services.clone(), clock.clone());
-    let tables = SourceTables::new(model, STREAMED.map(Arc::from).to_vec());
-    Arc::new(StreamRelay::new(tables, Some(invalidator), Some(archiver), clock))
+impl RelaySettings {
+    fn process(&self, services: &ExternalServices, time: &Arc<SimulatedTime>) -> Arc<RelayProcess> {
+        let clock = PatientClock(Arc::clone(time));
+        let invalidator = CacheInvalidator::new(
+            Some(services.clone()),
+            Some(PathTarget::Distribution(services.clone())),
+            clock.clone(),
+        );
+        let archiver = ChangeArchiver::new(services.clone(), services.clone(), clock.clone());
+        let tables = SourceTables::new(Arc::clone(&self.model), STREAMED.map(Arc::from).to_vec());
+        let relay: PlainRelay = StreamRelay::new(tables, Some(invalidator), Some(archiver), clock.clone());
+        let Some(events) = self.events else { return Arc::new(RelayProcess::Plain(relay)) };
+        let has_queue = events.has_queue && self.bypass != Some(EventBypass::HideOrder);
+        let queue = has_queue.then(|| services.clone());
+        let notifier = EventNotifier::new(SimulatedTarget::all(services, self.bypass), queue, clock);
+        Arc::new(RelayProcess::Notifying(relay.notifying(notifier)))
+    }
 }

@@ -12,6 +12,7 @@ use afterwrite_model::table::Model;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::events::state::EventBypass;
 use super::model::model;
 
 pub(crate) const MAIN: &str = "main";
@@ -45,6 +46,10 @@ pub(crate) trait Store: Tables {
     /// Whether the event source mapping filters the state table's stream.
     fn is_filtered(&self) -> bool {
         true
+    }
+    /// The guard of events that is switched off.
+    fn event_bypass(&self) -> Option<EventBypass> {
+        None
     }
 }
 

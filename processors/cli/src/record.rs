@@ -18,14 +18,14 @@ use crate::streams::{RollupChanges, StreamArguments};
 /// The arguments of `afterwrite record`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite record s3://my-bucket/archive/dt=2026-02-06/ --out day.jsonl\n  afterwrite record event.json failed/ --from 2026-02-06T10:00:00Z\n  afterwrite record --stream --limit 1000 --out recording.jsonl\n\nThe secret attributes of the model are removed, as in the archive. `afterwrite replay` and `afterwrite tail --file` read the lines.\n\nExit codes: 0 success, 1 some texts are not change records, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite record s3://my-bucket/archive/dt=2026-02-06/ --out day.jsonl\n  afterwrite record event.json failed/ --from 2026-02-06T10:00:00Z\n  afterwrite record --stream --limit 1000 --out recording.jsonl\n  afterwrite record --stream --from 2026-02-06T10:00:00Z --out recording.jsonl\n\nThe secret attributes of the model are removed, as in the archive. `afterwrite replay` and `afterwrite tail --file` read the lines.\n\nExit codes: 0 success, 1 some texts are not change records, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct RecordArguments {
     #[command(flatten)]
     inputs: InputArguments,
     #[command(flatten)]
     stream: StreamArguments,
-    /// Record the streams of the model's tables, until Ctrl-C or the limit.
+    /// Record the streams of the model's tables, until Ctrl-C or the limit. They begin at --from, if it is one of the last 24 hours.
     #[arg(help_heading = "Stream", long = "stream", conflicts_with = "inputs")]
     is_stream: bool,
     /// Stop after this many records.
@@ -54,7 +54,7 @@ impl RecordArguments {
         let config = self.model.config()?;
         let mut feed = if self.is_stream {
             RecordFeed::of_streams(
-                Box::pin(self.stream.open(&config, RollupChanges::Named)).await?,
+                Box::pin(self.stream.open(&config, RollupChanges::Named, self.inputs.range().from)).await?,
                 self.inputs.range(),
             )
         } else if self.inputs.inputs.is_empty() {

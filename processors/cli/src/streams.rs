@@ -4,12 +4,14 @@ use afterwrite_deployment::stream_filters::{MAX_PATTERNS, StreamFilter};
 use afterwrite_mapping::FilterCriteria;
 use afterwrite_mapping::aws::DeployedStream;
 use afterwrite_mapping::tail::{StreamStart, TableStream};
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::{Model, STATE_TABLE, Table};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::{FunctionConfig, ProjectionKind, sdk_config};
 use clap::Args;
 
-use crate::arguments::unknown;
+use crate::arguments::{stream_start, time_or_age, unknown};
 
 /// Whether a command reads the stream of the state table, if rollups are sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,27 +31,31 @@ pub(crate) struct StreamArguments {
     /// Start at the oldest record, up to 24 hours ago; default: only new records.
     #[arg(help_heading = "Stream", long)]
     from_start: bool,
+    /// Start with the first change of this time or later: an age of up to 24 hours, such as 10m or 2h, or a time.
+    #[arg(help_heading = "Stream", long, value_name = "AGE", value_parser = time_or_age, conflicts_with = "from_start")]
+    since: Option<Timestamp>,
     /// The URL of a DynamoDB server, such as the embedded one; default: the environment's.
     #[arg(help_heading = "Stream", long, value_name = "URL")]
     endpoint_url: Option<String>,
 }
 
 impl StreamArguments {
-    /// Opens the streams.
+    /// Opens the streams. Without an option, they begin at the time `from`, if there is one.
     ///
     /// # Errors
-    /// A table that does not exist or has no stream.
+    /// A time that the streams cannot begin at; a table that does not exist or has no stream.
     pub(crate) async fn open(
         &self,
         config: &FunctionConfig,
         rollups: RollupChanges,
+        from: Option<Timestamp>,
     ) -> Result<Vec<TableStream>> {
+        let start = self.start(from)?;
         let mut sdk = Box::pin(sdk_config()).await?;
         if let Some(url) = &self.endpoint_url {
             sdk = sdk.into_builder().endpoint_url(url).build();
         }
         let tables = aws_sdk_dynamodb::Client::new(&sdk);
-        let start = if self.from_start { StreamStart::Oldest } else { StreamStart::Latest };
         let mut streams = Vec::new();
         for (index, (table, name)) in config.model.tables.iter().zip(&config.table_names).enumerate() {
             if self.reads(table, name, rollups) {
@@ -68,6 +74,18 @@ impl StreamArguments {
                 Err(Error::new(ErrorKind::Configuration, "the model has no tables"))
             }
             Some(_) | None => Ok(streams),
+        }
+    }
+
+    fn start(&self, from: Option<Timestamp>) -> Result<StreamStart> {
+        if self.from_start {
+            return Ok(StreamStart::Oldest);
+        }
+        let now = SystemClock.now();
+        // Until a time in the future, new records are read and left out.
+        match self.since.or_else(|| from.filter(|from| *from <= now)) {
+            Some(time) => stream_start(time, now).map(StreamStart::At),
+            None => Ok(StreamStart::Latest),
         }
     }
 

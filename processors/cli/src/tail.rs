@@ -13,11 +13,11 @@ use crate::streams::{RollupChanges, StreamArguments};
 /// The arguments of `afterwrite tail`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite tail\n  afterwrite tail --from-start --limit 20 --json\n  afterwrite tail --file recording.jsonl --show-items\n\nEach line: time, operation, table and key → entity → rollups → stale cache keys → stale paths → events (name and id) → rows. Outputs of lookups come from AFTERWRITE_STATE_TABLE if it is set; others are shown as <name>. If rollups are sources, their changes are lines, too. Nothing is written. A stream's shard allows two readers at once: this command is one of them.\n\nExit codes: 0 success, 1 a record is malformed or cannot be counted, 2 wrong usage or configuration, 3 the stream could not be read."
+    after_help = "Examples:\n  afterwrite tail\n  afterwrite tail --from-start --limit 20 --json\n  afterwrite tail --since 10m\n  afterwrite tail --file recording.jsonl --show-items\n\nEach line: time, operation, table and key → entity → rollups → stale cache keys → stale paths → events (name and id) → rows. Outputs of lookups come from AFTERWRITE_STATE_TABLE if it is set; others are shown as <name>. If rollups are sources, their changes are lines, too. Nothing is written. A stream's shard allows two readers at once: this command is one of them.\n\nExit codes: 0 success, 1 a record is malformed or cannot be counted, 2 wrong usage or configuration, 3 the stream could not be read."
 )]
 pub struct TailArguments {
     /// Read this file instead of streams; - is standard input.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["table", "from_start", "endpoint_url"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["table", "from_start", "since", "endpoint_url"])]
     file: Option<RecordInput>,
     #[command(flatten)]
     stream: StreamArguments,
@@ -45,7 +45,7 @@ impl TailArguments {
             Some(file) => (file_feed(file)?, None),
             None => {
                 let remembered = remembered_lookups(&settings, &config.model).await?;
-                let streams = Box::pin(self.stream.open(&config, RollupChanges::Included)).await?;
+                let streams = Box::pin(self.stream.open(&config, RollupChanges::Included, None)).await?;
                 (RecordFeed::of_streams(streams, TimeRange::default()), remembered)
             }
         };

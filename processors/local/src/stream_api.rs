@@ -9,7 +9,7 @@
 //! | `Query`, `DescribeTable` | keys of indexes may have several attributes (`index_keys`) |
 //! | `UpdateTable` | a stream that is enabled cannot be enabled again |
 //! | `DescribeStream` | an open shard has no ending sequence number; a stream that has ended is `DISABLED`, and its shard is closed |
-//! | `GetShardIterator` | the iterator names its stream, as AWS's do |
+//! | `GetShardIterator` | the iterator names its stream, as AWS's do; it can begin at a time |
 //! | `GetRecords` | only records of that stream; `userIdentity` has the members `Type` and `PrincipalId`; a write that changed nothing is left out |
 
 use std::convert::Infallible;
@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 use afterwrite_mapping::http::HttpServer;
 use afterwrite_model::Result;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::record::Timestamp;
 use dynoxide::Database;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -172,12 +174,20 @@ impl StreamFront {
         let arn = member(&body, "StreamArn");
         let Some(stream) = self.stream(arn).await? else { return Ok(no_stream(arn)) };
         let number = stored_number(member(&body, "SequenceNumber"));
-        let after = match (member(&body, "ShardIteratorType"), number) {
-            ("TRIM_HORIZON", None) => stream.window().first - 1,
-            ("LATEST", None) => stream.newest().await?,
-            ("AT_SEQUENCE_NUMBER", Some(number)) => number - 1,
-            ("AFTER_SEQUENCE_NUMBER", Some(number)) => number,
-            (kind, _) => return Ok(invalid(&format!("Invalid ShardIteratorType or SequenceNumber: {kind}"))),
+        let time = body.get("Timestamp").and_then(Value::as_f64).map(timestamp);
+        if time.is_some_and(|time| time > SystemClock.now()) {
+            return Ok(invalid("The timestamp lies in the future"));
+        }
+        let after = match (member(&body, "ShardIteratorType"), number, time) {
+            ("TRIM_HORIZON", None, None) => stream.window().first - 1,
+            ("LATEST", None, None) => stream.newest().await?,
+            ("AT_SEQUENCE_NUMBER", Some(number), None) => number - 1,
+            ("AFTER_SEQUENCE_NUMBER", Some(number), None) => number,
+            ("AT_TIMESTAMP", None, Some(time)) => stream.before_time(time).await?,
+            (kind, ..) => {
+                let message = format!("Invalid ShardIteratorType, SequenceNumber or Timestamp: {kind}");
+                return Ok(invalid(&message));
+            }
         };
         if member(&body, "ShardId") != stream.shard() {
             return Ok(no_stream(arn));
@@ -227,6 +237,12 @@ impl StreamFront {
 /// A text of a request; empty if it is absent.
 fn member<'b>(body: &'b Value, name: &str) -> &'b str {
     body.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The time of a request, which has epoch seconds.
+#[expect(clippy::cast_possible_truncation, reason = "epoch milliseconds are far below 2^53")]
+fn timestamp(seconds: f64) -> Timestamp {
+    Timestamp::from_epoch_ms((seconds * 1000.0) as i64)
 }
 
 fn invalid(message: &str) -> ProxyResponse {

@@ -53,5 +53,6 @@ pub use self::replacement::until_replaced;
 pub use self::sample::StreamSample;
 pub use self::settings::{MappingPace, MappingSettings, StartingPosition};
 pub use self::stream::{
-    RecordPage, ShardPage, ShardPosition, StreamReadError, StreamRecord, StreamShard, StreamSource,
+    RecordPage, STREAM_RETENTION, ShardPage, ShardPosition, StreamReadError, StreamRecord, StreamShard,
+    StreamSource,
 };

@@ -21,7 +21,7 @@ use crate::progress::{MappingProgress, length};
 use crate::retry::retrying;
 use crate::settings::{MappingPace, MappingSettings, StartingPosition};
 use crate::shard::{ShardEnd, ShardTask};
-use crate::stream::{ShardPosition, StreamShard, StreamSource};
+use crate::stream::{STREAM_RETENTION, ShardPosition, StreamShard, StreamSource};
 
 /// An event source mapping.
 pub struct EventSourceMapping<'a, Source, Function, C> {
@@ -192,9 +192,18 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
 
     /// The shards as the checkpoints leave them.
     fn resume(&self, stored: StoredCheckpoints) -> Result<ShardLineage, StreamGap> {
-        let StoredCheckpoints { stream_arn: Some(from), shards } = stored else {
+        let StoredCheckpoints { stream_arn: Some(from), mut shards } = stored else {
             return Ok(ShardLineage { first_listing: None, ..ShardLineage::default() });
         };
+        let kept_since = self.clock.now().minus(STREAM_RETENTION);
+        for checkpoint in shards.values_mut() {
+            // Read at that time, the shard would begin with its oldest record that is kept, without an error.
+            if let ShardCheckpoint::At(time) = checkpoint
+                && *time < kept_since
+            {
+                *checkpoint = ShardCheckpoint::Oldest;
+            }
+        }
         let to = self.source.arn();
         if from != to {
             return match self.options.gaps {
@@ -235,7 +244,12 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
         if self.options.gaps == GapPolicy::Stop {
             let after = match lineage.stored.get(&shard) {
                 Some(ShardCheckpoint::After(number)) => Some(number.clone()),
-                Some(ShardCheckpoint::Oldest | ShardCheckpoint::Latest | ShardCheckpoint::Finished)
+                Some(
+                    ShardCheckpoint::Oldest
+                    | ShardCheckpoint::Latest
+                    | ShardCheckpoint::At(_)
+                    | ShardCheckpoint::Finished,
+                )
                 | None => None,
             };
             return Some(StreamGap::Trimmed { shard, after });
@@ -278,19 +292,19 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
     }
 
     /// A mapping without checkpoints starts: with `LATEST`, shards that others
-    /// continue are left out, and the last ones begin at their newest records.
+    /// continue are left out, and the last ones begin at their newest records. With a time, all of them begin at this time.
     async fn note_first_listing(&self, shards: &[StreamShard], lineage: &mut ShardLineage) -> Result<()> {
         lineage.first_listing = Some(shards.iter().map(|shard| shard.id.clone()).collect());
-        if self.settings.starting_position == StartingPosition::TrimHorizon {
-            return Ok(());
-        }
         for shard in shards {
             let is_continued = shards.iter().any(|other| other.parent.as_ref() == Some(&shard.id));
-            let checkpoint = if is_continued {
-                lineage.started.insert(shard.id.clone(), ShardState::Finished { is_empty: false });
-                ShardCheckpoint::Finished
-            } else {
-                ShardCheckpoint::Latest
+            let checkpoint = match self.settings.starting_position {
+                StartingPosition::TrimHorizon => return Ok(()),
+                StartingPosition::At(time) => ShardCheckpoint::At(time),
+                StartingPosition::Latest if is_continued => {
+                    lineage.started.insert(shard.id.clone(), ShardState::Finished { is_empty: false });
+                    ShardCheckpoint::Finished
+                }
+                StartingPosition::Latest => ShardCheckpoint::Latest,
             };
             self.options.checkpoints.save(self.source.arn(), &shard.id, &checkpoint).await?;
             lineage.stored.insert(shard.id.clone(), checkpoint);
@@ -356,6 +370,7 @@ impl ShardLineage {
         match self.stored.get(&shard.id) {
             Some(ShardCheckpoint::After(number)) => ShardPosition::After(number.clone()),
             Some(ShardCheckpoint::Latest) if !self.begun.contains(&shard.id) => ShardPosition::Latest,
+            Some(ShardCheckpoint::At(time)) => ShardPosition::At(*time),
             _ if self.is_owed(shard) => shard.beginning(),
             _ => ShardPosition::TrimHorizon,
         }
@@ -369,7 +384,10 @@ impl ShardLineage {
             ShardEnd::Gap(position) => {
                 let after = match position {
                     ShardPosition::After(number) => Some(number),
-                    ShardPosition::TrimHorizon | ShardPosition::First(_) | ShardPosition::Latest => None,
+                    ShardPosition::TrimHorizon
+                    | ShardPosition::First(_)
+                    | ShardPosition::Latest
+                    | ShardPosition::At(_) => None,
                 };
                 return Some(StreamGap::Trimmed { shard, after });
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, Result};
@@ -36,6 +37,9 @@ pub trait StreamSource: Send + Sync {
     /// After [`StreamReadError::IteratorExpired`] a new iterator is needed.
     fn read(&self, iterator: &str) -> impl Future<Output = Result<RecordPage, StreamReadError>> + Send;
 }
+
+/// How long a stream keeps a record.
+pub const STREAM_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A page of a stream's shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +77,9 @@ pub enum ShardPosition {
     First(String),
     /// After the newest record.
     Latest,
+    /// Before the first record of this time or later, in whole seconds: records state their time to the second. If records of that time
+    /// have been trimmed, it is the oldest record that is kept.
+    At(Timestamp),
     /// After the record with this sequence number.
     After(String),
 }

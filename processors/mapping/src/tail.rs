@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use afterwrite_model::Result;
+use afterwrite_model::record::Timestamp;
 
 use crate::aws::DeployedStream;
 use crate::filter::FilterCriteria;
@@ -21,6 +22,8 @@ pub enum StreamStart {
     Latest,
     /// At the oldest record, up to 24 hours ago.
     Oldest,
+    /// At the first record of this time or later.
+    At(Timestamp),
 }
 
 /// Follows a table's stream.
@@ -88,6 +91,8 @@ impl TableStream {
         }
         let position = match (self.start, self.listed) {
             (StreamStart::Latest, None) => ShardPosition::Latest,
+            // A shard that is listed later may be the child of one that ended before the time.
+            (StreamStart::At(time), _) => ShardPosition::At(time),
             (StreamStart::Latest, Some(_)) | (StreamStart::Oldest, _) => ShardPosition::TrimHorizon,
         };
         if position == ShardPosition::Latest {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
-use afterwrite_model::table::{Entity, Model, OnExpiry};
+use afterwrite_model::table::{Entity, EventSubject, EventTrigger, Model, OnExpiry};
 use serde_json::Value;
 
+use super::super::events::state::EventBypass;
 use super::super::store::{STATE, text};
 
 /// The kind of an item that the product reads or writes.
@@ -57,6 +58,8 @@ pub(crate) enum GuardBypass {
     Model(fn(&mut Model)),
     /// The state table's stream is delivered without a filter.
     Unfiltered,
+    /// The targets of events, or their queue, behave differently.
+    Events(EventBypass),
 }
 
 /// The class of the item with this key. `item` has its contents, if there are any: of the ledger's items, only entries
@@ -329,4 +332,15 @@ pub(crate) fn count_zeros(model: &mut Model) {
 /// TTL deletes an item of a source rollup like any deletion.
 pub(crate) fn subtract_expired_rollups(model: &mut Model) {
     of_rollups(model).for_each(|entity| entity.on_expiry = OnExpiry::Subtract);
+}
+
+/// A change is an event of a rule whether or not the item met the rule before.
+pub(crate) fn ignore_old_states(model: &mut Model) {
+    for rule in &mut model.events {
+        if let EventSubject::Items(items) = &mut rule.subject
+            && items.on == EventTrigger::Enter
+        {
+            items.on = EventTrigger::Change;
+        }
+    }
 }

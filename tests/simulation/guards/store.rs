@@ -15,6 +15,7 @@ use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
 use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::table::Model;
 
+use super::super::events::state::EventBypass;
 use super::super::model::parsed;
 use super::super::store::{EVENTS, Store, key, text};
 use super::bypass::{GuardBypass, ItemClass, item_class, written_class};
@@ -251,6 +252,13 @@ impl<S: Store> Store for UnguardedStore<S> {
         match self.bypass {
             GuardBypass::Unfiltered => false,
             _ => self.tables.is_filtered(),
+        }
+    }
+
+    fn event_bypass(&self) -> Option<EventBypass> {
+        match self.bypass {
+            GuardBypass::Events(bypass) => Some(*bypass),
+            _ => self.tables.event_bypass(),
         }
     }
 }

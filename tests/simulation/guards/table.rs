@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::super::events::state::EventBypass;
 use super::bypass::ItemClass::{Entry, LevelEntry, LevelMarker, Lookup, Marker, Rollup, Source};
 use super::bypass::{self, GuardBypass};
 
@@ -314,5 +315,54 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
         "mirror/mod.rs: place_copies",
         "a writer misses the note of an item that has moved during its commit",
         GuardBypass::ReadStale(Lookup),
+    ),
+    // --- Events ----------------------------------------------------------------------------------------------------
+    guard(
+        "event-state-before",
+        "common/model/src/projection/events.rs: ItemStates::shown",
+        "each change of an item that meets a rule is an event, not only the first",
+        GuardBypass::Model(bypass::ignore_old_states),
+    ),
+    guard(
+        "event-id",
+        "common/model/src/projection/events.rs: event (id)",
+        "an event that is delivered again has another id",
+        GuardBypass::Events(EventBypass::NewIds),
+    ),
+    guard(
+        "event-group",
+        "common/model/src/projection/events.rs: event (group)",
+        "a FIFO target does not keep the order of an item's events",
+        GuardBypass::Events(EventBypass::OwnGroups),
+    ),
+    guard(
+        "event-taken",
+        "common/relay/src/notify/publish.rs: publish",
+        "an event that its target did not take is never sent",
+        GuardBypass::Events(EventBypass::HideRefusals),
+    ),
+    guard(
+        "event-wave",
+        "common/relay/src/notify/request.rs: next_wave",
+        "a request that is taken in part, or sent again, reverses two events of an item",
+        GuardBypass::Events(EventBypass::HideOrder),
+    ),
+    guard(
+        "event-detour",
+        "common/relay/src/notify/mod.rs: has_detour",
+        "an event of a FIFO target waits in the queue while later events of its item are sent",
+        GuardBypass::Events(EventBypass::QueueRefused),
+    ),
+    guard(
+        "event-queued",
+        "common/relay/src/notify/mod.rs: enqueue",
+        "an event that the queue did not take is never sent",
+        GuardBypass::Events(EventBypass::HideQueueRefusals),
+    ),
+    guard(
+        "event-drained",
+        "common/relay/src/notify/drain.rs: QueuedEventPublisher::publish",
+        "an event whose target is still busy leaves the queue",
+        GuardBypass::Events(EventBypass::DropFailedMessages),
     ),
 ];

@@ -33,6 +33,7 @@ const EPOCH: &str = "epoch";
 const STREAM_ARN: &str = "stream_arn";
 const POSITION: &str = "position";
 const SEQUENCE_NUMBER: &str = "sequence_number";
+const START_TIME: &str = "start_time";
 
 /// How far a shard has been delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub enum ShardCheckpoint {
     /// Started at its newest record; nothing has been delivered since. A later run reads the shard from its first record: it cannot know
     /// which records were written after the start, and an older record that is counted again changes nothing.
     Latest,
+    /// Started at the first record of this time or later; nothing has been delivered. A later run starts there again.
+    At(Timestamp),
     /// Up to the record with this sequence number.
     After(String),
     /// To its end.
@@ -144,6 +147,7 @@ impl ConsumerCheckpoints {
         let position = match checkpoint {
             ShardCheckpoint::Oldest => "OLDEST",
             ShardCheckpoint::Latest => "LATEST",
+            ShardCheckpoint::At(_) => "AT",
             ShardCheckpoint::After(_) => "AFTER",
             ShardCheckpoint::Finished => "FINISHED",
         };
@@ -153,6 +157,7 @@ impl ConsumerCheckpoints {
         item.insert(EPOCH.into(), number_value(epoch));
         item.insert(UPDATED_AT.into(), AttributeValue::text(now.to_string()));
         match checkpoint {
+            ShardCheckpoint::At(time) => drop(item.insert(START_TIME.into(), text(&time.to_string()))),
             ShardCheckpoint::After(number) => drop(item.insert(SEQUENCE_NUMBER.into(), text(number))),
             ShardCheckpoint::Finished => {
                 let expires_at = Decimal::from(now.plus(FINISHED_LIFE).epoch_seconds());
@@ -182,11 +187,15 @@ impl ConsumerCheckpoints {
         if shard == NO_SORT_KEY {
             return Ok(None);
         }
-        let checkpoint = match (required(POSITION)?, text(SEQUENCE_NUMBER)) {
-            ("OLDEST", _) => ShardCheckpoint::Oldest,
-            ("LATEST", _) => ShardCheckpoint::Latest,
-            ("FINISHED", _) => ShardCheckpoint::Finished,
-            ("AFTER", Some(number)) => ShardCheckpoint::After(number.to_owned()),
+        let checkpoint = match required(POSITION)? {
+            "OLDEST" => ShardCheckpoint::Oldest,
+            "LATEST" => ShardCheckpoint::Latest,
+            "FINISHED" => ShardCheckpoint::Finished,
+            "AFTER" => ShardCheckpoint::After(required(SEQUENCE_NUMBER)?.to_owned()),
+            "AT" => {
+                let time = Timestamp::parse(required(START_TIME)?);
+                ShardCheckpoint::At(time.ok_or_else(|| self.unreadable(START_TIME))?)
+            }
             _ => return Err(self.unreadable(POSITION)),
         };
         Ok(Some(StoredCheckpoint {
@@ -223,6 +232,8 @@ mod tests {
         prop_oneof![
             Just(ShardCheckpoint::Oldest),
             Just(ShardCheckpoint::Latest),
+            (0_i64..4_000_000_000)
+                .prop_map(|seconds| ShardCheckpoint::At(Timestamp::from_epoch_seconds(seconds))),
             "[0-9]{1,40}".prop_map(ShardCheckpoint::After),
             Just(ShardCheckpoint::Finished),
         ]

@@ -10,11 +10,14 @@ use afterwrite_mapping::{
     MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, StartingPosition, StreamGap,
     StreamSource as _, until_replaced,
 };
+use afterwrite_model::clock::Clock as _;
 use afterwrite_model::clock::SystemClock;
-use afterwrite_model::{Error, Result};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 use super::recovery::GapRecovery;
+use crate::arguments::stream_start;
 
 /// How often the lease of another process is looked at.
 const LEASE_POLL: Duration = Duration::from_secs(2);
@@ -108,9 +111,12 @@ impl TableConsumer {
         progress: &MappingProgress,
     ) -> Result<()> {
         // Stamps the checkpoints with this lease.
-        self.checkpoints.load().await?;
+        let stored = self.checkpoints.load().await?;
         if plan.reset {
             self.checkpoints.forget().await?;
+        }
+        if let StartingPosition::At(time) = plan.settings.starting_position {
+            self.check_start(time, !plan.reset && stored.stream_arn.is_some()).await?;
         }
         let pace = MappingPace { checkpoint_interval: CHECKPOINT_EVERY, ..MappingPace::default() };
         let options = MappingOptions {
@@ -163,6 +169,26 @@ impl TableConsumer {
         let recovered = Box::pin(recovery.recover(&self.table, gap, checkpoint_at)).await;
         recovered.map_err(|error| error.with("table", &self.table))?;
         self.checkpoints.forget().await
+    }
+
+    /// Refuses a start that would leave changes out unnoticed; tells which changes it leaves out.
+    async fn check_start(&self, time: Timestamp, has_checkpoints: bool) -> Result<()> {
+        if !has_checkpoints {
+            stream_start(time, SystemClock.now())?;
+            eprintln!("afterwrite: {}: changes before {time} are left out", self.table);
+            return Ok(());
+        }
+        // Checkpoints that this start has made are written later. They state their time to the second.
+        let is_before = |written: &Timestamp| written.epoch_seconds() < time.epoch_seconds();
+        if let Some(checkpoint) = self.checkpoints.oldest_update().await?.filter(is_before) {
+            let message = "the checkpoints of this consumer lie before --from: the changes between them would be left out";
+            return Err(Error::new(ErrorKind::Configuration, message)
+                .with("table", &self.table)
+                .with("checkpoint", checkpoint.to_string())
+                .hint("Leave --from out to continue at the checkpoints, or add --reset to forget them"));
+        }
+        eprintln!("afterwrite: {}: it continues at its checkpoints, not at --from", self.table);
+        Ok(())
     }
 
     fn gap_error(&self, gap: StreamGap) -> Error {

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use afterwrite_functions::ProjectionHost;
 use afterwrite_mapping::{MappingControl, MappingSettings, StartingPosition};
+use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, ProjectionKind, sdk_config};
 use clap::builder::NonEmptyStringValueParser;
@@ -22,6 +23,7 @@ use futures::future::try_join_all;
 
 use self::consumer::{ConsumedTable, ConsumptionPlan, TableConsumer};
 use self::recovery::{ArchiveRecovery, GapRecovery};
+use crate::arguments::time;
 use crate::backfill::BackfillCommand;
 use crate::hosted::HostedFunction;
 use crate::print::{align_right, json, new_table, print, tell};
@@ -31,7 +33,7 @@ use crate::state_stream::table_settings;
 /// The arguments of `afterwrite run`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite run --name blue\n  afterwrite run --name blue --on-expired stop --table ExamBuddyTable\n  afterwrite run --name blue --on-expired replay-archive\n  afterwrite run --name blue --mapping mapping.json --start latest\n\nThe settings are the functions' settings: AFTERWRITE_MODEL, AFTERWRITE_STATE_TABLE, AFTERWRITE_PROJECTIONS and the others. A second process with the\nsame name waits until the first one has ended. SIGTERM and Ctrl-C finish the batch and write the checkpoint.\n\nExit codes: 0 stopped by a signal, 1 a limit of --mapping discarded records, 2 wrong usage or configuration, 3 could not finish: changes are missing from a stream, or it cannot be read."
+    after_help = "Examples:\n  afterwrite run --name blue\n  afterwrite run --name blue --on-expired stop --table ExamBuddyTable\n  afterwrite run --name blue --on-expired replay-archive\n  afterwrite run --name blue --mapping mapping.json --start latest\n  afterwrite run --name green --from 2026-02-06T10:00:00Z\n\nThe settings are the functions' settings: AFTERWRITE_MODEL, AFTERWRITE_STATE_TABLE, AFTERWRITE_PROJECTIONS and the others. A second process with the\nsame name waits until the first one has ended. SIGTERM and Ctrl-C finish the batch and write the checkpoint.\n\nExit codes: 0 stopped by a signal, 1 a limit of --mapping discarded records, 2 wrong usage or configuration, 3 could not finish: changes are missing from a stream, or it cannot be read."
 )]
 pub(crate) struct RunArguments {
     /// The name of this consumer; its checkpoints are kept under it.
@@ -43,7 +45,10 @@ pub(crate) struct RunArguments {
     /// Where a consumer without checkpoints begins.
     #[arg(long, value_name = "POSITION", value_enum, default_value_t = StartArgument::TrimHorizon)]
     start: StartArgument,
-    /// Forget the checkpoints of this name and begin at --start.
+    /// A consumer without checkpoints begins with the first change of this time or later, of the last 24 hours. Checkpoints that lie before it are refused.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "start")]
+    from: Option<Timestamp>,
+    /// Forget the checkpoints of this name and begin at --start or --from.
     #[arg(long)]
     reset: bool,
     /// Consume only this table, by its deployed name; may be repeated; default: all tables of the model.
@@ -191,12 +196,12 @@ impl RunArguments {
             .with("bucket", bucket)
             .hint("Remove it: a record that cannot be counted is parked in the state table"));
         }
-        Ok(match self.start {
-            StartArgument::Latest => {
-                MappingSettings { starting_position: StartingPosition::Latest, ..settings }
-            }
-            StartArgument::TrimHorizon => settings,
-        })
+        let starting_position = match (self.from, self.start) {
+            (Some(time), _) => StartingPosition::At(time),
+            (None, StartArgument::Latest) => StartingPosition::Latest,
+            (None, StartArgument::TrimHorizon) => settings.starting_position,
+        };
+        Ok(MappingSettings { starting_position, ..settings })
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use afterwrite_local::s3::EmbeddedS3;
 use afterwrite_local::sdk::CREDENTIAL;
+use afterwrite_local::stream_api::StreamServer;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_services::ObjectStore as _;
 use afterwrite_services::s3::S3Bucket;
@@ -328,6 +329,51 @@ async fn latest_reads_only_what_is_written_later() {
     deployment.put_attempt("2").await;
     deployment.counted("1").await;
     assert_eq!(stopped(consumer), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_begins_at_a_time_and_refuses_checkpoints_before_it() {
+    let deployment = Deployment::start().await;
+    // The database itself cannot begin a stream at a time.
+    let front = StreamServer::start(&deployment.server, 0).await.unwrap();
+    let endpoint = [("AWS_ENDPOINT_URL", front.endpoint())];
+    deployment.put_project().await;
+    deployment.put_attempt("1").await;
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    let time = SystemClock.now().to_string();
+    deployment.put_attempt("2").await;
+    let first = deployment.consumer_with(&["--from", &time], &endpoint);
+    deployment.counted("1").await;
+    assert_eq!(stopped(first), 1, "the changes before the time are left out");
+    // The same command continues at its checkpoints.
+    deployment.put_attempt("3").await;
+    let second = deployment.consumer_with(&["--from", &time], &endpoint);
+    deployment.counted("2").await;
+    assert_eq!(stopped(second), 1);
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    let later = SystemClock.now().to_string();
+    let (code, _, errors) = deployment.consumer_with(&["--from", &later], &endpoint).ended();
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("lie before --from") && errors.contains("--reset"), "{errors}");
+    let reset = deployment.consumer_with(&["--from", &later, "--reset"], &endpoint);
+    deployment.put_attempt("4").await;
+    deployment.counted("3").await;
+    assert_eq!(stopped(reset), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_time_that_a_stream_cannot_begin_at_is_refused() {
+    let deployment = Deployment::start().await;
+    let day = Duration::from_secs(24 * 3600);
+    for (time, message) in [
+        (SystemClock.now().minus(day + Duration::from_secs(60)), "keeps its records for 24 hours"),
+        (SystemClock.now().plus(day), "in the future"),
+    ] {
+        let (code, _, errors) = deployment.consumer(&["--from", &time.to_string()]).ended();
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(message), "{errors}");
+    }
+    assert!(deployment.checkpoints().await.keys().all(|shard| shard == "-"));
 }
 
 #[test]

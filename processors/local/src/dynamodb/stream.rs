@@ -4,6 +4,7 @@ use afterwrite_mapping::{
     RecordPage, ShardPage, ShardPosition, StreamReadError, StreamRecord, StreamShard, StreamSource,
 };
 use afterwrite_model::Result;
+use afterwrite_model::record::Timestamp;
 use dynoxide::actions::describe_stream::DescribeStreamRequest;
 use dynoxide::actions::get_records::{GetRecordsRequest, GetRecordsResponse, Record};
 use dynoxide::actions::get_shard_iterator::encode_shard_iterator;
@@ -14,6 +15,8 @@ use serde_json::Value;
 use super::database::{call, failed};
 use super::stream_history::{StreamHistory, StreamWindow, aws_label, stored_number};
 use crate::sdk::REGION;
+
+const MICROSECONDS: i64 = 1_000_000;
 
 /// A stream of the embedded DynamoDB. It ends when the table's stream is disabled, or the table is deleted; its records can be read to
 /// their end.
@@ -105,6 +108,24 @@ impl EmbeddedStream {
         Ok(newest.and_then(|number| stored_number(&number)).unwrap_or(before_first).max(before_first))
     }
 
+    /// The stored number after which the records of this second and later ones come.
+    pub(crate) async fn before_time(&self, time: Timestamp) -> Result<i64> {
+        // A number is at least the time of its write in microseconds: no record before this number was written later.
+        let mut before = time.epoch_seconds().saturating_mul(MICROSECONDS) - 1;
+        loop {
+            let page = self.get_records(&self.iterator_after(before)).await?;
+            if page.records.is_empty() {
+                return Ok(before.max(self.window().first - 1));
+            }
+            for record in page.records {
+                if created_at(&record) >= time.epoch_seconds() {
+                    return Ok(before.max(self.window().first - 1));
+                }
+                before = stored_number(&record.dynamodb.sequence_number).unwrap_or(before);
+            }
+        }
+    }
+
     /// The database's iterator after a stored number.
     pub(crate) fn iterator_after(&self, stored: i64) -> String {
         encode_shard_iterator(&self.table, &self.shard(), stored.max(self.window().first - 1))
@@ -140,6 +161,7 @@ impl StreamSource for EmbeddedStream {
         let after = match position {
             ShardPosition::TrimHorizon | ShardPosition::First(_) => self.window().first - 1,
             ShardPosition::Latest => self.newest().await?,
+            ShardPosition::At(time) => self.before_time(*time).await?,
             ShardPosition::After(number) => stored_number(number)
                 .ok_or_else(|| failed(std::io::Error::other("a sequence number that was never given")))?,
         };
@@ -172,15 +194,19 @@ fn changes_something(record: &Record) -> bool {
     change.new_image.is_none() || change.new_image != change.old_image
 }
 
-/// The record as Lambda delivers it: with the stream's ARN, AWS's region, and the time in whole epoch seconds.
+/// When a change was made, in whole epoch seconds.
 #[expect(clippy::cast_possible_truncation, reason = "epoch seconds are far below 2^53")]
+fn created_at(record: &Record) -> i64 {
+    record.dynamodb.approximate_creation_date_time as i64
+}
+
+/// The record as Lambda delivers it: with the stream's ARN, AWS's region, and the time in whole epoch seconds.
 #[expect(clippy::indexing_slicing, reason = "both are JSON objects: indexing adds or replaces a member")]
 fn lambda_record(mut record: Record, stream_arn: &str) -> Result<StreamRecord> {
     record.aws_region = REGION.to_owned();
     let mut json = serde_json::to_value(&record).map_err(failed)?;
     json["eventSourceARN"] = Value::from(stream_arn);
-    let created_at = record.dynamodb.approximate_creation_date_time as i64;
-    json["dynamodb"]["ApproximateCreationDateTime"] = Value::from(created_at);
+    json["dynamodb"]["ApproximateCreationDateTime"] = Value::from(created_at(&record));
     Ok(StreamRecord { sequence_number: record.dynamodb.sequence_number, json: json.to_string() })
 }
 

@@ -5,6 +5,7 @@ use aws_sdk_dynamodbstreams::Client;
 use aws_sdk_dynamodbstreams::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodbstreams::operation::get_records::GetRecordsError;
 use aws_sdk_dynamodbstreams::operation::get_shard_iterator::{GetShardIteratorError, GetShardIteratorOutput};
+use aws_sdk_dynamodbstreams::primitives::DateTime;
 use aws_sdk_dynamodbstreams::types::{Shard, ShardIteratorType};
 
 use super::record::lambda_record;
@@ -40,11 +41,23 @@ impl DeployedStream {
     async fn shard_iterator(
         &self,
         shard: &str,
-        kind: ShardIteratorType,
-        number: Option<String>,
+        position: &ShardPosition,
     ) -> Result<GetShardIteratorOutput, SdkError<GetShardIteratorError>> {
         let request = self.client.get_shard_iterator().stream_arn(&self.arn).shard_id(shard);
-        let request = request.shard_iterator_type(kind).set_sequence_number(number);
+        let request = match position {
+            ShardPosition::TrimHorizon => request.shard_iterator_type(ShardIteratorType::TrimHorizon),
+            ShardPosition::Latest => request.shard_iterator_type(ShardIteratorType::Latest),
+            ShardPosition::First(number) => {
+                request.shard_iterator_type(ShardIteratorType::AtSequenceNumber).sequence_number(number)
+            }
+            ShardPosition::After(number) => {
+                request.shard_iterator_type(ShardIteratorType::AfterSequenceNumber).sequence_number(number)
+            }
+            ShardPosition::At(time) => {
+                let second = DateTime::from_secs(time.epoch_seconds());
+                request.shard_iterator_type(ShardIteratorType::AtTimestamp).timestamp(second)
+            }
+        };
         Box::pin(request.send()).await
     }
 }
@@ -69,18 +82,12 @@ impl StreamSource for DeployedStream {
     }
 
     async fn iterator(&self, shard: &str, position: &ShardPosition) -> Result<String, StreamReadError> {
-        let (kind, number) = match position {
-            ShardPosition::TrimHorizon => (ShardIteratorType::TrimHorizon, None),
-            ShardPosition::First(number) => (ShardIteratorType::AtSequenceNumber, Some(number.clone())),
-            ShardPosition::Latest => (ShardIteratorType::Latest, None),
-            ShardPosition::After(number) => (ShardIteratorType::AfterSequenceNumber, Some(number.clone())),
-        };
-        let mut got = self.shard_iterator(shard, kind, number).await;
+        let mut got = self.shard_iterator(shard, position).await;
         if matches!(position, ShardPosition::First(_))
             && got.as_ref().err().and_then(ProvideErrorMetadata::code) == Some("ValidationException")
         {
             // The number at which a shard begins need not be a record's.
-            got = self.shard_iterator(shard, ShardIteratorType::TrimHorizon, None).await;
+            got = self.shard_iterator(shard, &ShardPosition::TrimHorizon).await;
         }
         match got {
             Ok(got) => got.shard_iterator.ok_or_else(|| {

@@ -4,6 +4,8 @@ mod request;
 
 use std::time::Duration;
 
+use afterwrite_model::record::Timestamp;
+
 use crate::filter::FilterCriteria;
 
 /// The settings of an event source mapping, as AWS's `CreateEventSourceMapping` takes them.
@@ -52,6 +54,8 @@ pub enum StartingPosition {
     TrimHorizon,
     /// With the next record that is written. Records that are written while the mapping starts may be missed, as on AWS.
     Latest,
+    /// With the first record of this time or later. Lambda does not offer this for DynamoDB streams.
+    At(Timestamp),
 }
 
 impl Default for MappingSettings {
