@@ -17,7 +17,8 @@ use afterwrite_model::table::Model;
 use afterwrite_services::config::ProjectionKind;
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_tests::recording::StreamRecording;
-use afterwrite_tests::sdk_items::sdk_item_of_json;
+use afterwrite_tests::sdk_items::{SdkItem, sdk_item_of_json};
+use afterwrite_tests::state_stream::table_names;
 
 use super::{DELIVERY, STATE, batches, rates};
 
@@ -37,14 +38,14 @@ measures.candidates = { distinct = "candidate_id" }
 
 /// Write units of the first level and of the second, and the records that the second counts.
 #[derive(Debug)]
-struct LevelUnits {
+pub(super) struct LevelUnits {
     first: f64,
     second: f64,
     second_records: u64,
 }
 
 impl LevelUnits {
-    fn all(&self) -> f64 {
+    pub(super) fn all(&self) -> f64 {
         self.first + self.second
     }
 }
@@ -84,7 +85,7 @@ fn exact(number: u64) -> f64 {
 }
 
 /// A deployment on the embedded server.
-struct MeteredDeployment {
+pub(super) struct MeteredDeployment {
     _server: EmbeddedDynamoDb,
     /// Each stream has its own handler: records of the recording name another region than the server's.
     of_tables: StreamAggregator<DynamoDb, SystemClock>,
@@ -94,32 +95,27 @@ struct MeteredDeployment {
     filter: FilterCriteria,
     /// The records of the state table that wait for their batch, each with its time.
     waiting: Vec<(f64, String)>,
-    units: LevelUnits,
+    pub(super) units: LevelUnits,
 }
 
 impl MeteredDeployment {
-    async fn start(model: &Arc<Model>, recording: &StreamRecording) -> Self {
+    /// A deployment whose tables have these items.
+    pub(super) async fn start(
+        model: &Arc<Model>,
+        tables: &[TableDefinition],
+        items: impl Iterator<Item = (String, SdkItem)>,
+    ) -> Self {
         let server = EmbeddedDynamoDb::start().await.unwrap();
         let state = TableDefinition { stream: true, ..TableDefinition::state(STATE) };
-        server.create_table(&state).await.unwrap();
-        let index =
-            |name: &str| (name.to_owned(), KeyDefinition::new(&format!("{name}PK"), &format!("{name}SK")));
-        let table = TableDefinition {
-            name: TABLE.to_owned(),
-            key: KeyDefinition::new("PK", "SK"),
-            indexes: INDEXES.into_iter().map(index).collect(),
-            ..TableDefinition::default()
-        };
-        server.create_table(&table).await.unwrap();
-        let client = server.client();
-        // Lookups need items that a later record removes.
-        for image in recording.last_images().iter().chain(&recording.items) {
-            let put = client.put_item().table_name(TABLE).set_item(Some(sdk_item_of_json(image)));
-            put.send().await.unwrap();
+        server.create_table(&state.ranked(model)).await.unwrap();
+        for table in tables {
+            server.create_table(&TableDefinition { stream: false, ..table.clone() }).await.unwrap();
         }
-        let names: Vec<Arc<str>> = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
-        let names: Vec<Arc<str>> =
-            names.into_iter().map(|name| if *name == *TABLE { name } else { STATE.into() }).collect();
+        let client = server.client();
+        for (table, item) in items {
+            client.put_item().table_name(table).set_item(Some(item)).send().await.unwrap();
+        }
+        let names = table_names(model, STATE);
         let aggregator = || {
             let tables = DynamoDb::new(server.client());
             StreamAggregator::new(Ledger::new(
@@ -140,14 +136,14 @@ impl MeteredDeployment {
     }
 
     /// Delivers a batch of the application's table, after the batches of rollups that are due before.
-    async fn deliver(&mut self, at: f64, records: &[&str]) {
+    pub(super) async fn deliver(&mut self, at: f64, records: &[&str]) {
         self.deliver_rollups(at).await;
         self.units.first += units_of(&self.of_tables, records).await;
         self.read_changes(at).await;
     }
 
     /// Delivers the batches of the state table's stream that are due by this time.
-    async fn deliver_rollups(&mut self, until: f64) {
+    pub(super) async fn deliver_rollups(&mut self, until: f64) {
         while let Some(due) = self.next_due().filter(|due| *due <= until) {
             let ready =
                 self.waiting.iter().take(DELIVERY.batch_size).take_while(|(at, _)| *at <= due).count();
@@ -203,7 +199,19 @@ async fn units_of(aggregator: &StreamAggregator<DynamoDb, SystemClock>, records:
 }
 
 async fn measured(model: &Arc<Model>, recording: &StreamRecording, sample: &[String]) -> LevelUnits {
-    let mut deployment = MeteredDeployment::start(model, recording).await;
+    let index =
+        |name: &str| (name.to_owned(), KeyDefinition::new(&format!("{name}PK"), &format!("{name}SK")));
+    let table = TableDefinition {
+        name: TABLE.to_owned(),
+        key: KeyDefinition::new("PK", "SK"),
+        indexes: INDEXES.into_iter().map(index).collect(),
+        ..TableDefinition::default()
+    };
+    // Lookups need items that a later record removes.
+    let images = recording.last_images();
+    let items = images.iter().chain(&recording.items);
+    let items = items.map(|image| (TABLE.to_owned(), sdk_item_of_json(image)));
+    let mut deployment = MeteredDeployment::start(model, &[table], items).await;
     for (at, batch) in batches(sample) {
         deployment.deliver(at, &batch).await;
     }

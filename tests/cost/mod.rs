@@ -14,20 +14,18 @@ mod levels;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use afterwrite_demo::workload::Workload;
 use afterwrite_demo::{records, workloads};
 use afterwrite_deployment::cost::{CostTrial, DeliverySettings, EntityRate, TrialTotals, entity_counts};
-use afterwrite_functions::StreamAggregator;
-use afterwrite_ledger::Ledger;
 use afterwrite_ledger::tables::{IndexProjection, TableIndex};
-use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
+use afterwrite_local::dynamodb::TableDefinition;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
-use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_tests::sdk_items::{SdkItem, sdk_item_of_json};
 use serde_json::Value;
+
+use self::exam::MeteredDeployment;
 
 const STATE: &str = "state";
 /// The seconds in which the application makes its changes.
@@ -63,32 +61,16 @@ async fn predicted(workload: &Workload, size: u64, seed: u64, now: i64) -> Trial
 }
 
 /// Write units and records of a run on the embedded server.
-async fn measured(workload: &Workload, size: u64, seed: u64, now: i64) -> (u64, u64) {
+async fn measured(workload: &Workload, size: u64, seed: u64, now: i64) -> (f64, u64) {
     let model = Arc::new(Model::load(workload.model).unwrap());
-    let server = EmbeddedDynamoDb::start().await.unwrap();
-    server.create_table(&TableDefinition::state(STATE)).await.unwrap();
-    for table in workload.tables() {
-        server.create_table(&TableDefinition { stream: false, ..table }).await.unwrap();
-    }
     let sample = records::records(workload, seed, size, now);
-    let client = server.client();
-    for (table, item) in final_items(&sample) {
-        client.put_item().table_name(table).set_item(Some(item)).send().await.unwrap();
+    let items = final_items(&sample).into_iter();
+    let mut deployment = MeteredDeployment::start(&model, &workload.tables(), items).await;
+    for (at, batch) in batches(&sample) {
+        deployment.deliver(at, &batch).await;
     }
-    let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
-    let tables = DynamoDb::new(client);
-    let ledger = Ledger::new(Arc::clone(&model), names, Arc::from(STATE), tables, SystemClock);
-    let aggregator = StreamAggregator::new(ledger);
-    let mut units = 0;
-    for (_, batch) in batches(&sample) {
-        let event = format!("{{\"Records\":[{}]}}", batch.join(","));
-        let deadline = SystemClock.now().plus(Duration::from_secs(60));
-        let handled = aggregator.handle(event.as_bytes(), deadline).await.unwrap();
-        assert!(handled.failures.is_empty() && handled.parked.is_empty());
-        units += handled.totals.write_units;
-    }
-    server.stop().await.unwrap();
-    (units, u64::try_from(sample.len()).unwrap())
+    deployment.deliver_rollups(f64::INFINITY).await;
+    (deployment.units.all(), u64::try_from(sample.len()).unwrap())
 }
 
 /// The sample at an even pace, cut by the delivery's rules: a batch of a table ends when it is full, or when its window has passed. Each batch
@@ -138,9 +120,7 @@ async fn predicted_and_measured_units_of_all_demos_differ_by_less_than_five_perc
         let trial = predicted(workload, size, 7, now).await;
         let (units, records) = measured(workload, size, 7, now).await;
         #[expect(clippy::cast_precision_loss, reason = "counts of a demo are far below 2^53")]
-        let per_record = |units: u64, records: u64| units as f64 / records as f64;
-        let (predicted, measured) =
-            (per_record(trial.write_units, trial.records), per_record(units, records));
+        let (predicted, measured) = (trial.write_units as f64 / trial.records as f64, units / records as f64);
         let difference = (predicted / measured - 1.0) * 100.0;
         println!(
             "{}: predicted {predicted:.3}, measured {measured:.3} units a record: {difference:+.1} %",

@@ -218,6 +218,8 @@ async fn duckdb_accepts_every_checked_in_statement() {
             ("exambuddy", 5),
             ("github", 3),
             ("glad", 1),
+            ("leaderboard", 1),
+            ("marketplace", 1),
             ("metering", 1),
             ("quiz", 3),
             ("shop", 3),

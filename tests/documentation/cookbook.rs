@@ -148,7 +148,7 @@ fn the_page_shows_the_rust_code_that_is_tested() {
 
 #[test]
 fn every_design_has_a_model_and_its_layout() {
-    for name in ["ecommerce", "github", "metering", "social"] {
+    for name in ["ecommerce", "github", "leaderboard", "marketplace", "metering", "social"] {
         assert!(PAGE.contains(&format!("../common/model/src/table/models/{name}.toml")), "{name}");
     }
 }

@@ -20,4 +20,4 @@ mod ranks;
 mod resuming;
 mod timed;
 mod verify;
-mod world;
+pub(crate) mod world;

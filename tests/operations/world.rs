@@ -2,15 +2,15 @@
 //!
 //! The application has written for some time before its stream was read. Then the functions start, and it goes on writing.
 
+mod recounted;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use afterwrite_demo::item::{SdkItem, TableItem};
-use afterwrite_demo::recount::{ComparedValue, WorkloadOutcome};
-use afterwrite_demo::rollups::RollupSet;
+use afterwrite_demo::item::TableItem;
+use afterwrite_demo::recount::WorkloadOutcome;
 use afterwrite_demo::script::{ScriptStep, has_expired};
-use afterwrite_demo::verdict::compare;
 use afterwrite_demo::workload::Workload;
 use afterwrite_demo::workloads;
 use afterwrite_functions::StreamAggregator;
@@ -31,6 +31,7 @@ use afterwrite_tests::change_record::change_record;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::random::SeededRandom;
+use afterwrite_tests::state_stream::{is_of_source, table_names};
 use futures::FutureExt as _;
 use serde_json::Value;
 
@@ -81,7 +82,7 @@ impl OperationWorld {
         let clock: &'static StillClock =
             Box::leak(Box::new(StillClock::at(Timestamp::from_epoch_seconds(NOW))));
         let tables = MemoryTables::new();
-        tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
+        tables.create_table(TableDefinition::new(STATE, "PK").sort("SK").streamed());
         let definitions = workload.tables();
         for table in &definitions {
             tables.create_table(memory_table(table));
@@ -140,7 +141,7 @@ impl OperationWorld {
     }
 
     pub(crate) fn table_names(&self) -> Vec<Arc<str>> {
-        self.model().tables.iter().map(|table| Arc::clone(&table.name)).collect()
+        table_names(&self.model(), STATE)
     }
 
     /// Writes the rest of the script, and delivers everything.
@@ -169,19 +170,6 @@ impl OperationWorld {
     pub(crate) fn delivered_until(&self) -> Timestamp {
         let state = self.state.lock().unwrap();
         state.pending.front().map_or_else(|| self.clock.now(), |(created, _)| *created)
-    }
-
-    /// The differences from the workload's own recount.
-    pub(crate) fn differences(&self) -> Vec<ComparedValue> {
-        self.differences_in(STATE)
-    }
-
-    /// The differences of a state table from the workload's own recount.
-    pub(crate) fn differences_in(&self, state_table: &str) -> Vec<ComparedValue> {
-        let mut outcome = self.state.lock().unwrap().outcome.clone();
-        outcome.items = self.items();
-        let state: Vec<SdkItem> = self.rows(state_table).iter().map(sdk_item).collect();
-        compare(&self.workload.recount(&outcome), &RollupSet::of(&state)).differences
     }
 
     /// All items of a table, without anything happening in between.
@@ -289,15 +277,17 @@ impl OperationWorld {
     }
 
     fn take_changes(&self, state: &mut WorldState) {
-        for table in &self.definitions {
-            for change in self.tables.take_changes(&table.name) {
+        let model = self.model();
+        for table in self.definitions.iter().map(|table| table.name.as_str()).chain([STATE]) {
+            for change in self.tables.take_changes(table) {
+                if table == STATE && !is_of_source(&model, &change) {
+                    continue;
+                }
                 state.records += 1;
                 if state.is_read {
                     let number = format!("{:021}", state.records);
-                    let stream = format!(
-                        "arn:aws:dynamodb:eu-west-1:1:table/{}/stream/{MEMORY_STREAM_LABEL}",
-                        table.name
-                    );
+                    let stream =
+                        format!("arn:aws:dynamodb:eu-west-1:1:table/{table}/stream/{MEMORY_STREAM_LABEL}");
                     let record = change_record(&stream, &number, &change);
                     state.pending.push_back((change.time, record));
                 }
@@ -321,7 +311,9 @@ impl OperationWorld {
         if handled.failures.is_empty() {
             assert!(handled.parked.is_empty(), "{:?}", handled.parked);
             let delivered: Vec<_> = state.pending.drain(..batch.len()).collect();
-            state.archived.extend(delivered.iter().map(|(_, record)| record.to_string()));
+            if !first.contains(&format!(":table/{STATE}/")) {
+                state.archived.extend(delivered.iter().map(|(_, record)| record.to_string()));
+            }
         } else {
             // A looked-up item is deleted, and its record follows: a larger batch has it.
             assert!(most < 8 * state.pending.len(), "{:?}", handled.failures);
@@ -368,7 +360,7 @@ impl TableScan for OperationWorld {
 }
 
 fn aggregator(model: &Arc<Model>, tables: &Arc<MemoryTables>, clock: &'static StillClock) -> WorldAggregator {
-    let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+    let names = table_names(model, STATE);
     StreamAggregator::new(Ledger::new(Arc::clone(model), names, Arc::from(STATE), Arc::clone(tables), clock))
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use afterwrite_tests::faults::InjectedFaults;
 
 /// The events that a full run of seeds must have, in addition to the counters of the injected faults.
-const EXPECTED: [&str; 83] = [
+const EXPECTED: [&str; 84] = [
     "consumer crashed",
     "consumer crashed after a crash",
     "consumer crashed after an item left a rollup",
@@ -68,6 +68,7 @@ const EXPECTED: [&str; 83] = [
     "new source backfilled that has no entry",
     "new source read by an old model",
     "consumer stopped between two levels",
+    "rank of different values",
     "relay: crashed",
     "relay: invocation timed out",
     "relay: call failed",

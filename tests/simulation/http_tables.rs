@@ -22,7 +22,7 @@ use aws_sdk_dynamodb::types::{
 };
 use tokio::runtime::Runtime;
 
-use super::store::{EVENTS, MAIN, METERS, STATE, Store, key_of_item, key_text};
+use super::store::{EVENTS, MAIN, METERS, RANK, RANKED, STATE, Store, key_of_item, key_text};
 
 /// The embedded DynamoDB, and the keys and changes so far.
 pub(crate) struct HttpTables {
@@ -44,20 +44,20 @@ pub(crate) fn start() -> HttpTables {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = runtime.block_on(EmbeddedDynamoDb::start()).unwrap();
     let client = server.client();
-    let table = |name: &str, key: KeyDefinition, indexes: &[&str]| TableDefinition {
+    let table = |name: &str, key: KeyDefinition, indexes: &[(&str, KeyDefinition)]| TableDefinition {
         name: name.to_owned(),
         key,
-        indexes: indexes
-            .iter()
-            .map(|name| ((*name).to_owned(), KeyDefinition::new("GSI1PK", "GSI1SK")))
-            .collect(),
+        indexes: indexes.iter().map(|(name, key)| ((*name).to_owned(), key.clone())).collect(),
         ..TableDefinition::default()
     };
+    let of_projects = KeyDefinition::new("GSI1PK", "GSI1SK");
+    let types = BTreeMap::from([(RANKED.to_owned(), "N".to_owned())]);
+    let rank = KeyDefinition { types, ..KeyDefinition::new(RANK, RANKED) };
     let without_sort_key = KeyDefinition::partition_only("id");
     for table in [
-        table(MAIN, KeyDefinition::new("PK", "SK"), &["GSI1"]),
+        table(MAIN, KeyDefinition::new("PK", "SK"), &[("GSI1", of_projects)]),
         table(EVENTS, without_sort_key, &[]),
-        table(STATE, KeyDefinition::new("PK", "SK"), &[]),
+        table(STATE, KeyDefinition::new("PK", "SK"), &[(RANK, rank)]),
     ] {
         runtime.block_on(server.create_table(&table)).unwrap();
     }

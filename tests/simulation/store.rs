@@ -20,6 +20,10 @@ pub(crate) const EVENTS: &str = "events";
 /// A table with a binary and a number key.
 pub(crate) const METERS: &str = "meters";
 pub(crate) const STATE: &str = "state";
+/// The index of the rank, and the attribute that is its partition key.
+pub(crate) const RANK: &str = "rank_seconds_sum";
+/// The measure that is ranked.
+pub(crate) const RANKED: &str = "seconds_sum";
 
 /// Tables that the application can read and write. These calls take effect immediately and never fail.
 pub(crate) trait Store: Tables {
@@ -62,7 +66,9 @@ pub(crate) fn in_memory() -> MemoryTables {
     let code = KeyDefinition::new("code", KeyAttributeType::Binary);
     let number = KeyDefinition::new("number", KeyAttributeType::Number);
     tables.create_table(TableDefinition::new(METERS, code).sort(number).streamed());
-    tables.create_table(TableDefinition::new(STATE, "PK").sort("SK").streamed());
+    let ranked = KeyDefinition::new(RANKED, KeyAttributeType::Number);
+    let rank = IndexDefinition::new(RANK, RANK).sort(ranked);
+    tables.create_table(TableDefinition::new(STATE, "PK").sort("SK").index(rank).streamed());
     tables
 }
 

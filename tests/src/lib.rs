@@ -39,5 +39,6 @@ pub mod sdk_items;
 pub mod secrets;
 pub mod size;
 pub mod sqs;
+pub mod state_stream;
 pub mod unreliable_bucket;
 mod upstream;

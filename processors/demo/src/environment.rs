@@ -36,32 +36,67 @@ pub(crate) struct DemoEnvironment {
     pub(crate) counting: CountingFunction,
     pub(crate) archiving: ArchivingFunction,
     /// The streams of the source tables, without the tables in `mirroring`.
-    streams: Vec<EmbeddedStream>,
+    sources: StreamGroup,
     /// The streams of tables with mirrors of other tables' rollups: counting writes to these tables, so their streams end last.
-    mirroring: Vec<EmbeddedStream>,
+    mirroring: StreamGroup,
+    /// The stream of the state table, if rollups are sources.
+    levels: StreamGroup,
+}
+
+/// Streams, and how far each is counted.
+#[derive(Debug, Default)]
+struct StreamGroup {
+    streams: Vec<EmbeddedStream>,
+    counted: Vec<MemoryCheckpoints>,
+}
+
+impl StreamGroup {
+    fn push(&mut self, stream: EmbeddedStream) {
+        self.streams.push(stream);
+        self.counted.push(MemoryCheckpoints::default());
+    }
+}
+
+/// The counters of a run.
+#[derive(Debug, Default)]
+pub(crate) struct DemoProgress {
+    /// Counting the records of the application's tables.
+    pub(crate) counting: MappingProgress,
+    /// Counting the records of the state table. Most are the ledger's own writes, because no filter keeps them out.
+    pub(crate) levels: MappingProgress,
+    /// Archiving, and invalidating caches.
+    pub(crate) archiving: MappingProgress,
 }
 
 impl DemoEnvironment {
     /// Starts the servers and creates the tables, empty.
     pub(crate) async fn start(workload: &Workload) -> Result<Self> {
-        let settings =
-            EnvironmentSettings { model: Some(workload.model.to_owned()), ..EnvironmentSettings::default() };
+        let settings = EnvironmentSettings {
+            model: Some(workload.model.to_owned()),
+            state_table: Some(STATE_TABLE.to_owned()),
+            ..EnvironmentSettings::default()
+        };
         let FunctionConfig { model, table_names, .. } = FunctionConfig::resolve(&settings)?;
         let server = EmbeddedDynamoDb::start().await?;
         let client = server.client();
-        server.create_table(&TableDefinition::state(STATE_TABLE).ranked(&model)).await?;
-        let (mut streams, mut mirroring) = (Vec::new(), Vec::new());
+        let has_levels = model.state_source().is_some();
+        let state = TableDefinition { stream: has_levels, ..TableDefinition::state(STATE_TABLE) };
+        server.create_table(&state.ranked(&model)).await?;
+        let [mut sources, mut mirroring, mut levels] = [(); 3].map(|()| StreamGroup::default());
+        if has_levels {
+            levels.push(server.stream(STATE_TABLE).await?);
+        }
         let tables = workload.tables();
         for table in &tables {
             server.create_table(table).await?;
             let stream = server.stream(&table.name).await?;
-            let kind = if mirrors_others(&model, &table.name) { &mut mirroring } else { &mut streams };
-            kind.push(stream);
+            let group = if mirrors_others(&model, &table.name) { &mut mirroring } else { &mut sources };
+            group.push(stream);
         }
         let counting = CountingFunction::new(&model, &table_names, client.clone());
         let archiving = Box::pin(ArchivingFunction::start(&model, &table_names)).await?;
         let writer = ScriptWriter::new(client, tables);
-        Ok(Self { model, table_names, server, writer, counting, archiving, streams, mirroring })
+        Ok(Self { model, table_names, server, writer, counting, archiving, sources, mirroring, levels })
     }
 
     /// Writes a script while it is counted and archived, to the end of the streams; returns the items that time to live deleted.
@@ -69,36 +104,68 @@ impl DemoEnvironment {
         &self,
         script: &Script,
         seed: u64,
-        [counting, archiving]: [&MappingProgress; 2],
+        progress: &DemoProgress,
     ) -> Result<Vec<TableItem>> {
         let faults = FaultPlan { duplicate: REDELIVERED, seed, ..FaultPlan::default() };
-        let [written, fed, counted] = [(); 3].map(|()| MappingControl::default());
+        let [written, counted] = [(); 2].map(|()| MappingControl::default());
         let write = then_drain(self.writer.play(script, &self.server), &written);
-        // Counting also writes, to mirrored attributes: a stream ends only when counting is done.
-        let count_sources = deliver(&self.streams, &self.counting, faults, counting, &written);
-        let count_mirroring = deliver(&self.mirroring, &self.counting, faults, counting, &fed);
-        let count = then_drain(try_join(then_drain(count_sources, &fed), count_mirroring), &counted);
-        let all: Vec<EmbeddedStream> = self.all_streams().cloned().collect();
-        let archive = deliver(&all, &self.archiving, faults, archiving, &counted);
-        let (expired, _) = try_join(write, try_join(count, archive)).await?;
+        let count = then_drain(self.count(faults, progress, &written), &counted);
+        let (all, archiving) = (self.streams_of_tables(), &progress.archiving);
+        let archive = deliver_all(&all, &self.archiving, faults, archiving, &counted);
+        let invalidate = deliver_all(&self.levels.streams, &self.archiving, faults, archiving, &counted);
+        let (expired, _) = try_join(write, try_join(count, try_join(archive, invalidate))).await?;
         Ok(expired)
+    }
+
+    /// Counts all streams, until the script is written and everything that follows from it is counted.
+    async fn count(
+        &self,
+        faults: FaultPlan,
+        progress: &DemoProgress,
+        written: &MappingControl,
+    ) -> Result<()> {
+        let Self { counting: function, sources, mirroring, levels, .. } = self;
+        let [fed, counted] = [(); 2].map(|()| MappingControl::default());
+        // Counting also writes, to mirrored attributes: a stream ends only when counting is done.
+        let of_sources = deliver(sources, function, faults, &progress.counting, written);
+        let of_mirroring = deliver(mirroring, function, faults, &progress.counting, &fed);
+        let of_tables = then_drain(try_join(then_drain(of_sources, &fed), of_mirroring), &counted);
+        let of_levels = deliver(levels, function, faults, &progress.levels, &counted);
+        try_join(of_tables, of_levels).await?;
+        self.count_the_rest(faults, progress).await
+    }
+
+    /// Levels write to the state table and to mirrored attributes: counts these changes too, until no stream has a new one.
+    async fn count_the_rest(&self, faults: FaultPlan, progress: &DemoProgress) -> Result<()> {
+        let Self { counting: function, sources, mirroring, levels, .. } = self;
+        let read = || progress.counting.counts().read + progress.levels.counts().read;
+        let mut before = None;
+        while !levels.streams.is_empty() && before != Some(read()) {
+            before = Some(read());
+            let control = MappingControl::draining();
+            deliver(levels, function, faults, &progress.levels, &control).await?;
+            deliver(sources, function, faults, &progress.counting, &control).await?;
+            deliver(mirroring, function, faults, &progress.counting, &control).await?;
+        }
+        Ok(())
     }
 
     /// Redelivers a random subset of all records, each alone and long after newer records.
     pub(crate) async fn redeliver_some(&self, seed: u64, progress: &MappingProgress) -> Result<()> {
-        let all = self.all_streams();
-        let samples: Vec<_> = all.map(|stream| StreamSample::new(stream, SAMPLED_PER_MILLE, seed)).collect();
+        let mut all = self.streams_of_tables();
+        all.extend(self.levels.streams.iter().cloned());
+        let samples: Vec<_> =
+            all.iter().map(|stream| StreamSample::new(stream, SAMPLED_PER_MILLE, seed)).collect();
         let control = MappingControl::draining();
-        deliver(&samples, &self.counting, FaultPlan::default(), progress, &control).await
+        deliver_all(&samples, &self.counting, FaultPlan::default(), progress, &control).await
     }
 
-    /// The number of changes in all streams.
+    /// The number of changes in the streams of the application's tables.
     pub(crate) async fn changes(&self) -> Result<u64> {
         let progress = MappingProgress::default();
         let accept = |_: Vec<u8>, _: Duration| async { Ok(br#"{"batchItemFailures":[]}"#.to_vec()) };
-        let all: Vec<EmbeddedStream> = self.all_streams().cloned().collect();
-        let control = MappingControl::draining();
-        deliver(&all, &accept, FaultPlan::default(), &progress, &control).await?;
+        let (all, control) = (self.streams_of_tables(), MappingControl::draining());
+        deliver_all(&all, &accept, FaultPlan::default(), &progress, &control).await?;
         Ok(progress.counts().read)
     }
 
@@ -113,8 +180,9 @@ impl DemoEnvironment {
         self.server.stop().await
     }
 
-    fn all_streams(&self) -> impl Iterator<Item = &EmbeddedStream> {
-        self.streams.iter().chain(&self.mirroring)
+    /// The streams of the application's tables.
+    fn streams_of_tables(&self) -> Vec<EmbeddedStream> {
+        [&self.sources, &self.mirroring].into_iter().flat_map(|group| group.streams.clone()).collect()
     }
 }
 
@@ -125,8 +193,31 @@ async fn then_drain<T>(future: impl Future<Output = T>, control: &MappingControl
     output
 }
 
-/// Delivers streams to a handler, concurrently, until `control` ends it.
+/// Delivers what is not counted yet of streams to a handler, concurrently, until `control` ends it.
 async fn deliver(
+    group: &StreamGroup,
+    handler: &impl EventHandler,
+    faults: FaultPlan,
+    progress: &MappingProgress,
+    control: &MappingControl,
+) -> Result<()> {
+    deliver_from(&group.counted, &group.streams, handler, faults, progress, control).await
+}
+
+/// Delivers streams from their beginning.
+async fn deliver_all(
+    streams: &[impl StreamSource],
+    handler: &impl EventHandler,
+    faults: FaultPlan,
+    progress: &MappingProgress,
+    control: &MappingControl,
+) -> Result<()> {
+    let checkpoints: Vec<_> = streams.iter().map(|_| MemoryCheckpoints::default()).collect();
+    deliver_from(&checkpoints, streams, handler, faults, progress, control).await
+}
+
+async fn deliver_from(
+    checkpoints: &[MemoryCheckpoints],
     streams: &[impl StreamSource],
     handler: &impl EventHandler,
     faults: FaultPlan,
@@ -134,10 +225,9 @@ async fn deliver(
     control: &MappingControl,
 ) -> Result<()> {
     let settings = settings();
-    let checkpoints: Vec<_> = streams.iter().map(|_| MemoryCheckpoints::default()).collect();
     let mappings: Vec<_> = streams
         .iter()
-        .zip(&checkpoints)
+        .zip(checkpoints)
         .map(|(stream, checkpoints)| {
             let options = MappingOptions {
                 faults: faults.into(),

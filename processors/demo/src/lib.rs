@@ -7,8 +7,8 @@
 //!    └── recount ◀── items in the end, expired items ── compare ◀── rollups, mirrored attributes ────────┘
 //! ```
 //!
-//! Some batches are redelivered on the way, and a random subset of all old records in the end. Only the [`workloads`] know
-//! models.
+//! If rollups are sources, the state table has a stream, which is counted in the same way. Some batches are redelivered on the way, and a random
+//! subset of all old records in the end. Only the [`workloads`] know models.
 
 pub mod archiving;
 pub mod chart;
@@ -36,7 +36,7 @@ use afterwrite_model::Result;
 use futures::future::try_join;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::environment::DemoEnvironment;
+use crate::environment::{DemoEnvironment, DemoProgress};
 use crate::item::TableItem;
 use crate::recount::WorkloadOutcome;
 use crate::report::{CountingCost, DemoReport};
@@ -68,23 +68,23 @@ impl Demo {
         datasets::prepare(datasets)?;
         let begun = Instant::now();
         let environment = Box::pin(DemoEnvironment::start(workload)).await?;
-        let [counting, archiving, again] = [(); 3].map(|()| MappingProgress::default());
+        let (progress, again) = (DemoProgress::default(), MappingProgress::default());
         let now = jiff::Timestamp::now().as_second();
         let script = workload.script(*seed, *size, now);
         let images = script.images(&workload.tables(), now);
         let mut outcome = WorkloadOutcome { now, images, ..WorkloadOutcome::default() };
 
-        outcome.expired = Box::pin(self.play(&environment, &script, [&counting, &archiving])).await?;
+        outcome.expired = Box::pin(self.play(&environment, &script, &progress)).await?;
         let changes = usize::try_from(environment.changes().await?).unwrap_or(usize::MAX);
         let archive = Box::pin(environment.archiving.read_back(changes)).await?;
         let (first, _) = judge(workload, &environment, &mut outcome).await?;
         let seconds = begun.elapsed().as_secs_f64();
         let written = environment.writer.written();
-        let cost = CountingCost::new(written, &environment.counting.totals(), &counting);
+        let cost = CountingCost::new(written, &environment.counting.totals(), &progress.counting);
         environment.redeliver_some(*seed, &again).await?;
         let (last, rollups) = judge(workload, &environment, &mut outcome).await?;
         let datasets = Box::pin(datasets::export(&environment, workload, datasets)).await?;
-        let skipped = skipped_records(&environment, &[&counting, &archiving, &again]);
+        let skipped = skipped_records(&environment, &progress, &again);
 
         let is_whole = archive.is_whole() && datasets.is_whole();
         let report = DemoReport {
@@ -113,16 +113,15 @@ impl Demo {
         &self,
         environment: &DemoEnvironment,
         script: &Script,
-        progress: [&MappingProgress; 2],
+        progress: &DemoProgress,
     ) -> Result<Vec<TableItem>> {
         let work = Box::pin(environment.play(script, self.seed, progress));
         let bar = progress_bar(script.writes());
-        let [counting, _] = progress;
         let show = async {
             loop {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 bar.set_position(u64::try_from(environment.writer.written()).unwrap_or(u64::MAX));
-                bar.set_message(format!("{} records counted", counting.counts().accepted));
+                bar.set_message(format!("{} records counted", progress.counting.counts().accepted));
             }
         };
         let done = tokio::select! {
@@ -147,8 +146,13 @@ async fn judge(
 }
 
 /// The skipped records, with the reasons that the aggregator gave.
-fn skipped_records(environment: &DemoEnvironment, progress: &[&MappingProgress]) -> Vec<SkippedRecord> {
-    let mut skipped: Vec<SkippedRecord> = progress.iter().flat_map(|progress| progress.skipped()).collect();
+fn skipped_records(
+    environment: &DemoEnvironment,
+    progress: &DemoProgress,
+    again: &MappingProgress,
+) -> Vec<SkippedRecord> {
+    let all = [&progress.counting, &progress.levels, &progress.archiving, again];
+    let mut skipped: Vec<SkippedRecord> = all.into_iter().flat_map(MappingProgress::skipped).collect();
     let reasons = &environment.counting.totals().reasons;
     for record in &mut skipped {
         if let Some(reason) = reasons.get(&record.sequence_number) {
@@ -207,8 +211,8 @@ mod tests {
             let now = jiff::Timestamp::now().as_second();
             let script = workload.script(demo.seed, demo.size, now);
             let images = script.images(&workload.tables(), now);
-            let progress = [(); 2].map(|()| MappingProgress::default());
-            let played = Box::pin(demo.play(&environment, &script, [&progress[0], &progress[1]]));
+            let progress = DemoProgress::default();
+            let played = Box::pin(demo.play(&environment, &script, &progress));
             let expired = played.await.unwrap();
             let changes = usize::try_from(environment.changes().await.unwrap()).unwrap();
             let archive = |expected| environment.archiving.read_back(expected);

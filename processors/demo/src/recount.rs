@@ -15,6 +15,9 @@ use crate::rollups::{MeasureValues, RollupKey, number};
 /// The attribute of a rollup's time to live.
 pub(crate) const EXPIRES_AT: &str = "expires_at";
 
+/// Between the partition key of a rollup and the measure, in the partition key of the members of a distinct count.
+const DISTINCT: &str = "#DISTINCT#";
+
 /// How a workload ended.
 #[derive(Clone, Debug, Default)]
 pub struct WorkloadOutcome {
@@ -95,6 +98,25 @@ impl Recount {
         }
     }
 
+    /// Counts the members of a distinct count that have items into their rollup.
+    pub fn count_members(&mut self, measure: &str) {
+        let suffix = format!("{DISTINCT}{measure}");
+        let rollup = |key: &RollupKey| {
+            let (sort, _) = key.1.rsplit_once('#')?;
+            Some(RollupKey::new(key.0.strip_suffix(&suffix)?, sort))
+        };
+        let members = self.rollups.iter().filter(|(_, values)| number(values, "count") > ExactNumber::ZERO);
+        let counted: Vec<RollupKey> = members.filter_map(|(key, _)| rollup(key)).collect();
+        let mut sums = RollupSums { recount: self, expired: false };
+        counted.into_iter().for_each(|key| sums.add(key, &[(measure, ExactNumber::one())]));
+    }
+
+    /// Adds to rollups that count other rollups. Time to live has deleted none of those, so nothing of it is settled.
+    pub fn above(&mut self, count: impl FnOnce(&mut RollupSums<'_>, &BTreeMap<RollupKey, MeasureValues>)) {
+        let below = self.rollups.clone();
+        count(&mut RollupSums { recount: self, expired: false }, &below);
+    }
+
     /// Sets when a rollup expires, in epoch seconds.
     pub fn expire_at(&mut self, key: RollupKey, at: i64) {
         let expires_at = ItemValue::Number(at.into());
@@ -151,6 +173,12 @@ impl RollupSums<'_> {
             }
         }
     }
+}
+
+/// A member of a distinct count of a rollup: the rollup that holds the number of items with a value.
+#[must_use]
+pub fn member(rollup: &RollupKey, measure: &str, value: &str) -> RollupKey {
+    RollupKey::new(format!("{}{DISTINCT}{measure}", rollup.0), format!("{}#{value}", rollup.1))
 }
 
 /// The variable part of a text with this prefix.

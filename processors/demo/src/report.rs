@@ -50,9 +50,9 @@ pub struct DemoReport {
 pub struct CountingCost {
     /// Items that the application wrote.
     pub items_written: usize,
-    /// Records read from the streams.
+    /// Records read from the streams of the application's tables.
     pub records: u64,
-    /// Invocations of the aggregator.
+    /// Invocations of the aggregator with them.
     pub batches: u64,
     /// Invocations that repeated a failed one.
     pub retried_batches: u64,

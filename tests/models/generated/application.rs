@@ -10,8 +10,10 @@ use afterwrite_local::dynamodb::TableDefinition as Definition;
 use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
 use afterwrite_model::effect::{ItemKey, KeyAttribute};
 use afterwrite_model::record::{Item, Timestamp};
+use afterwrite_model::table::Model;
 use afterwrite_tests::random::SeededRandom;
 use afterwrite_tests::sdk_items::{item_of, sdk_item};
+use afterwrite_tests::state_stream::is_of_source;
 
 pub(super) const STATE: &str = "state";
 /// The time of all writes, unless a test needs another one: Saturday, 7 February 2026, 12:34:56 UTC.
@@ -21,7 +23,7 @@ pub(super) const NOW: i64 = 1_770_467_696;
 pub(super) fn tables(workload: &Workload, now: i64) -> MemoryTables {
     let tables = MemoryTables::new();
     tables.set_time(Timestamp::from_epoch_seconds(now));
-    tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
+    tables.create_table(TableDefinition::new(STATE, "PK").sort("SK").streamed());
     for Definition { name, key, indexes, .. } in workload.tables() {
         let mut definition = TableDefinition::new(name, key.partition.as_str()).streamed();
         if let Some(sort) = &key.sort {
@@ -111,6 +113,13 @@ impl ScriptedApplication {
             let item = sdk_item(change.old.as_ref().expect("an expired item has an old image"));
             self.expired.push(TableItem { table: change.key.table.to_string(), item });
         }
+        changes
+    }
+
+    /// The changes of rollups that are sources since the last call: a filter keeps the ledger's own writes out.
+    pub(super) fn take_changes_of_rollups(model: &Model, tables: &MemoryTables) -> Vec<ItemChange> {
+        let mut changes = tables.take_changes(STATE);
+        changes.retain(|change| is_of_source(model, change));
         changes
     }
 

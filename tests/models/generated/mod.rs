@@ -105,6 +105,16 @@ fn social_matches_its_recount_with_every_fault() {
 }
 
 #[test]
+fn leaderboard_matches_its_recount_with_every_fault() {
+    assert_every_seed_matches_the_recount("leaderboard");
+}
+
+#[test]
+fn marketplace_matches_its_recount_with_every_fault() {
+    assert_every_seed_matches_the_recount("marketplace");
+}
+
+#[test]
 fn a_seed_gives_the_same_state_twice() {
     for workload in workloads::ALL.into_iter().filter(|workload| workload.model != "exambuddy") {
         let state = |seed| {

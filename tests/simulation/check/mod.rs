@@ -2,6 +2,7 @@
 
 mod extremes;
 mod mirrors;
+mod ranks;
 mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use afterwrite_model::record::Item;
 
 use self::extremes::check_extremes;
 use self::mirrors::{check_mirrors, check_own_writes};
-use self::sources::{check_filter, check_ranks, is_counted_source, source_items};
+use self::sources::{check_filter, is_counted_source, source_items};
 use super::numbers::stored;
 use super::oracle::{
     self, CountError, ItemKind, MeasureSums, RememberedOutputs, RollupKey, add_amount, item_kind,
@@ -20,7 +21,7 @@ use super::run::SimulationRun;
 use super::score_bins::median;
 use super::state::{StateTable, StoredContribution, StoredEntry};
 use super::state_keys::{StateKey, entry_key, marker_key};
-use super::store::{STATE, Store, key_texts, text};
+use super::store::{RANK, STATE, Store, key_texts, text};
 use super::stream::{StreamRecord, TABLES};
 
 /// A rollup is not checked within this time of its expiry; longer than the differences between the processes' clocks.
@@ -29,8 +30,7 @@ const UNCHECKED_SECONDS: i64 = 15 * 60;
 const TOO_OLD_SECONDS: i64 = 35 * 86_400 - 20 * 60;
 /// The computed measures.
 const COMPUTED: [&str; 7] = ["score_average", "score_median", "best", "worst", "highest", "lowest", "peak"];
-const OWN_ATTRIBUTES: [&str; 7] =
-    ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at", "rank_seconds_sum"];
+const OWN_ATTRIBUTES: [&str; 7] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at", RANK];
 
 /// Checks what holds at every moment: each rollup is the sum of the ledger's entries and the settled contributions.
 pub(crate) fn check_sums<S: Store + 'static>(run: &mut SimulationRun<S>) {
@@ -48,7 +48,7 @@ pub(crate) fn check_sums<S: Store + 'static>(run: &mut SimulationRun<S>) {
 }
 
 /// Checks what holds at the end.
-pub(crate) fn check_all<S: Store + 'static>(run: &SimulationRun<S>) -> Vec<String> {
+pub(crate) fn check_all<S: Store + 'static>(run: &mut SimulationRun<S>) -> Vec<String> {
     let state = match StateTable::read(run.tables.inner().scan(STATE)) {
         Ok(state) => state,
         Err(problem) => return vec![problem],
@@ -67,13 +67,19 @@ pub(crate) fn check_all<S: Store + 'static>(run: &SimulationRun<S>) -> Vec<Strin
     problems.extend(check_lookups(&state, &run.streams.records));
     problems.extend(check_entries(run, &state, &items, generation));
     let settled = settled_sums(run, &state.remembered, &mut problems);
-    problems.extend(check_recount(&state, &items, &settled, generation, now));
+    match recount(&state, &items, &settled, generation) {
+        Ok(wanted) => {
+            problems.extend(check_recount(&state, &wanted, &settled, generation, now));
+            problems.extend(ranks::check_order(run, &wanted, now));
+        }
+        Err(problem) => problems.push(problem),
+    }
     problems.extend(check_averages(&state));
     problems.extend(check_medians(&state));
     problems.extend(check_extremes(run, &state, &items));
     problems.extend(check_mirrors(&state, &items));
     problems.extend(check_own_writes(run));
-    problems.extend(check_ranks(&state));
+    problems.extend(ranks::check_groups(&state));
     problems.extend(check_filter(run));
     problems
 }
@@ -299,22 +305,32 @@ fn settled_sums<S: Store + 'static>(
     sums
 }
 
-/// Every rollup is the recount of the items plus the settled contributions.
-fn check_recount(
+/// The sums of all items, plus the settled contributions.
+fn recount(
     state: &StateTable,
     items: &[(&str, Item)],
     settled: &MeasureSums,
     generation: u64,
-    now: i64,
-) -> Vec<String> {
+) -> Result<MeasureSums, String> {
     let mut wanted = settled.clone();
     for (table, item) in items {
         if let Err(CountError::Poison | CountError::NoOutputs) =
             oracle::add(&mut wanted, table, item, generation, &state.remembered)
         {
-            return vec![format!("an item of {table} cannot be counted")];
+            return Err(format!("an item of {table} cannot be counted"));
         }
     }
+    Ok(wanted)
+}
+
+/// Every rollup is the recount.
+fn check_recount(
+    state: &StateTable,
+    wanted: &MeasureSums,
+    settled: &MeasureSums,
+    generation: u64,
+    now: i64,
+) -> Vec<String> {
     let (mut found, mut found_settled) = (MeasureSums::new(), MeasureSums::new());
     for (target, item) in &state.rollups {
         let unsharded = target.0.split("#SHARD#").next().unwrap_or_default().to_owned();
@@ -335,7 +351,7 @@ fn check_recount(
     let checked = |sums: &MeasureSums| -> MeasureSums {
         sums.iter().filter(is_checked).map(|(key, amount)| (key.clone(), amount.clone())).collect()
     };
-    let mut problems = differences("the recount", &checked(&wanted), "the rollup", &checked(&found), now);
+    let mut problems = differences("the recount", &checked(wanted), "the rollup", &checked(&found), now);
     problems.extend(differences("the expiries", settled, "the rollup's settled part", &found_settled, now));
     problems
 }

@@ -6,7 +6,7 @@ use super::super::run::SimulationRun;
 use super::super::source_rollups::{STATE_IN_ENTRIES, SourceRollup};
 use super::super::state::StateTable;
 use super::super::state_keys::StateKey;
-use super::super::store::{STATE, Store, text};
+use super::super::store::{STATE, Store};
 
 /// The items of rollups that a generation uses as sources, whether or not it is the generation of the run.
 pub(super) fn source_items(state: &StateTable) -> impl Iterator<Item = &Item> {
@@ -21,19 +21,6 @@ pub(super) fn is_counted_source(entry: &StateKey, generation: u64) -> bool {
     let of_state = partition.strip_prefix("LEDGER#").and_then(|rest| rest.strip_prefix(STATE_IN_ENTRIES));
     let source = of_state.and_then(|key| SourceRollup::of_key(key.strip_prefix('#')?, sort));
     source.is_some_and(|source| source.first_generation() <= generation)
-}
-
-/// Every item of a ranked rollup names the group in which it is ranked.
-pub(super) fn check_ranks(state: &StateTable) -> Vec<String> {
-    let problem = |((partition, sort), item): (&StateKey, &Item)| {
-        let wanted = match SourceRollup::of_key(partition, sort) {
-            Some(SourceRollup::UserDay) => format!("user_day#{}", sort.strip_prefix("ROLLUP#")?),
-            _ => String::new(),
-        };
-        let found = text(item, "rank_seconds_sum");
-        (found != wanted).then(|| format!("{partition} {sort} is ranked in `{found}`, not in `{wanted}`"))
-    };
-    state.rollups.iter().filter_map(problem).collect()
 }
 
 /// The function gets the records of source rollups, and no other record of the state table: its own writes do not invoke it again.

@@ -15,14 +15,37 @@ use super::aggregate::{Aggregate, RollupDestination};
 use super::binding::BindingSettings;
 use super::computed::register_measures;
 use super::load::compiler::{EntityContext, ModelCompiler};
+use super::load::problem::ProblemCode;
 use super::load::reader::Located;
 use super::load::scope::position;
 use super::measure::{CompiledMeasure, ComputedParts, MeasureFunction, MeasureKind};
 use super::template::{known_name, split_format};
+use super::value_type::ValueType;
 use super::{OnMisfit, Rollup, Template, TemplatePiece, ValueFormat};
 
 /// The measure of a member rollup.
 const COUNT: &str = "count";
+/// Words in the names of values that are often longer than a sort key can be.
+const LONG_WORDS: [&str; 18] = [
+    "agent",
+    "body",
+    "comment",
+    "content",
+    "description",
+    "href",
+    "html",
+    "json",
+    "link",
+    "message",
+    "payload",
+    "prompt",
+    "query",
+    "referer",
+    "referrer",
+    "text",
+    "uri",
+    "url",
+];
 
 /// A distinct count of an aggregate, with its member rollups.
 pub(super) struct DistinctMeasure<'d> {
@@ -62,6 +85,7 @@ impl EntityContext<'_, '_, '_> {
         let owner = format!("{}: measure `{}`", self.owner, distinct.name.value);
         // A name that means nothing is reported once, not for each rollup.
         let Some(value) = self.resolve(&owner, distinct.of) else { return };
+        self.warn_of_long_members(&owner, distinct.of, value.value_type);
         for destination in into {
             let Some(rollup) = self.compiler.model.rollups.get(destination.rollup) else { continue };
             let Some(member) = member_of(rollup, distinct) else { continue };
@@ -75,6 +99,33 @@ impl EntityContext<'_, '_, '_> {
             member.optional.push(value.term.clone());
             distinct.members.push(member);
         }
+    }
+}
+
+impl EntityContext<'_, '_, '_> {
+    /// No model says how long a text can be, but a name can. The variables of an item's key are as short as keys are.
+    fn warn_of_long_members(&mut self, owner: &str, of: Located<&str>, value_type: ValueType) {
+        let name = known_name(of.value);
+        let is_formatted = split_format(&name).is_ok_and(|(_, format)| !format.is_plain());
+        let last = name.rsplit('.').next().unwrap_or_default().to_lowercase();
+        let is_long = last.rsplit(['_', '-']).next().is_some_and(|word| LONG_WORDS.contains(&word));
+        let may_be_text = match value_type {
+            ValueType::Text | ValueType::Any | ValueType::Mixed(_) => true,
+            ValueType::Number | ValueType::Bool | ValueType::Map | ValueType::Other(_) | ValueType::Ratio => {
+                false
+            }
+        };
+        if !may_be_text
+            || is_formatted
+            || !is_long
+            || self.scope.variables.iter().any(|variable| **variable == *name)
+        {
+            return;
+        }
+        let message = format!(
+            "{owner}: the value of `{name}` is the end of a sort key, which has at most 1,024 bytes; an item with a longer value is a misfit. Count a hash of it that the application writes, or set `on_misfit = \"skip\"`"
+        );
+        self.report(ProblemCode::LongMembers, of.at, message);
     }
 }
 
@@ -113,6 +164,14 @@ fn continued(template: &Template, literal: &str, variable: Option<TemplatePiece>
     continued.pieces.push(TemplatePiece::Literal(Arc::from(format!("{last}{literal}"))));
     continued.pieces.extend(variable);
     continued
+}
+
+impl Rollup {
+    /// Whether its items are the members of a distinct count. No declared rollup has a name like that of members.
+    #[must_use]
+    pub fn has_members(&self) -> bool {
+        self.name.contains('.')
+    }
 }
 
 impl ModelCompiler<'_, '_> {

@@ -24,16 +24,16 @@ const LARGEST_RUN: u64 = 1_000_000;
 pub(crate) struct DemoArguments {
     /// The built-in model whose application is run: exambuddy (exams), algoitny (a judge of algorithms), quiz (a quiz in five
     /// tables), shop (orders, reviews, sensors), glad (people's skills), or a public design of docs/COOKBOOK.md: ecommerce (orders
-    /// and their items), github (a code-hosting service), metering
+    /// and their items), github (a code-hosting service), leaderboard (boards of an online game), marketplace (food delivery), metering
     /// (calls of APIs) or social (a photo-sharing network).
     #[arg(long, value_name = "NAME", default_value = Model::DEFAULT_NAME)]
     model: String,
     /// Random seed.
     #[arg(long, default_value_t = 42, value_parser = whole_number)]
     seed: u64,
-    /// The size of the run: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop, ecommerce),
-    /// skills that people add (glad), issues and pull requests (github), calls (metering) or visits of users (social) [default: 1000
-    /// for shop, ecommerce and social, 500 for github, 2000 for all other models].
+    /// The size of the run: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop, ecommerce,
+    /// marketplace), skills that people add (glad), issues and pull requests (github), matches (leaderboard), calls (metering) or visits of
+    /// users (social) [default: 1000 for shop, ecommerce, marketplace and social, 500 for github, 2000 for all other models].
     #[arg(long, value_name = "NUMBER", value_parser = run_size)]
     attempts: Option<u64>,
     /// The folder for the datasets, as Parquet; the files of an earlier demo are replaced [default: afterwrite-demo in the

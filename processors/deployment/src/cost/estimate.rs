@@ -7,14 +7,12 @@ use super::capacity::{CapacityComparison, MonthUnits};
 use super::deployed::{DeploymentPart, StreamReaders};
 use super::events;
 use super::figures as f;
-use super::levels;
 use super::line::{CostLine, line};
 use super::month::{CostSettings, MonthTotals, ratio};
-use super::observed;
 use super::paced::UNMATCHED;
 use super::prices::PriceList;
-use super::ranks;
 use super::trial::TrialTotals;
+use super::{levels, members, observed, ranks};
 
 const MILLION: f64 = 1e6;
 const GIGABYTE: f64 = 1e9;
@@ -243,7 +241,8 @@ fn left_out(trial: &TrialTotals) -> Vec<String> {
         )
     });
     let hot = busiest_rank.as_ref().and_then(|rank| ranks::hot(rank, *seconds));
-    unmatched.into_iter().chain(rare).chain(hot).collect()
+    let counts = trial.levels.iter().flat_map(|level| &level.members);
+    unmatched.into_iter().chain(rare).chain(hot).chain(members::problems(counts, *seconds)).collect()
 }
 
 #[cfg(test)]

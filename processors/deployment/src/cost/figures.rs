@@ -5,6 +5,12 @@ pub(super) const MONTH_SECONDS: f64 = 730.0 * 3600.0;
 pub(super) const DAY_SECONDS: f64 = 24.0 * 3600.0;
 /// The write units that a partition of a table or an index takes in a second: DynamoDB's limit.
 pub(super) const PARTITION_WRITE_UNITS: f64 = 1000.0;
+/// The write units of a change of a member of a distinct count, which is in a transaction and has less than 1 KB.
+pub(super) const MEMBER_WRITE_UNITS: f64 = 2.0;
+/// New members an hour above which a distinct count is named.
+pub(super) const MEMBERS_AN_HOUR: f64 = 1e7;
+/// The bytes of a sort key: DynamoDB's limit.
+pub(super) const SORT_KEY_BYTES: usize = 1024;
 
 /// "Catching up": what batches of 100 and of 1,000 records take; batches between and beyond are on the line through both.
 const SMALL_BATCH_SECONDS: f64 = 0.056;

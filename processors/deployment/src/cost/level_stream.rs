@@ -1,14 +1,17 @@
 //! The changes of rollups that are sources: records of the state table's stream, which follow from each batch.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use afterwrite_ledger::state::key_texts;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::record::{RecordDecoder, Timestamp};
 use afterwrite_model::table::{Entity, Model};
 use afterwrite_operations::jobs::approximate;
-use afterwrite_preview::tables::{ItemDifference, StateStream};
+use afterwrite_preview::tables::{ItemDifference, StateStream, images_of};
 
 use super::batches::{TimedRecord, hash_of};
+use super::members::MemberTotals;
 
 /// The counting of one level: rollups that count the rollups of the level below.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +22,8 @@ pub struct LevelTotals {
     pub records: u64,
     /// The write units of counting them. A batch with changes of several levels is shared by their number.
     pub write_units: f64,
+    /// The changes that are of members of distinct counts, by the member rollup's name.
+    pub members: BTreeMap<String, MemberTotals>,
 }
 
 /// The stream of the trial's state table.
@@ -70,17 +75,33 @@ impl LevelStream {
     /// Adds a batch that was counted with this many write units.
     pub(super) fn add(&self, levels: &mut Vec<LevelTotals>, batch: &[impl AsRef<str>], write_units: u64) {
         let each = approximate(write_units) / approximate(count(batch.len())).max(1.0);
-        let entities = batch.iter().filter_map(|json| self.entity(json.as_ref()));
-        for level in entities.map(|entity| entity.level + 1) {
+        let entities = batch.iter().filter_map(|json| Some((json, self.entity(json.as_ref())?)));
+        for (json, entity) in entities {
+            let level = entity.level + 1;
             let known = levels.iter().position(|totals| totals.level == level).unwrap_or_else(|| {
-                levels.push(LevelTotals { level, records: 0, write_units: 0.0 });
+                levels.push(LevelTotals { level, records: 0, write_units: 0.0, members: BTreeMap::new() });
                 levels.sort_by_key(|totals| totals.level);
                 levels.iter().position(|totals| totals.level == level).unwrap_or(0)
             });
             if let Some(totals) = levels.get_mut(known) {
                 totals.records += 1;
                 totals.write_units += each;
+                self.add_member(totals, entity, json.as_ref());
             }
+        }
+    }
+}
+
+impl LevelStream {
+    /// Adds a change that is of a member of a distinct count.
+    fn add_member(&self, totals: &mut LevelTotals, entity: &Entity, json: &str) {
+        let rollup = entity.rollup.and_then(|rollup| self.model.rollups.get(rollup));
+        let Some(rollup) = rollup.filter(|rollup| rollup.has_members()) else { return };
+        let (old, new) = images_of(json).unwrap_or_default();
+        let Some(item) = new.as_ref().or(old.as_ref()) else { return };
+        if let Some((partition, sort)) = key_texts(item) {
+            let members = totals.members.entry(rollup.name.to_string()).or_default();
+            members.add(partition, sort, old.is_none());
         }
     }
 }

@@ -17,6 +17,7 @@ mod figures;
 mod level_stream;
 mod levels;
 mod line;
+mod members;
 mod month;
 mod observed;
 mod paced;
@@ -30,6 +31,7 @@ pub use self::deployed::{DeployedModule, DeploymentPart, Observability, StreamRe
 pub use self::estimate::{CostEstimate, estimate};
 pub use self::level_stream::LevelTotals;
 pub use self::line::CostLine;
+pub use self::members::MemberTotals;
 pub use self::month::CostSettings;
 pub use self::paced::{EntityRate, UNMATCHED};
 pub use self::prices::PriceList;

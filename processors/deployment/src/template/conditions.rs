@@ -98,7 +98,10 @@ impl Condition {
             Self::HasAlarmTopic => is_set(reference("AlarmTopicArn")),
             Self::HasRedrive => is_set(reference("RedrivePrincipalArn")),
             Self::HasFormerTableNames => is_set(reference("FormerTableNames")),
-            Self::IsProvisioned => is_set(reference("StateWriteUnitsMax")),
+            // Both, although a rule refuses one without the other: an index that ranks rollups has both as its capacity.
+            Self::IsProvisioned => json!({
+                "Fn::And": [is_set(reference("StateWriteUnitsMax")), is_set(reference("StateReadUnitsMax"))],
+            }),
         }
     }
 

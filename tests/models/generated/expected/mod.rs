@@ -4,6 +4,8 @@ mod algoitny;
 mod ecommerce;
 mod github;
 mod glad;
+mod leaderboard;
+mod marketplace;
 mod metering;
 mod quiz;
 mod row;
@@ -36,6 +38,8 @@ impl ModelExpectations {
             "ecommerce" => Self { cache_keys: ecommerce::cache_keys, row: ecommerce::row },
             "github" => Self { cache_keys: github::cache_keys, row: github::row },
             "glad" => Self { cache_keys: glad::cache_keys, row: glad::row },
+            "leaderboard" => Self { cache_keys: leaderboard::cache_keys, row: leaderboard::row },
+            "marketplace" => Self { cache_keys: marketplace::cache_keys, row: marketplace::row },
             "metering" => Self { cache_keys: metering::cache_keys, row: metering::row },
             "quiz" => Self { cache_keys: quiz::cache_keys, row: quiz::row },
             "shop" => Self { cache_keys: shop::cache_keys, row: shop::row },

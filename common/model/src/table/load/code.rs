@@ -133,6 +133,7 @@ problem_codes! {
     Warning "AW112" MergeableGroups "two groups of a rollup can have one key"
     Warning "AW113" ContradictoryConditions "no item can meet all conditions of a part"
     Warning "AW114" SlashesInPath "a value that is a path is written as one segment of a path"
+    Warning "AW115" LongMembers "the values of a distinct count can be too long"
 }
 
 #[cfg(test)]

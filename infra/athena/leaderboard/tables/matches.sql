@@ -1,0 +1,3 @@
+CREATE EXTERNAL TABLE IF NOT EXISTS `matches`
+LOCATION 's3://${bucket}/datasets/matches/'
+TBLPROPERTIES ('table_type' = 'DELTA')

@@ -1,0 +1,3 @@
+CREATE EXTERNAL TABLE IF NOT EXISTS `orders`
+LOCATION 's3://${bucket}/datasets/orders/'
+TBLPROPERTIES ('table_type' = 'DELTA')
