@@ -132,7 +132,9 @@ MAXIMUM_SIZES = {"AWS::IAM::Role": 10_240, "AWS::IAM::ManagedPolicy": 6_144}
 
 def check_policies(text):
     """Fails if a policy of the template is too long when every option is used, with long names."""
-    streams = [name for name in yaml.safe_load(text)["Parameters"] if name.endswith("StreamArn")]
+    declared = yaml.safe_load(text)["Parameters"]
+    streams = [name for name in declared if name.endswith("StreamArn")]
+    buses = [name for name in declared if name.startswith("EventsArn")]
     table = f"arn:aws:dynamodb:{PLACE}:table/{'t' * 40}"
     given = {
         "Name": "n" * 30,
@@ -142,6 +144,7 @@ def check_policies(text):
         "VpcSecurityGroupIds": "sg-1",
         "KmsKeyArn": f"arn:aws:kms:{PLACE}:key/{'k' * 36}",
         **{name: f"{table}/stream/2026-02-06T00:00:00.000" for name in streams},
+        **{name: f"arn:aws:events:{PLACE}:event-bus/{'b' * 60}" for name in buses},
     }
     largest = 0
     for kind, properties in SamTemplate(text, given).resources():

@@ -189,7 +189,7 @@ impl OperationWorld {
 
     /// Creates an empty state table.
     pub(crate) fn create_state_table(&self, name: &str) {
-        self.tables.create_table(TableDefinition::new(name, "PK").sort("SK"));
+        self.tables.create_table(TableDefinition::new(name, "PK").sort("SK").streamed());
     }
 
     fn items(&self) -> Vec<TableItem> {

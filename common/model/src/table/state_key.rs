@@ -33,6 +33,7 @@ pub(super) const STATE_ATTRIBUTES: &[&str] = &[
     "rate",
     "rev",
     "sequence_number",
+    "start_time",
     "started_at",
     "status",
     "stream_arn",

@@ -40,16 +40,16 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     name: String,
     /// The action if the checkpoint lies before the oldest record of the stream, or the stream was created again: changes are missing.
-    #[arg(long, value_name = "POLICY", value_enum, default_value_t = ExpiredPolicy::Stop)]
+    #[arg(help_heading = "Position", long, value_name = "POLICY", value_enum, default_value_t = ExpiredPolicy::Stop)]
     on_expired: ExpiredPolicy,
     /// Where a consumer without checkpoints begins.
-    #[arg(long, value_name = "POSITION", value_enum, default_value_t = StartArgument::TrimHorizon)]
+    #[arg(help_heading = "Position", long, value_name = "POSITION", value_enum, default_value_t = StartArgument::TrimHorizon)]
     start: StartArgument,
     /// A consumer without checkpoints begins with the first change of this time or later, of the last 24 hours. Checkpoints that lie before it are refused.
-    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "start")]
+    #[arg(help_heading = "Position", long, value_name = "TIME", value_parser = time, conflicts_with = "start")]
     from: Option<Timestamp>,
     /// Forget the checkpoints of this name and begin at --start or --from.
-    #[arg(long)]
+    #[arg(help_heading = "Position", long)]
     reset: bool,
     /// Consume only this table, by its deployed name; may be repeated; default: all tables of the model.
     #[arg(long, value_name = "TABLE")]

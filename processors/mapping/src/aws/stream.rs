@@ -98,6 +98,14 @@ impl StreamSource for DeployedStream {
                 Some(GetShardIteratorError::TrimmedDataAccessException(_)) => StreamReadError::Trimmed,
                 // The stream itself was described a moment ago. If it is gone, the next DescribeStream fails.
                 Some(GetShardIteratorError::ResourceNotFoundException(_)) => StreamReadError::Gone,
+                Some(refused) if is_unknown_position(position, refused.code()) => {
+                    let message =
+                        "GetShardIterator: the endpoint does not begin a stream at a time (AT_TIMESTAMP)";
+                    Error::new(ErrorKind::Configuration, message)
+                        .with("shard", shard)
+                        .hint("Read the stream from its oldest record")
+                        .into()
+                }
                 Some(_) | None => request_error("GetShardIterator", ("shard", shard), &error).into(),
             }),
         }
@@ -132,4 +140,11 @@ fn stream_shard(shard: &Shard) -> Option<StreamShard> {
         parent: shard.parent_shard_id().map(str::to_owned),
         first: range.and_then(|range| range.starting_sequence_number()).map(str::to_owned),
     })
+}
+
+/// Whether a position at a time was refused for a reason that lasts: emulators of DynamoDB Streams may not know it.
+fn is_unknown_position(position: &ShardPosition, code: Option<&str>) -> bool {
+    let is_lasting =
+        |code| ["ValidationException", "SerializationException", "UnknownOperationException"].contains(&code);
+    matches!(position, ShardPosition::At(_)) && code.is_some_and(is_lasting)
 }
