@@ -138,11 +138,16 @@ pub(crate) fn loaded_later(path: &str, when: &str) -> Markup {
     }
 }
 
+/// The hidden field of every form that writes: the token of the session.
+pub(crate) fn token_field(served: &Served) -> Markup {
+    html! { input type="hidden" name=(TOKEN) value=(served.tokens.writes); }
+}
+
 /// A form that writes: it has the token of the session.
 pub(crate) fn write_form(served: &Served, path: &str, fields: Markup) -> Markup {
     html! {
         form method="post" action=(path) {
-            input type="hidden" name=(TOKEN) value=(served.tokens.writes);
+            (token_field(served))
             (fields)
         }
     }

@@ -10,6 +10,9 @@ use serde::Deserialize;
 /// The prefix of the verifier's reports in the bucket.
 pub const REPORTS: &str = "reports/verify/";
 
+/// The prefix under which Lambda writes failed records.
+pub const FAILED_RECORDS: &str = "aws/lambda/";
+
 /// The result of a look at a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Looked<T> {

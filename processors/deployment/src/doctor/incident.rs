@@ -6,11 +6,9 @@ use std::time::Duration;
 use afterwrite_services::config::ProjectionKind;
 
 use super::delivery::projections;
-use super::facts::{DeploymentFacts, FailureFacts, Looked};
+use super::facts::{DeploymentFacts, FAILED_RECORDS, FailureFacts, Looked};
 use super::{HealthFinding, on_part};
 
-/// The prefix under which Lambda writes failed records.
-const PREFIX: &str = "aws/lambda/";
 const PARKED: &str = "`afterwrite redrive --dry-run` shows why each of them is parked. Correct the items or the model; then `afterwrite redrive --yes` counts them";
 const NO_INDEX: &str = "the state table has no index `parked`: `afterwrite redrive --dry-run` reads the whole table and lists parked items";
 
@@ -65,7 +63,7 @@ fn command(bucket: &str, mapping: &str, facts: &DeploymentFacts) -> String {
     };
     let hosted = hosted.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(",");
     let only = if hosted.is_empty() { String::new() } else { format!(" --only {hosted}") };
-    format!("`afterwrite redrive s3://{bucket}/{PREFIX}{mapping}/{only} --dry-run`")
+    format!("`afterwrite redrive s3://{bucket}/{FAILED_RECORDS}{mapping}/{only} --dry-run`")
 }
 
 fn age(age: Duration) -> String {

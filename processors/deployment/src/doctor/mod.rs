@@ -23,8 +23,8 @@ use serde::Serialize;
 
 pub use self::facts::{
     ArchiveFacts, BucketFacts, DeploymentFacts, DriftCounts, DriftFacts, DriftReport, DryCall,
-    EventTargetFacts, FailureFacts, FreshnessFacts, FunctionFacts, IndexFacts, Looked, LookedAge,
-    MappingFacts, QueueConsumer, QueueFacts, REPORTS, TableFacts,
+    EventTargetFacts, FAILED_RECORDS, FailureFacts, FreshnessFacts, FunctionFacts, IndexFacts, Looked,
+    LookedAge, MappingFacts, QueueConsumer, QueueFacts, REPORTS, TableFacts,
 };
 pub use self::look::deployment_facts;
 

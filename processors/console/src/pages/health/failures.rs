@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use afterwrite_deployment::doctor::FAILED_RECORDS;
 use afterwrite_services::Bucket as _;
 use axum::extract::State;
 use axum::response::Response;
@@ -14,8 +15,6 @@ use crate::served::Served;
 use crate::table::{Cell, PageTable};
 use crate::view::{View, ViewResult};
 
-/// The prefix under which a mapping writes failed records.
-const FAILED: &str = "aws/lambda/";
 /// The objects that are shown.
 const MAX_OBJECTS: usize = 50;
 
@@ -31,7 +30,7 @@ async fn view(served: &Served) -> ViewResult {
         view.show(html! { p class="empty" { "Unknown: no bucket is named." } });
         return Ok(view);
     };
-    let objects = bucket.list(FAILED).await?;
+    let objects = bucket.list(FAILED_RECORDS).await?;
     let mut table = PageTable::new("failures", &["object", "command"], "No batch was given up.");
     table.rows.extend(objects.iter().take(MAX_OBJECTS).map(|object| {
         vec![

@@ -16,10 +16,11 @@ use axum::response::{Html, IntoResponse as _, Response};
 use maud::{Markup, html};
 
 use super::changes::{ChangeFilter, ChangeMark, mark_field};
-use super::{not_here, token_field, view, wants_part};
+use super::{not_here, view, wants_part};
 use crate::board::DevBoard;
 use crate::query::PageQuery;
 use crate::served::Served;
+use crate::view::token_field;
 
 /// The address that takes the item.
 pub(crate) const WRITE: &str = "/play/write";

@@ -9,11 +9,12 @@ use axum::http::HeaderMap;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
 
-use super::{PLAY, not_here, token_field, wants_part};
+use super::{PLAY, not_here, wants_part};
 use crate::board::DevBoard;
 use crate::query::PageQuery;
 use crate::served::Served;
 use crate::table::{Cell, PageTable};
+use crate::view::token_field;
 
 /// The address that takes the faults.
 pub(crate) const FAULTS: &str = "/play/faults";

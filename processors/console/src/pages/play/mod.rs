@@ -14,7 +14,7 @@ use afterwrite_model::clock::{Clock as _, SystemClock};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse as _, Response};
-use maud::{Markup, html};
+use maud::html;
 
 use self::changes::ChangeFilter;
 use self::editor::EditedItem;
@@ -23,7 +23,6 @@ use crate::board::DevBoard;
 use crate::frame::{Page, frame};
 use crate::query::PageQuery;
 use crate::served::Served;
-use crate::served::TOKEN;
 use crate::view::{View, ViewResult};
 
 /// The address of the page.
@@ -75,11 +74,6 @@ fn not_here(served: &Served) -> Response {
         }
     };
     (StatusCode::NOT_FOUND, Html(frame(served, Page::Play, "Play", &contents).into_string())).into_response()
-}
-
-/// The hidden field of every form that writes.
-fn token_field(served: &Served) -> Markup {
-    html! { input type="hidden" name=(TOKEN) value=(served.tokens.writes); }
 }
 
 /// Whether a request wants a part of the page, in place of the page.

@@ -18,12 +18,11 @@ use aws_sdk_s3::types::FilterRuleName;
 
 use super::outcome::{looked, mapped};
 use crate::doctor::{
-    ArchiveFacts, BucketFacts, DriftCounts, DriftReport, DryCall, FailureFacts, Looked, LookedAge, REPORTS,
+    ArchiveFacts, BucketFacts, DriftCounts, DriftReport, DryCall, FAILED_RECORDS, FailureFacts, Looked,
+    LookedAge, REPORTS,
 };
 
 const ARCHIVE: &str = "archive/";
-/// The prefix under which Lambda writes failed records.
-const FAILED: &str = "aws/lambda/";
 /// The prefixes whose objects operations read.
 const READ: [&str; 2] = [ARCHIVE, "datasets/"];
 /// The name of an object that never exists.
@@ -139,13 +138,13 @@ impl BucketLook {
 
     /// The failed records in the bucket. Their keys are `aws/lambda/<id of the mapping>/…`.
     pub(super) async fn failures(&self) -> Result<Looked<FailureFacts>> {
-        let list = match Box::pin(self.list(FAILED, ListDepth::All)).await? {
+        let list = match Box::pin(self.list(FAILED_RECORDS, ListDepth::All)).await? {
             Looked::Found(list) => list,
             other => return Ok(mapped(other, |_| FailureFacts::default())),
         };
         let mut facts = FailureFacts { has_more: list.is_cut, ..FailureFacts::default() };
         for (key, seconds) in list.objects {
-            let mapping = key.strip_prefix(FAILED).and_then(|rest| Some(rest.split_once('/')?.0));
+            let mapping = key.strip_prefix(FAILED_RECORDS).and_then(|rest| Some(rest.split_once('/')?.0));
             *facts.objects.entry(mapping.unwrap_or_default().to_owned()).or_default() += 1;
             let written = Timestamp::from_epoch_ms(seconds.saturating_mul(1000));
             facts.oldest = facts.oldest.max(SystemClock.now().since(written));
