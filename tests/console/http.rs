@@ -89,3 +89,8 @@ impl ConsoleClient {
         PageResponse { status, head: head.to_owned(), body: body.to_owned() }
     }
 }
+
+/// A value in an address.
+pub(super) fn encoded(value: &str) -> String {
+    value.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}

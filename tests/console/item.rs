@@ -7,8 +7,8 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 
-use super::http::ConsoleClient;
-use super::matches::{CountedMatches, PLAYERS, PlayedMatch, column, encoded, matches, row, tenths, written};
+use super::http::{ConsoleClient, encoded};
+use super::matches::{CountedMatches, PLAYERS, PlayedMatch, column, matches, row, tenths, written};
 
 /// Files with a binary and a number key, of two kinds that a condition distinguishes.
 const FILES: &str = r##"

@@ -8,7 +8,7 @@ use afterwrite_tests::development::{Development, model_file, number, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::http::ConsoleClient;
+use super::http::{ConsoleClient, encoded};
 
 const MODEL: &str = include_str!("../models/clients/readers.toml");
 /// Names that are hostile in addresses, in keys and in pages.
@@ -76,11 +76,6 @@ pub(super) fn scores(game: &str) -> BTreeMap<&'static str, i64> {
         *scores.entry(played.player).or_default() += played.tenths;
     }
     scores
-}
-
-/// A value in an address.
-pub(super) fn encoded(value: &str) -> String {
-    value.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 /// A value in a key of this model's rollups.

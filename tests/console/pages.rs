@@ -8,19 +8,10 @@ use serde_json::Value;
 
 use super::application::CountedApplication;
 use super::browser::look;
-use super::http::ConsoleClient;
+use super::http::{ConsoleClient, encoded};
 
 /// The rollups of a page are checked up to this number.
 const CHECKED: usize = 200;
-
-/// A text as a part of an address.
-pub(super) fn encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
-}
 
 /// The address of a stored rollup.
 pub(super) fn rollup_path(RollupKey(partition, sort): &RollupKey) -> String {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::http::encoded;
 use super::matches::{
-    CountedMatches, PLAYERS, PlayedMatch, column, encoded, matches, measure, row, scores, tenths, written,
+    CountedMatches, PLAYERS, PlayedMatch, column, matches, measure, row, scores, tenths, written,
 };
 
 /// The quotient of tenths by a count, rounded half to even at six places, without zeros at its end.

@@ -42,13 +42,13 @@ pub struct ReaderDescription {
     pub is_escaped: bool,
     /// Over how many items it is spread.
     pub shards: u32,
-    /// The values of its key: those of `PK` first.
+    /// The values of its key, the values of `PK` first.
     pub fields: Vec<KeyField>,
     /// The last field that is a bucket of time: an index into the fields.
     pub bucket: Option<usize>,
     /// Whether its items without a count are as good as absent.
     pub skips_zero: bool,
-    /// Its measures: those that items count into, and then those that follow from others.
+    /// Its measures: first the measures that items count into, then the measures that follow from others.
     pub measures: Vec<ReaderMeasure>,
     /// Its orders.
     pub ranks: Vec<ReaderRank>,

@@ -59,7 +59,7 @@ pub(crate) fn rollups_of_state_table(deployment: &Deployment) -> UncountedRollup
     names.map_or_else(UncountedRollups::default, UncountedRollups::all_of)
 }
 
-/// The records of rollups that are not counted into the deployment's state table: those of earlier tables.
+/// The records of rollups that are not counted into the deployment's state table, because they are of earlier tables.
 pub(crate) async fn uncounted_rollups(deployment: &Deployment) -> Result<UncountedRollups> {
     let Deployment { config, state_table, tables, .. } = deployment;
     let all = rollups_of_state_table(deployment);

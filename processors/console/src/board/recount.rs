@@ -28,9 +28,9 @@ struct RecountState {
 pub(crate) struct RecountResult {
     /// The verdict.
     pub(crate) verdict: RecountVerdict,
-    /// The items that were read, and those that are equal to what is counted of them.
+    /// The number of items that were read, and the number of items that are equal to their counted state.
     pub(crate) items: (u64, u64),
-    /// The rollups that were read, and those that are equal to the sum of the items.
+    /// The number of rollups that were read, and the number of rollups that are equal to the sum of the items.
     pub(crate) rollups: (u64, u64),
     /// When it began, and how long it took.
     pub(crate) began: Timestamp,

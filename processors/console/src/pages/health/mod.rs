@@ -42,7 +42,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     view.table(jobs::table(&context.jobs().list().await?));
     view.show(html! { h2 { "Parked items" } });
     match parked::page(context, query).await {
-        Ok(parked) => parked.add_to(&mut view, served, query),
+        Ok(parked) => parked.add_to(&mut view, query),
         Err(error) => view.show(problem(&error)),
     }
     view.show(html! { h2 { "Commands" } (run::offered(served)) });

@@ -10,7 +10,6 @@ use maud::html;
 use crate::context::ConsoleContext;
 use crate::links::item_link;
 use crate::query::PageQuery;
-use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::View;
 
@@ -69,7 +68,7 @@ fn source_link(context: &ConsoleContext, source: &SourceKey<'_>) -> Option<Cell>
 
 impl ParkedPage {
     /// Adds the page's parts to a view.
-    pub(super) fn add_to(self, view: &mut View, _served: &Served, query: &PageQuery) {
+    pub(super) fn add_to(self, view: &mut View, query: &PageQuery) {
         match self {
             Self::NoIndex => view.show(html! {
                 p class="empty" {

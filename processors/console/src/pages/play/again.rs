@@ -17,7 +17,7 @@ use super::{PLAY, not_here};
 use crate::board::{CountedChange, DevBoard, RedeliveredTo};
 use crate::frame::Page;
 use crate::links::rollup_link;
-use crate::query::PageQuery;
+use crate::query::{PageForm, PageQuery};
 use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::{View, ViewResult};
@@ -37,9 +37,8 @@ struct RedeliveredChange {
 }
 
 /// `POST` of the number of a change.
-pub(crate) async fn again(State(served): State<Arc<Served>>, body: String) -> Response {
+pub(crate) async fn again(State(served): State<Arc<Served>>, PageForm(form): PageForm) -> Response {
     let Some(board) = served.context.board() else { return not_here(&served) };
-    let form = PageQuery::parse(&body);
     let view = view(&served, board, &form).await;
     super::answer(&served, Page::Play, &form, view)
 }

@@ -18,7 +18,7 @@ use maud::{Markup, html};
 use super::changes::{ChangeFilter, ChangeMark, mark_field};
 use super::{not_here, view, wants_part};
 use crate::board::DevBoard;
-use crate::query::PageQuery;
+use crate::query::PageForm;
 use crate::served::Served;
 use crate::view::token_field;
 
@@ -45,9 +45,12 @@ impl EditedItem {
 }
 
 /// `POST` of the item.
-pub(crate) async fn write(State(served): State<Arc<Served>>, headers: HeaderMap, body: String) -> Response {
+pub(crate) async fn write(
+    State(served): State<Arc<Served>>,
+    headers: HeaderMap,
+    PageForm(form): PageForm,
+) -> Response {
     let Some(board) = served.context.board() else { return not_here(&served) };
-    let form = PageQuery::parse(&body);
     let text = |name: &str| form.get(name).unwrap_or_default().to_owned();
     let (table, json) = (text("table"), text("item"));
     let since = board.changes.newest();

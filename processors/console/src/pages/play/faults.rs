@@ -11,7 +11,7 @@ use maud::{Markup, html};
 
 use super::{PLAY, not_here, wants_part};
 use crate::board::DevBoard;
-use crate::query::PageQuery;
+use crate::query::{PageForm, PageQuery};
 use crate::served::Served;
 use crate::table::{Cell, PageTable};
 use crate::view::token_field;
@@ -35,10 +35,10 @@ const SLIDERS: [FaultSlider; 4] = [
 pub(crate) async fn set_faults(
     State(served): State<Arc<Served>>,
     headers: HeaderMap,
-    body: String,
+    PageForm(sent): PageForm,
 ) -> Response {
     let Some(board) = served.context.board() else { return not_here(&served) };
-    board.faults.set(plan(&PageQuery::parse(&body), board.faults.current().seed));
+    board.faults.set(plan(&sent, board.faults.current().seed));
     if wants_part(&headers) {
         Html(form(&served, board).into_string()).into_response()
     } else {
