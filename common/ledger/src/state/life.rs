@@ -132,8 +132,11 @@ impl UnrecordedLife {
             LifeChange::Vanished => {}
             LifeChange::Revived => return Some(self),
             LifeChange::Began => {
+                // An insertion that a removal follows is of an earlier life.
                 let mut records = records.iter().filter(|record| record.position > self.after);
-                let is_shown = records.any(|record| record.operation == Operation::Insert);
+                let newest =
+                    records.rfind(|record| record.operation == Operation::Insert || record.new.is_none());
+                let is_shown = newest.is_some_and(|record| record.operation == Operation::Insert);
                 return (!is_shown).then_some(self);
             }
         }
@@ -202,4 +205,59 @@ pub(super) fn lives_text(lives: &[UnrecordedLife]) -> String {
 /// Reads the value of [`UNRECORDED`].
 pub(super) fn parse_lives(text: &str) -> Option<Vec<UnrecordedLife>> {
     text.split(';').map(UnrecordedLife::parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use afterwrite_model::record::RecordDecoder;
+    use afterwrite_model::table::Model;
+
+    use super::*;
+
+    const LABEL: &str = "2026-02-06T10:00:00.000";
+
+    /// A record of an item, as Lambda delivers it.
+    fn record(sequence_number: u32, operation: &str) -> String {
+        let keys = r#"{"PK":{"S":"ADMIN#a"},"SK":{"S":"PROJECT#p"}}"#;
+        let images = match operation {
+            "INSERT" => format!(r#""NewImage":{keys}"#),
+            "MODIFY" => format!(r#""OldImage":{keys},"NewImage":{keys}"#),
+            _ => format!(r#""OldImage":{keys}"#),
+        };
+        format!(
+            r#"{{"eventName":"{operation}","eventSourceARN":"arn:aws:dynamodb:eu-west-1:1:table/T/stream/{LABEL}","dynamodb":{{"ApproximateCreationDateTime":1770400000,"Keys":{keys},{images},"SequenceNumber":"{sequence_number}"}}}}"#
+        )
+    }
+
+    /// The lives of an entry at position 10, which a reconciliation has counted, after these records.
+    fn begun_after(operations: &[&str]) -> usize {
+        let model = Model::load(Model::DEFAULT_NAME).unwrap();
+        let lines: Vec<String> =
+            (11..).zip(operations).map(|(number, operation)| record(number, operation)).collect();
+        let mut decoder = RecordDecoder::new(&model.attributes);
+        let records: Vec<_> = lines.iter().map(|line| decoder.record(line.as_bytes()).unwrap()).collect();
+        let records: Vec<&ChangeRecord<'_>> = records.iter().collect();
+        let life = UnrecordedLife {
+            change: LifeChange::Began,
+            found_at: Timestamp::from_epoch_seconds(1_770_400_100),
+            counted_at: Some(Timestamp::from_epoch_seconds(1_770_400_050)),
+            after: Position::new(LABEL, "10").unwrap(),
+            before: None,
+        };
+        lives_after(&[life], &records, |_| true).len()
+    }
+
+    /// The last insertion shows the beginning of the life that is counted, unless a removal follows it: then it began another life.
+    #[test]
+    fn a_removed_insertion_does_not_show_the_beginning_of_the_life_that_is_counted() {
+        for operations in
+            [&[][..], &["REMOVE"], &["MODIFY"], &["INSERT", "REMOVE"], &["INSERT", "REMOVE", "MODIFY"]]
+        {
+            assert_eq!(begun_after(operations), 1, "{operations:?}");
+        }
+        for operations in [&["INSERT"][..], &["REMOVE", "INSERT"], &["INSERT", "REMOVE", "INSERT", "MODIFY"]]
+        {
+            assert_eq!(begun_after(operations), 0, "{operations:?}");
+        }
+    }
 }
