@@ -10,7 +10,7 @@ use afterwrite_mapping::{
 };
 use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
-use afterwrite_model::table::{Aggregate, Mirror, Model};
+use afterwrite_model::table::Model;
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use futures::future::{try_join, try_join_all};
 
@@ -35,10 +35,8 @@ pub(crate) struct DemoEnvironment {
     pub(crate) writer: ScriptWriter,
     pub(crate) counting: CountingFunction,
     pub(crate) archiving: ArchivingFunction,
-    /// The streams of the source tables, without the tables in `mirroring`.
+    /// The streams of the application's tables.
     sources: StreamGroup,
-    /// The streams of tables with mirrors of other tables' rollups: counting writes to these tables, so their streams end last.
-    mirroring: StreamGroup,
     /// The stream of the state table, if rollups are sources.
     levels: StreamGroup,
 }
@@ -82,21 +80,19 @@ impl DemoEnvironment {
         let has_levels = model.state_source().is_some();
         let state = TableDefinition { stream: has_levels, ..TableDefinition::state(STATE_TABLE) };
         server.create_table(&state.ranked(&model)).await?;
-        let [mut sources, mut mirroring, mut levels] = [(); 3].map(|()| StreamGroup::default());
+        let [mut sources, mut levels] = [(); 2].map(|()| StreamGroup::default());
         if has_levels {
             levels.push(server.stream(STATE_TABLE).await?);
         }
         let tables = workload.tables();
         for table in &tables {
             server.create_table(table).await?;
-            let stream = server.stream(&table.name).await?;
-            let group = if mirrors_others(&model, &table.name) { &mut mirroring } else { &mut sources };
-            group.push(stream);
+            sources.push(server.stream(&table.name).await?);
         }
         let counting = CountingFunction::new(&model, &table_names, client.clone());
         let archiving = Box::pin(ArchivingFunction::start(&model, &table_names)).await?;
         let writer = ScriptWriter::new(client, tables);
-        Ok(Self { model, table_names, server, writer, counting, archiving, sources, mirroring, levels })
+        Ok(Self { model, table_names, server, writer, counting, archiving, sources, levels })
     }
 
     /// Writes a script while it is counted and archived, to the end of the streams; returns the items that time to live deleted.
@@ -110,8 +106,8 @@ impl DemoEnvironment {
         let [written, counted] = [(); 2].map(|()| MappingControl::default());
         let write = then_drain(self.writer.play(script, &self.server), &written);
         let count = then_drain(self.count(faults, progress, &written), &counted);
-        let (all, archiving) = (self.streams_of_tables(), &progress.archiving);
-        let archive = deliver_all(&all, &self.archiving, faults, archiving, &counted);
+        let (tables, archiving) = (&self.sources.streams, &progress.archiving);
+        let archive = deliver_all(tables, &self.archiving, faults, archiving, &counted);
         let invalidate = deliver_all(&self.levels.streams, &self.archiving, faults, archiving, &counted);
         let (expired, _) = try_join(write, try_join(count, try_join(archive, invalidate))).await?;
         Ok(expired)
@@ -124,38 +120,32 @@ impl DemoEnvironment {
         progress: &DemoProgress,
         written: &MappingControl,
     ) -> Result<()> {
-        let Self { counting: function, sources, mirroring, levels, .. } = self;
-        let [fed, counted] = [(); 2].map(|()| MappingControl::default());
-        // Counting also writes, to mirrored attributes: a stream ends only when counting is done.
-        let of_sources = deliver(sources, function, faults, &progress.counting, written);
-        let of_mirroring = deliver(mirroring, function, faults, &progress.counting, &fed);
-        let of_tables = then_drain(try_join(then_drain(of_sources, &fed), of_mirroring), &counted);
+        let Self { counting: function, sources, levels, .. } = self;
+        let counted = MappingControl::default();
+        let of_tables = then_drain(deliver(sources, function, faults, &progress.counting, written), &counted);
         let of_levels = deliver(levels, function, faults, &progress.levels, &counted);
         try_join(of_tables, of_levels).await?;
         self.count_the_rest(faults, progress).await
     }
 
-    /// Levels write to the state table and to mirrored attributes: counts these changes too, until no stream has a new one.
+    /// Counting writes to the state table and to mirrored attributes: counts these changes too, until no stream has a new one.
     async fn count_the_rest(&self, faults: FaultPlan, progress: &DemoProgress) -> Result<()> {
-        let Self { counting: function, sources, mirroring, levels, .. } = self;
+        let Self { counting: function, sources, levels, .. } = self;
         let read = || progress.counting.counts().read + progress.levels.counts().read;
         let mut before = None;
-        while !levels.streams.is_empty() && before != Some(read()) {
+        while before != Some(read()) {
             before = Some(read());
             let control = MappingControl::draining();
             deliver(levels, function, faults, &progress.levels, &control).await?;
             deliver(sources, function, faults, &progress.counting, &control).await?;
-            deliver(mirroring, function, faults, &progress.counting, &control).await?;
         }
         Ok(())
     }
 
     /// Redelivers a random subset of all records, each alone and long after newer records.
     pub(crate) async fn redeliver_some(&self, seed: u64, progress: &MappingProgress) -> Result<()> {
-        let mut all = self.streams_of_tables();
-        all.extend(self.levels.streams.iter().cloned());
-        let samples: Vec<_> =
-            all.iter().map(|stream| StreamSample::new(stream, SAMPLED_PER_MILLE, seed)).collect();
+        let all = self.sources.streams.iter().chain(&self.levels.streams);
+        let samples: Vec<_> = all.map(|stream| StreamSample::new(stream, SAMPLED_PER_MILLE, seed)).collect();
         let control = MappingControl::draining();
         deliver_all(&samples, &self.counting, FaultPlan::default(), progress, &control).await
     }
@@ -164,8 +154,8 @@ impl DemoEnvironment {
     pub(crate) async fn changes(&self) -> Result<u64> {
         let progress = MappingProgress::default();
         let accept = |_: Vec<u8>, _: Duration| async { Ok(br#"{"batchItemFailures":[]}"#.to_vec()) };
-        let (all, control) = (self.streams_of_tables(), MappingControl::draining());
-        deliver_all(&all, &accept, FaultPlan::default(), &progress, &control).await?;
+        let control = MappingControl::draining();
+        deliver_all(&self.sources.streams, &accept, FaultPlan::default(), &progress, &control).await?;
         Ok(progress.counts().read)
     }
 
@@ -178,11 +168,6 @@ impl DemoEnvironment {
     pub(crate) async fn stop(self) -> Result<()> {
         self.archiving.stop().await?;
         self.server.stop().await
-    }
-
-    /// The streams of the application's tables.
-    fn streams_of_tables(&self) -> Vec<EmbeddedStream> {
-        [&self.sources, &self.mirroring].into_iter().flat_map(|group| group.streams.clone()).collect()
     }
 }
 
@@ -238,22 +223,6 @@ async fn deliver_from(
         })
         .collect();
     try_join_all(mappings.iter().map(|mapping| mapping.run(control))).await.map(drop)
-}
-
-/// Whether items of this table have mirrors of rollups that count items of other tables.
-fn mirrors_others(model: &Model, table: &str) -> bool {
-    let table_of = |entity: usize| model.entities.get(entity).map(|entity| entity.table);
-    let is_here = |mirror: &&Mirror| {
-        let index = table_of(mirror.onto);
-        index.and_then(|index| model.tables.get(index)).is_some_and(|known| *known.name == *table)
-    };
-    model.mirrors.iter().filter(is_here).any(|mirror| {
-        let feeds = |aggregate: &&Aggregate| {
-            aggregate.into.iter().any(|destination| destination.rollup == mirror.from)
-        };
-        let mut sources = model.aggregates.iter().filter(feeds).map(|aggregate| table_of(aggregate.of));
-        sources.any(|source| source != table_of(mirror.onto))
-    })
 }
 
 /// As in Lambda, but with few retries: nothing here recovers within seconds.

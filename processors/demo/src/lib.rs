@@ -214,6 +214,8 @@ mod tests {
             let progress = DemoProgress::default();
             let played = Box::pin(demo.play(&environment, &script, &progress));
             let expired = played.await.unwrap();
+            let skipped = skipped_records(&environment, &progress, &MappingProgress::default());
+            assert_eq!(skipped, [], "{}", workload.model);
             let changes = usize::try_from(environment.changes().await.unwrap()).unwrap();
             let archive = |expected| environment.archiving.read_back(expected);
             assert!(archive(changes).await.unwrap().is_whole());
