@@ -70,9 +70,13 @@ pub(crate) fn time_or_age(written: &str) -> Result<Timestamp, String> {
 /// The start of a reading of a stream at a time.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] if the time lies in the future, or before the records that a stream keeps: records would be left out
-/// unnoticed.
-pub(crate) fn stream_start(time: Timestamp, now: Timestamp) -> Result<Timestamp, Error> {
+/// [`ErrorKind::Configuration`] if the time lies in the future, before the records that a stream keeps, or before the time at which the
+/// stream was enabled: records would be left out unnoticed.
+pub(crate) fn stream_start(
+    time: Timestamp,
+    now: Timestamp,
+    enabled_later: Option<Timestamp>,
+) -> Result<Timestamp, Error> {
     let refused = |message: &str, hint: &str| {
         Err(Error::new(ErrorKind::Configuration, message).with("time", time.to_string()).hint(hint))
     };
@@ -89,7 +93,15 @@ pub(crate) fn stream_start(time: Timestamp, now: Timestamp) -> Result<Timestamp,
              `afterwrite replay` and `afterwrite record` read it",
         );
     }
-    Ok(time)
+    match enabled_later.filter(|enabled| time < *enabled) {
+        Some(enabled) => refused(
+            "the table's stream was enabled after this time: the changes before it are missing from the stream",
+            &format!(
+                "Name {enabled} or a later time. `afterwrite backfill --all` counts what was written while the table had no stream"
+            ),
+        ),
+        None => Ok(time),
+    }
 }
 
 /// The error of a name that does not exist, with the names that exist; `what` describes it: "a table that the model does not have".
@@ -128,7 +140,10 @@ mod tests {
             (now.minus(STREAM_RETENTION + Duration::from_secs(1)), false),
             (now.plus(Duration::from_secs(1)), false),
         ] {
-            assert_eq!(stream_start(time, now).is_ok(), is_kept, "{time}");
+            assert_eq!(stream_start(time, now, None).is_ok(), is_kept, "{time}");
         }
+        let before = now.minus(Duration::from_secs(60));
+        assert!(stream_start(before, now, Some(before)).is_ok());
+        assert!(stream_start(before, now, Some(now)).is_err());
     }
 }

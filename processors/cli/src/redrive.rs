@@ -18,7 +18,7 @@ use afterwrite_operations::redrive::{
     parked_by_index, parked_by_scan,
 };
 use afterwrite_preview::tables::{ItemDifference, OverlayTables};
-use afterwrite_services::config::{dynamodb_client, s3_client};
+use afterwrite_services::config::{EnvironmentSettings, dynamodb_client, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::{NamedBy, S3Bucket};
 use clap::Args;
@@ -50,8 +50,9 @@ pub struct RedriveArguments {
     /// Process parked items, too.
     #[arg(long)]
     parked: bool,
-    /// The targets of the objects' records: `aggregate`, `invalidate`, `archive`.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "aggregate")]
+    /// The targets of the objects' records: `aggregate`, `invalidate`, `archive`, `notify`. Default: `aggregate`, and each other target whose
+    /// settings the environment has.
+    #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<ReplayProjection>,
     /// Delete processed objects; default: move them to redriven/.
     #[arg(long)]
@@ -98,10 +99,15 @@ impl RedriveArguments {
             .hint("Export the archive with `afterwrite replay … --only export`"));
         }
         let deployment = Box::pin(self.deployment.connect()).await?;
+        let events = &deployment.config.model.events;
+        let mut only = self.only.clone();
+        if only.is_empty() {
+            only = ReplayProjection::configured(&EnvironmentSettings::from_env(), !events.is_empty());
+        }
         let job = RedriveJob {
             objects: self.objects.as_ref().map(ToString::to_string),
             parked: self.parked || self.objects.is_none(),
-            only: self.only.clone(),
+            only,
             delete: self.delete,
         };
         if self.dry_run {
@@ -109,7 +115,7 @@ impl RedriveArguments {
         }
         let task = Box::pin(job.task(&deployment, Arc::clone(&deployment.tables), job.settled())).await?;
         let (objects, parked) = task.count().await?;
-        let plan = plan(objects, parked);
+        let plan = plan(objects, parked, &job.only);
         self.options.confirm(&plan)?;
         let tables = deployment.patient_tables();
         require_recovery(&tables, &deployment.state_table, self.options.without_recovery).await?;
@@ -230,18 +236,25 @@ fn bucket_and_prefix(objects: &str) -> Result<(String, String)> {
     }
 }
 
-fn plan(objects: usize, parked: usize) -> JobPlan {
+fn plan(objects: usize, parked: usize, only: &[ReplayProjection]) -> JobPlan {
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let records = count(objects) * RECORDS_PER_OBJECT + count(parked);
+    let mut notes = vec![format!(
+        "{objects} objects of at most {RECORDS_PER_OBJECT} records each, and {parked} parked items"
+    )];
+    if objects > 0 {
+        notes.push(format!(
+            "The records of the objects go to {}. Objects of a function that hosts another target, too, would lose it: name all of its targets with --only",
+            ReplayProjection::names(only)
+        ));
+    }
     JobPlan {
         items: count(objects) + count(parked),
         changes: records,
         read_units: records,
         write_units: 2 * records,
         searched: None,
-        notes: vec![format!(
-            "{objects} objects of at most {RECORDS_PER_OBJECT} records each, and {parked} parked items"
-        )],
+        notes,
         ..JobPlan::default()
     }
 }

@@ -24,6 +24,23 @@ pub(crate) enum ReplayProjection {
 }
 
 impl ReplayProjection {
+    /// The targets of a failed batch whose settings the environment has. Records are counted in any case.
+    pub(crate) fn configured(settings: &EnvironmentSettings, has_events: bool) -> Vec<Self> {
+        let targets = [
+            (Self::Aggregate, true),
+            (Self::Invalidate, settings.cache_url.is_some() || settings.distribution.is_some()),
+            (Self::Archive, settings.firehose_stream.is_some() && settings.bucket.is_some()),
+            (Self::Notify, has_events && settings.events.is_some()),
+        ];
+        targets.into_iter().filter(|(_, is_configured)| *is_configured).map(|(target, _)| target).collect()
+    }
+
+    /// The names of targets, as `--only` takes them.
+    pub(crate) fn names(targets: &[Self]) -> String {
+        let values = targets.iter().filter_map(ValueEnum::to_possible_value);
+        values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(",")
+    }
+
     /// The settings by which the target is found, by variable. A cache's address may have a password: a hash stands for it.
     fn settings(self, settings: &EnvironmentSettings) -> Vec<(&'static str, Option<String>)> {
         let secret = |text: &Option<String>| text.as_deref().map(text_digest);
@@ -60,6 +77,24 @@ pub(crate) fn target_settings(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failed_batch_goes_to_each_target_that_the_environment_names() {
+        let mut settings = EnvironmentSettings::default();
+        assert_eq!(ReplayProjection::names(&ReplayProjection::configured(&settings, true)), "aggregate");
+        settings.distribution = Some("E1".to_owned());
+        settings.events = Some("arn".to_owned());
+        settings.firehose_stream = Some("stream".to_owned());
+        assert_eq!(
+            ReplayProjection::names(&ReplayProjection::configured(&settings, true)),
+            "aggregate,invalidate,notify"
+        );
+        settings.bucket = Some("lake".to_owned());
+        assert_eq!(
+            ReplayProjection::names(&ReplayProjection::configured(&settings, false)),
+            "aggregate,invalidate,archive"
+        );
+    }
 
     #[test]
     fn the_settings_of_a_job_are_those_of_its_targets_without_passwords() {

@@ -50,7 +50,6 @@ impl StreamArguments {
         rollups: RollupChanges,
         from: Option<Timestamp>,
     ) -> Result<Vec<TableStream>> {
-        let start = self.start(from)?;
         let mut sdk = Box::pin(sdk_config()).await?;
         if let Some(url) = &self.endpoint_url {
             sdk = sdk.into_builder().endpoint_url(url).build();
@@ -61,6 +60,8 @@ impl StreamArguments {
             if self.reads(table, name, rollups) {
                 let client = aws_sdk_dynamodbstreams::Client::new(&sdk);
                 let stream = Box::pin(DeployedStream::of_table(&tables, client, name)).await?;
+                let start = self.start(from, stream.enabled_later());
+                let start = start.map_err(|error| error.with("table", &**name))?;
                 let filters = stream_filters(&config.model, index)?;
                 streams.push(TableStream::new(stream, start).filtered(filters));
             }
@@ -77,14 +78,14 @@ impl StreamArguments {
         }
     }
 
-    fn start(&self, from: Option<Timestamp>) -> Result<StreamStart> {
+    fn start(&self, from: Option<Timestamp>, enabled_later: Option<Timestamp>) -> Result<StreamStart> {
         if self.from_start {
             return Ok(StreamStart::Oldest);
         }
         let now = SystemClock.now();
         // Until a time in the future, new records are read and left out.
         match self.since.or_else(|| from.filter(|from| *from <= now)) {
-            Some(time) => stream_start(time, now).map(StreamStart::At),
+            Some(time) => stream_start(time, now, enabled_later).map(StreamStart::At),
             None => Ok(StreamStart::Latest),
         }
     }

@@ -49,10 +49,12 @@ impl TimeRange {
         self.from.zip(self.to).is_some_and(|(from, to)| from >= to)
     }
 
-    /// Whether it contains a time.
+    /// Whether it contains a time, which can lack its fraction of a second as records' times do: a change of the second in which the range
+    /// begins is in it.
     #[must_use]
     pub fn contains(&self, time: Timestamp) -> bool {
-        self.from.is_none_or(|from| from <= time) && self.to.is_none_or(|to| time < to)
+        self.from.is_none_or(|from| from.epoch_seconds() <= time.epoch_seconds())
+            && self.to.is_none_or(|to| time < to)
     }
 
     /// Whether it contains the change of a record. A record without a time is contained: nothing shows that it is not.
@@ -117,6 +119,12 @@ mod tests {
         assert!(!range.contains_record(&record("1770371999")));
         assert!(!range.contains_record(&record("1770375600")));
         assert!(range.contains_record("{}"), "a record without a time");
+        let within = TimeRange { from: Timestamp::parse("2026-02-06T10:00:00.500Z"), to: None };
+        assert!(
+            within.contains_record(&record("1770372000")),
+            "the change may have been made later in its second"
+        );
+        assert!(!within.contains_record(&record("1770371999")));
     }
 
     #[test]

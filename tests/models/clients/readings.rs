@@ -28,8 +28,13 @@ impl PlayedMatch {
         ExactNumber::parse(&format!("{}.{}", self.tenths / 10, self.tenths % 10)).expect("a number")
     }
 
-    fn rival(&self) -> String {
-        format!("rival#{}", self.tenths % 3)
+    /// A rival: without a name, or with one that begins another one's name.
+    fn rival(&self) -> &'static str {
+        match self.tenths % 3 {
+            0 => "",
+            1 => "rival#1",
+            _ => "rival#12",
+        }
     }
 
     fn seconds(&self) -> i32 {
@@ -208,6 +213,8 @@ async fn measures_of_every_kind_are_exact_and_lists_have_pages() {
         request("player", "get", json!([{ "player": "nobody" }])),
         request("player", "numbers", json!([key])),
         request("", "mirrors", json!(["playerMirrors", mirrored()])),
+        request("player_rivals", "all", json!([{ "player": "cem#2", "rival": "rival#1" }])),
+        request("player_rivals", "get", json!([{ "player": "cem#2", "rival": "" }])),
     ])
     .await;
 
@@ -217,9 +224,16 @@ async fn measures_of_every_kind_are_exact_and_lists_have_pages() {
     assert!(read.map(|score| score["key"]["game"].as_str().expect("a game")).eq(games));
     let expected = expected_measures(&own);
     assert_eq!(same(&answers[1])["measures"], Value::Object(expected.clone()));
-    let rivals: BTreeSet<String> = own.iter().map(PlayedMatch::rival).collect();
-    let members = same(&answers[2]).as_array().expect("rivals").iter();
-    assert!(members.map(|member| member["key"]["rival"].as_str().expect("a rival")).eq(&rivals));
+    let rivals: BTreeSet<&str> = own.iter().map(PlayedMatch::rival).collect();
+    assert_eq!(rivals.len(), 3);
+    let named = |answer| {
+        let members = same(answer).as_array().expect("rivals").iter();
+        members.map(|member| member["key"]["rival"].as_str().expect("a rival")).collect::<Vec<_>>()
+    };
+    assert!(named(&answers[2]).into_iter().eq(rivals));
+    assert_eq!(named(&answers[9]), ["rival#1"], "no rival whose name begins with this one");
+    let unnamed = own.iter().filter(|played| played.rival().is_empty()).count();
+    assert_eq!(same(&answers[10])["measures"]["count"], json!(unnamed.to_string()));
     let mut totals = expected.clone();
     totals.remove("rivals");
     assert_eq!(*same(&answers[3]), Value::Object(totals));
@@ -258,7 +272,7 @@ fn expected_measures(matches: &[PlayedMatch]) -> Map<String, Value> {
     let bin =
         |bin: i32| matches.iter().filter(|played| (played.tenths / 50).min(2) == bin).count().to_string();
     let best = matches.iter().map(PlayedMatch::points).max().expect("a match");
-    let rivals: BTreeSet<String> = matches.iter().map(PlayedMatch::rival).collect();
+    let rivals: BTreeSet<&str> = matches.iter().map(PlayedMatch::rival).collect();
     let mean = sum.divided_by(&count, 6).expect("a mean");
     let measures = json!({
         "matches": count.to_string(), "points-sum": sum.to_string(), "best": best.to_string(), "last": "2026-03-29",
@@ -287,7 +301,6 @@ async fn keys_that_a_rollup_cannot_have_are_refused_by_name() {
             "played_at is not of the form yyyy-mm-ddThh, or there is no such hour",
         ),
         (request("hour", "get", hour("2026-02-30T01")), "there is no such hour"),
-        (request("hour", "get", json!([{ "game": "", "played_at": "2026-03-29T01" }])), "game is empty"),
         (request("hour", "get", json!([{ "played_at": "2026-03-29T01" }])), "game is missing, or not a text"),
         (request("player", "get", json!([{ "player": "p".repeat(3000) }])), "longer than 2048 bytes"),
         (
@@ -314,11 +327,12 @@ async fn a_plain_key_that_would_be_another_groups_is_refused() {
     let folder = ClientFolder::of([&model]);
     folder.compile();
     let key = |owner: &str, repo: &str| request("repo", "get", json!([{ "owner": owner, "repo": repo }]));
-    let requests = json!([key("a#b", "c"), key("a", "b#c")]);
+    let begun = request("repo", "all", json!([{ "owner": "a", "repo": "b#c" }]));
+    let requests = json!([key("a#b", "c"), key("a", "b#c"), begun]);
     for answers in folder.answers(&model, &server.endpoint(), &requests).await {
         let error = answers[0]["error"].as_str().expect("an error");
         assert!(error.contains("the value of owner has text of the key after it"), "{error}");
-        assert_eq!(answers[1]["exists"], json!(false));
+        assert_eq!([&answers[1]["exists"], &answers[2]], [&json!(false), &json!([])]);
     }
     server.stop().await.expect("the server stops");
 }

@@ -40,8 +40,9 @@ pub struct Latest {
 }
 
 impl Latest {
-    /// The attributes of a rollup for a measure of this name.
-    pub(super) fn attributes(name: &str) -> [Arc<str>; 2] {
+    /// The attributes of a rollup for a measure of this name: the text that is compared, and the measure.
+    #[must_use]
+    pub fn attributes(name: &str) -> [Arc<str>; 2] {
         [Arc::from([name, SEEN].concat()), Arc::from(name)]
     }
 

@@ -174,7 +174,8 @@ impl TableConsumer {
     /// Refuses a start that would leave changes out unnoticed; tells which changes it leaves out.
     async fn check_start(&self, time: Timestamp, has_checkpoints: bool) -> Result<()> {
         if !has_checkpoints {
-            stream_start(time, SystemClock.now())?;
+            stream_start(time, SystemClock.now(), self.stream.enabled_later())
+                .map_err(|error| error.with("table", &self.table))?;
             eprintln!("afterwrite: {}: changes before {time} are left out", self.table);
             return Ok(());
         }

@@ -49,7 +49,11 @@ class _KeyPattern:
         self._is_escaped = is_escaped
         self.partition = _read_template(partition)
         self.sort = _read_template(sort)
-        self._patterns = [self._pattern(self.partition), self._pattern(self.sort)]
+        # A value is empty only where the key has no other reading.
+        self._readings = [
+            (template, [self._pattern(template, length) for length in ("+?", "*?")])
+            for template in (self.partition, self.sort)
+        ]
 
     @property
     def fields(self) -> list[_TemplateField]:
@@ -63,10 +67,9 @@ class _KeyPattern:
         read = self.read(partition, sort) or {}
         for field in self.fields:
             if read.get(field.name) != values[field.name]:
-                self.refuse(
-                    f"the value of {field.name} has text of the key after it, so the key would be another group's; "
-                    '`rollup_keys = "escaped"` in the model allows such values'
-                )
+                self._refuse_value(field)
+        if partition == "" or sort == "":
+            self.refuse("the key is empty")
         for text, limit in ((partition, 2048), (sort, 1024)):
             if len(text.encode()) > limit:
                 self.refuse(f"the key is longer than {limit} bytes")
@@ -75,14 +78,18 @@ class _KeyPattern:
     def write_prefix(self, values: Mapping[str, object]) -> tuple[str, str]:
         """The partition key of these values, and the beginning of the sort keys that the given values fix."""
         prefix = ""
+        last: Optional[tuple[_TemplateField, str]] = None
         missing = None
         for field in self.sort.fields:
             if missing is None:
+                if last is not None and field.before and field.before in last[1]:
+                    self._refuse_value(last[0])
                 prefix += field.before
             if field.name not in values:
                 missing = missing or field.name
             elif missing is None:
-                prefix += self._written(field, values)
+                last = field, self._written(field, values)
+                prefix += last[1]
             else:
                 self.refuse(f"{field.name} is given, but {missing} before it is not")
         if missing is None:
@@ -91,18 +98,31 @@ class _KeyPattern:
 
     def read(self, partition: str, sort: str) -> Optional[dict[str, str]]:
         """The values of a stored key; None if it is not of this rollup."""
-        values: dict[str, str] = {}
-        templates = (self.partition, self.sort)
-        for template, pattern, text in zip(
-            templates, self._patterns, (partition, sort)
-        ):
-            match = pattern.fullmatch(text)
-            if match is None:
+        values: Optional[dict[str, str]] = {}
+        for (template, patterns), text in zip(self._readings, (partition, sort)):
+            bound = values or {}
+            read = (self._bind(template, pattern, text, bound) for pattern in patterns)
+            values = next((found for found in read if found is not None), None)
+            if values is None:
                 return None
-            for field, written in zip(template.fields, match.groups()):
-                value = self._unescaped(written)
-                if values.setdefault(field.name, value) != value:
-                    return None
+        return values
+
+    def _bind(
+        self,
+        template: _KeyTemplate,
+        pattern: re.Pattern[str],
+        text: str,
+        bound: dict[str, str],
+    ) -> Optional[dict[str, str]]:
+        """The bound values and those in a text; None if the text is not of the template, or has other values."""
+        match = pattern.fullmatch(text)
+        if match is None:
+            return None
+        values = dict(bound)
+        for field, written in zip(template.fields, match.groups()):
+            value = self._unescaped(written)
+            if values.setdefault(field.name, value) != value:
+                return None
         return values
 
     def render(self, template: _KeyTemplate, values: Mapping[str, object]) -> str:
@@ -116,8 +136,6 @@ class _KeyPattern:
         value = values.get(field.name)
         if not isinstance(value, str):
             self.refuse(f"{field.name} is missing, or not a text")
-        if value == "":
-            self.refuse(f"{field.name} is empty")
         if field.bucket is not None and _parse_bucket(field.bucket, value) is None:
             form = _BUCKET_FORMS[field.bucket][2]
             self.refuse(
@@ -132,14 +150,20 @@ class _KeyPattern:
             return text
         return text.replace("%23", "#").replace("%25", "%")
 
-    def _pattern(self, template: _KeyTemplate) -> re.Pattern[str]:
-        open_value = "[^#]+?" if self._is_escaped else ".+?"
+    def _pattern(self, template: _KeyTemplate, length: str) -> re.Pattern[str]:
+        open_value = ("[^#]" if self._is_escaped else ".") + length
         parts = []
         for field in template.fields:
             value = _BUCKET_FORMS[field.bucket][0] if field.bucket else open_value
             parts.append(f"{re.escape(field.before)}({value})")
         after = re.escape(template.after)
         return re.compile("".join(parts) + after, re.DOTALL | re.ASCII)
+
+    def _refuse_value(self, field: _TemplateField) -> NoReturn:
+        self.refuse(
+            f"the value of {field.name} has text of the key after it, so the key would be another group's; "
+            '`rollup_keys = "escaped"` in the model allows such values'
+        )
 
     def refuse(self, problem: str) -> NoReturn:
         """Raises an error about a key."""

@@ -132,7 +132,7 @@ class RollupReader(Generic[K, P, M, N, T, U]):
         cursor: Optional[str] = None,
         consistent: Optional[bool] = None,
     ) -> RollupPage[K, M, N]:
-        """A page of the rollups whose keys begin with these values, in the order of their sort keys."""
+        """A page of the rollups whose keys have these values, in the order of their sort keys."""
         if limit < 1:
             raise ValueError("write a limit of 1 or more")
         partition, sort = self._keys.write_prefix(prefix)
@@ -140,6 +140,7 @@ class RollupReader(Generic[K, P, M, N, T, U]):
             partition,
             " AND begins_with(SK, :sort)" if sort else "",
             {":sort": {"S": sort}} if sort else {},
+            prefix,
             consistent,
             limit + 1,
             cursor,
@@ -150,7 +151,7 @@ class RollupReader(Generic[K, P, M, N, T, U]):
     def all(
         self, prefix: P, *, limit: int = 100, consistent: Optional[bool] = None
     ) -> Iterator[Rollup[K, M, N]]:
-        """All rollups whose keys begin with these values, in the order of their sort keys, page by page."""
+        """All rollups whose keys have these values, in the order of their sort keys, page by page."""
         cursor = None
         while True:
             page = self.list(prefix, limit=limit, cursor=cursor, consistent=consistent)
@@ -203,11 +204,19 @@ class RollupReader(Generic[K, P, M, N, T, U]):
         partition: str,
         condition: str,
         values: Dict[str, Any],
+        wanted: Mapping[str, object],
         consistent: Optional[bool],
         enough: Optional[int] = None,
         after: Optional[str] = None,
     ) -> List[Tuple[str, Rollup[K, M, N]]]:
-        """The rollups of a partition that meet a condition, in the order of their sort keys."""
+        """The rollups of a partition that meet a condition and have the wanted values, in the order of their sort keys."""
+        names = {field.name for field in self._keys.fields} & wanted.keys()
+
+        def is_wanted(item: Dict[str, Any]) -> bool:
+            key = self._key_of(item)
+            # The beginning of a key can be that of another value, too.
+            return key is not None and all(key[name] == wanted[name] for name in names)
+
         groups: Dict[str, List[Dict[str, Any]]] = {}
         for shard, _ in self._shards(partition, ""):
             query: Dict[str, Any] = {
@@ -219,7 +228,6 @@ class RollupReader(Generic[K, P, M, N, T, U]):
                 query["ExclusiveStartKey"] = {"PK": {"S": shard}, "SK": {"S": after}}
             if enough is not None and enough < 1000:
                 query["Limit"] = enough
-            is_wanted = lambda item: self._key_of(item) is not None
             for item in self._state.query(query, is_wanted, enough):
                 groups.setdefault(item["SK"]["S"], []).append(item)
         return [
@@ -274,6 +282,7 @@ class BucketReader(RollupReader[K, P, M, N, T, U], Generic[K, P, M, N, T, U, S])
             partition,
             " AND SK BETWEEN :first AND :last",
             {":first": {"S": low}, ":last": {"S": high}},
+            series,
             consistent,
         )
         if not zeros:

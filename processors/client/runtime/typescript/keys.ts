@@ -55,7 +55,7 @@ class KeyPattern {
   readonly sort: KeyTemplate;
   private readonly rollup: string;
   private readonly isEscaped: boolean;
-  private readonly patterns: [RegExp, RegExp];
+  private readonly readings: [KeyTemplate, RegExp[]][];
 
   constructor(
     rollup: string,
@@ -67,7 +67,11 @@ class KeyPattern {
     this.isEscaped = isEscaped;
     this.partition = readTemplate(partition);
     this.sort = readTemplate(sort);
-    this.patterns = [this.pattern(this.partition), this.pattern(this.sort)];
+    // A value is empty only where the key has no other reading.
+    this.readings = [this.partition, this.sort].map((template) => [
+      template,
+      ["+?", "*?"].map((length) => this.pattern(template, length)),
+    ]);
   }
 
   /** The fields of the key, each once. */
@@ -83,11 +87,10 @@ class KeyPattern {
     };
     const read = this.read(key.partition, key.sort);
     for (const { name } of this.fields) {
-      if (read?.[name] !== (values as KeyValues)[name]) {
-        this.refuse(
-          `the value of ${name} has text of the key after it, so the key would be another group's; \`rollup_keys = "escaped"\` in the model allows such values`,
-        );
-      }
+      if (read?.[name] !== (values as KeyValues)[name]) this.refuseValue(name);
+    }
+    if (key.partition === "" || key.sort === "") {
+      this.refuse("the key is empty");
     }
     for (const [text, limit] of [
       [key.partition, 2048],
@@ -104,13 +107,20 @@ class KeyPattern {
   writePrefix(values: object): StoredKey {
     const given = values as Partial<KeyValues>;
     let prefix = "";
+    let last: { name: string; text: string } | undefined;
     let missing: string | undefined;
     for (const { before, name, bucket } of this.sort.fields) {
-      if (missing === undefined) prefix += before;
+      if (missing === undefined) {
+        if (before !== "" && last?.text.includes(before)) {
+          this.refuseValue(last.name);
+        }
+        prefix += before;
+      }
       if (given[name] === undefined) {
         missing ??= name;
       } else if (missing === undefined) {
-        prefix += this.written(name, bucket, given[name]);
+        last = { name, text: this.written(name, bucket, given[name]) };
+        prefix += last.text;
       } else {
         this.refuse(`${name} is given, but ${missing} before it is not`);
       }
@@ -124,16 +134,31 @@ class KeyPattern {
 
   /** The values of a stored key; undefined if it is not of this rollup. */
   read(partition: string, sort: string): KeyValues | undefined {
-    const values: KeyValues = {};
-    const templates = [this.partition, this.sort];
-    for (const [index, text] of [partition, sort].entries()) {
-      const match = this.patterns[index]?.exec(text);
-      if (!match) return undefined;
-      for (const [place, field] of (templates[index]?.fields ?? []).entries()) {
-        const value = this.unescaped(match[place + 1] ?? "");
-        if ((values[field.name] ?? value) !== value) return undefined;
-        values[field.name] = value;
-      }
+    let values: KeyValues = {};
+    const texts = [partition, sort];
+    for (const [place, [template, patterns]] of this.readings.entries()) {
+      const read = patterns.map((pattern) =>
+        this.bind(template, pattern.exec(texts[place] ?? ""), values),
+      );
+      const found = read.find((bound) => bound !== undefined);
+      if (!found) return undefined;
+      values = found;
+    }
+    return values;
+  }
+
+  /** The bound values and those of a match; undefined if the text is not of the template, or has other values. */
+  private bind(
+    template: KeyTemplate,
+    match: RegExpExecArray | null,
+    bound: KeyValues,
+  ): KeyValues | undefined {
+    if (!match) return undefined;
+    const values = { ...bound };
+    for (const [place, { name }] of template.fields.entries()) {
+      const value = this.unescaped(match[place + 1] ?? "");
+      if ((values[name] ?? value) !== value) return undefined;
+      values[name] = value;
     }
     return values;
   }
@@ -156,7 +181,6 @@ class KeyPattern {
     if (typeof value !== "string") {
       this.refuse(`${name} is missing, or not a text`);
     }
-    if (value === "") this.refuse(`${name} is empty`);
     if (bucket !== undefined && parseBucket(bucket, value) === undefined) {
       this.refuse(
         `${name} is not of the form ${BUCKET_FORMS[bucket].form}, or there is no such ${bucket}`,
@@ -171,13 +195,19 @@ class KeyPattern {
     return text.replaceAll("%23", "#").replaceAll("%25", "%");
   }
 
-  private pattern({ fields, after }: KeyTemplate): RegExp {
-    const open = this.isEscaped ? "[^#]+?" : "[^]+?";
+  private pattern({ fields, after }: KeyTemplate, length: string): RegExp {
+    const open = (this.isEscaped ? "[^#]" : "[^]") + length;
     const parts = fields.map(({ before, bucket }) => {
       const value = bucket ? BUCKET_FORMS[bucket].pattern : open;
       return `${escapedPattern(before)}(${value})`;
     });
     return new RegExp(`^${parts.join("")}${escapedPattern(after)}$`);
+  }
+
+  private refuseValue(name: string): never {
+    this.refuse(
+      `the value of ${name} has text of the key after it, so the key would be another group's; \`rollup_keys = "escaped"\` in the model allows such values`,
+    );
   }
 
   refuse(problem: string): never {

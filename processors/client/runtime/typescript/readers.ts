@@ -147,7 +147,7 @@ export class RollupReader<T extends RollupTypes> {
     });
   }
 
-  /** A page of the rollups whose keys begin with these values, in the order of their sort keys. */
+  /** A page of the rollups whose keys have these values, in the order of their sort keys. */
   async list(
     prefix: T["prefix"],
     options: ListOptions = {},
@@ -163,6 +163,7 @@ export class RollupReader<T extends RollupTypes> {
       partition,
       condition,
       values,
+      prefix,
       options,
       limit + 1,
       options.cursor,
@@ -173,7 +174,7 @@ export class RollupReader<T extends RollupTypes> {
     return { rollups: rollups.map(({ rollup }) => rollup), cursor };
   }
 
-  /** All rollups whose keys begin with these values, in the order of their sort keys, page by page. */
+  /** All rollups whose keys have these values, in the order of their sort keys, page by page. */
   async *all(
     prefix: T["prefix"],
     options: ListOptions = {},
@@ -238,17 +239,25 @@ export class RollupReader<T extends RollupTypes> {
     return isOwn && !(skipsZero && isZero) ? key : undefined;
   }
 
-  /** The rollups of a partition that meet a condition, in the order of their sort keys. */
+  /** The rollups of a partition that meet a condition and have the wanted values, in the order of their sort keys. */
   protected async grouped(
     partition: string,
     condition: string,
     values: StoredItem,
+    wanted: object,
     options: ReadOptions,
     enough = Infinity,
     after?: string,
   ): Promise<{ sort: string; rollup: Rollup<T> }[]> {
     const shards = this.shards({ partition, sort: "" });
-    const isWanted = (item: StoredItem) => this.keyOf(item) !== undefined;
+    const given = wanted as Partial<KeyValues>;
+    const isWanted = (item: StoredItem) => {
+      const key = this.keyOf(item);
+      // The beginning of a key can be that of another value, too.
+      const isGiven = ([name, value]: [string, string]) =>
+        (given[name] ?? value) === value;
+      return key !== undefined && Object.entries(key).every(isGiven);
+    };
     const read = (shard: StoredKey) => {
       const key: AttributeValue = { S: shard.partition };
       const query: Omit<QueryCommandInput, "TableName"> = {
@@ -314,6 +323,7 @@ export class BucketReader<T extends BucketTypes> extends RollupReader<T> {
       begin.partition,
       " AND SK BETWEEN :first AND :last",
       { ":first": { S: begin.sort }, ":last": { S: end.sort } },
+      series,
       options,
     );
     if (!options.zeros) return found.map(({ rollup }) => rollup);

@@ -62,7 +62,9 @@ fn command(bucket: &str, mapping: &str, facts: &DeploymentFacts) -> String {
         }
     };
     let hosted = hosted.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(",");
-    let only = if hosted.is_empty() { String::new() } else { format!(" --only {hosted}") };
+    // Of unknown functions, nothing may be left out.
+    let hosted = if hosted.is_empty() { "aggregate,invalidate,archive,notify" } else { &*hosted };
+    let only = format!(" --only {hosted}");
     format!("`afterwrite redrive s3://{bucket}/{FAILED_RECORDS}{mapping}/{only} --dry-run`")
 }
 

@@ -1,5 +1,7 @@
 //! Tables: keys, streams, indexes, time to live, recovery; and the caller's permissions.
 
+use std::collections::BTreeSet;
+
 use afterwrite_ledger::state::{BEHIND, EXPIRES_AT, PARTITION_KEY, SORT_KEY};
 use afterwrite_model::table::{Lookup, Model, RankIndex, SecondaryIndex, Table, index_key_text};
 use afterwrite_operations::redrive::PARKED_INDEX;
@@ -57,12 +59,38 @@ fn judge_source(
     ));
     findings.push(judge_view(name, found, ""));
     findings.extend(table.indexes.iter().map(|index| judge_index(name, index, found)));
+    let own = model.entities.iter().filter(|entity| entity.table == index);
+    let expiring: BTreeSet<&str> =
+        own.filter_map(|entity| Some(&**model.attributes.name(entity.ttl.as_ref()?.root))).collect();
+    for attribute in expiring {
+        let advice = format!(
+            "Enable time to live on {attribute}, or correct `ttl` in the model: a removed item whose {attribute} has passed counts as expired, also if the application removed it"
+        );
+        judge_time_to_live(name, attribute, &advice, found, findings);
+    }
     let lookups = model.lookups.iter();
     for lookup in lookups.filter(|lookup| model.entities.get(lookup.of).is_some_and(|of| of.table == index)) {
         // An item that is read by its primary key needs no index.
         if let Some(index) = lookup.index() {
             findings.push(judge_lookup(name, (lookup, index), found));
         }
+    }
+}
+
+/// Time to live is enabled on this attribute.
+fn judge_time_to_live(
+    table: &str,
+    wanted: &str,
+    advice: &str,
+    found: &TableFacts,
+    findings: &mut Vec<HealthFinding>,
+) {
+    let kind = "time to live";
+    match &found.ttl {
+        Some(looked) => on_part(findings, kind, table, looked, advice, |attribute, findings| {
+            findings.push(HealthFinding::new(kind, table, attribute == wanted, attribute.as_str(), advice));
+        }),
+        None => findings.push(HealthFinding::new(kind, table, false, "disabled", advice)),
     }
 }
 
@@ -173,19 +201,7 @@ fn judge_state(model: &Model, name: &str, found: &TableFacts, findings: &mut Vec
     let advice = format!(
         "Enable time to live on {EXPIRES_AT}: tombstones, markers and rollups that expire are never removed otherwise"
     );
-    match &found.ttl {
-        Some(looked) => on_part(findings, "time to live", name, looked, &advice, |attribute, findings| {
-            let is_right = attribute == EXPIRES_AT;
-            findings.push(HealthFinding::new(
-                "time to live",
-                name,
-                is_right,
-                attribute.as_str(),
-                advice.as_str(),
-            ));
-        }),
-        None => findings.push(HealthFinding::new("time to live", name, false, "disabled", advice)),
-    }
+    judge_time_to_live(name, EXPIRES_AT, &advice, found, findings);
     findings.push(match found.is_recoverable {
         None => HealthFinding::unchecked(
             "recovery",

@@ -1,5 +1,8 @@
 //! The stream of a deployed table.
 
+use std::time::Duration;
+
+use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodbstreams::Client;
 use aws_sdk_dynamodbstreams::error::{ProvideErrorMetadata, SdkError};
@@ -17,7 +20,11 @@ use crate::stream::{RecordPage, ShardPage, ShardPosition, StreamReadError, Strea
 pub struct DeployedStream {
     client: Client,
     arn: String,
+    enabled_later: Option<Timestamp>,
 }
+
+/// A stream with a label up to this long after the creation of its table was enabled with the table.
+const TABLE_CREATION: Duration = Duration::from_secs(5);
 
 impl DeployedStream {
     /// The newest stream of a table.
@@ -30,12 +37,24 @@ impl DeployedStream {
             let cause = request_error("DescribeTable", ("table", table), &error);
             Error::new(cause.kind(), "the table cannot be described").with("table", table).caused_by(cause)
         })?;
-        let arn = described.table().and_then(|table| table.latest_stream_arn()).ok_or_else(|| {
+        let description = described.table();
+        let arn = description.and_then(|table| table.latest_stream_arn()).ok_or_else(|| {
             Error::new(ErrorKind::Configuration, "the table has no stream")
                 .with("table", table)
                 .hint("Enable its stream with the view type NEW_AND_OLD_IMAGES")
         })?;
-        Ok(Self { client: streams, arn: arn.to_owned() })
+        let created = description.and_then(|table| table.creation_date_time()?.to_millis().ok());
+        Ok(Self {
+            client: streams,
+            arn: arn.to_owned(),
+            enabled_later: enabled_later(arn, created.map(Timestamp::from_epoch_ms)),
+        })
+    }
+
+    /// When the stream was enabled, if its table is older: the stream does not have the changes before this time.
+    #[must_use]
+    pub const fn enabled_later(&self) -> Option<Timestamp> {
+        self.enabled_later
     }
 
     async fn shard_iterator(
@@ -133,6 +152,13 @@ impl StreamSource for DeployedStream {
     }
 }
 
+/// The time in the label of a stream's ARN, unless the table was created then. The table's creation is not known of every emulator.
+fn enabled_later(arn: &str, table_created: Option<Timestamp>) -> Option<Timestamp> {
+    let (_, label) = arn.rsplit_once('/')?;
+    let enabled = Timestamp::parse(&format!("{label}Z"))?;
+    (table_created?.plus(TABLE_CREATION) < enabled).then_some(enabled)
+}
+
 fn stream_shard(shard: &Shard) -> Option<StreamShard> {
     let range = shard.sequence_number_range();
     Some(StreamShard {
@@ -147,4 +173,25 @@ fn is_unknown_position(position: &ShardPosition, code: Option<&str>) -> bool {
     let is_lasting =
         |code| ["ValidationException", "SerializationException", "UnknownOperationException"].contains(&code);
     matches!(position, ShardPosition::At(_)) && code.is_some_and(is_lasting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_was_enabled_later_if_its_table_is_older() {
+        let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/T/stream/2026-02-06T10:00:00.500";
+        let table = |time: &str| Timestamp::parse(time);
+        let enabled = Timestamp::parse("2026-02-06T10:00:00.500Z");
+        assert!(enabled.is_some());
+        assert_eq!(enabled_later(arn, table("2026-02-06T09:59:00Z")), enabled);
+        for created in ["2026-02-06T10:00:00.500Z", "2026-02-06T09:59:58Z", "2026-02-06T10:00:01Z"] {
+            assert_eq!(enabled_later(arn, table(created)), None, "{created}");
+        }
+        assert_eq!(
+            [enabled_later(arn, None), enabled_later("label", table("2026-02-06T09:59:00Z"))],
+            [None; 2]
+        );
+    }
 }

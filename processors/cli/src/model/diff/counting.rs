@@ -257,6 +257,7 @@ fn aggregates(old: &ModelDescription, new: &ModelDescription, differences: &mut 
             PartChange::Added(aggregate) => {
                 let of = &aggregate.of;
                 differences.add(part, "added", format!("Items of {of} are counted when they change, and all of them once they are reconciled; max and min see the values of that time."));
+                differences.problems.extend(extreme_problem(name, aggregate, old));
                 differences.reconcile(of, aggregate);
             }
             PartChange::Removed(aggregate) => {
@@ -268,7 +269,7 @@ fn aggregates(old: &ModelDescription, new: &ModelDescription, differences: &mut 
                 }
             }
             PartChange::Changed(before, now) => {
-                differences.problems.extend(extreme_problem(name, before, now));
+                differences.problems.extend(extreme_problem(name, now, old));
                 let consequence = format!(
                     "Items are counted again when they change, and all of them once they are reconciled.{}",
                     computed_consequence(before, now)

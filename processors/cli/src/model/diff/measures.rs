@@ -1,26 +1,68 @@
 //! The measures of a changed aggregate that a backfill does not bring to their new value.
 
-use afterwrite_model::table::{AggregateDescription, MeasureDescription};
+use std::sync::Arc;
+
+use afterwrite_model::table::{
+    AggregateDescription, Latest, MeasureDescription, MeasureFunction, ModelDescription,
+};
 
 use super::Differences;
 
-/// Why a `max` or `min` that reads something else now stays wrong, and what to do instead.
+/// Why measures stay wrong whose attribute has the values of another measure, and what to do instead. A value that was seen is never taken
+/// back, and a value that is to be seen does not replace a sum.
 pub(super) fn extreme_problem(
     aggregate: &str,
-    before: &AggregateDescription,
     now: &AggregateDescription,
+    old: &ModelDescription,
 ) -> Option<String> {
-    let is_other = |name: &str, measure: &MeasureDescription| {
-        let known = before.measures.get(name).filter(|known| known.function.is_extreme());
-        measure.function.is_extreme() && known.is_some_and(|known| known != measure)
+    let own: Vec<_> = stored_measures(now).collect();
+    let before: Vec<_> = old.aggregates.values().flat_map(stored_measures).collect();
+    let is_taken = |measure: &StoredMeasure<'_>| {
+        let mut known = before.iter().filter(|known| known.place == measure.place).peekable();
+        let is_written = measure.description.function != MeasureFunction::Average
+            && measure.description.function != MeasureFunction::Percentile;
+        let is_extreme = |measure: &StoredMeasure<'_>| measure.description.function.is_extreme();
+        known.peek().is_some()
+            && is_written
+            && known.clone().all(|known| known != measure)
+            && (is_extreme(measure) || known.any(is_extreme))
     };
-    let others = now.measures.iter().filter(|(name, measure)| is_other(name, measure));
-    let names: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+    let mut names: Vec<&str> =
+        own.iter().filter(|measure| is_taken(measure)).map(|measure| measure.name).collect();
+    names.dedup();
     (!names.is_empty()).then(|| {
         format!(
-            "aggregate {aggregate}: {} keeps the values that it has seen, and nothing takes them back: rollups would go on showing values of the old meaning. Give it another name.",
+            "aggregate {aggregate}: rollups have values of another meaning in the attributes of {}, and nothing takes these values back: the rollups would go on showing them. Give it another name.",
             names.join(", ")
         )
+    })
+}
+
+/// A measure in an attribute of a rollup.
+#[derive(PartialEq)]
+struct StoredMeasure<'d> {
+    /// The rollup and the attribute.
+    place: (&'d str, Arc<str>),
+    name: &'d str,
+    description: &'d MeasureDescription,
+}
+
+/// The measures of an aggregate, once for each attribute that they have in a rollup. Bins of histograms and percentiles are left out: only
+/// additive measures have such attributes.
+fn stored_measures(aggregate: &AggregateDescription) -> impl Iterator<Item = StoredMeasure<'_>> {
+    aggregate.into.names().flat_map(move |rollup| {
+        aggregate.measures.iter().flat_map(move |(name, description)| {
+            let attributes = if description.function == MeasureFunction::Latest {
+                Latest::attributes(name).to_vec()
+            } else {
+                vec![Arc::from(name.as_str())]
+            };
+            attributes.into_iter().map(move |attribute| StoredMeasure {
+                place: (rollup.as_str(), attribute),
+                name: name.as_str(),
+                description,
+            })
+        })
     })
 }
 

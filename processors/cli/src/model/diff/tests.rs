@@ -38,7 +38,7 @@ fn library(generation: u32, shards: u32, measure: &str) -> Model {
         tables.library.key = ["pk"]
         [entities.book]
         key = {{ pk = "BOOK#{{book_id}}" }}
-        attributes.author = "S"
+        attributes = {{ author = "S", pages = "N" }}
         [rollups.all]
         key = {{ PK = "ALL", SK = "ROLLUP" }}
         shards = {shards}
@@ -68,6 +68,29 @@ fn a_table_leaves_the_model_after_its_entries_are_subtracted() {
     assert!(found.problems.iter().all(|problem| !problem.contains("@state")), "{:?}", found.problems);
     let back = Differences::between(&library(1, 1, COUNT), &distinct(2));
     assert!(back.problems.iter().all(|problem| !problem.contains("--drop")), "{:?}", back.problems);
+}
+
+#[test]
+fn an_attribute_of_a_rollup_does_not_get_a_measure_of_another_kind() {
+    let pages = |function: &str| format!("{{ {function} = \"pages\" }}");
+    let latest = "{ latest = \"author\", by = \"pages\" }".to_owned();
+    let seen = format!("{COUNT}\nmeasures.books_seen = {{ max = \"author\" }}");
+    let distinct = "{ distinct = \"author\" }".to_owned();
+    for (before, now, is_taken) in [
+        (pages("max"), pages("sum"), true),
+        (pages("sum"), pages("max"), true),
+        (COUNT.to_owned(), pages("min"), true),
+        (pages("max"), distinct.clone(), true),
+        (seen, latest.clone(), true),
+        (latest.clone(), latest, false),
+        (pages("max"), pages("max"), false),
+        (pages("sum"), COUNT.to_owned(), false),
+        (COUNT.to_owned(), distinct, false),
+    ] {
+        let found = Differences::between(&library(1, 1, &before), &library(2, 1, &now));
+        let named = found.problems.iter().any(|problem| problem.contains("Give it another name"));
+        assert_eq!(named, is_taken, "{before} to {now}: {found}");
+    }
 }
 
 #[test]

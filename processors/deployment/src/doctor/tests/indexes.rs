@@ -1,4 +1,4 @@
-//! Indexes that the model declares, and indexes of ranks.
+//! Indexes that the model declares, indexes of ranks, and the time to live that the model names.
 
 use super::*;
 
@@ -69,4 +69,21 @@ fn a_rank_needs_its_index_of_the_state_table_with_its_key_and_all_attributes() {
         IndexFacts { copies: Some(Vec::new()), ..right },
     ];
     assert!(wrong.into_iter().all(|index| verdict(Some(index)) == HealthVerdict::Change));
+}
+
+#[test]
+fn the_time_to_live_that_the_model_names_is_that_of_the_source_table() {
+    let text = "name = \"corner\"\ngeneration = 1\ntables.Corner.key = [\"PK\", \"SK\"]\n\
+                [entities.o]\nkey = { PK = \"C#{c}\", SK = \"O#{o}\" }\nattributes.gone_at = \"N\"\nttl = \"gone_at\"\n";
+    let model = Model::parse(text, "model.toml").unwrap();
+    let verdict = |attribute: Option<&str>| {
+        let mut facts = healthy();
+        source(&mut facts).ttl = attribute.map(|attribute| Looked::Found(attribute.to_owned()));
+        let findings = judge(&model, &facts).into_iter();
+        let mut own =
+            findings.filter(|finding| finding.check == "time to live" && finding.subject == "exams");
+        own.next().unwrap().verdict
+    };
+    assert_eq!(verdict(Some("gone_at")), HealthVerdict::Healthy);
+    assert_eq!([verdict(Some("other")), verdict(None)], [HealthVerdict::Change; 2]);
 }

@@ -31,6 +31,8 @@ fn a_malformed_record_fails_alone() {
         record_with("/dynamodb/SequenceNumber", json!(4_421)),
         record_with("/dynamodb/SequenceNumber", json!("")),
         record_with("/dynamodb/SequenceNumber", json!("12x")),
+        record_with("/dynamodb/SequenceNumber", json!("0")),
+        record_with("/dynamodb/SequenceNumber", json!("0".repeat(40))),
         record_with("/dynamodb/SequenceNumber", json!("1".repeat(41))),
         record_with("/dynamodb/ApproximateCreationDateTime", json!(SECRET)),
         record_with("/dynamodb/ApproximateCreationDateTime", json!(u64::MAX)),
