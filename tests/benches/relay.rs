@@ -6,8 +6,8 @@
 //!
 //! Both handle the recording `exam-42` ten times in events of 100 records, one after the other in one run; the relay gets other event ids
 //! each time, because it does not repeat what it remembers. Every record is archived
-//! through a delivery stream on loopback HTTP, and its cache keys are removed from a real Redis. The figure is the user and system
-//! time of the handling process. The function is the deployed one under a Runtime API, responses and metrics included. The Python
+//! through a delivery stream on loopback HTTP, and its cache keys are removed from a real Redis. Both are measured without and with the event rules of
+//! `fixtures/exam-42/events.toml`, whose events go to an EventBridge on loopback HTTP. The figure is the user and system time of the handling process. The function is the deployed one under a Runtime API, responses and metrics included. The Python
 //! handler is called in a loop.
 
 #![expect(
@@ -21,6 +21,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use afterwrite_local::eventbridge::EmbeddedEventBridge;
+use afterwrite_model::table::Model;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::python;
@@ -31,6 +33,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 const RECORDING: &str = "exam-42";
+const RULES: &str = include_str!("../fixtures/exam-42/events.toml");
+const BUS: &str = "arn:aws:events:us-east-1:123456789012:event-bus/events";
+/// The label of the recording's stream, without its milliseconds.
+const LABEL: &str = "/stream/2026-02-06T10:00:00";
 const RECORDS_PER_EVENT: usize = 100;
 const ROUNDS: usize = 10;
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -46,6 +52,13 @@ struct HandlingCost {
     keys_gone_ms: Vec<u64>,
 }
 
+impl HandlingCost {
+    /// The processor seconds of a record.
+    fn per_record(&self) -> f64 {
+        self.cpu_seconds / self.records
+    }
+}
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let binary = program("relay");
@@ -57,20 +70,33 @@ async fn main() {
         .collect();
     let archive = Box::pin(EmbeddedArchive::start()).await;
     let redis = RedisServer::start().await;
-    let ours = relay(&binary, &events, &archive, &redis).await;
-    let theirs = python_handler(&events, &archive, &redis);
-    println!("{:24} {:>10} {:>16} {:>12}", "", "records", "CPU µs/record", "records/s");
-    for (name, cost) in [("relay (release)", &ours), ("Python, boto3, redis-py", &theirs)] {
+    let bus = EmbeddedEventBridge::start(0).await.unwrap();
+    let ours = relay(&binary, &events, &archive, &redis, None).await;
+    let ours_with_events = relay(&binary, &events, &archive, &redis, Some(&bus)).await;
+    let published = bus.take_events().len();
+    let theirs = python_handler(&events, &archive, &redis, None);
+    let theirs_with_events = python_handler(&events, &archive, &redis, Some(&bus));
+    // Each handles the first events once more, before it is measured.
+    assert_eq!(bus.take_events().len(), published, "both publish the same events");
+    println!("{published} events in {} records, those of the first batch twice", ours.records);
+    println!("{:34} {:>10} {:>16} {:>12}", "", "records", "CPU µs/record", "records/s");
+    for (name, cost) in [
+        ("relay (release)", &ours),
+        ("relay with events", &ours_with_events),
+        ("Python, boto3, redis-py", &theirs),
+        ("Python with events", &theirs_with_events),
+    ] {
         let rate = cost.records / cost.wall_seconds;
-        println!(
-            "{name:24} {:>10} {:>16.1} {rate:>12.0}",
-            cost.records,
-            1e6 * cost.cpu_seconds / cost.records
-        );
+        println!("{name:34} {:>10} {:>16.1} {rate:>12.0}", cost.records, 1e6 * cost.per_record());
     }
-    let ratio = (theirs.cpu_seconds / theirs.records) / (ours.cpu_seconds / ours.records);
-    println!("relay needs {ratio:.1} times less processor time a record");
-    let mut gone = ours.keys_gone_ms;
+    let ratio = |theirs: &HandlingCost, ours: &HandlingCost| theirs.per_record() / ours.per_record();
+    println!("relay needs {:.1} times less processor time a record", ratio(&theirs, &ours));
+    println!("with events, {:.1} times less", ratio(&theirs_with_events, &ours_with_events));
+    print_keys_gone(ours.keys_gone_ms);
+}
+
+/// Prints the time from the start of a batch to its last key removed.
+fn print_keys_gone(mut gone: Vec<u64>) {
     gone.sort_unstable();
     let percentile = |part: usize| gone.get(gone.len() * part / 100).copied().unwrap_or_default();
     println!(
@@ -86,12 +112,19 @@ async fn relay(
     events: &[String],
     archive: &EmbeddedArchive,
     redis: &RedisServer,
+    bus: Option<&EmbeddedEventBridge>,
 ) -> HandlingCost {
     let api = RuntimeApi::start().await.unwrap();
+    let model = model_file(if bus.is_some() { RULES } else { "" });
+    let (model, bus) = (model.path().to_str().unwrap(), bus.map(EmbeddedEventBridge::endpoint));
     let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
     let url = format!("redis://127.0.0.1:{}", redis.port);
     let settings = [
-        ("AFTERWRITE_MODEL", "exambuddy"),
+        ("AFTERWRITE_MODEL", model),
+        ("AFTERWRITE_EVENTS", BUS),
+        ("AFTERWRITE_EVENTS_AUDIT", BUS),
+        ("AFTERWRITE_EVENTS_LEARNING", BUS),
+        ("AWS_ENDPOINT_URL_EVENTBRIDGE", bus.as_deref().unwrap_or_default()),
         ("AFTERWRITE_CACHE_URL", &*url),
         ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
         ("AFTERWRITE_BUCKET", BUCKET),
@@ -122,10 +155,19 @@ async fn relay(
     }
 }
 
-/// The events with event ids of this round.
+/// The built-in model with these event rules.
+fn model_file(rules: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), [Model::built_in(Model::DEFAULT_NAME).unwrap(), rules].concat()).unwrap();
+    file
+}
+
+/// The events with event ids and positions of this round.
 fn events_of_round(events: &[String], round: usize) -> Vec<String> {
-    let id = format!("\"eventID\": \"round-{round}-");
-    events.iter().map(|event| event.replace("\"eventID\": \"", &id)).collect()
+    let (id, label) = (format!("\"eventID\": \"round-{round}-"), format!("{LABEL}.1{round:02}"));
+    let of_round =
+        |event: &String| event.replace("\"eventID\": \"", &id).replace(&format!("{LABEL}.000"), &label);
+    events.iter().map(of_round).collect()
 }
 
 async fn deliver(api: &RuntimeApi, event: &str, function: &FunctionProcess) {
@@ -142,7 +184,12 @@ fn cpu_seconds(function: &FunctionProcess) -> f64 {
     figures.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
 }
 
-fn python_handler(events: &[String], archive: &EmbeddedArchive, redis: &RedisServer) -> HandlingCost {
+fn python_handler(
+    events: &[String],
+    archive: &EmbeddedArchive,
+    redis: &RedisServer,
+    bus: Option<&EmbeddedEventBridge>,
+) -> HandlingCost {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     for event in events {
         writeln!(file, "{event}").unwrap();
@@ -150,6 +197,7 @@ fn python_handler(events: &[String], archive: &EmbeddedArchive, redis: &RedisSer
     let output = python::script("benches/relay_handler.py")
         .arg(file.path())
         .args([redis.port.to_string(), archive.firehose.endpoint(), ROUNDS.to_string()])
+        .args(bus.map(EmbeddedEventBridge::endpoint))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,7 +1,7 @@
 //! The units of each level: the recording `exam-42`, whose model also counts the different candidates of each project and day. Both the plan
 //! and the meter deliver the records of each stream when their batch is full, or when its window has passed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +71,7 @@ async fn predicted(model: &Arc<Model>, sample: &[String]) -> LevelUnits {
         rates: &rates,
         delivery: DELIVERY,
         indexes: [(TABLE.to_owned(), indexes)].into(),
+        events: BTreeMap::new(),
     };
     let TrialTotals { levels, write_units, .. } = trial.run().await.unwrap();
     let second = levels.iter().find(|level| level.level == DISTINCT_LEVEL);

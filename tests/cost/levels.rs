@@ -51,6 +51,7 @@ async fn trial() -> TrialTotals {
         rates: &rates,
         delivery: DELIVERY,
         indexes: BTreeMap::new(),
+        events: BTreeMap::new(),
     };
     trial.run().await.unwrap()
 }

@@ -9,6 +9,7 @@
     reason = "a test that meets the unexpected must fail at once"
 )]
 
+mod events;
 mod exam;
 mod levels;
 
@@ -56,6 +57,7 @@ async fn predicted(workload: &Workload, size: u64, seed: u64, now: i64) -> Trial
         rates: &rates,
         delivery: DELIVERY,
         indexes: indexes(workload),
+        events: BTreeMap::new(),
     };
     trial.run().await.unwrap()
 }

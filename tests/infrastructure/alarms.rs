@@ -31,7 +31,11 @@ pub(crate) fn problems(state: &AppliedState, healthy: &MetricStore, faults: &Pro
 }
 
 /// The mistakes of an alarm in a fault that it is for.
-fn problems_of(rule: &AlarmRule, healthy: &MetricStore, (fault, run): (&str, &MetricStore)) -> Vec<String> {
+pub(crate) fn problems_of(
+    rule: &AlarmRule,
+    healthy: &MetricStore,
+    (fault, run): (&str, &MetricStore),
+) -> Vec<String> {
     let mut problems = Vec::new();
     if !rule.fires(&[run]) {
         problems.push(format!("{} is silent although {fault}: {}", rule.name, rule.value(run)));

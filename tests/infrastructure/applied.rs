@@ -130,6 +130,12 @@ impl AppliedState {
         self.all("aws_sqs_queue").map(|queue| text(&queue.values["name"])).collect()
     }
 
+    /// The names of the queues that take the model's events. Consumers own them.
+    pub(crate) fn event_queues(&self) -> Vec<String> {
+        let target = self.variable("relay", "AFTERWRITE_EVENTS");
+        target.iter().filter(|arn| arn.contains(":sqs:")).map(|arn| resource_name(arn)).collect()
+    }
+
     /// Whether the bucket of failed records names someone who may read them.
     pub(crate) fn allows_redrive(&self) -> bool {
         let policy = self.one("aws_s3_bucket_policy", "failures").expect("the bucket's policy");

@@ -8,6 +8,7 @@
     python check.py new-table STATE   the same, and writes the applied state into the file STATE
     python check.py same-configuration   a table and the module in one configuration, applied to moto, and again with the table replaced
     python check.py levels      a model whose rollups are sources, applied to moto: `doctor` finds faults of the state table's stream
+    python check.py events      a model with an event rule and a FIFO queue, applied to moto; with a file, the applied state is written into it
     python check.py template    cfn-lint: the SAM templates of all built-in models; their policies are within the limits of IAM
     python check.py release     the files of a release: reproducible, complete, with checksums and a signature
     python check.py scan        checkov: no findings but those that the sources waive, with a reason
@@ -26,6 +27,7 @@ from pathlib import Path
 
 from deployment import FUNCTIONS, Deployment
 from doctor import Doctor
+from events import check_events
 from levels import check_levels
 from limit_cases import check_limit_cases
 from limits import Limits, unknown_actions
@@ -196,6 +198,8 @@ def main():
             check_same_configuration()
         case ["levels"]:
             check_levels()
+        case ["events", *files]:
+            check_events(*files)
         case ["template"]:
             check_template()
         case ["new-table" | "existing-table" | "global-table" as name, *files]:

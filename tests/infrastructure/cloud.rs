@@ -62,7 +62,7 @@ impl LocalCloud {
         for name in [&*bucket, FAILURES] {
             s3.create_bucket(name).await.expect("a bucket");
         }
-        let sqs = EmbeddedSqs::start(0, &state.queues()).await.expect("queues");
+        let sqs = start_queues(state).await;
         let cloudfront = FakeCloudFront::start().await;
         let secret = state.variable("aggregator", "AFTERWRITE_CACHE_SECRET");
         let secrets = FakeSecrets::start(secret.zip(cache_url).into_iter().collect()).await;
@@ -143,6 +143,13 @@ impl LocalCloud {
         std::fs::write(&path, model.replace(before, after)).expect("a model");
     }
 
+    /// Adds rules to the model in the zip, for functions that start from now on.
+    pub(crate) fn extend_model(&self, rules: &str) {
+        let path = self.package.path().join("model.toml");
+        let model = std::fs::read_to_string(&path).expect("a model");
+        std::fs::write(&path, model + rules).expect("a model");
+    }
+
     /// A path in the zip, as it is here.
     fn unpacked(&self, value: &str) -> String {
         match value.strip_prefix(TASK_ROOT) {
@@ -183,6 +190,13 @@ impl LocalCloud {
         let got = get.send().await.expect("an object");
         got.body.collect().await.expect("its content").to_vec()
     }
+}
+
+/// The queues of the state, and those of its events.
+async fn start_queues(state: &AppliedState) -> EmbeddedSqs {
+    let consumers = state.event_queues();
+    let queues = state.queues().into_iter().chain(consumers.iter().map(String::as_str));
+    EmbeddedSqs::start(0, &queues.collect::<Vec<_>>()).await.expect("queues")
 }
 
 /// A client of the buckets whose calls are recorded as those of `principal`.

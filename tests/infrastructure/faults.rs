@@ -78,7 +78,7 @@ impl UsedDeployment<'_> {
         if self.functions.contains_key("relay") { "relay" } else { "aggregator" }
     }
 
-    fn fail(&self, principal: &str, action: &'static str, resource: &str, fault: CallFault) {
+    pub(crate) fn fail(&self, principal: &str, action: &'static str, resource: &str, fault: CallFault) {
         let (principal, resource) = (principal.to_owned(), resource.to_owned());
         self.cloud.recorder.set_faults(vec![FaultRule { principal, action, resource, fault }]);
     }
@@ -102,7 +102,7 @@ impl UsedDeployment<'_> {
     }
 
     /// Writes an item, and passes its record to a function.
-    async fn invoke_with(&self, function: &str, item: &[(&str, &str)]) {
+    pub(crate) async fn invoke_with(&self, function: &str, item: &[(&str, &str)]) {
         self.put(item).await;
         let record = self.newest_record().await;
         self.invoke(function, &json!({ "Records": [record] })).await;

@@ -16,6 +16,7 @@ mod applied;
 mod cloud;
 mod cost;
 mod delivery;
+mod events;
 mod exam;
 mod faults;
 mod key_usage;
@@ -117,6 +118,14 @@ fn the_module_has_no_findings_but_those_that_are_waived() {
 #[ignore = "needs terraform, moto and the release binaries: run tests/run"]
 fn rollups_as_sources_are_deployed_and_a_missing_stream_is_found() {
     assert_check("levels");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs terraform, moto and the release binaries: run tests/run"]
+async fn events_of_an_applied_deployment_are_sent_and_their_failures_provoke_the_alarm() {
+    let state = apply("events");
+    let used = Box::pin(events::use_and_judge(&state));
+    tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
 }
 
 #[test]

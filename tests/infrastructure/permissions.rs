@@ -73,6 +73,18 @@ impl AppliedRoles {
     }
 }
 
+/// The calls that a policy does not allow.
+pub(crate) fn refusals(state: &AppliedState, calls: &BTreeSet<AwsCall>) -> Vec<String> {
+    let roles = AppliedRoles::of(state);
+    let refusal = |call: &AwsCall| match roles.decide(call) {
+        PolicyDecision::Allowed(_) => None,
+        decision @ (PolicyDecision::Denied(_) | PolicyDecision::NotAllowed) => {
+            Some(format!("the applied policies refuse {call:?}: {decision:?}"))
+        }
+    };
+    calls.iter().filter_map(refusal).collect()
+}
+
 /// The calls that a policy does not allow, and the differences of the list of permissions that no call needed.
 pub(crate) fn problems(example: &str, state: &AppliedState, calls: &BTreeSet<AwsCall>) -> Vec<String> {
     let roles = AppliedRoles::of(state);

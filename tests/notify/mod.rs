@@ -6,6 +6,8 @@
 mod busy_bus;
 mod draining;
 mod fifo;
+mod single_reader;
 mod sizes;
 pub(crate) mod stand_ins;
 mod targets;
+mod timed_targets;

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod beginnings;
 mod command_line;
 mod dry_runs;
 mod fixtures;

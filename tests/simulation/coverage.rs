@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use afterwrite_tests::faults::InjectedFaults;
 
 /// The events that a full run of seeds must have, in addition to the counters of the injected faults.
-const EXPECTED: [&str; 84] = [
+const EXPECTED: [&str; 86] = [
     "consumer crashed",
     "consumer crashed after a crash",
     "consumer crashed after an item left a rollup",
@@ -91,6 +91,8 @@ const EXPECTED: [&str; 84] = [
     "event: message stays in the queue",
     "event: message delivered again",
     "event: invalidator crashed",
+    "event: record forwarded",
+    "event: record damaged",
 ];
 
 #[derive(Clone, Debug, Default)]

@@ -108,6 +108,7 @@ fn draw_events(seed: u64) -> Option<EventOptions> {
     random.chance(500).then(|| EventOptions {
         has_queue: random.chance(850),
         faults: random.pick(&[0, 60, 250]).copied().unwrap_or(0),
+        damages: random.pick(&[0, 0, 40]).copied().unwrap_or(0),
     })
 }
 

@@ -22,6 +22,7 @@ use afterwrite_tests::random::SeededRandom;
 use super::clock::{PatientClock, SimulatedTime};
 use super::coverage::FaultCoverage;
 use super::events::check_events;
+use super::events::damage::RecordDamage;
 use super::events::queue::QueueDrain;
 use super::events::state::{EventBypass, EventOptions};
 use super::events::targets::SimulatedTarget;
@@ -119,6 +120,7 @@ pub(crate) struct SecondReader {
     cursors: Vec<ShardCursor>,
     tasks: Vec<RelayTask>,
     next_task: u64,
+    damage: RecordDamage,
     pub(crate) problems: Vec<String>,
 }
 
@@ -139,6 +141,7 @@ impl SecondReader {
             QueueDrain::new(random.clone().split(), &services, &time)
         });
         let process = settings.process(&services, &time);
+        let damage = RecordDamage::new(settings.events, settings.bypass, &random);
         Self {
             random,
             time,
@@ -149,6 +152,7 @@ impl SecondReader {
             cursors: Vec::new(),
             tasks: Vec::new(),
             next_task: 0,
+            damage,
             problems: Vec::new(),
         }
     }
@@ -236,7 +240,11 @@ impl SecondReader {
     }
 
     fn invoke(&mut self, shard: Option<usize>, records: Vec<usize>, streams: &StreamSet, may_fail: bool) {
-        let (event, process) = (streams.event(&records, |_| false), Arc::clone(&self.process));
+        let event = match may_fail {
+            true => self.damage.event(&records, streams, &self.services),
+            false => streams.event(&records, |_| false),
+        };
+        let process = Arc::clone(&self.process);
         let deadline = self.time.now().plus(TIMEOUT);
         let future = Box::pin(async move { process.handle(event.as_bytes(), deadline).await });
         self.tasks.push(RelayTask { id: self.next_task, shard, records, deadline, may_fail, future });
@@ -296,8 +304,7 @@ impl SecondReader {
         let archived = streams.records.iter().filter(|record| record.table != STATE);
         let expected: BTreeSet<&str> = archived.map(|record| record.json.as_str()).collect();
         let archived: BTreeSet<&str> = outside.lines.iter().map(String::as_str).collect();
-        let (missing, unexpected) =
-            (expected.difference(&archived).count(), archived.difference(&expected).count());
+        let (missing, unexpected) = self.damage.archive_faults(&expected, &archived);
         if missing + unexpected > 0 {
             problems
                 .push(format!("the archive lacks {missing} changes and has {unexpected} unexpected lines"));

@@ -41,6 +41,16 @@ impl StreamRecord {
         format!("{}#{:0>40}", self.label, self.sequence_number)
     }
 
+    /// The JSON of a delivery that damaged it: nothing but its item and its position can be read.
+    pub(crate) fn damaged(&self) -> String {
+        self.json.replace("\"eventName\":\"", "\"eventName\":\"X")
+    }
+
+    /// The same, but the item cannot be read either.
+    pub(crate) fn damaged_without_item(&self) -> String {
+        self.damaged().replace("\"Keys\":{", "\"Keys\":{},\"X\":{")
+    }
+
     /// The source rollup of a record of the state table.
     pub(crate) fn source(&self) -> Option<SourceRollup> {
         match item_kind(self.table, &self.partition, self.sort.as_deref()) {

@@ -7,7 +7,7 @@ use afterwrite_demo::workload::Workload;
 use afterwrite_demo::{records, workloads};
 use afterwrite_deployment::cost::{
     CostEstimate, CostSettings, CostTrial, DeliverySettings, DeployedModule, DeploymentPart, EntityRate,
-    PriceList, StreamReaders, UNMATCHED, entity_counts, estimate,
+    EventTargetKind, PriceList, StreamReaders, UNMATCHED, entity_counts, estimate,
 };
 use afterwrite_input::{RecordInput, TimeRange};
 use afterwrite_ledger::tables::{IndexProjection, TableIndex};
@@ -31,7 +31,7 @@ const MOST_RECORDS: usize = 60_000;
 /// The arguments of `afterwrite cost`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite cost exambuddy --rate attempt=5/s --rate question=1/s\n  afterwrite cost shop --rate order=20/s --cloudfront --month 24\n  afterwrite cost my-model.toml --rate order=300/min --sample changes.jsonl\n  afterwrite cost exambuddy --rate attempt=100/d --observability minimal\n  afterwrite cost glad --rate skill=1000/d --json | jq .dollars\n\nA trial passes a sample of change records, at these rates, through the functions' own code, on tables in memory that charge by DynamoDB's rules. For a built-in model, the demo makes the sample; for your own, name change records (`afterwrite record` writes them), or the fixtures of `afterwrite model test`. Every assumption is printed. AWS is not called.\n\nExit codes: 0 success, 2 wrong usage or a sample that does not fit the model, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite cost exambuddy --rate attempt=5/s --rate question=1/s\n  afterwrite cost shop --rate order=20/s --cloudfront --month 24\n  afterwrite cost my-model.toml --rate order=300/min --sample changes.jsonl\n  afterwrite cost my-model.toml --rate order=1/s --sample a.jsonl --events queue\n  afterwrite cost exambuddy --rate attempt=100/d --observability minimal\n  afterwrite cost glad --rate skill=1000/d --json | jq .dollars\n\nA trial passes a sample of change records, at these rates, through the functions' own code, on tables in memory that charge by DynamoDB's rules. For a built-in model, the demo makes the sample; for your own, name change records (`afterwrite record` writes them), or the fixtures of `afterwrite model test`. Every assumption is printed. AWS is not called.\n\nExit codes: 0 success, 2 wrong usage or a sample that does not fit the model, 3 the command could not finish."
 )]
 pub struct CostArguments {
     /// A built-in model's name or the path of a TOML file.
@@ -69,6 +69,9 @@ pub struct CostArguments {
     /// Stale keys are removed from a Redis, whose address is a secret. The Redis itself is not priced.
     #[arg(help_heading = "Deployment", long)]
     cache: bool,
+    /// The kind of the targets of events, or of the target that rules name TO: bus, queue, fifo-queue, topic or fifo-topic. Can be repeated. Default: bus.
+    #[arg(help_heading = "Deployment", long, value_name = "[TO=]KIND", value_parser = event_target)]
+    events: Vec<EventTargetArgument>,
     /// One function hosts everything, as for a global table.
     #[arg(help_heading = "Deployment", long)]
     single_reader: bool,
@@ -105,6 +108,24 @@ fn entity_rate(written: &str) -> std::result::Result<EntityRate, String> {
     (per_second > 0.0).then_some(EntityRate { entity, per_second }).ok_or_else(|| FORM.to_owned())
 }
 
+/// The kind of one target of events, or of all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct EventTargetArgument {
+    to: Option<String>,
+    kind: EventTargetKind,
+}
+
+/// `KIND` or `TO=KIND`.
+fn event_target(written: &str) -> std::result::Result<EventTargetArgument, String> {
+    let (to, word) =
+        written.split_once('=').map_or((None, written), |(to, word)| (Some(to.to_owned()), word));
+    let kind = EventTargetKind::ALL.into_iter().find(|kind| kind.word() == word).ok_or_else(|| {
+        let words = EventTargetKind::ALL.map(EventTargetKind::word).join(", ");
+        format!("write KIND or TO=KIND; KIND is one of {words}")
+    })?;
+    Ok(EventTargetArgument { to, kind })
+}
+
 /// `TABLE=PK,SK`.
 fn index(written: &str) -> std::result::Result<(String, TableIndex), String> {
     let (table, keys) = pair(written)?;
@@ -131,12 +152,7 @@ impl CostArguments {
             }
         }
         self.check_shards(&model)?;
-        for (table, _) in &self.index {
-            let names = model.application_tables().map(|(_, table)| &*table.name);
-            if !names.clone().any(|name| name == table) {
-                return Err(unknown("a table that the model does not have", table, names));
-            }
-        }
+        self.check_indexes(&model)?;
         let workload = workloads::of(&self.model).ok();
         let records = match (workload, self.sample.is_empty()) {
             (_, false) => self.sample_records().await?,
@@ -155,11 +171,23 @@ impl CostArguments {
             records: &records,
             rates: &self.rate,
             delivery: self.delivery(),
+            events: self.event_targets(&model)?,
         };
         let totals = Box::pin(trial.run()).await?;
         let estimate = estimate(&totals, &self.settings(&model), &PriceList::built_in()?);
         print(&if self.json { json(&estimate)? } else { estimate_text(&model.name, &estimate) })?;
         Ok(true)
+    }
+
+    /// The tables of --index are the model's.
+    fn check_indexes(&self, model: &Model) -> Result<()> {
+        for (table, _) in &self.index {
+            let names = model.application_tables().map(|(_, table)| &*table.name);
+            if !names.clone().any(|name| name == table) {
+                return Err(unknown("a table that the model does not have", table, names));
+            }
+        }
+        Ok(())
     }
 
     /// Each table's stream takes the changes.
@@ -177,6 +205,30 @@ impl CostArguments {
             }
         }
         Ok(())
+    }
+
+    /// The kind of each target that the model's event rules name.
+    fn event_targets(&self, model: &Model) -> Result<BTreeMap<Option<Arc<str>>, EventTargetKind>> {
+        let mut targets: BTreeMap<_, _> =
+            model.event_targets().into_iter().map(|to| (to, EventTargetKind::default())).collect();
+        if targets.is_empty() && !self.events.is_empty() {
+            let message = "--events is for a model with event rules, and this model has none";
+            return Err(Error::new(ErrorKind::Configuration, message).hint("Leave the argument out"));
+        }
+        for argument in self.events.iter().filter(|argument| argument.to.is_none()) {
+            targets.values_mut().for_each(|kind| *kind = argument.kind);
+        }
+        for EventTargetArgument { to, kind } in &self.events {
+            let Some(to) = to else { continue };
+            match targets.get_mut(&Some(Arc::from(to.as_str()))) {
+                Some(target) => *target = *kind,
+                None => {
+                    let names = targets.keys().flatten().map(|name| &**name);
+                    return Err(unknown("a target that no event rule names", to, names));
+                }
+            }
+        }
+        Ok(targets)
     }
 
     fn delivery(&self) -> DeliverySettings {

@@ -5,6 +5,7 @@
 //!        └─▶ standard target ─ busy ─▶ queue ─▶ invalidator ─▶ standard target
 //! ```
 
+pub(crate) mod damage;
 mod order;
 pub(crate) mod queue;
 pub(crate) mod state;
@@ -58,12 +59,12 @@ fn told_transition(
     expected: &BTreeMap<TransitionKey, ExpectedTransition>,
 ) -> Result<TransitionKey, String> {
     let body: Value = serde_json::from_str(&event.body).map_err(|error| error.to_string())?;
-    let key = TransitionKey::of_envelope(&body);
+    let key = TransitionKey::of_message(&body);
     let Some(transition) = expected.get(&key) else {
         return Err(format!("an event tells of a transition that never happened: {}", event.body));
     };
-    let wanted = transition.envelope(&key, &body["id"]);
-    if transition.target != event.target || body != wanted {
+    let wanted = transition.message(&key, &body["id"]);
+    if transition.target() != event.target || body != wanted {
         return Err(format!("an event at {:?} is {body}, not {wanted}", event.target));
     }
     Ok(key)

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::state::TakenEvent;
+use super::transitions::TransitionKey;
 
 /// The first occurrences of an item's events, in the order of its changes. A stream that was created again has an order of its own: the remaining records of the
 /// earlier stream may be delivered after its first ones.
@@ -23,9 +24,10 @@ pub(super) fn check_order<'e>(taken: impl Iterator<Item = &'e TakenEvent>) -> Ve
             continue;
         }
         let body: Value = serde_json::from_str(&event.body).unwrap_or_default();
-        let position = body["position"].as_str().unwrap_or_default().to_owned();
-        let label = position.split('#').next().unwrap_or_default().to_owned();
-        let item = (body["table"].to_string(), body["key"].to_string(), label);
+        let transition = TransitionKey::of_message(&body);
+        let (table, key, label) = transition.item();
+        let item = (table.to_owned(), key.to_owned(), label.to_owned());
+        let position = transition.position().to_owned();
         if let Some(before) = newest.insert(item, position.clone())
             && before > position
         {

@@ -13,6 +13,8 @@ pub(crate) struct EventOptions {
     pub(crate) has_queue: bool,
     /// Requests and entries per thousand that fail, and responses that are lost.
     pub(crate) faults: u64,
+    /// Records per thousand that a delivery to the relay damages; the next delivery has them as they are.
+    pub(crate) damages: u64,
 }
 
 /// The change of the relay's surroundings that switches a guard of events off.
@@ -32,6 +34,8 @@ pub(crate) enum EventBypass {
     HideQueueRefusals,
     /// A message leaves the queue although its response names it.
     DropFailedMessages,
+    /// A damaged record does not show its item.
+    HideDamagedItem,
 }
 
 /// The targets of the model's rules.

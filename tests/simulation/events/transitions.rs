@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::super::numbers::{exact, stored};
 use super::super::oracle::{ItemKind, item_kind};
 use super::super::source_rollups::{STATE_IN_ENTRIES, SourceRollup};
-use super::super::store::{STATE, key_of_item, key_text, text};
+use super::super::store::{MAIN, STATE, key_of_item, key_text, text};
 use super::super::stream::StreamRecord;
 use super::state::EventTargetKind::{self, Fifo, Standard};
 
@@ -23,7 +23,11 @@ pub(super) struct TransitionKey {
 }
 
 impl TransitionKey {
-    pub(super) fn of_envelope(body: &Value) -> Self {
+    /// The transition that a message names: an envelope, or a forwarded record.
+    pub(super) fn of_message(body: &Value) -> Self {
+        if body.get("dynamodb").is_some() {
+            return Self::of_record(body);
+        }
         let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
         Self {
             rule: text("name"),
@@ -32,7 +36,38 @@ impl TransitionKey {
             position: text("position"),
         }
     }
+
+    fn of_record(record: &Value) -> Self {
+        let arn = record["eventSourceARN"].as_str().unwrap_or_default();
+        let (table, label) =
+            arn.split_once("table/").and_then(|(_, rest)| rest.split_once("/stream/")).unwrap_or_default();
+        let change = &record["dynamodb"];
+        // Each value of a key is a map of its type and its text.
+        let text = |value: &Value| value.as_object().and_then(|typed| typed.values().next()).cloned();
+        let keys = change["Keys"].as_object().into_iter().flatten();
+        let key: Map<String, Value> =
+            keys.map(|(name, value)| (name.clone(), text(value).unwrap_or_default())).collect();
+        Self {
+            rule: FORWARDING_RULE.to_owned(),
+            table: table.to_owned(),
+            key: Value::from(key).to_string(),
+            position: format!("{label}#{:0>40}", change["SequenceNumber"].as_str().unwrap_or_default()),
+        }
+    }
+
+    /// The item in one stream: changes in two streams of a table have no order.
+    pub(super) fn item(&self) -> (&str, &str, &str) {
+        let label = self.position.split('#').next().unwrap_or_default();
+        (&self.table, &self.key, label)
+    }
+
+    pub(super) fn position(&self) -> &str {
+        &self.position
+    }
 }
+
+/// The rule that forwards change records.
+const FORWARDING_RULE: &str = "changes";
 
 impl fmt::Display for TransitionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,8 +77,16 @@ impl fmt::Display for TransitionKey {
 }
 
 /// A transition and the event that tells of it.
-pub(super) struct ExpectedTransition {
-    pub(super) target: EventTargetKind,
+pub(super) enum ExpectedTransition {
+    /// A rule of an entity or a rollup.
+    OfItem(ItemTransition),
+    /// A change that is forwarded as it was delivered.
+    Forwarded(String),
+}
+
+/// A transition of an item.
+pub(super) struct ItemTransition {
+    target: EventTargetKind,
     trigger: RuleTrigger,
     entity: &'static str,
     operation: &'static str,
@@ -52,7 +95,31 @@ pub(super) struct ExpectedTransition {
 }
 
 impl ExpectedTransition {
-    pub(super) fn envelope(&self, key: &TransitionKey, id: &Value) -> Value {
+    pub(super) fn target(&self) -> EventTargetKind {
+        match self {
+            Self::OfItem(transition) => transition.target,
+            Self::Forwarded(_) => Fifo,
+        }
+    }
+
+    /// The message that tells of it; `id` is the id of the envelope.
+    pub(super) fn message(&self, key: &TransitionKey, id: &Value) -> Value {
+        match self {
+            Self::OfItem(transition) => transition.envelope(key, id),
+            Self::Forwarded(record) => serde_json::from_str(record).unwrap(),
+        }
+    }
+
+    pub(super) fn coverage(&self) -> &'static str {
+        match self {
+            Self::OfItem(transition) => transition.coverage(),
+            Self::Forwarded(_) => "event: record forwarded",
+        }
+    }
+}
+
+impl ItemTransition {
+    fn envelope(&self, key: &TransitionKey, id: &Value) -> Value {
         json!({
             "id": id,
             "name": key.rule,
@@ -66,7 +133,7 @@ impl ExpectedTransition {
         })
     }
 
-    pub(super) fn coverage(&self) -> &'static str {
+    fn coverage(&self) -> &'static str {
         match (self.operation, self.entity, self.trigger) {
             ("EXPIRE", _, _) => "event: of an expiry",
             (_, "user_total" | "user_day", RuleTrigger::Enter) => "event: threshold of a rollup crossed",
@@ -175,6 +242,23 @@ fn is_of_entity(kind: &ItemKind<'_>, item: &Item) -> bool {
 
 /// The transitions of a record.
 pub(super) fn transitions(record: &StreamRecord) -> Vec<(TransitionKey, ExpectedTransition)> {
+    let of_item = item_transitions(record).into_iter();
+    let of_item = of_item.map(|(key, transition)| (key, ExpectedTransition::OfItem(transition)));
+    let forwarded = is_forwarded(record).then(|| {
+        let body: Value = serde_json::from_str(&record.json).unwrap();
+        (TransitionKey::of_message(&body), ExpectedTransition::Forwarded(record.json.clone()))
+    });
+    of_item.chain(forwarded).collect()
+}
+
+/// Whether a change is the application's own. A table with the keys of the state table could be that table: items with reserved keys are
+/// Afterwrite's.
+fn is_forwarded(record: &StreamRecord) -> bool {
+    let is_reserved = ["LEDGER#", "LOOKUP#"].iter().any(|prefix| record.partition.starts_with(prefix));
+    record.table != STATE && !(record.table == MAIN && is_reserved)
+}
+
+fn item_transitions(record: &StreamRecord) -> Vec<(TransitionKey, ItemTransition)> {
     let kind = item_kind(record.table, &record.partition, record.sort.as_deref());
     let Some((rules, entity)) = rules_of(&kind) else { return Vec::new() };
     let [before, after] =
@@ -198,7 +282,7 @@ pub(super) fn transitions(record: &StreamRecord) -> Vec<(TransitionKey, Expected
             key: key_json(record.table, shown).to_string(),
             position: record.position(),
         };
-        let transition = ExpectedTransition {
+        let transition = ItemTransition {
             target: rule.target,
             trigger: rule.trigger,
             entity,

@@ -348,6 +348,12 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
         GuardBypass::Events(EventBypass::HideOrder),
     ),
     guard(
+        "event-behind",
+        "processors/functions/src/notifying.rs: notify (is_behind)",
+        "an event is sent before those of an earlier record of its item that could not be read",
+        GuardBypass::Events(EventBypass::HideDamagedItem),
+    ),
+    guard(
         "event-detour",
         "common/relay/src/notify/mod.rs: has_detour",
         "an event of a FIFO target waits in the queue while later events of its item are sent",

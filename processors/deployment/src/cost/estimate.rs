@@ -55,7 +55,7 @@ pub fn estimate(trial: &TrialTotals, settings: &CostSettings, prices: &PriceList
     if module.has(DeploymentPart::Distribution) {
         parts.extend(distribution_lines(&month, prices));
     }
-    parts.extend(events::event_line(&month, prices.million_events / MILLION));
+    parts.extend(events::lines(&month, prices));
     parts.extend(operation_lines(&month, prices));
     let dollars: f64 = parts.iter().map(|line| line.dollars).sum();
     let observed = observed::dollars(module, prices);
@@ -367,16 +367,6 @@ mod tests {
         let separate = settings(&parts);
         let difference = requests(&separate) - requests(&CostSettings { module: single, ..separate.clone() });
         assert!((difference - 10.0 * TIMES * 0.2e-6).abs() < 1e-9, "{difference}");
-    }
-
-    #[test]
-    fn events_cost_a_dollar_a_million() {
-        let mut settings = settings(&EVERYTHING);
-        assert_eq!(dollars(&estimated(&settings), "events"), None);
-        settings.module.parts.insert(DeploymentPart::Events);
-        let trial = TrialTotals { events: 7, ..trial() };
-        let estimate = estimate(&trial, &settings, &PriceList::built_in().unwrap());
-        assert_near(&estimate, "events", 7.0 * TIMES * 1e-6);
     }
 
     #[test]

@@ -45,6 +45,14 @@ pub struct PriceList {
     pub million_queue_requests: f64,
     /// Of a million events of an EventBridge bus, up to 64 KB each.
     pub million_events: f64,
+    /// Of a million requests of a FIFO queue, up to 64 KB each.
+    pub million_fifo_queue_requests: f64,
+    /// Of a million requests that publish to a standard topic, up to 64 KB each.
+    pub million_topic_requests: f64,
+    /// Of a million messages that are published to a FIFO topic.
+    pub million_fifo_topic_messages: f64,
+    /// Of a gigabyte that is published to a FIFO topic.
+    pub fifo_topic_gigabyte: f64,
     /// Of a CloudFront path that is invalidated.
     pub invalidation_path: f64,
     /// The paths of a month that are free.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sample ─▶ records of each entity ─ rates ─▶ one stream in time ─ shards, window, batch size ─▶ batches ─▶ aggregator ─▶ OverlayTables
-//!                                                                     ▲                              ├────▶ lines, paths, rows, events
+//!                                                                     ▲                              ├────▶ events, lines, paths, rows
 //!                                                                     └─ state table's stream ───────┘
 //! ```
 //!
@@ -10,14 +10,11 @@
 //! wrote them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use afterwrite_functions::StreamAggregator;
 use afterwrite_ledger::Ledger;
 use afterwrite_ledger::tables::{TableIndex, item_bytes};
-use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::record::{Item, RecordDecoder, Timestamp};
 use afterwrite_model::table::{Model, Table};
@@ -26,11 +23,14 @@ use afterwrite_operations::jobs::approximate;
 use afterwrite_preview::recording::RecordCutter;
 use afterwrite_preview::tables::{OverlayTables, SourceItems, images_of};
 use afterwrite_preview::trace::{RecordTracer, TraceLookups};
+use afterwrite_relay::notify::TargetName;
 
 use super::batches::{DeliveredBatch, DeliverySettings, OpenBatches, TimedRecord, hash_of};
+use super::event_usage::{EventTargetKind, EventUsage, TrialEvents};
 use super::figures::PATH_WINDOW_SECONDS;
 use super::level_stream::{LevelStream, LevelTotals};
 use super::paced::{EntityRate, PacedSample, RecordSource, UNMATCHED, paced};
+use super::trial_clock::TrialClock;
 
 /// The state table of a trial.
 const STATE_TABLE: &str = "state";
@@ -51,6 +51,8 @@ pub struct CostTrial<'t> {
     pub delivery: DeliverySettings,
     /// The indexes of source tables, by the table's name in the model.
     pub indexes: BTreeMap<String, Vec<TableIndex>>,
+    /// The kinds of the targets of events, by the name that rules give them; other targets are buses.
+    pub events: BTreeMap<TargetName, EventTargetKind>,
 }
 
 /// The measures of a trial.
@@ -88,8 +90,8 @@ pub struct TrialTotals {
     pub firehose_steps: u64,
     /// CloudFront paths, each once in a window of 20 s.
     pub paths: u64,
-    /// Events.
-    pub events: u64,
+    /// The events of each target that the model's rules name.
+    pub events: BTreeMap<TargetName, EventUsage>,
     /// Rows of datasets.
     pub rows: u64,
     /// Rows of items that did not exist before.
@@ -128,6 +130,7 @@ impl CostTrial<'_> {
             of_state: self.aggregator(&tables, now),
             levels: LevelStream::new(&self.model, &STATE_TABLE.into()),
             derived: DerivedTotals::new(&self.model, &names),
+            events: TrialEvents::new(&self.model, &self.events, TrialClock(now))?,
             totals: TrialTotals { seconds, unmatched, rare, ..TrialTotals::default() },
             batches: OpenBatches::new(self.delivery),
             tables: Arc::clone(&tables),
@@ -140,7 +143,8 @@ impl CostTrial<'_> {
             run.batches.add(record);
         }
         Box::pin(run.deliver_until(f64::INFINITY)).await?;
-        let TrialRun { derived, mut totals, .. } = run;
+        let TrialRun { derived, events, mut totals, .. } = run;
+        totals.events = events.usage();
         self.add_tables(&tables, &mut totals);
         (totals.source_bytes, totals.source_items) = derived.source_growth();
         totals.paths = count(derived.paths.len());
@@ -218,6 +222,7 @@ struct TrialRun<'r> {
     /// `None` if no rollup is a source.
     levels: Option<LevelStream>,
     derived: DerivedTotals,
+    events: TrialEvents,
     totals: TrialTotals,
     batches: OpenBatches<'r>,
     tables: TrialTables,
@@ -238,12 +243,13 @@ impl TrialRun<'_> {
         let aggregator = if level.is_some() { &self.of_state } else { &self.of_tables };
         let before = self.tables.units().writes;
         let event = format!("{{\"Records\":[{}]}}", batch.records.join(","));
-        let deadline = self.now.plus(Duration::from_secs(60));
+        let deadline = TrialClock(self.now).deadline();
         let handled = Box::pin(aggregator.handle(event.as_bytes(), deadline)).await?;
         if let Some(failed) = handled.failures.into_iter().chain(handled.parked).next() {
             let message = "a record of the sample cannot be counted";
             return Err(Error::new(ErrorKind::Configuration, message).caused_by(failed.error));
         }
+        Box::pin(self.events.publish(&batch.records, &self.derived.tracer)).await?;
         match level {
             Some(levels) => {
                 self.totals.level_batches += 1;
@@ -354,7 +360,6 @@ impl DerivedTotals {
     async fn add_effects(&mut self, record: &TimedRecord<'_>, totals: &mut TrialTotals) -> Result<()> {
         let trace = self.tracer.trace(&record.json).await?;
         totals.rows += count(trace.rows.len());
-        totals.events += count(trace.events.len());
         if trace.operation == "INSERT" {
             totals.new_rows += count(trace.rows.len());
         }
@@ -366,29 +371,6 @@ impl DerivedTotals {
         let window = (record.at / PATH_WINDOW_SECONDS) as u64;
         self.paths.extend(trace.paths.into_iter().map(|path| (window, path)));
         Ok(())
-    }
-}
-
-/// A clock that stands still: at the time of the newest record.
-#[derive(Clone, Copy, Debug)]
-struct TrialClock(Timestamp);
-
-impl Clock for TrialClock {
-    fn now(&self) -> Timestamp {
-        self.0
-    }
-
-    fn sleep(&self, _duration: Duration) -> impl Future<Output = ()> + Send {
-        std::future::ready(())
-    }
-
-    /// A deadline is never reached.
-    fn until(&self, _time: Timestamp) -> impl Future<Output = ()> + Send {
-        std::future::pending()
-    }
-
-    fn permille(&self) -> u32 {
-        500
     }
 }
 
