@@ -66,17 +66,13 @@ impl ConsoleArguments {
             options: ConsoleOptions { shows_items: self.show_items, allows_writes: self.allow_writes },
         };
         let mut stop = StopSignal::listen()?;
-        let console = Console::listen(context, self.listen, self.allow_host.clone()).await?;
-        print(&format!("The console is at {}; Ctrl-C stops it.\n", console.url()))?;
-        let (stopped, stopping) = tokio::sync::oneshot::channel::<()>();
-        let serving = console.serve(async move { stopping.await.unwrap_or_default() });
-        let received = async {
-            stop.received().await?;
-            drop(stopped);
-            Ok(())
-        };
-        tokio::try_join!(serving, received)?;
-        Ok(true)
+        let mut console = Console::listen(context, self.listen, self.allow_host.clone()).await?.start();
+        print(&format!("The console is at {}; Ctrl-C stops it.\n", console.url))?;
+        tokio::select! {
+            received = stop.received() => received?,
+            ended = console.ended() => return ended.map(|()| true),
+        }
+        console.stop().await.map(|()| true)
     }
 
     /// This program, with the options that name the deployment.

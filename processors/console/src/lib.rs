@@ -48,4 +48,4 @@ mod view;
 
 pub use self::context::{CommandLine, ConsoleContext, ConsoleOptions, ConsolePlace};
 pub use self::recount::recount_when_asked;
-pub use self::server::Console;
+pub use self::server::{Console, RunningConsole};
