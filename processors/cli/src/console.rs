@@ -33,7 +33,7 @@ pub(crate) struct ConsoleArguments {
     /// A name by which browsers may reach the console, beside its address and localhost. May be repeated.
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// Let buttons write: pause, resume and slow down jobs. Each shows its plan first.
+    /// Let buttons write: control jobs, and start redrive, verify and repair. Each shows its plan first.
     #[arg(long)]
     allow_writes: bool,
     /// Show the contents of items, too, without secrets. Otherwise only keys and measures are shown.
