@@ -47,7 +47,7 @@ pub(super) fn look(url: &str, pages: &[(&str, String)]) {
     let images = std::env::var("AFTERWRITE_CONSOLE_IMAGES").ok();
     let looked = json!({ "pages": pages, "widths": WIDTHS, "schemes": ["light", "dark"], "images": images });
     let paints = carry_out(url, json!({ "look": looked }));
-    println!("first paint, in ms, at most: {}", Value::Object(paints));
+    println!("first paint, in ms, median and longest: {}", Value::Object(paints));
 }
 
 /// Clicks and inputs, one after the other; returns the texts that were read.

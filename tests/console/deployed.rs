@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use afterwrite_local::sdk::REGION;
+use afterwrite_tests::archive::BUCKET;
 use afterwrite_tests::development::{SHOP, STATE, model_file, number, text};
 use afterwrite_tests::moto::MotoServer;
 use afterwrite_tests::programs::program;
@@ -16,7 +17,8 @@ use aws_sdk_dynamodb::types::{
 };
 
 use super::browser::look;
-use super::http::ConsoleClient;
+use super::health::offered_repair;
+use super::http::{ConsoleClient, encoded};
 
 /// A running `afterwrite console`; dropping it kills it.
 struct RunningConsole {
@@ -32,7 +34,7 @@ impl Drop for RunningConsole {
     }
 }
 
-/// A shop on moto: its tables, 40 orders of 4 customers, and a bucket.
+/// A shop on moto: its tables, orders of 4 customers (40, unless a test wants more), and a bucket.
 struct DeployedShop {
     moto: MotoServer,
     model: String,
@@ -41,6 +43,10 @@ struct DeployedShop {
 
 impl DeployedShop {
     async fn new() -> Self {
+        Self::with_orders(40).await
+    }
+
+    async fn with_orders(orders: u32) -> Self {
         let moto = MotoServer::with_archive().await;
         let (folder, model) = model_file(SHOP);
         let shop = Self { moto, model: model.to_str().unwrap().to_owned(), _folder: folder };
@@ -60,7 +66,7 @@ impl DeployedShop {
             }
             create.send().await.unwrap();
         }
-        for order in 0..40 {
+        for order in 0..orders {
             let put =
                 client.put_item().table_name("Corner").item("PK", text(&format!("CUSTOMER#c{}", order % 4)));
             let put = put.item("SK", text(&format!("ORDER#{order:03}")));
@@ -144,9 +150,11 @@ fn check_job_and_plan(console: &ConsoleClient) {
     assert_eq!(health["jobs"][0]["status"]["text"], "done", "{health}");
     let page = console.get(&format!("/health/job?id={job}"));
     assert!(page.body.contains(job) && !page.body.contains("method=\"post\""), "{}", page.body);
-    for (command, wanted) in [("redrive", "items would change"), ("verify", "Compares everything")] {
+    for (command, option, wanted) in
+        [("redrive", "--yes", "items would change"), ("verify", "--report", "Compares everything")]
+    {
         let plan = console.get(&format!("/health/run?command={command}"));
-        let run = format!("afterwrite {command} --yes");
+        let run = format!("afterwrite {command} {option}");
         assert!(plan.body.contains(wanted) && plan.body.contains(&run), "{}", plan.body);
         assert!(!plan.body.contains("method=\"post\""), "{}", plan.body);
     }
@@ -169,7 +177,79 @@ fn check_numbers(console: &ConsoleClient) {
             rollup.contains(&format!("\"{count}\"")) && rollup.contains(&format!("\"{cents}\"")),
             "{rollup}"
         );
+        let unknown = r#""value":{"text":"unknown: no item has it","verdict":"unknown"}"#;
+        assert!(rollup.contains(unknown), "{rollup}");
     }
+    let page = console.get("/rollups/at?pk=CUSTOMER%23c1&sk=TOTAL").body;
+    assert!(page.contains("<code>FreshnessSeconds</code>"), "where to look: {page}");
+}
+
+/// A search reads nothing before the first click, one page of the table for each click, and says how far it is.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries and moto: run tests/run"]
+async fn contributors_of_a_deployment_are_found_page_by_page() {
+    let shop = DeployedShop::with_orders(620).await;
+    let running = shop.console(&["--listen", "127.0.0.1:0"]);
+    let console = ConsoleClient::at(&running.url);
+    let key = "pk=CUSTOMER%23c1&sk=TOTAL";
+    let rollup = console.get(&format!("/rollups/at?{key}")).body;
+    assert!(rollup.contains("read the first page") && !rollup.contains("items read"), "{rollup}");
+
+    let first = console.get(&format!("/rollups/contributors?{key}&step=1")).body;
+    assert!(first.contains("500 items read") && first.contains(">Read on<"), "{first}");
+    let (_, next) = first.split_once("search=").unwrap();
+    let search = next.split('&').next().unwrap();
+    let step = |step: u32| console.json(&format!("/rollups/contributors?{key}&search={search}&step={step}"));
+    // The same step again reads nothing more.
+    for _ in 0..2 {
+        let page = step(1);
+        let progress = &page["progress"][0];
+        assert_eq!((&progress["items_read"], &progress["complete"]), (&"500".into(), &"no".into()), "{page}");
+        assert_eq!(page["sums"][0]["comparison"]["verdict"], "unknown", "{page}");
+    }
+    let page = step(2);
+    let progress = &page["progress"][0];
+    assert_eq!((&progress["items_read"], &progress["complete"]), (&"620".into(), &"yes".into()), "{page}");
+    assert_eq!(progress["contributors"], "155", "{page}");
+    for sum in page["sums"].as_array().unwrap() {
+        assert_eq!(sum["comparison"]["verdict"], "good", "{page}");
+    }
+    let last = console.get(&format!("/rollups/contributors?{key}&search={search}&step=2")).body;
+    assert!(last.contains("All tables were read") && !last.contains(">Read on<"), "{last}");
+    assert!(last.contains("/item?table=Corner&amp;pk=CUSTOMER%23c1&amp;sk=ORDER%23001"), "{last}");
+}
+
+/// A report of the verifier with drift has a link to the plan of its repair; a console that is read-only shows the command.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries and moto: run tests/run"]
+async fn findings_of_the_verifier_are_repaired_from_its_report() {
+    let shop = DeployedShop::new().await;
+    let damage = shop.client().update_item().table_name(STATE).key("PK", text("CUSTOMER#c1"));
+    let damage = damage.key("SK", text("TOTAL")).update_expression("SET spent = spent + :one");
+    damage.expression_attribute_values(":one", number("1")).send().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("drift.jsonl");
+    let verify = ["verify", "--report", file.to_str().unwrap()];
+    let found = tokio::task::block_in_place(|| shop.command(&verify).output().unwrap());
+    assert_eq!(found.status.code(), Some(1), "{}", String::from_utf8_lossy(&found.stderr));
+    let name = "reports/verify/2026-02-06T10:15:00.000Z";
+    let report = format!(
+        r#"{{"sample":1,"checked_targets":44,"drifted_targets":1,"undecided_targets":0,"findings":"{name}.jsonl"}}"#
+    );
+    for (ending, object) in [("json", report.into_bytes()), ("jsonl", std::fs::read(&file).unwrap())] {
+        let put = shop.moto.s3().put_object().bucket(BUCKET).key(format!("{name}.{ending}"));
+        put.body(object.into()).send().await.unwrap();
+    }
+
+    let running = shop.console(&["--listen", "127.0.0.1:0", "--bucket", BUCKET]);
+    let console = ConsoleClient::at(&running.url);
+    let reports = console.get("/health/reports").body;
+    let repair = offered_repair(&reports).unwrap_or_else(|| panic!("no repair: {reports}"));
+    assert_eq!(repair, "repair report:2026-02-06T10:15:00.000Z");
+    let plan = console.get(&format!("/health/run?command={}", encoded(&repair))).body;
+    assert!(plan.contains("Dry run: nothing was written") && plan.contains("spent"), "{plan}");
+    assert!(plan.contains("The console is read-only") && !plan.contains("method=\"post\""), "{plan}");
+    assert_eq!(console.post("/health/run", &format!("command={}", encoded(&repair))).status, 403);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -54,3 +54,46 @@ async fn each_stage_of_dev_has_its_numbers() {
     assert!(console.get("/").body.contains(r#"hx-get="/flow/picture""#));
     development.stop();
 }
+
+/// Records that were discarded are named with the command that counts them, and the command does it.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn discarded_records_are_named_with_the_command_that_counts_them() {
+    let (folder, model) = model_file(SHOP);
+    // A batch that could not be counted within an invocation is discarded.
+    let mapping = folder.path().join("mapping.json");
+    let settings =
+        r#"{"BatchSize":100,"MaximumRetryAttempts":0,"FunctionResponseTypes":["ReportBatchItemFailures"]}"#;
+    std::fs::write(&mapping, settings).unwrap();
+    let mapping = format!("aggregator={}", mapping.display());
+    let development = Development::start(&["--model", model.to_str().unwrap(), "--mapping", &mapping]);
+    let console = ConsoleClient::of(&development);
+    let token = console.token("/play");
+    let set_faults = |fault: &str| {
+        assert_eq!(console.post("/play/faults", &format!("token={token}&{fault}")).status, 303);
+    };
+    set_faults("conflict=100");
+    development.put_order("1", number("7")).await;
+    let deadline = Instant::now() + Duration::from_secs(180);
+    let advice = loop {
+        let stages = console.json("/");
+        let rows = stages["stages"].as_array().unwrap();
+        let advised = rows.iter().find(|row| row["stage"] == "aggregator" && row["fact"] == "what to do");
+        if let Some(advised) = advised {
+            assert_eq!(advised["verdict"]["verdict"], "bad", "{stages}");
+            break advised["value"].as_str().unwrap().to_owned();
+        }
+        assert!(Instant::now() < deadline, "{stages}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    let rollup = console.json("/rollups/at?pk=CUSTOMER%23c1&sk=TOTAL").to_string();
+    assert!(rollup.contains("1 records were discarded"), "{rollup}");
+    set_faults("off=1");
+    let command = advice.split('`').nth(1).unwrap().replace("--dry-run", "--yes");
+    let words: Vec<&str> = command.split(' ').collect();
+    assert_eq!(words[..2], ["afterwrite", "redrive"], "{advice}");
+    let done = development.run(&words[1..]);
+    assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
+    development.spent("7").await;
+    development.stop();
+}

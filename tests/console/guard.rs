@@ -55,7 +55,7 @@ async fn requests_of_other_sites_are_refused() {
         assert_eq!(console.request(method, "/health/run", &own, &form).status, 405, "{method}");
     }
     assert_eq!(console.post("/health/run", &form).status, 303);
-    assert!(console.get("/health").body.contains("afterwrite verify --yes"));
+    assert!(console.get("/health").body.contains("afterwrite verify --report"));
 }
 
 /// Another site can neither load a page into itself nor make a reader open one unseen; a link of another site asks first.

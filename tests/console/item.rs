@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use afterwrite_tests::development::{Development, model_file, number, text};
+use afterwrite_tests::development::{Development, STATE, model_file, number, text};
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
@@ -60,6 +60,7 @@ async fn an_item_has_its_shares_and_mirrors() {
     let counted = CountedMatches::start().await;
     shares_are_those_of_the_recount(&counted.console);
     mirrors_equal_their_rollups(&counted.console);
+    a_mirror_that_differs_says_why(&counted).await;
     a_rollup_that_is_a_source_is_an_item(&counted.console);
     hostile_keys_are_text(&counted.console);
     deleted_items_have_a_tombstone(&counted).await;
@@ -100,6 +101,33 @@ fn mirrors_equal_their_rollups(console: &ConsoleClient) {
         );
         assert_eq!(shown["comparison"]["verdict"], "good", "{page}");
         assert!(!shown["rev on the item"].is_null(), "{page}");
+    }
+}
+
+/// Another program changes the rollup behind a copy: its value, its revision, and back.
+async fn a_mirror_that_differs_says_why(counted: &CountedMatches) {
+    let player = PLAYERS[0];
+    let page = || item_page(&counted.console, "Games", &format!("PLAYER#{player}"), "PLAYER");
+    let mirror = |page: &Value| row(&page["mirrors"], "attribute", "stats.matches").clone();
+    let at_first = mirror(&page());
+    let number_of = |column: &str| at_first[column].as_str().unwrap().parse::<i64>().unwrap();
+    // A copy whose value is equal may keep an older revision.
+    let (matches, copied_at) = (number_of("of the rollup"), number_of("rev on the item"));
+    for (matches, rev, verdict, reason) in [
+        (matches + 1, copied_at, "bad", "differs at the same revision"),
+        (matches + 1, copied_at + 1, "warning", "the copy is older"),
+        (matches, copied_at - 1, "bad", "has not reached the copy's revision"),
+        (matches, number_of("rev of the rollup"), "good", "equal"),
+    ] {
+        let update = counted.development.client.update_item().table_name(STATE);
+        let update = update.key("PK", text(&format!("PLAYER#{player}"))).key("SK", text("ROLLUP"));
+        let update = update.update_expression("SET matches = :matches, rev = :rev");
+        let update = update.expression_attribute_values(":matches", number(&matches.to_string()));
+        update.expression_attribute_values(":rev", number(&rev.to_string())).send().await.unwrap();
+        let shown = mirror(&page());
+        let text = shown["comparison"]["text"].as_str().unwrap();
+        assert!(shown["comparison"]["verdict"] == verdict && text.contains(reason), "{reason}: {shown}");
+        assert_eq!(shown["copy of"], "this rollup");
     }
 }
 
@@ -221,6 +249,9 @@ async fn counted_files_show_everything(console: &ConsoleClient, shows_items: boo
     assert_eq!(column(&page["shares"], "total now"), ["12", "1"]);
     assert_eq!(column(&page["stale"], "key or path"), ["file:7", "/files/7"]);
     assert_eq!(column(&page["events"], "event"), ["uploaded"]);
+    let html = || Value::from(console.get(&format!("/item?table=Files&pk={OWNER_BASE64}&sk=7")).body);
+    let html = until(html, |html| html.as_str().unwrap().contains("Events of its newest change")).await;
+    assert!(html.as_str().unwrap().contains("INSERT, counted"), "{html}");
     let left_out = &page["left_out"][0];
     assert_eq!(left_out["part of the model"], "aggregate usage: measure large", "{page}");
     let value = if shows_items { "bytes is 12" } else { "hidden: --show-items shows it" };

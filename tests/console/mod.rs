@@ -7,6 +7,7 @@ mod browser;
 mod deployed;
 mod flow;
 mod guard;
+mod health;
 mod http;
 mod item;
 mod journey;

@@ -15,6 +15,7 @@ mod harness;
 mod lanes;
 mod model_filters;
 mod page;
+mod reached;
 mod response;
 mod restarts;
 mod retries;

@@ -33,7 +33,7 @@ pub(crate) struct ConsoleArguments {
     /// A name by which browsers may reach the console, beside its address and localhost. May be repeated.
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// Let buttons write: pause, resume and slow down jobs. Each shows its plan first.
+    /// Let buttons write: control jobs, and start redrive, verify and repair. Each shows its plan first.
     #[arg(long)]
     allow_writes: bool,
     /// Show the contents of items, too, without secrets. Otherwise only keys and measures are shown.
@@ -66,17 +66,13 @@ impl ConsoleArguments {
             options: ConsoleOptions { shows_items: self.show_items, allows_writes: self.allow_writes },
         };
         let mut stop = StopSignal::listen()?;
-        let console = Console::listen(context, self.listen, self.allow_host.clone()).await?;
-        print(&format!("The console is at {}; Ctrl-C stops it.\n", console.url()))?;
-        let (stopped, stopping) = tokio::sync::oneshot::channel::<()>();
-        let serving = console.serve(async move { stopping.await.unwrap_or_default() });
-        let received = async {
-            stop.received().await?;
-            drop(stopped);
-            Ok(())
-        };
-        tokio::try_join!(serving, received)?;
-        Ok(true)
+        let mut console = Console::listen(context, self.listen, self.allow_host.clone()).await?.start();
+        print(&format!("The console is at {}; Ctrl-C stops it.\n", console.url))?;
+        tokio::select! {
+            received = stop.received() => received?,
+            ended = console.ended() => return ended.map(|()| true),
+        }
+        console.stop().await.map(|()| true)
     }
 
     /// This program, with the options that name the deployment.

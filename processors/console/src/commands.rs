@@ -26,6 +26,8 @@ pub(crate) struct CommandRuns(Mutex<Vec<Arc<CommandRun>>>);
 /// A command that was started.
 #[derive(Debug)]
 pub(crate) struct CommandRun {
+    /// Names it among the commands of this console.
+    pub(crate) id: String,
     /// Its arguments, without those that name the deployment.
     pub(crate) arguments: Vec<String>,
     /// When it was started.
@@ -88,8 +90,9 @@ impl CommandRun {
 
 impl CommandRuns {
     /// Starts a command.
-    pub(crate) fn start(&self, line: &CommandLine, arguments: Vec<String>) {
-        let run = Arc::new(CommandRun { arguments, started: SystemClock.now(), end: Mutex::new(None) });
+    pub(crate) fn start(&self, line: &CommandLine, id: String, arguments: Vec<String>) {
+        let run = CommandRun { id, arguments, started: SystemClock.now(), end: Mutex::new(None) };
+        let run = Arc::new(run);
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         runs.push(Arc::clone(&run));
         let excess = runs.len().saturating_sub(MAX_RUNS);

@@ -15,6 +15,7 @@
 //! | `view`, `table`, `frame` | the parts of a page |
 //! | `commands` | commands of Afterwrite that a button starts, in processes of their own |
 //! | `facts` | the newest look at a deployed part, as `afterwrite doctor` looks at it |
+//! | `findings` | the findings of verifications, as files that `afterwrite repair` reads |
 //! | `rollup` | the rollups of the model: their keys, how they are read, and their measures |
 //! | `searches` | the newest searches for the items that are counted into a rollup |
 //! | `chart` | bars |
@@ -31,6 +32,7 @@ mod assets;
 mod chart;
 mod commands;
 mod facts;
+mod findings;
 mod frame;
 mod guard;
 mod links;
@@ -48,4 +50,4 @@ mod view;
 
 pub use self::context::{CommandLine, ConsoleContext, ConsoleOptions, ConsolePlace};
 pub use self::recount::recount_when_asked;
-pub use self::server::Console;
+pub use self::server::{Console, RunningConsole};

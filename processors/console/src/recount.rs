@@ -21,7 +21,7 @@ use afterwrite_services::s3::S3Bucket;
 use crate::board::{DevBoard, RecountResult, RecountVerdict};
 
 /// The function that counts.
-const COUNTING: &str = "aggregator";
+pub(crate) const COUNTING: &str = "aggregator";
 /// A change that is not held up is counted within this time.
 const TOLERANCE: Duration = Duration::from_secs(2);
 /// The longest time of a recount.

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::commands::CommandRuns;
 use crate::context::ConsoleContext;
 use crate::facts::FactsCache;
+use crate::findings::FindingsFolder;
 use crate::searches::ContributorSearches;
 
 /// The field of forms, and the parameter of the first address, that holds a token.
@@ -16,6 +17,8 @@ pub(crate) struct Served {
     pub(crate) tokens: Tokens,
     /// The commands that this console has started.
     pub(crate) runs: CommandRuns,
+    /// The findings of verifications.
+    pub(crate) findings: FindingsFolder,
     /// The newest searches for the items that are counted into a rollup.
     pub(crate) searches: ContributorSearches,
     /// The newest look at the deployment.
@@ -37,6 +40,7 @@ impl Served {
             context,
             tokens,
             runs: CommandRuns::default(),
+            findings: FindingsFolder::default(),
             searches: ContributorSearches::default(),
             facts: FactsCache::default(),
             hosts,

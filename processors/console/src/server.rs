@@ -1,6 +1,5 @@
 //! The server: the routes, and the address at which it listens.
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -9,12 +8,23 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::assets::asset;
 use crate::context::ConsoleContext;
 use crate::guard::guard;
 use crate::pages;
 use crate::served::{Served, TOKEN, Tokens};
+
+/// A console that is served until it is stopped.
+#[derive(Debug)]
+pub struct RunningConsole {
+    /// The address to open, with the token of the session if one is needed.
+    pub url: String,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<Result<()>>,
+}
 
 /// A console that listens.
 #[derive(Debug)]
@@ -26,7 +36,7 @@ pub struct Console {
 
 impl Console {
     /// Listens at this address. `hosts` are the names by which a browser may reach it, beside its address and `localhost`. Beyond this
-    /// machine, every request needs the token of [`Console::url`].
+    /// machine, every request needs the token of [`RunningConsole::url`].
     ///
     /// # Errors
     /// `Configuration` if the address is in use or not of this machine.
@@ -44,23 +54,52 @@ impl Console {
     }
 
     /// The address to open, with the token of the session if one is needed.
-    #[must_use]
-    pub fn url(&self) -> String {
+    fn url(&self) -> String {
         let token = self.served.tokens.access.as_ref();
         let token = token.map_or_else(String::new, |token| format!("?{TOKEN}={token}"));
         format!("http://{}/{token}", self.address)
     }
 
-    /// Serves until `stop` is ready.
+    /// Serves the pages from now on.
+    #[must_use]
+    pub fn start(self) -> RunningConsole {
+        let (url, router) = (self.url(), router(&self.served));
+        let (stop, stopping) = oneshot::channel::<()>();
+        let serving = tokio::spawn(async move {
+            // A sender that is dropped stops the console, too.
+            let stopped = async { stopping.await.unwrap_or_default() };
+            axum::serve(self.listener, router).with_graceful_shutdown(stopped).await.map_err(|error| {
+                Error::new(ErrorKind::State, "the console has stopped to listen").caused_by(error)
+            })
+        });
+        RunningConsole { url, stop, serving }
+    }
+}
+
+impl RunningConsole {
+    /// Waits until the console ends by itself.
     ///
     /// # Errors
     /// `State` if the listener fails.
-    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        let router = router(&self.served);
-        axum::serve(self.listener, router).with_graceful_shutdown(stop).await.map_err(|error| {
-            Error::new(ErrorKind::State, "the console has stopped to listen").caused_by(error)
-        })
+    pub async fn ended(&mut self) -> Result<()> {
+        ended(&mut self.serving).await
     }
+
+    /// Stops the console. Requests that are open are answered first.
+    ///
+    /// # Errors
+    /// As [`RunningConsole::ended`].
+    pub async fn stop(self) -> Result<()> {
+        let Self { url: _, stop, mut serving } = self;
+        drop(stop);
+        ended(&mut serving).await
+    }
+}
+
+async fn ended(serving: &mut JoinHandle<Result<()>>) -> Result<()> {
+    serving.await.map_err(|error| {
+        Error::new(ErrorKind::State, "the console has ended unexpectedly").caused_by(error)
+    })?
 }
 
 fn router(served: &Arc<Served>) -> Router {

@@ -1,6 +1,9 @@
 //! The counters of a mapping, readable while it works.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use afterwrite_model::record::Timestamp;
 
 /// Skipped records that are kept by name; more are only counted.
 const MAX_NAMED: usize = 100;
@@ -13,6 +16,8 @@ pub struct MappingProgress(Mutex<ProgressState>);
 struct ProgressState {
     counts: MappingCounts,
     named: Vec<SkippedRecord>,
+    /// The shards that are read. See [`MappingProgress::reached`].
+    reached: BTreeMap<String, Option<Timestamp>>,
 }
 
 /// The counters at one moment.
@@ -62,6 +67,28 @@ impl MappingProgress {
     #[must_use]
     pub fn skipped(&self) -> Vec<SkippedRecord> {
         self.lock().named.clone()
+    }
+
+    /// The time before which every change is done, accepted or discarded, as far as the stream showed it. Of the shards that are read, the one
+    /// that is furthest behind decides. `None` until each of them was read to its end once.
+    #[must_use]
+    pub fn reached(&self) -> Option<Timestamp> {
+        self.lock().reached.values().min().copied().flatten()
+    }
+
+    /// A shard is read from now on.
+    pub(crate) fn enter(&self, shard: &str) {
+        self.lock().reached.insert(shard.to_owned(), None);
+    }
+
+    /// Every change of a shard that was made before this time is done.
+    pub(crate) fn reach(&self, shard: &str, time: Timestamp) {
+        self.lock().reached.insert(shard.to_owned(), Some(time));
+    }
+
+    /// Every change of a closed shard is done.
+    pub(crate) fn leave(&self, shard: &str) {
+        self.lock().reached.remove(shard);
     }
 
     /// Changes the counters.

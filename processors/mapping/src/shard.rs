@@ -75,6 +75,8 @@ struct RunningShard<'a, Source, Function, C> {
     /// The records that were read, and are not behind the checkpoint: number and sequence number.
     history: VecDeque<(u64, String)>,
     next_number: u64,
+    /// The reads that found the end: the number of the next record, and when the read began.
+    ends: VecDeque<(u64, Timestamp)>,
     is_timer_set: bool,
     checkpoint: Option<String>,
     saved: Option<String>,
@@ -99,6 +101,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> ShardTask<'a, S
         let lanes = 0..self.context.settings.parallelization_factor.max(1);
         let (position, is_owed) = (self.position.clone(), self.is_owed);
         let reader = ShardReader { iterator: None, position, is_owed, is_at_end: false };
+        self.context.progress.enter(&self.shard.id);
         let running = RunningShard {
             lanes: lanes
                 .map(|lane| ShardLane::new(LaneDelivery::new(self.context, &self.shard.id, lane)))
@@ -108,6 +111,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> ShardTask<'a, S
             flushes: false,
             history: VecDeque::new(),
             next_number: 0,
+            ends: VecDeque::new(),
             is_timer_set: false,
             checkpoint: None,
             saved: None,
@@ -138,7 +142,9 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
                 None => break,
                 Some(ShardEvent::WindowPassed) => self.is_timer_set = false,
                 Some(ShardEvent::Read(outcome, reader)) => match outcome? {
-                    ReadOutcome::Page(page, moment) => self.take_page(page, moment, reader),
+                    ReadOutcome::Page(page, moment, began) => {
+                        self.take_page(page, (moment, began), reader);
+                    }
                     ReadOutcome::Gap(position) => {
                         self.save_checkpoint().await?;
                         return Ok(ShardEnd::Gap(position));
@@ -195,7 +201,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
         }
     }
 
-    fn take_page(&mut self, page: RecordPage, moment: ReadMoment, reader: ShardReader) {
+    fn take_page(&mut self, page: RecordPage, (moment, began): (ReadMoment, Timestamp), reader: ShardReader) {
         let RecordPage { records, is_at_end, next } = page;
         self.task.context.progress.count(|counts| counts.read += length(&records));
         let (now, lanes) = (self.task.context.clock.now(), self.lanes.len());
@@ -214,6 +220,9 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
             }
         }
         self.task.context.progress.count(|counts| counts.filtered += filtered);
+        if is_at_end {
+            self.note_end(began);
+        }
         self.advance_checkpoint();
         self.flushes = is_at_end && moment != ReadMoment::Delivering;
         if next.is_none() {
@@ -243,6 +252,14 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
         self.advance_checkpoint();
     }
 
+    /// A read that began at this time found the end: the numbers of all earlier changes are below the next one.
+    fn note_end(&mut self, began: Timestamp) {
+        match self.ends.back_mut() {
+            Some((number, at)) if *number == self.next_number => *at = began,
+            Some(_) | None => self.ends.push_back((self.next_number, began)),
+        }
+    }
+
     /// Moves the checkpoint to the last record before the first record that is not delivered.
     fn advance_checkpoint(&mut self) {
         let first = self.lanes.iter().filter_map(ShardLane::first_undelivered).min();
@@ -250,6 +267,9 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
             self.history.pop_front_if(|(number, _)| first.is_none_or(|first| *number < first))
         {
             self.checkpoint = Some(sequence_number);
+        }
+        while let Some((_, at)) = self.ends.pop_front_if(|(end, _)| first.is_none_or(|first| *end <= first)) {
+            self.task.context.progress.reach(&self.task.shard.id, at);
         }
     }
 
@@ -286,6 +306,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
         let is_delivered = self.lanes.iter().all(|lane| lane.first_undelivered().is_none());
         if self.reading == ReadingState::Finished && is_delivered {
             self.save(&ShardCheckpoint::Finished).await?;
+            self.task.context.progress.leave(&self.task.shard.id);
             let is_empty = self.next_number == 0 && !self.task.is_owed;
             return Ok(ShardEnd::Finished { is_empty });
         }

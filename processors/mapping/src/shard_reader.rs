@@ -7,6 +7,7 @@
 //! | has nothing that is kept | the shard is finished. DynamoDB may list a shard that it has removed |
 
 use afterwrite_model::clock::Clock;
+use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, Result};
 
 use crate::context::MappingContext;
@@ -30,8 +31,8 @@ pub(crate) const MAX_LOSSES: u32 = 3;
 
 /// The outcome of a read.
 pub(crate) enum ReadOutcome {
-    /// A page.
-    Page(RecordPage, ReadMoment),
+    /// A page, and when its read began.
+    Page(RecordPage, ReadMoment, Timestamp),
     Gap(ShardPosition),
 }
 
@@ -62,6 +63,7 @@ pub(crate) async fn read<'a, Source: StreamSource, Function, C: Clock>(
         RunMode::Draining | RunMode::Stopping if is_quiet => ReadMoment::DrainingQuietly,
         RunMode::Draining | RunMode::Stopping => ReadMoment::Draining,
     };
+    let began = context.clock.now();
     let page = page_or_gap(&context, source, shard, &mut reader, stops_at_gaps).await;
     if let Ok(Ok(page)) = &page
         && let Some(last) = page.records.last()
@@ -69,7 +71,7 @@ pub(crate) async fn read<'a, Source: StreamSource, Function, C: Clock>(
         (reader.position, reader.is_owed) = (ShardPosition::After(last.sequence_number.clone()), true);
     }
     let outcome = page.map(|page| match page {
-        Ok(page) => ReadOutcome::Page(page, moment),
+        Ok(page) => ReadOutcome::Page(page, moment, began),
         Err(gap) => ReadOutcome::Gap(gap),
     });
     (outcome, reader)

@@ -40,7 +40,7 @@ pub(crate) mod unreadable;
 pub use self::entry::{AS_OF, CONTRIBUTIONS, FINGERPRINT, GENERATION, POSITION};
 pub use self::life::UNRECORDED;
 pub use self::lookup::OUTPUTS;
-pub use self::rollup::{SETTLED, rank_write, rollup_correction, settled_name};
+pub use self::rollup::{SETTLED, rank_write, rollup_correction, settled_name, stored_rollup_origin};
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -63,7 +63,13 @@ pub(crate) fn rollup_key(keys: &StateKeys, target: &RollupTarget) -> Option<Item
 
 /// A short name of a rollup, for the copies of its measures: the beginning of the SHA-256 hash of its key.
 pub(crate) fn rollup_origin(target: &RollupTarget) -> String {
-    let hash = Sha256::digest([&target.partition_key(), "\0", &*target.sort].concat().as_bytes());
+    stored_rollup_origin(&target.partition_key(), &target.sort)
+}
+
+/// The value of `<attribute>_of` on a copy of the rollup with this stored key.
+#[must_use]
+pub fn stored_rollup_origin(partition: &str, sort: &str) -> String {
+    let hash = Sha256::digest([partition, "\0", sort].concat().as_bytes());
     hex(&hash, 8)
 }
 

@@ -4,14 +4,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use afterwrite_console::board::DevBoard;
-use afterwrite_console::{CommandLine, Console, ConsoleContext, ConsoleOptions, ConsolePlace};
+use afterwrite_console::{
+    CommandLine, Console, ConsoleContext, ConsoleOptions, ConsolePlace, RunningConsole,
+};
+use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
-use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::DeploymentContext;
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite_services::dynamodb::DynamoDb;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use super::DevArguments;
 use super::banner::UNSET;
@@ -24,12 +24,9 @@ const PORT_OFFSET: u16 = 6;
 
 /// The running console.
 pub(super) struct DevConsole {
-    /// Its address.
-    pub(super) url: String,
+    pub(super) running: RunningConsole,
     /// The deployment that it shows.
     pub(super) deployment: DeploymentContext<Arc<DynamoDb>, SystemClock>,
-    stop: oneshot::Sender<()>,
-    serving: JoinHandle<Result<()>>,
 }
 
 impl DevConsole {
@@ -60,18 +57,6 @@ impl DevConsole {
         let deployment = context.deployment();
         let port = if arguments.port == 0 { 0 } else { arguments.port + PORT_OFFSET };
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let console = Console::listen(context, listen, Vec::new()).await?;
-        let url = console.url();
-        let (stop, stopping) = oneshot::channel::<()>();
-        let serving = tokio::spawn(console.serve(async move { stopping.await.unwrap_or_default() }));
-        Ok(Self { url, deployment, stop, serving })
-    }
-
-    /// Stops the console. Requests that are open are answered first.
-    pub(super) async fn stop(self) -> Result<()> {
-        drop(self.stop);
-        self.serving.await.map_err(|error| {
-            Error::new(ErrorKind::State, "the console has ended unexpectedly").caused_by(error)
-        })?
+        Ok(Self { running: Console::listen(context, listen, Vec::new()).await?.start(), deployment })
     }
 }

@@ -116,7 +116,7 @@ impl DevArguments {
         let (board, redeliveries) = self.board(faults, sample.for_editor(&config));
         let console = DevConsole::start(self, &servers, (&config, &settings), &board).await?;
         let stop = StopSignal::listen()?;
-        let banner = DevBanner::new(&servers, &config, &settings, sample, console.url.clone());
+        let banner = DevBanner::new(&servers, &config, &settings, sample, console.running.url.clone());
         print(&if self.json { banner.json_line()? } else { banner.text() })?;
         afterwrite_lambda::start_logging();
         let (streams_control, background_control) =
@@ -140,7 +140,7 @@ impl DevArguments {
             stopped = stop_after_signal(stop, &streams_control) => stopped,
         };
         background_control.stop();
-        console.stop().await?;
+        console.running.stop().await?;
         ended(background).await?;
         delivered?;
         servers.flush().await.map(|()| true)

@@ -62,6 +62,18 @@ impl ChangeRing {
         self.lock().changes.iter().find(|change| change.number == number).cloned()
     }
 
+    /// The newest kept change of the item with this key in a deployed table.
+    pub(crate) fn newest_of<'k>(
+        &self,
+        table: &str,
+        key: impl Iterator<Item = &'k str> + Clone,
+    ) -> Option<Arc<CountedChange>> {
+        let is_of_item = |change: &&Arc<CountedChange>| {
+            change.trace.table == table && change.trace.key.iter().map(String::as_str).eq(key.clone())
+        };
+        self.lock().changes.iter().rev().find(is_of_item).cloned()
+    }
+
     /// The number of the newest change; 0 if there was none.
     pub(crate) fn newest(&self) -> u64 {
         self.lock().newest
@@ -85,6 +97,10 @@ mod tests {
         let numbers: Vec<u64> = ring.after(508).iter().map(|change| change.number).collect();
         assert_eq!(numbers, [510, 509]);
         assert!(ring.get(10).is_none() && ring.get(11).is_some());
+        let of_item = RecordTrace { table: "T".to_owned(), key: vec!["a".to_owned()], ..Default::default() };
+        ring.add("{}", of_item, at);
+        let newest_of = |table, key| ring.newest_of(table, std::iter::once(key)).map(|change| change.number);
+        assert_eq!([newest_of("T", "a"), newest_of("T", "b"), newest_of("U", "a")], [Some(511), None, None]);
         // Large records are limited by their bytes.
         let large = "x".repeat(MAX_BYTES / 2);
         (0..4).for_each(|_| ring.add(&large, RecordTrace::default(), at));

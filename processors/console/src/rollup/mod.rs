@@ -1,6 +1,8 @@
-//! The rollups of the model: the values of their keys (`shape`, `asked`), how they are read (`reads`), and their measures (`measures`).
+//! The rollups of the model: the values of their keys (`shape`, `asked`), how they are read (`reads`), their measures (`measures`),
+//! and how far their changes are counted (`counted`).
 
 pub(crate) mod asked;
+pub(crate) mod counted;
 pub(crate) mod measures;
 pub(crate) mod reads;
 pub(crate) mod shape;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{DeploymentFacts, DriftFacts, DriftReport, Looked};
+use super::facts::{DeploymentFacts, DriftFacts, DriftReport, Looked, age_text};
 use super::{HealthFinding, HealthVerdict, on_part};
 
 /// The module verifies every day. A deployment may do it less often, but at least every week.
@@ -56,7 +56,7 @@ fn judge_report(report: &DriftReport, findings: &mut Vec<HealthFinding>) {
         "verification",
         "verifier",
         *age <= OLDEST_REPORT,
-        format!("{} s old", age.as_secs()),
+        format!("{} old", age_text(*age)),
         "See the schedule and the log of `verifier`: it has written no report for more than a week",
     ));
 }

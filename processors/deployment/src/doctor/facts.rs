@@ -287,3 +287,25 @@ pub enum LookedAge {
     /// It could not be read, for this reason.
     NotRead(String),
 }
+
+/// An age in words, in the largest unit of which there are at least two: `119 s`, `3 min`, `47 h`, `8 days`.
+#[must_use]
+pub fn age_text(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_has_the_largest_unit_of_which_there_are_two() {
+        let ages = [0, 119, 120, 7_199, 7_200, 172_799, 172_800].map(Duration::from_secs).map(age_text);
+        assert_eq!(ages, ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 days"]);
+    }
+}

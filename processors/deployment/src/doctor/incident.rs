@@ -1,12 +1,11 @@
 //! The traces of an incident: objects in the buckets of failed records, and parked items. Each has the command that mends it.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use afterwrite_services::config::ProjectionKind;
 
 use super::delivery::projections;
-use super::facts::{DeploymentFacts, FAILED_RECORDS, FailureFacts, Looked};
+use super::facts::{DeploymentFacts, FAILED_RECORDS, FailureFacts, Looked, age_text};
 use super::{HealthFinding, on_part};
 
 const PARKED: &str = "`afterwrite redrive --dry-run` shows why each of them is parked. Correct the items or the model; then `afterwrite redrive --yes` counts them";
@@ -37,8 +36,10 @@ fn judge_failures(bucket: &str, failures: &FailureFacts, facts: &DeploymentFacts
     let objects: u64 = failures.objects.values().sum();
     let found = match (objects, failures.has_more) {
         (0, _) => "no objects".to_owned(),
-        (objects, false) => format!("{objects} objects, the oldest {}", age(failures.oldest)),
-        (objects, true) => format!("more than {objects} objects, one of them {}", age(failures.oldest)),
+        (objects, false) => format!("{objects} objects, the oldest {} old", age_text(failures.oldest)),
+        (objects, true) => {
+            format!("more than {objects} objects, one of them {} old", age_text(failures.oldest))
+        }
     };
     let commands = failures.objects.keys().map(|mapping| command(bucket, mapping, facts));
     let advice = format!(
@@ -66,12 +67,4 @@ fn command(bucket: &str, mapping: &str, facts: &DeploymentFacts) -> String {
     let hosted = if hosted.is_empty() { "aggregate,invalidate,archive,notify" } else { &*hosted };
     let only = format!(" --only {hosted}");
     format!("`afterwrite redrive s3://{bucket}/{FAILED_RECORDS}{mapping}/{only} --dry-run`")
-}
-
-fn age(age: Duration) -> String {
-    match age.as_secs() {
-        seconds @ 0..3600 => format!("{} min old", seconds / 60),
-        seconds @ 3600..172_800 => format!("{} h old", seconds / 3600),
-        seconds => format!("{} days old", seconds / 86_400),
-    }
 }

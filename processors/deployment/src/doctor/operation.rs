@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{ArchiveFacts, BucketFacts, DeploymentFacts, LookedAge, QueueFacts};
+use super::facts::{ArchiveFacts, BucketFacts, DeploymentFacts, LookedAge, QueueFacts, age_text};
 use super::{HealthFinding, on_part};
 
 /// The prefix of the archive.
@@ -127,7 +127,7 @@ fn judge_age(
 ) -> HealthFinding {
     match age {
         LookedAge::Known(age) => {
-            HealthFinding::new(check, subject, *age <= oldest, format!("{} s old", age.as_secs()), advice)
+            HealthFinding::new(check, subject, *age <= oldest, format!("{} old", age_text(*age)), advice)
         }
         LookedAge::Never => HealthFinding::expected(check, subject, (first, unchanged_for), "never", advice),
         LookedAge::NotRead(reason) => HealthFinding::unchecked(check, subject, reason),

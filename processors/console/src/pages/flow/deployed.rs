@@ -1,10 +1,8 @@
 //! The stages of a deployed part, as `afterwrite doctor` finds them. Nothing here is measured: what may not be read is unknown.
 
-use std::time::Duration;
-
 use afterwrite_deployment::doctor::{
     DeploymentFacts, DriftFacts, HealthFinding, HealthVerdict, Looked, LookedAge, MappingFacts, QueueFacts,
-    judge,
+    age_text, judge,
 };
 use afterwrite_model::Result;
 use afterwrite_model::table::Model;
@@ -51,7 +49,7 @@ impl<'f> DeployedFlow<'f> {
             let stream =
                 looked(table, |table| table.stream_view.clone().unwrap_or_else(|| "none".to_owned()));
             let age = heartbeats.iter().find(|(table, _)| table == name);
-            let age = age.map_or_else(|| "no heartbeat".to_owned(), |(_, age)| age_text(age));
+            let age = age.map_or_else(|| "no heartbeat".to_owned(), |(_, age)| looked_age(age));
             let stage = Stage::new(name, "source table").fact("stream", stream).fact("heartbeat", age);
             self.judged(stage, |finding| finding.subject == *name)
         });
@@ -109,7 +107,7 @@ impl<'f> DeployedFlow<'f> {
         });
         let queue = self.queue("exporter", "queue of archive objects", &self.facts.queue);
         let datasets = self.facts.freshness.datasets.iter().map(|(name, age)| {
-            let stage = Stage::new(name, "dataset").fact("current rows", age_text(age));
+            let stage = Stage::new(name, "dataset").fact("current rows", looked_age(age));
             self.judged(stage, |finding| finding.subject == *name)
         });
         [archive, queue].into_iter().chain(datasets).collect()
@@ -162,7 +160,7 @@ impl<'f> DeployedFlow<'f> {
                         counts.drifted_targets, counts.undecided_targets, counts.checked_targets
                     )
                 }),
-                looked(report, |report| duration_text(report.age)),
+                looked(report, |report| age_text(report.age)),
             ),
         };
         let verifier = Stage::new("verifier", "compares what is derived with the items")
@@ -215,19 +213,10 @@ fn looked<T>(part: &Looked<T>, found: impl FnOnce(&T) -> String) -> String {
     }
 }
 
-fn age_text(age: &LookedAge) -> String {
+fn looked_age(age: &LookedAge) -> String {
     match age {
-        LookedAge::Known(age) => format!("{} old", duration_text(*age)),
+        LookedAge::Known(age) => format!("{} old", age_text(*age)),
         LookedAge::Never => "none yet".to_owned(),
         LookedAge::NotRead(reason) => format!("unknown: {reason}"),
-    }
-}
-
-fn duration_text(age: Duration) -> String {
-    match age.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", seconds / 60),
-        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} days", seconds / 86_400),
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use afterwrite_deployment::doctor::{FAILED_RECORDS, age_text};
 use afterwrite_mapping::FaultPlan;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
@@ -11,6 +12,7 @@ use afterwrite_operations::jobs::{UnitPrices, approximate};
 use super::picture::{Lane, Stage};
 use crate::board::{DevBoard, FunctionMeter, StreamMeter};
 use crate::context::ConsoleContext;
+use crate::pages::health::failures::redrive_command;
 use crate::table::Verdict;
 
 const AGGREGATOR: &str = "aggregator";
@@ -143,6 +145,7 @@ impl DevFlow<'_> {
         let (verdict, text) = totals.verdict();
         Stage::new(function, about)
             .judged(verdict, text)
+            .advised(self.discarded_advice(totals.discarded()))
             .fact("records a second", totals.rate())
             .fact("records", totals.delivered())
             .fact("delay of the newest", totals.lag().map_or_else(|| "–".to_owned(), shown_lag))
@@ -161,6 +164,14 @@ impl DevFlow<'_> {
         stage.fact("newest run", self.metric(function, self.age(meter.at)))
     }
 
+    /// The command for records that were discarded.
+    fn discarded_advice(&self, discarded: u64) -> Option<String> {
+        let command = redrive_command(self.context, FAILED_RECORDS).filter(|_| discarded > 0)?;
+        Some(format!(
+            "Their batches are kept until they are processed again; the page Health lists those that are left. Remove the cause, then run `{command}`, and again with `--yes` in place of `--dry-run`."
+        ))
+    }
+
     fn totals(&self, function: &str) -> StreamTotals {
         StreamTotals { streams: self.board.meters.streams_of(function), now: self.now }
     }
@@ -171,7 +182,7 @@ impl DevFlow<'_> {
     }
 
     fn age(&self, at: Option<Timestamp>) -> String {
-        at.map_or_else(|| "–".to_owned(), |at| format!("{} s ago", self.now.since(at).as_secs()))
+        at.map_or_else(|| "–".to_owned(), |at| format!("{} ago", age_text(self.now.since(at))))
     }
 }
 
@@ -201,6 +212,10 @@ impl StreamTotals {
         self.sum(StreamMeter::failed_batches)
     }
 
+    fn discarded(&self) -> u64 {
+        self.sum(|stream| stream.progress.counts().skipped)
+    }
+
     fn rate(&self) -> String {
         a_second(self.sum(|stream| stream.delivered().recent(self.now)))
     }
@@ -211,7 +226,7 @@ impl StreamTotals {
 
     /// How the stage stands: lost records first, then waiting ones.
     fn verdict(&self) -> (Verdict, String) {
-        let discarded = self.sum(|stream| stream.progress.counts().skipped);
+        let discarded = self.discarded();
         if discarded > 0 {
             return (Verdict::Bad, format!("{discarded} records were discarded"));
         }
@@ -236,7 +251,7 @@ fn million_records(units: u64, records: u64) -> String {
 
 /// A delay. Changes of the embedded database have a time in whole seconds.
 fn shown_lag(lag: Duration) -> String {
-    if lag < Duration::from_secs(1) { "under 1 s".to_owned() } else { format!("{} s", lag.as_secs()) }
+    if lag < Duration::from_secs(1) { "under 1 s".to_owned() } else { age_text(lag) }
 }
 
 /// A quotient with one decimal; a dash if there is nothing to divide by.

@@ -3,6 +3,7 @@
 use afterwrite_model::harmless::harmless;
 use maud::{Markup, html};
 
+use crate::prose::prose;
 use crate::table::{Cell, PageTable, Verdict};
 
 /// A lane: stages in the order in which a change passes them.
@@ -25,6 +26,8 @@ pub(crate) struct Stage {
     pub(crate) link: Option<String>,
     /// How the stage stands; `None` if nothing can be wrong with it.
     pub(crate) verdict: Option<(Verdict, String)>,
+    /// Advice, with commands between backquotes; `None` if nothing is to be done.
+    pub(crate) advice: Option<String>,
     /// The facts: label and value. A stage has always the same labels, so that a new reading does not move the page.
     pub(crate) facts: Vec<StageFact>,
 }
@@ -35,7 +38,14 @@ pub(crate) type StageFact = (&'static str, String);
 impl Stage {
     /// A stage without a link, a verdict and facts.
     pub(crate) fn new(name: impl Into<String>, about: impl Into<String>) -> Self {
-        Self { name: name.into(), about: about.into(), link: None, verdict: None, facts: Vec::new() }
+        Self {
+            name: name.into(),
+            about: about.into(),
+            link: None,
+            verdict: None,
+            advice: None,
+            facts: Vec::new(),
+        }
     }
 
     /// Links the stage to a page.
@@ -46,6 +56,11 @@ impl Stage {
     /// Sets how the stage stands.
     pub(crate) fn judged(self, verdict: Verdict, text: impl Into<String>) -> Self {
         Self { verdict: Some((verdict, text.into())), ..self }
+    }
+
+    /// Adds advice.
+    pub(crate) fn advised(self, advice: Option<String>) -> Self {
+        Self { advice, ..self }
     }
 
     /// Adds a fact.
@@ -62,6 +77,7 @@ impl Stage {
             }
             p class="quiet" { (harmless(&self.about)) }
             @if let Some((verdict, text)) = &self.verdict { p { (Cell::Verdict(*verdict, text.clone()).markup()) } }
+            @if let Some(advice) = &self.advice { p { (prose(advice)) } }
             @if !self.facts.is_empty() {
                 dl class="facts" {
                     @for (label, value) in &self.facts { dt { (label) } dd { (harmless(value)) } }
@@ -100,6 +116,9 @@ pub(crate) fn stage_table(lanes: &[Lane]) -> PageTable {
         }
         let facts = stage.facts.iter().map(|(label, value)| row(Cell::text(*label), Cell::text(value)));
         table.rows.extend(facts);
+        if let Some(advice) = &stage.advice {
+            table.rows.push(row(Cell::text("what to do"), Cell::Prose(advice.clone())));
+        }
     }
     table
 }
@@ -113,6 +132,7 @@ mod tests {
         let stage = Stage::new("<b>queue</b>", "takes messages")
             .linked("/health")
             .judged(Verdict::Good, "drained")
+            .advised(Some("Run `a <b>`".to_owned()))
             .fact("waiting", 3);
         let lanes = [Lane { name: "Paths", stages: vec![stage, Stage::new("invalidator", "sends paths")] }];
         let html = picture(&lanes).into_string();
@@ -120,6 +140,7 @@ mod tests {
         assert!(html.contains("<dt>waiting</dt><dd>3</dd>"), "{html}");
         let json = stage_table(&lanes).json();
         assert_eq!((&json[0]["fact"], &json[0]["value"]), (&"waiting".into(), &"3".into()));
-        assert_eq!(json[1]["stage"], "invalidator");
+        assert!(html.contains("Run <code>a &lt;b&gt;</code>"), "{html}");
+        assert_eq!((&json[1]["fact"], &json[2]["stage"]), (&"what to do".into(), &"invalidator".into()));
     }
 }

@@ -92,7 +92,7 @@ fn controls(served: &Served, query: &PageQuery, job: &JobState, report: &JobRepo
         ul class="actions" {
             li { a href=(planned("pause")) { "Pause …" } }
             li { a href=(planned("stop")) { "Stop for good …" } }
-            li { a href=(run::address_of(&["jobs", "resume", &job.id])) { "Resume …" } }
+            li { a href=(run::resume_address(&job.id)) { "Resume …" } }
         }
         form method="get" action="/health/job" {
             input type="hidden" name="id" value=(job.id);

@@ -13,6 +13,8 @@ use futures::future::try_join_all;
 use maud::html;
 use serde_json::Value;
 
+use super::run;
+use crate::findings::FindingsSource;
 use crate::frame::Page;
 use crate::pages::answer;
 use crate::query::PageQuery;
@@ -46,7 +48,7 @@ async fn view(served: &Served) -> ViewResult {
     let keys = keys.split_off(all.saturating_sub(MAX_REPORTS));
     let read = try_join_all(keys.iter().rev().map(|key| report(bucket, key))).await?;
     let if_empty = "There is no report of the verifier yet. `afterwrite verify` compares everything now.";
-    let columns = ["report", "result", "judged", "wrong", "undecided", "sample", "round"];
+    let columns = ["report", "result", "judged", "wrong", "undecided", "sample", "round", "mend"];
     let mut table = PageTable::new("reports", &columns, if_empty);
     table.rows = read.into_iter().flatten().collect();
     view.table(table);
@@ -69,6 +71,8 @@ async fn report(bucket: &S3Bucket, key: &str) -> Result<Option<Vec<Cell>>> {
         (0, 0, _) => (Verdict::Good, "equal"),
     };
     let name = key.strip_prefix(REPORTS).and_then(|name| name.strip_suffix(".json")).unwrap_or(key);
+    let repair = FindingsSource::parse(&format!("report:{name}"));
+    let repair = repair.filter(|_| counts.drifted_targets > 0 && counts.findings.is_some());
     Ok(Some(vec![
         Cell::code(name),
         Cell::Verdict(verdict, text.to_owned()),
@@ -77,6 +81,7 @@ async fn report(bucket: &S3Bucket, key: &str) -> Result<Option<Vec<Cell>>> {
         Cell::number(counts.undecided_targets),
         Cell::Number(format!("{} %", counts.sample * 100.0)),
         Cell::text(coverage(&whole)),
+        repair.map_or(Cell::Empty, |source| Cell::link("plan of repair …", run::repair_address(source))),
     ]))
 }
 

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use maud::{Markup, html};
 
 use crate::commands::{CommandEnd, CommandRun};
+use crate::findings::FindingsSource;
 use crate::frame::Page;
 use crate::pages::answer;
 use crate::query::{PageForm, PageQuery, address};
@@ -22,43 +23,92 @@ use crate::view::{View, ViewResult, write_form};
 const COMMAND: &str = "command";
 
 /// A command that the console may run.
-struct OfferedCommand {
-    arguments: Vec<String>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum OfferedCommand {
+    /// `redrive` of the parked items.
+    Redrive,
+    /// `verify` of everything.
+    Verify,
+    /// `repair` of findings.
+    Repair(FindingsSource),
+    /// `jobs resume` of the job with this id.
+    Resume(String),
+}
+
+/// The arguments of a command.
+struct PlannedCommand {
     /// The arguments that print its plan, and write nothing; `None` if the command itself reads only.
     plan: Option<Vec<String>>,
     /// The arguments that run it.
     run: Vec<String>,
-    about: &'static str,
+    /// The id of the run, which names the file of its findings.
+    id: String,
 }
 
 impl OfferedCommand {
-    /// The command of these arguments, if the console may run it: no other command is ever run.
+    /// The command of this text, if the console may run it: no other command is ever run.
     fn of(written: &str) -> Result<Self> {
-        let words: Vec<&str> = written.split(' ').collect();
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let arguments = owned(&words);
-        match words.as_slice() {
-            ["redrive"] => Ok(Self {
-                plan: Some(owned(&["redrive", "--dry-run"])),
-                run: owned(&["redrive", "--yes"]),
-                about: "Counts parked items as their tables have them now.",
-                arguments,
-            }),
-            ["verify"] => Ok(Self {
-                plan: None,
-                run: owned(&["verify", "--yes"]),
-                about: "Compares everything that is derived with the items. It reads all tables, and writes only its own progress.",
-                arguments,
-            }),
-            ["jobs", "resume", id] if is_job_id(id) => Ok(Self {
-                plan: Some(owned(&["jobs", "show", id])),
-                run: owned(&["jobs", "resume", id]),
-                about: "Continues the job on the basis that it was planned for.",
-                arguments,
-            }),
-            _ => Err(Error::new(ErrorKind::Configuration, "the console does not run this command")
-                .hint("Run it in a terminal")),
+        let refused = || {
+            Error::new(ErrorKind::Configuration, "the console does not run this command")
+                .hint("Run it in a terminal")
+        };
+        match written.split(' ').collect::<Vec<_>>().as_slice() {
+            ["redrive"] => Ok(Self::Redrive),
+            ["verify"] => Ok(Self::Verify),
+            ["repair", findings] => FindingsSource::parse(findings).map(Self::Repair).ok_or_else(refused),
+            ["jobs", "resume", id] if is_job_id(id) => Ok(Self::Resume((*id).to_owned())),
+            _ => Err(refused()),
         }
+    }
+
+    /// The text that names it.
+    fn name(&self) -> String {
+        match self {
+            Self::Redrive => "redrive".to_owned(),
+            Self::Verify => "verify".to_owned(),
+            Self::Repair(findings) => format!("repair {}", findings.name()),
+            Self::Resume(id) => format!("jobs resume {id}"),
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Self::Redrive => "Counts parked items as their tables have them now.",
+            Self::Verify => {
+                "Compares everything that is derived with the items. It reads all tables, and writes only its own progress. A difference that a change in flight may explain is looked at again, up to five minutes later. Its findings are kept for a repair."
+            }
+            Self::Repair(_) => {
+                "Judges each finding again, and writes what is still wrong under conditions. The plan judges, too, and writes nothing."
+            }
+            Self::Resume(_) => "Continues the job on the basis that it was planned for.",
+        }
+    }
+
+    /// Its arguments.
+    ///
+    /// # Errors
+    /// As [`FindingsSource::file`].
+    async fn planned(&self, served: &Served) -> Result<PlannedCommand> {
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let (plan, run) = match self {
+            Self::Redrive => (Some(owned(&["redrive", "--dry-run"])), owned(&["redrive", "--yes"])),
+            Self::Verify => {
+                let file = served.findings.file(&id)?;
+                (None, owned(&["verify", "--report", &file.to_string_lossy()]))
+            }
+            Self::Repair(findings) => {
+                let file = findings.file(&served.findings, served.context.bucket.as_ref()).await?;
+                let mut repair = owned(&["repair", &file.to_string_lossy()]);
+                let bucket =
+                    served.context.bucket_name.iter().flat_map(|name| ["--bucket".to_owned(), name.clone()]);
+                repair.extend(bucket);
+                let with = |option: &str| [repair.clone(), vec![option.to_owned()]].concat();
+                (Some(with("--dry-run")), with("--yes"))
+            }
+            Self::Resume(id) => (Some(owned(&["jobs", "show", id])), owned(&["jobs", "resume", id])),
+        };
+        Ok(PlannedCommand { plan, run, id })
     }
 }
 
@@ -68,9 +118,18 @@ fn is_job_id(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// The address of a command's plan.
-pub(super) fn address_of(arguments: &[&str]) -> String {
-    address("/health/run", [(COMMAND, arguments.join(" ").as_str())])
+/// The address of the plan of `jobs resume`.
+pub(super) fn resume_address(id: &str) -> String {
+    address_of(&OfferedCommand::Resume(id.to_owned()))
+}
+
+/// The address of the plan of a repair.
+pub(super) fn repair_address(findings: FindingsSource) -> String {
+    address_of(&OfferedCommand::Repair(findings))
+}
+
+fn address_of(command: &OfferedCommand) -> String {
+    address("/health/run", [(COMMAND, command.name().as_str())])
 }
 
 /// The commands that mend, and the commands that were started from here.
@@ -78,16 +137,16 @@ pub(super) fn offered(served: &Served) -> Markup {
     let runs = served.runs.newest();
     html! {
         ul class="actions" {
-            li { a href=(address_of(&["redrive"])) { "Plan of " code { "redrive" } ": parked items …" } }
-            li { a href=(address_of(&["verify"])) { "Plan of " code { "verify" } ": compare everything …" } }
+            li { a href=(address_of(&OfferedCommand::Redrive)) { "Plan of " code { "redrive" } ": parked items …" } }
+            li { a href=(address_of(&OfferedCommand::Verify)) { "Plan of " code { "verify" } ": compare everything …" } }
         }
         @for run in &runs {
-            (shown_run(run))
+            (shown_run(served, run))
         }
     }
 }
 
-fn shown_run(run: &CommandRun) -> Markup {
+fn shown_run(served: &Served, run: &CommandRun) -> Markup {
     let end = run.end();
     let (verdict, text) = match &end {
         None => (Verdict::Warning, "running".to_owned()),
@@ -103,7 +162,17 @@ fn shown_run(run: &CommandRun) -> Markup {
             }
             @if let Some(end) = &end { pre { (harmless_lines(&end.output)) } }
         }
+        @if end.is_some() && has_findings(served, run) {
+            p { a href=(repair_address(FindingsSource::Started(run.id.clone()))) { "Plan of " code { "repair" } ": the findings of this verification …" } }
+        }
     }
+}
+
+/// Whether a command that has ended has left findings.
+fn has_findings(served: &Served, run: &CommandRun) -> bool {
+    let is_verification = run.arguments.first().is_some_and(|command| command == "verify");
+    let file = is_verification.then(|| served.findings.file(&run.id).ok()).flatten();
+    file.and_then(|file| std::fs::metadata(file).ok()).is_some_and(|written| written.len() > 0)
 }
 
 /// `GET /health/run`: the plan.
@@ -114,9 +183,11 @@ pub(crate) async fn planned(State(served): State<Arc<Served>>, query: PageQuery)
 
 async fn plan(served: &Served, query: &PageQuery) -> ViewResult {
     let command = OfferedCommand::of(query.get(COMMAND).unwrap_or_default())?;
-    let mut view = View::new(Page::Health, format!("Plan of {}", command.arguments.join(" ")));
-    view.show(html! { p { (command.about) } });
-    if let Some(arguments) = &command.plan {
+    let name = command.name();
+    let PlannedCommand { plan, run, .. } = command.planned(served).await?;
+    let mut view = View::new(Page::Health, format!("Plan of {name}"));
+    view.show(html! { p { (command.about()) } });
+    if let Some(arguments) = &plan {
         let planned = served.context.commands.plan(arguments).await?;
         let mut table = PageTable::new("plan", &["command", "exit code"], "");
         let code = planned.code.map_or(Cell::Empty, Cell::number);
@@ -124,13 +195,13 @@ async fn plan(served: &Served, query: &PageQuery) -> ViewResult {
         view.table(table);
         view.show(html! { pre { (harmless_lines(&planned.output)) } });
     }
-    let run = format!("afterwrite {}", command.run.join(" "));
+    let run = format!("afterwrite {}", run.join(" "));
     view.show(if served.context.options.allows_writes {
         write_form(
             served,
             "/health/run",
             html! {
-                input type="hidden" name=(COMMAND) value=(command.arguments.join(" "));
+                input type="hidden" name=(COMMAND) value=(name);
                 button { "Run " code { (run) } }
                 a href="/health" { "Cancel" }
             },
@@ -143,13 +214,17 @@ async fn plan(served: &Served, query: &PageQuery) -> ViewResult {
 
 /// `POST /health/run`: starts the command.
 pub(crate) async fn start(State(served): State<Arc<Served>>, PageForm(form): PageForm) -> Response {
-    match OfferedCommand::of(form.get(COMMAND).unwrap_or_default()) {
-        Ok(command) => {
-            served.runs.start(&served.context.commands, command.run);
-            (StatusCode::SEE_OTHER, [(header::LOCATION, "/health")]).into_response()
-        }
+    match Box::pin(started(&served, &form)).await {
+        Ok(()) => (StatusCode::SEE_OTHER, [(header::LOCATION, "/health")]).into_response(),
         Err(error) => answer(&served, Page::Health, &form, Err(error)),
     }
+}
+
+async fn started(served: &Served, form: &PageQuery) -> Result<()> {
+    let command = OfferedCommand::of(form.get(COMMAND).unwrap_or_default())?;
+    let PlannedCommand { run, id, .. } = command.planned(served).await?;
+    served.runs.start(&served.context.commands, id, run);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -158,12 +233,21 @@ mod tests {
 
     #[test]
     fn only_offered_commands_are_run() {
-        for offered in ["redrive", "verify", "jobs resume verify-20260206T101500-042"] {
-            assert!(OfferedCommand::of(offered).is_ok(), "{offered}");
+        for offered in [
+            "redrive",
+            "verify",
+            "repair run:7c1e",
+            "repair report:2026-02-06T10:15:00.000Z",
+            "jobs resume verify-20260206T101500-042",
+        ] {
+            let command = OfferedCommand::of(offered).unwrap_or_else(|error| panic!("{offered}: {error}"));
+            assert_eq!(command.name(), offered);
         }
         for refused in [
             "",
             "repair drift.jsonl",
+            "repair run:../drift",
+            "repair run:x --yes",
             "redrive --delete",
             "jobs resume --help",
             "jobs resume a b",

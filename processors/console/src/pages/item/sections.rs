@@ -16,6 +16,7 @@ use crate::links::ITEM;
 use crate::query::PageQuery;
 use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
+use crate::time::time;
 use crate::view::View;
 
 /// Adds the sections.
@@ -46,6 +47,7 @@ pub(super) async fn show(
         show_lookups(view, found, shows_items);
         show_effects(view, found);
     }
+    show_events(served, view, reading);
     if let Some(item) = &reading.item {
         contents::show(served, view, reading.source.table, item);
     }
@@ -57,9 +59,13 @@ pub(super) async fn show(
 }
 
 fn key_text(reading: &ItemReading) -> String {
+    key_parts(reading).collect::<Vec<_>>().join(" / ")
+}
+
+/// The values of the item's key.
+fn key_parts(reading: &ItemReading) -> impl Iterator<Item = &str> + Clone {
     let source = &reading.source;
-    let parts = [Some(&*source.partition), source.sort.as_deref()];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" / ")
+    [Some(&*source.partition), source.sort.as_deref()].into_iter().flatten()
 }
 
 fn facts(served: &Served, reading: &ItemReading) -> PageTable {
@@ -153,7 +159,7 @@ fn show_lookups(view: &mut View, found: &Consequences, shows_items: bool) {
     }
 }
 
-/// Adds the cache keys, paths, rows and events that follow from a change of the item.
+/// Adds the cache keys, paths and rows that follow from a change of the item.
 fn show_effects(view: &mut View, found: &Consequences) {
     let mut stale =
         PageTable::new("stale", &["key or path", "remedy"], "No cache key or path follows from it.");
@@ -169,17 +175,46 @@ fn show_effects(view: &mut View, found: &Consequences) {
         let rescued: Vec<&str> = row.rescued.keys().map(String::as_str).collect();
         rows.rows.push(vec![Cell::text(&row.dataset), Cell::code(&row.dt), Cell::text(rescued.join(", "))]);
     }
-    let mut events = PageTable::new("events", &["event", "to"], "Its creation sends no event.");
-    for event in &found.events {
-        let to = event.to.as_deref().unwrap_or("the default target");
-        events.rows.push(vec![Cell::text(&event.name), Cell::text(to)]);
-    }
-    for (title, table) in [
-        ("Caches that a change makes stale", stale),
-        ("Rows of datasets", rows),
-        ("Events that its creation sends", events),
-    ] {
+    for (title, table) in [("Caches that a change makes stale", stale), ("Rows of datasets", rows)] {
         view.show(html! { h2 { (title) } });
         view.table(table);
     }
+}
+
+/// Adds the events of the item's newest change, if this process has counted it; otherwise the events of an insertion.
+fn show_events(served: &Served, view: &mut View, reading: &ItemReading) {
+    let context = &served.context;
+    let name = context.config.table_names.get(reading.source.table);
+    let newest =
+        context.board().zip(name).and_then(|(board, name)| board.changes.newest_of(name, key_parts(reading)));
+    if let Some(change) = newest {
+        let events = change.trace.events.iter().map(|event| (event.name.as_str(), event.to.as_deref()));
+        view.show(html! {
+            h2 { "Events of its newest change" }
+            p class="quiet" {
+                (harmless(&change.trace.operation)) ", counted " (time(change.counted_at)) ", number " (change.number) " of the page "
+                a href="/play" { "Play" } "."
+            }
+        });
+        view.table(event_table(events, "This change sent no event."));
+    } else if let Some(found) = &reading.consequences {
+        let events = found.events.iter().map(|event| (event.name.as_str(), event.to.as_deref()));
+        view.show(html! {
+            h2 { "Events that its creation sends" }
+            p class="quiet" {
+                "As if the item were inserted as it is now. The events of a change depend on the item before the change, too: "
+                code { "afterwrite tail" } " shows those of each record."
+            }
+        });
+        view.table(event_table(events, "Its creation sends no event."));
+    }
+}
+
+fn event_table<'e>(events: impl Iterator<Item = (&'e str, Option<&'e str>)>, if_empty: &str) -> PageTable {
+    let mut table = PageTable::new("events", &["event", "to"], if_empty);
+    let row = |(name, to): (&str, Option<&str>)| {
+        vec![Cell::text(name), Cell::text(to.unwrap_or("the default target"))]
+    };
+    table.rows = events.map(row).collect();
+    table
 }

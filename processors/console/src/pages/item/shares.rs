@@ -1,9 +1,10 @@
 //! The shares of an item: what the ledger has counted of it, what follows from it now, and the rollups' present totals; and the copies of
 //! measures that it shows.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite_ledger::state::REV;
+use afterwrite_ledger::state::{REV, stored_rollup_origin};
 use afterwrite_model::Result;
 use afterwrite_model::record::{AttributeValue, Decimal, Item};
 use afterwrite_model::table::{Mirror, MirroredAttribute, Model};
@@ -135,6 +136,7 @@ pub(super) async fn mirror_table(served: &Served, item: &Item, found: &Consequen
         "of the rollup",
         "rev on the item",
         "rev of the rollup",
+        "copy of",
         "comparison",
     ];
     let mut table = PageTable::new("mirrors", &columns, "The item shows no measure.");
@@ -165,11 +167,13 @@ fn mirror_row(
     let of_rollup = rollup.and_then(|rollup| rollup.get(&*attribute.measure)).cloned();
     let of_rollup = of_rollup.or_else(|| is_sum.then_some(AttributeValue::N(Decimal::ZERO)));
     let of_item = attribute.path.read(item);
-    let comparison = if of_item == of_rollup.as_ref() {
-        Cell::Verdict(Verdict::Good, "equal".to_owned())
-    } else {
-        Cell::Verdict(Verdict::Warning, "differs: it follows within seconds".to_owned())
-    };
+    let origin =
+        CopyOrigin::of(attribute.of_path.read(item), &stored_rollup_origin(&shown.partition, &shown.sort));
+    let number = |value: Option<&AttributeValue<'_>>| value.and_then(AttributeValue::as_number).cloned();
+    let copied_at = number(attribute.revision_path.read(item));
+    let revision = number(rollup.and_then(|rollup| rollup.get(REV))).unwrap_or(Decimal::ZERO);
+    let (verdict, comparison) =
+        copy_verdict(origin, of_item == of_rollup.as_ref(), (copied_at.as_ref(), &revision));
     let text = |value: Option<&AttributeValue<'_>>| {
         value.map_or(Cell::Empty, |value| share_cell(&value_text(value)))
     };
@@ -182,8 +186,68 @@ fn mirror_row(
         text(of_rollup.as_ref()),
         text(attribute.revision_path.read(item)),
         text(rollup.and_then(|rollup| rollup.get(REV))),
-        comparison,
+        Cell::text(origin.text()),
+        Cell::Verdict(verdict, comparison.to_owned()),
     ]
+}
+
+/// The rollup that a copy names, in `<attribute>_of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CopyOrigin {
+    /// The item has no copy yet, or a copy of no rollup.
+    Nothing,
+    /// The item's own rollup.
+    Own,
+    /// Another rollup: an application has copied the item with all of its attributes, or the key of its rollup has changed.
+    Another,
+}
+
+impl CopyOrigin {
+    fn of(stored: Option<&AttributeValue<'_>>, own: &str) -> Self {
+        match stored.map(AttributeValue::as_text) {
+            None => Self::Nothing,
+            Some(Some(origin)) if origin == own => Self::Own,
+            Some(Some(_) | None) => Self::Another,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Nothing => "no rollup",
+            Self::Own => "this rollup",
+            Self::Another => "another rollup",
+        }
+    }
+}
+
+/// How a copy compares with its rollup, of which `revision` was read after the item. The copy of a `max` or `min` keeps an older revision while
+/// its value is equal.
+fn copy_verdict(
+    origin: CopyOrigin,
+    is_equal: bool,
+    (copied_at, revision): (Option<&Decimal>, &Decimal),
+) -> (Verdict, &'static str) {
+    match (origin, copied_at.map(|copied_at| copied_at.cmp(revision))) {
+        (CopyOrigin::Nothing, _) | (CopyOrigin::Own, None) => {
+            (Verdict::Warning, "not copied yet: the copy follows within seconds")
+        }
+        (CopyOrigin::Another, _) => {
+            (Verdict::Warning, "of another rollup: the own copy follows within seconds")
+        }
+        (CopyOrigin::Own, Some(Ordering::Greater)) => (
+            Verdict::Bad,
+            "the rollup has not reached the copy's revision: it was deleted or restored, and its next change sets the copy",
+        ),
+        (CopyOrigin::Own, Some(Ordering::Less | Ordering::Equal)) if is_equal => (Verdict::Good, "equal"),
+        (CopyOrigin::Own, Some(Ordering::Less)) => (
+            Verdict::Warning,
+            "differs: the copy is older. The new one follows within seconds, or `afterwrite verify` finds the difference",
+        ),
+        (CopyOrigin::Own, Some(Ordering::Equal)) => (
+            Verdict::Bad,
+            "differs at the same revision: another program has changed one of them. `afterwrite verify` shows which, `afterwrite repair` mends it",
+        ),
+    }
 }
 
 /// The mirror of the item's entity that sets an attribute.
@@ -197,4 +261,33 @@ fn mirrored<'m>(
     let attributes =
         mirrors.flat_map(|mirror| mirror.attributes.iter().map(move |attribute| (mirror, attribute)));
     attributes.into_iter().find(|(_, attribute)| attribute.path.to_string() == path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_judged_by_its_rollup_its_revision_and_its_value() {
+        let revision = |number: i64| Decimal::from(number);
+        let verdict = |origin, is_equal, copied_at: Option<i64>| {
+            copy_verdict(origin, is_equal, (copied_at.map(revision).as_ref(), &revision(5))).0
+        };
+        for (origin, is_equal, copied_at, expected) in [
+            (CopyOrigin::Own, true, Some(5), Verdict::Good),
+            (CopyOrigin::Own, true, Some(4), Verdict::Good),
+            (CopyOrigin::Own, false, Some(4), Verdict::Warning),
+            (CopyOrigin::Own, false, Some(5), Verdict::Bad),
+            (CopyOrigin::Own, true, Some(6), Verdict::Bad),
+            (CopyOrigin::Own, true, None, Verdict::Warning),
+            (CopyOrigin::Another, true, Some(5), Verdict::Warning),
+            (CopyOrigin::Nothing, false, None, Verdict::Warning),
+        ] {
+            assert_eq!(verdict(origin, is_equal, copied_at), expected, "{origin:?} {is_equal} {copied_at:?}");
+        }
+        let own = AttributeValue::text("a1");
+        assert_eq!(CopyOrigin::of(Some(&own), "a1"), CopyOrigin::Own);
+        assert_eq!(CopyOrigin::of(Some(&own), "b2"), CopyOrigin::Another);
+        assert_eq!(CopyOrigin::of(None, "b2"), CopyOrigin::Nothing);
+    }
 }

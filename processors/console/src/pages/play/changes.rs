@@ -22,16 +22,20 @@ use crate::view::write_form;
 
 /// The address of the changes after a number.
 pub(crate) const CHANGES: &str = "/play/changes";
-/// The changes that a page shows.
+/// The changes that a page has at first, and that follow each time when a reader comes to the end of them: the first paint takes time for each.
+const STEP: usize = 10;
+/// The changes that a list keeps when new ones appear.
 const SHOWN: usize = 100;
 /// The rollups, keys or paths of a change that a page shows.
 const SHOWN_EFFECTS: usize = 50;
 
 /// The changes that a page shows, and those that it marks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct ChangeFilter {
     text: Option<String>,
     mark: Option<ChangeMark>,
+    /// The list begins with the newest change before this number.
+    before: u64,
 }
 
 /// The changes of one item after a number: the number, the deployed name of the table, and the values of the key.
@@ -41,7 +45,8 @@ impl ChangeFilter {
     /// The filter of an address.
     pub(crate) fn of(query: &PageQuery) -> Self {
         let mark = query.get("mark").and_then(|mark| serde_json::from_str(mark).ok());
-        Self { text: query.get("text").map(str::to_owned), mark }
+        let before = query.get("before").and_then(|before| before.parse().ok());
+        Self { text: query.get("text").map(str::to_owned), mark, before: before.unwrap_or(u64::MAX) }
     }
 
     /// The same filter, which marks other changes.
@@ -66,17 +71,22 @@ impl ChangeFilter {
         address(PLAY, [("format", "json")].into_iter().chain(text))
     }
 
-    fn address(&self, after: u64) -> String {
-        let after = after.to_string();
+    /// The address of changes on one side of a number: `after`, or `before`.
+    fn address(&self, path: &str, side: &str, number: u64) -> String {
+        let number = number.to_string();
         let text = self.text.as_deref().map(|text| ("text", text));
-        address(CHANGES, [("after", after.as_str())].into_iter().chain(text))
+        address(path, [(side, number.as_str())].into_iter().chain(text))
     }
 }
 
-/// `GET` of the changes after a number: new rows, and the next request for more.
+/// `GET` of the changes before a number: the next rows of the list. Or of the changes after a number: new rows, and the next request for more.
 pub(crate) async fn changes(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
     let Some(board) = served.context.board() else { return not_here(&served) };
-    let after = query.get("after").and_then(|after| after.parse().ok()).unwrap_or(0);
+    let number = |side: &str| query.get(side).and_then(|number| number.parse().ok());
+    if let Some(before) = number("before") {
+        return Html(older(&served, board, &ChangeFilter::of(&query), before).into_string()).into_response();
+    }
+    let after = number("after").unwrap_or(0);
     let found = board.changes.after(after);
     let Some(newest) = found.first().map(|change| change.number) else {
         return StatusCode::NO_CONTENT.into_response();
@@ -91,7 +101,6 @@ pub(crate) async fn changes(State(served): State<Arc<Served>>, query: PageQuery)
 
 /// The list, and the form that filters it.
 pub(super) fn list(served: &Served, board: &DevBoard, filter: &ChangeFilter) -> Markup {
-    let found = board.changes.after(0);
     html! {
         form method="get" action=(PLAY) role="search" {
             label { "Text in a change" input type="search" name="text" value=[filter.text.as_deref()]; }
@@ -101,9 +110,9 @@ pub(super) fn list(served: &Served, board: &DevBoard, filter: &ChangeFilter) -> 
         }
         (mark_field(filter, false))
         (poller(filter, board.changes.newest()))
-        ol id="changes" class="changes" data-most=(SHOWN) { (rows(served, filter, &found)) }
+        ol id="changes" class="changes" data-most=(SHOWN) { (older(served, board, filter, filter.before)) }
         p class="empty" { (if_empty(filter)) }
-        p class="quiet" { "The newest " (SHOWN) " changes are shown. This process keeps 500: " a href=(filter.json_address()) { "JSON" } }
+        p class="quiet" { "This process keeps the newest 500 changes: " a href=(filter.json_address()) { "JSON" } }
     }
 }
 
@@ -127,13 +136,29 @@ pub(super) fn mark_field(filter: &ChangeFilter, is_extra: bool) -> Markup {
 /// The element that asks for newer changes each second, and replaces itself. The page's script holds it while the reader reads.
 fn poller(filter: &ChangeFilter, newest: u64) -> Markup {
     html! {
-        div id="live" data-live="changes" hx-get=(filter.address(newest)) hx-include="#mark" hx-trigger="every 1s" hx-swap="outerHTML" {}
+        div id="live" data-live="changes" hx-get=(filter.address(CHANGES, "after", newest)) hx-include="#mark" hx-trigger="every 1s" hx-swap="outerHTML" {}
     }
 }
 
 fn rows(served: &Served, filter: &ChangeFilter, changes: &[Arc<CountedChange>]) -> Markup {
     let shown = changes.iter().filter(|change| filter.shows(change)).take(SHOWN);
     html! { @for change in shown { (row(served, change, filter.marks(change))) } }
+}
+
+/// The newest changes before a number, and after them the place of the changes before these, which are loaded when a reader comes to it.
+fn older(served: &Served, board: &DevBoard, filter: &ChangeFilter, before: u64) -> Markup {
+    let kept = board.changes.after(0);
+    let mut found = kept.iter().filter(|change| change.number < before && filter.shows(change)).peekable();
+    let step: Vec<&Arc<CountedChange>> = found.by_ref().take(STEP).collect();
+    let last = step.last().filter(|_| found.peek().is_some()).map(|change| change.number);
+    html! {
+        @for change in &step { (row(served, change, filter.marks(change))) }
+        @if let Some(last) = last {
+            li class="older" hx-get=(filter.address(CHANGES, "before", last)) hx-trigger="intersect once" hx-include="#mark" hx-swap="outerHTML" {
+                a href=(filter.address(PLAY, "before", last)) { "Older changes" }
+            }
+        }
+    }
 }
 
 fn row(served: &Served, change: &CountedChange, is_marked: bool) -> Markup {
@@ -266,7 +291,9 @@ mod tests {
         let marked: Vec<u64> =
             found.iter().filter(|change| filter.marks(change)).map(|change| change.number).collect();
         assert_eq!(marked, [2]);
-        let again = ChangeFilter::of(&PageQuery::parse(filter.address(7).split_once('?').unwrap().1));
+        let again = ChangeFilter::of(&PageQuery::parse(
+            filter.address(CHANGES, "after", 7).split_once('?').unwrap().1,
+        ));
         assert_eq!(again.text, filter.text);
         let field = mark_field(&filter, true).into_string();
         assert!(field.contains("[1,&quot;T&quot;,[&quot;A#&lt;b&gt;&quot;]]"), "{field}");

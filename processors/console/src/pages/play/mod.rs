@@ -32,7 +32,16 @@ pub(crate) const PLAY: &str = "/play";
 pub(crate) async fn play(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
     let Some(board) = served.context.board() else { return not_here(&served) };
     let filter = ChangeFilter::of(&query);
-    answer(&served, Page::Play, &query, view(&served, board, &filter, &EditedItem::sample(board)))
+    let mut view = view(&served, board, &filter, &EditedItem::sample(board));
+    if query.asks_for_data()
+        && let Ok(view) = &mut view
+    {
+        view.data(changes::table(&served, board, &filter));
+        view.data(recount::table(board));
+        view.data(recount::findings_table(board));
+        view.data(faults::table(board));
+    }
+    answer(&served, Page::Play, &query, view)
 }
 
 /// The page with an item in the editor.
@@ -57,10 +66,6 @@ fn view(served: &Arc<Served>, board: &Arc<DevBoard>, filter: &ChangeFilter, item
             }
         }
     });
-    view.data(changes::table(served, board, filter));
-    view.data(recount::table(board));
-    view.data(recount::findings_table(board));
-    view.data(faults::table(board));
     Ok(view)
 }
 

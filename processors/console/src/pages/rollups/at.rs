@@ -12,12 +12,13 @@ use axum::response::Response;
 use maud::html;
 
 use super::downloads::downloads;
-use super::facts::{counted_note, show_links, stored_facts};
+use super::facts::{show_links, stored_facts};
 use crate::context::ConsolePlace;
 use crate::frame::Page;
 use crate::links::{ROLLUP_AT, contributors_link, item_link, series_link};
 use crate::pages::answer;
 use crate::query::{PageQuery, address};
+use crate::rollup::counted::CountedChanges;
 use crate::rollup::measures::{MeasureTotals, show_measures};
 use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::RollupShape;
@@ -57,14 +58,15 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let title = if names.is_empty() { "Rollup".to_owned() } else { format!("Rollup {}", names.join(", ")) };
     let mut view = View::new(Page::Rollups, title);
     let key = (partition.to_owned(), sort.to_owned());
+    let counted = CountedChanges::of(context, &shapes);
     let stored = RollupReads(context).stored(&[key]).await?.pop().flatten();
     if let Some(item) = stored.as_ref().filter(|item| !is_rollup(item)) {
         view.show(other_item(served, item));
         return Ok(view);
     }
     let items: Vec<&Item> = stored.iter().collect();
-    view.table(facts(&shapes, (partition, sort), &items));
-    view.show(counted_note());
+    view.table(facts(&shapes, (partition, sort), (&items, &counted)));
+    view.show(counted.note());
     if items.is_empty() {
         view.show(html! {
             p class="empty" { "No such item is stored: nothing was counted into it, or it has expired." }
@@ -123,7 +125,11 @@ fn other_item(served: &Served, item: &Item) -> maud::Markup {
     }
 }
 
-fn facts(shapes: &[RollupShape<'_>], (partition, sort): (&str, &str), items: &[&Item]) -> PageTable {
+fn facts(
+    shapes: &[RollupShape<'_>],
+    (partition, sort): (&str, &str),
+    (items, counted): (&[&Item], &CountedChanges),
+) -> PageTable {
     let mut table = PageTable::new("facts", &["fact", "value"], "");
     let mut fact = |name: &str, cell: Cell| table.rows.push(vec![Cell::text(name), cell]);
     fact(PARTITION_KEY, Cell::code(partition));
@@ -141,6 +147,6 @@ fn facts(shapes: &[RollupShape<'_>], (partition, sort): (&str, &str), items: &[&
             fact(&format!("group in {}", group.attribute), Cell::code(group.name));
         }
     }
-    table.rows.extend(stored_facts(items));
+    table.rows.extend(stored_facts(items, counted));
     table
 }

@@ -12,6 +12,7 @@ use crate::links::{ROLLUPS_OF, item_link, rank_link, rollup_link, series_link};
 use crate::prose::prose;
 use crate::query::PageQuery;
 use crate::rollup::asked::{FROM, TO};
+use crate::rollup::counted::CountedChanges;
 use crate::rollup::measures::{MeasureTotals, cell_of, show_measures};
 use crate::rollup::reads::StoredRollup;
 use crate::rollup::shape::RollupShape;
@@ -56,7 +57,7 @@ fn newest<'i>(items: &[&'i Item], name: &str) -> Option<&'i AttributeValue<'stat
 }
 
 /// The facts that every rollup has, of its items.
-pub(super) fn stored_facts(items: &[&Item]) -> Vec<Vec<Cell>> {
+pub(super) fn stored_facts(items: &[&Item], counted: &CountedChanges) -> Vec<Vec<Cell>> {
     let fact = |name: &str, cell: Cell| vec![Cell::text(name), cell];
     let updated = newest(items, UPDATED_AT).and_then(AttributeValue::as_text);
     let updated =
@@ -70,33 +71,23 @@ pub(super) fn stored_facts(items: &[&Item]) -> Vec<Vec<Cell>> {
     } else {
         Cell::Verdict(Verdict::Good, "stored".to_owned())
     };
-    vec![
+    let mut facts = vec![
         fact("state", state),
         fact(REV, Cell::number(rev)),
         fact(UPDATED_AT, updated),
         fact(EXPIRES_AT, expires),
-        fact("counted up to", counted_up_to()),
-    ]
-}
-
-/// The position up to which the tables are counted: no stage stores it.
-fn counted_up_to() -> Cell {
-    Cell::Verdict(Verdict::Unknown, "unknown".to_owned())
-}
-
-/// The sentence about the position up to which the tables are counted.
-pub(super) fn counted_note() -> Markup {
-    html! {
-        p class="quiet" {
-            code { (UPDATED_AT) } " is the time of the newest record in the rollup. No item has the position up to which the tables are counted: "
-            "the metric " code { "FreshnessSeconds" } " with " code { "stage = counted" } " has the age of the newest heartbeat that was counted, and the page "
-            a href="/" { "Flow" } " the delay of each stage."
-        }
-    }
+    ];
+    facts.extend(counted.facts().into_iter().map(|(name, cell)| fact(&name, cell)));
+    facts
 }
 
 /// Adds a rollup that was asked for by its values: the sum of its shards, if it is sharded.
-pub(super) fn show_one(view: &mut View, shape: &RollupShape<'_>, rollup: &StoredRollup, query: &PageQuery) {
+pub(super) fn show_one(
+    view: &mut View,
+    shape: &RollupShape<'_>,
+    (rollup, counted): (&StoredRollup, &CountedChanges),
+    query: &PageQuery,
+) {
     let items = rollup.stored();
     let mut facts = PageTable::new("facts", &["fact", "value"], "");
     let key = format!("{} / {}", rollup.partition, rollup.sort);
@@ -105,7 +96,7 @@ pub(super) fn show_one(view: &mut View, shape: &RollupShape<'_>, rollup: &Stored
         _ => Cell::code(key),
     };
     facts.rows.push(vec![Cell::text("key"), key]);
-    facts.rows.extend(stored_facts(&items));
+    facts.rows.extend(stored_facts(&items, counted));
     view.show(html! { h2 { "The rollup" } });
     if items.is_empty() {
         view.show(html! {
@@ -113,7 +104,7 @@ pub(super) fn show_one(view: &mut View, shape: &RollupShape<'_>, rollup: &Stored
         });
     }
     view.table(facts);
-    view.show(counted_note());
+    view.show(counted.note());
     show_measures(view, std::slice::from_ref(shape), &MeasureTotals::of_one(items));
     show_shards(view, shape, rollup);
     show_links(view, shape, (&rollup.partition, &rollup.sort));

@@ -14,6 +14,7 @@ use crate::frame::Page;
 use crate::pages::answer;
 use crate::query::PageQuery;
 use crate::rollup::asked::{AskedRollups, asked};
+use crate::rollup::counted::CountedChanges;
 use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::RollupShape;
 use crate::served::Served;
@@ -55,9 +56,10 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
         AskedRollups::Incomplete(missing) => view.show(html! { p class="empty" { (missing) "." } }),
         AskedRollups::One(values) => {
             let key = shape.checked_key(&values)?;
+            let counted = CountedChanges::of(&served.context, std::slice::from_ref(&shape));
             let rollups = RollupReads(&served.context).rollups(&shape, vec![key]).await?;
             for rollup in &rollups {
-                show_one(&mut view, &shape, rollup, query);
+                show_one(&mut view, &shape, (rollup, &counted), query);
             }
         }
         AskedRollups::Buckets(asked) => buckets::show(served, &mut view, &shape, &asked, query).await?,
