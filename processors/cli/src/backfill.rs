@@ -24,7 +24,7 @@ use clap::Args;
 use crate::arguments::pair;
 use crate::bulk::{self, BulkOptions};
 use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
-use crate::job_output::{JobOptions, print_report};
+use crate::job_output::{JobOptions, event_note, print_report};
 use crate::print::tell;
 use crate::reconciled_lives::report_lives;
 
@@ -151,6 +151,9 @@ impl BackfillCommand {
         };
         let mut plan = Box::pin(plan(deployment, &arguments)).await?;
         plan.notes.extend(self.unfilled_note(datasets, deployment));
+        if datasets != DatasetFilling::Only {
+            plan.notes.extend(event_note(&deployment.config.model));
+        }
         self.options.confirm(&plan)?;
         let counting = counting(deployment, arguments.clone(), export).await?;
         let units = counting.iter().flat_map(BackfillTask::units);

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{JobObserver, JobPlan, JobReport, JobStatus, JobWait, UnitPrices};
 use clap::Args;
@@ -94,6 +95,19 @@ pub fn plan_table(plan: &JobPlan, rate: Option<u64>) -> String {
     let notes: String =
         searched.chain(plan.notes.iter().cloned()).map(|note| format!("  - {note}\n")).collect();
     format!("{table}\n{notes}")
+}
+
+/// The note of a job that writes rollups with event rules: a rollup that comes to meet a rule's condition has an event, whatever wrote it.
+pub(crate) fn event_note(model: &Model) -> Option<String> {
+    let rules =
+        model.entities.iter().filter(|entity| entity.rollup.is_some()).flat_map(|entity| &entity.events);
+    let names: Vec<&str> = rules.filter_map(|rule| Some(&*model.events.get(*rule)?.name)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "rollups have event rules ({}): each rollup that this job takes over a rule's threshold sends an event; to send none, let no function host `notify` meanwhile",
+            names.join(", ")
+        )
+    })
 }
 
 /// Shows one line of progress on a terminal, and nothing in a pipe.
