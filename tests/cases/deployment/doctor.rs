@@ -79,7 +79,11 @@ fn h6_failed_records_and_parked_items_are_found_with_the_command_that_mends() {
     facts.failures.insert("exams-failures".to_owned(), Looked::Found(failures));
     facts.parked = Looked::Found(3);
     for (check, found, command) in [
-        ("failed records", "2 objects", "afterwrite redrive s3://exams-failures/aws/lambda/0c1b/ --dry-run"),
+        (
+            "failed records",
+            "2 objects",
+            "redrive s3://exams-failures/aws/lambda/0c1b/ --only aggregate,invalidate,archive,notify --dry-run",
+        ),
         ("parked items", "3 items", "afterwrite redrive --dry-run"),
     ] {
         let finding = finding(&facts, check);

@@ -125,12 +125,6 @@ impl Entity {
         !self.datasets.is_empty()
     }
 
-    /// Whether something that a replay can repeat follows a change of such an item: a row, an event, or the invalidation of a cache.
-    #[must_use]
-    pub fn is_followed(&self) -> bool {
-        self.has_datasets() || !self.caches.is_empty() || !self.events.is_empty()
-    }
-
     /// The most rollups that one state of an item counts into.
     #[must_use]
     pub fn most_rollups(&self, model: &Model) -> usize {

@@ -45,8 +45,8 @@ impl ProjectionKind {
         match self {
             Self::Aggregate => entity.is_used(),
             Self::Invalidate => !entity.caches.is_empty(),
-            // Every change of an application's item is archived; of a rollup's item, only a change that a replay can use.
-            Self::Archive => entity.rollup.is_none() || entity.is_followed(),
+            // Every change of an application's item is archived; of a rollup's item, only a change that a dataset has.
+            Self::Archive => entity.rollup.is_none() || entity.has_datasets(),
             Self::Notify => !entity.events.is_empty(),
         }
     }

@@ -6,6 +6,7 @@ mod inputs;
 mod job;
 mod targets;
 
+use afterwrite_model::table::{Entity, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::require_recovery;
 use afterwrite_operations::replay::InputSource;
@@ -77,7 +78,8 @@ impl ReplayArguments {
             return Box::pin(dry_run::run(&deployment, source, self.options.json)).await;
         }
         let job = ReplayJob::new(&self.inputs, self.only.clone(), self.into.clone());
-        let plan = job.plan(&source);
+        let mut plan = job.plan(&source);
+        plan.notes.extend(unarchived_note(&deployment.config.model, &self.only));
         self.options.confirm(&plan)?;
         let is_counting = self.only.contains(&ReplayProjection::Aggregate);
         if let Some(into) = &self.into {
@@ -108,4 +110,20 @@ impl ReplayArguments {
         }
         Ok(())
     }
+}
+/// The rollups whose events or stale keys a replay cannot repeat: the archive has the changes of a rollup only if a dataset exports it.
+fn unarchived_note(model: &Model, only: &[ReplayProjection]) -> Option<String> {
+    let (notifies, invalidates) =
+        (only.contains(&ReplayProjection::Notify), only.contains(&ReplayProjection::Invalidate));
+    let is_lost = |entity: &&Entity| {
+        let is_asked = notifies && !entity.events.is_empty() || invalidates && !entity.caches.is_empty();
+        entity.rollup.is_some() && !entity.has_datasets() && is_asked
+    };
+    let names: Vec<&str> = model.entities.iter().filter(is_lost).map(|entity| &*entity.name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "nothing is repeated for changes of {}: no dataset exports these rollups, so the archive does not have their changes",
+            names.join(", ")
+        )
+    })
 }

@@ -73,6 +73,24 @@ pub fn consequences(
     let change = EventChange { source: &source, candidates: Some(&candidates), record: &record, json: &line };
     events_of_creation(model, &change).map(|events| found.events = events).unwrap_or_else(&mut report);
     problems.dedup();
+    if !problems.is_empty() {
+        found.notes.extend(placeholder_note(&found.asks, lookups));
+    }
     found.problems = problems;
     Ok(Some(found))
+}
+
+/// The outputs whose names stand for their values. An error can come from such a name, where a value such as a time zone is needed.
+fn placeholder_note(asks: &[LookupResult], lookups: &impl ExplainedLookups) -> Option<String> {
+    let outputs = asks.iter().flat_map(|ask| ask.gives.names());
+    let unknown: Vec<String> = outputs
+        .filter(|output| lookups.is_placeholder(output))
+        .map(|output| format!("--given {output}=VALUE"))
+        .collect();
+    (!unknown.is_empty()).then(|| {
+        format!(
+            "the lookups are not read here, and the names of their outputs stand for the values; an error that a name causes goes with {}",
+            unknown.join(" ")
+        )
+    })
 }

@@ -54,6 +54,20 @@ fn an_output_that_is_not_given_is_shown_by_its_name() {
 }
 
 #[test]
+fn an_output_that_a_zone_needs_is_asked_for() {
+    let order = json!({
+        "PK": "CUSTOMER#c-1", "SK": "ORDER#o-1", "restaurant": "r-1", "status": "placed",
+        "total": "12.50", "placed_at": "2026-02-06T10:00:00Z",
+    });
+    let explanation = explain("marketplace", &order, &[]);
+    let text = explanation.to_string();
+    assert!(text.contains("--given city=VALUE --given time_zone=VALUE"), "{text}");
+    let given = [("city", "lisbon"), ("time_zone", "Europe/Lisbon")];
+    let text = explain("marketplace", &order, &given).to_string();
+    assert!(text.contains("DAY#2026-02-06") && !text.contains("--given"), "{text}");
+}
+
+#[test]
 fn an_item_that_matches_no_entity_is_shown_with_the_known_keys() {
     let explanation = explain("exambuddy", &json!({ "PK": "NOBODY#1", "SK": "NOTHING" }), &[]);
     assert!(explanation.items.is_empty());
