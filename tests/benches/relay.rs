@@ -78,7 +78,7 @@ async fn main() {
     let theirs_with_events = python_handler(&events, &archive, &redis, Some(&bus));
     // Each handles the first events once more, before it is measured.
     assert_eq!(bus.take_events().len(), published, "both publish the same events");
-    println!("{published} events in {} records, those of the first batch twice", ours.records);
+    println!("{published} events in {} records, the events of the first batch twice", ours.records);
     println!("{:34} {:>10} {:>16} {:>12}", "", "records", "CPU µs/record", "records/s");
     for (name, cost) in [
         ("relay (release)", &ours),

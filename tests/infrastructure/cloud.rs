@@ -192,7 +192,7 @@ impl LocalCloud {
     }
 }
 
-/// The queues of the state, and those of its events.
+/// The queues of the state, and the queues of its events.
 async fn start_queues(state: &AppliedState) -> EmbeddedSqs {
     let consumers = state.event_queues();
     let queues = state.queues().into_iter().chain(consumers.iter().map(String::as_str));

@@ -63,7 +63,7 @@ impl FindingsSource {
         }
     }
 
-    /// The file with the findings. Those of a report are read from the bucket.
+    /// The file with the findings. The findings of a report are read from the bucket.
     ///
     /// # Errors
     /// `Configuration` if there are no such findings; as [`Bucket::get`](afterwrite_services::Bucket::get).

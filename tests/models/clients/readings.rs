@@ -28,7 +28,7 @@ impl PlayedMatch {
         ExactNumber::parse(&format!("{}.{}", self.tenths / 10, self.tenths % 10)).expect("a number")
     }
 
-    /// A rival: without a name, or with one that begins another one's name.
+    /// A rival: without a name, or with a name that begins another rival's name.
     fn rival(&self) -> &'static str {
         match self.tenths % 3 {
             0 => "",

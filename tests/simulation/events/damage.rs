@@ -39,7 +39,7 @@ impl RecordDamage {
         Self { random: random.split(), rate, damaged, delivered: BTreeMap::new() }
     }
 
-    /// The lines that an archive lacks, and those that it should not have. A record is archived as it was delivered first, and once: its
+    /// The lines that an archive lacks, and the lines that it should not have. A record is archived as it was delivered first, and once: its
     /// line may have the damage.
     pub(crate) fn archive_faults(
         &self,

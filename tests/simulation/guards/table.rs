@@ -350,7 +350,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     guard(
         "event-behind",
         "processors/functions/src/notifying.rs: notify (is_behind)",
-        "an event is sent before those of an earlier record of its item that could not be read",
+        "an event is sent before the events of an earlier record of its item that could not be read",
         GuardBypass::Events(EventBypass::HideDamagedItem),
     ),
     guard(

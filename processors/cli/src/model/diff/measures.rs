@@ -1,5 +1,6 @@
 //! The measures of a changed aggregate that a backfill does not bring to their new value.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite_model::table::{
@@ -15,25 +16,21 @@ pub(super) fn extreme_problem(
     now: &AggregateDescription,
     old: &ModelDescription,
 ) -> Option<String> {
-    let own: Vec<_> = stored_measures(now).collect();
     let before: Vec<_> = old.aggregates.values().flat_map(stored_measures).collect();
     let is_taken = |measure: &StoredMeasure<'_>| {
-        let mut known = before.iter().filter(|known| known.place == measure.place).peekable();
-        let is_written = measure.description.function != MeasureFunction::Average
-            && measure.description.function != MeasureFunction::Percentile;
+        let function = measure.description.function;
+        let known: Vec<_> = before.iter().filter(|known| known.place == measure.place).collect();
+        let is_new = !known.is_empty() && !known.contains(&measure);
         let is_extreme = |measure: &StoredMeasure<'_>| measure.description.function.is_extreme();
-        known.peek().is_some()
-            && is_written
-            && known.clone().all(|known| known != measure)
-            && (is_extreme(measure) || known.any(is_extreme))
+        is_new
+            && (function.is_contributed() || function == MeasureFunction::Distinct)
+            && (is_extreme(measure) || known.into_iter().any(is_extreme))
     };
-    let mut names: Vec<&str> =
-        own.iter().filter(|measure| is_taken(measure)).map(|measure| measure.name).collect();
-    names.dedup();
+    let names: BTreeSet<&str> = stored_measures(now).filter(is_taken).map(|measure| measure.name).collect();
     (!names.is_empty()).then(|| {
         format!(
             "aggregate {aggregate}: rollups have values of another meaning in the attributes of {}, and nothing takes these values back: the rollups would go on showing them. Give it another name.",
-            names.join(", ")
+            names.into_iter().collect::<Vec<_>>().join(", ")
         )
     })
 }

@@ -168,7 +168,7 @@ impl DevFlow<'_> {
     fn discarded_advice(&self, discarded: u64) -> Option<String> {
         let command = redrive_command(self.context, FAILED_RECORDS).filter(|_| discarded > 0)?;
         Some(format!(
-            "Their batches are kept until they are processed again; the page Health lists those that are left. Remove the cause, then run `{command}`, and again with `--yes` in place of `--dry-run`."
+            "Their batches are kept until they are processed again; the page Health lists the batches that are left. Remove the cause, then run `{command}`, and again with `--yes` in place of `--dry-run`."
         ))
     }
 

@@ -203,7 +203,7 @@ fn show_events(served: &Served, view: &mut View, reading: &ItemReading) {
             h2 { "Events that its creation sends" }
             p class="quiet" {
                 "As if the item were inserted as it is now. The events of a change depend on the item before the change, too: "
-                code { "afterwrite tail" } " shows those of each record."
+                code { "afterwrite tail" } " shows the events of each record."
             }
         });
         view.table(event_table(events, "Its creation sends no event."));
