@@ -122,8 +122,13 @@ impl LevelDeployment {
 
     /// The measures of all rollups except members that are not 0.
     async fn numbers(&self) -> Numbers {
+        self.numbers_of(STATE).await
+    }
+
+    /// The same of another state table.
+    async fn numbers_of(&self, table: &str) -> Numbers {
         let client = self.dynamodb.client();
-        let pages = client.scan().table_name(STATE).into_paginator().items().send();
+        let pages = client.scan().table_name(table).into_paginator().items().send();
         let items: Vec<SdkItem> = pages.collect::<Result<_, _>>().await.unwrap();
         let mut numbers = Numbers::new();
         for item in items {
@@ -274,5 +279,30 @@ async fn a_state_table_without_a_stream_is_refused_if_rollups_are_sources() {
     deployment.dynamodb.create_table(&TableDefinition::state(STATE)).await.unwrap();
     let text = deployment.run(2, &["backfill", "--yes", "--without-recovery"]);
     assert!(text.contains("stream") && text.contains(STATE), "{text}");
+    deployment.dynamodb.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a_replay_into_a_fresh_table_counts_every_level() {
+    let (deployment, orders, best) = filled().await;
+    let records = orders.len().to_string();
+    let record = ["record", "--stream", "--table", TABLE, "--from-start", "--limit", &records];
+    deployment.run(0, &[&record[..], &["--out", "records.jsonl"]].concat());
+    let fresh = |stream| TableDefinition { stream, ..TableDefinition::state("fresh") };
+    let replay = ["replay", "records.jsonl", "--into", "fresh", "--yes"];
+
+    deployment.dynamodb.create_table(&fresh(false)).await.unwrap();
+    let text = deployment.run(2, &replay);
+    assert!(text.contains("update-table --table-name fresh"), "{text}");
+    let client = deployment.dynamodb.client();
+    client.delete_table().table_name("fresh").send().await.unwrap();
+    deployment.dynamodb.create_table(&fresh(true)).await.unwrap();
+    let plan = deployment.run(2, &["replay", "records.jsonl", "--into", "fresh"]);
+    assert!(plan.contains("level by level"), "{plan}");
+    deployment.run(0, &replay);
+    assert_numbers(deployment.numbers_of("fresh").await, recount(&orders, &best));
+    deployment.run(0, &["state", "diff", STATE, "fresh"]);
+    deployment.run(0, &["verify", "--state-table", "fresh", "--tolerance", "0"]);
     deployment.dynamodb.stop().await.unwrap();
 }

@@ -146,6 +146,7 @@ impl BackfillCommand {
             accept_lives: self.accept_lives,
             planned_at: server_time(deployment).await?.epoch_seconds(),
             export: source,
+            levels_only: false,
             datasets,
             bucket: bucket.filter(|_| datasets != DatasetFilling::Skipped),
         };

@@ -219,13 +219,13 @@ fn next_steps(arguments: &BulkArguments, deployment: &Deployment, is_imported: b
     // Expiries between the beginning of the archive and the exports are settled by the replay.
     let mapped = Timestamp::from_epoch_ms(arguments.bulk.mapping_since_ms);
     let from = mapped.min(Timestamp::from_epoch_ms(arguments.earliest_ms).minus(StateItems::CLOCK_TOLERANCE));
-    let mut steps = vec![format!(
+    // The replay counts rollups of rollups, too.
+    let has_levels = deployment.config.model.state_source().is_some();
+    let mut steps: Vec<String> = has_levels.then(|| enable_stream(into)).into_iter().collect();
+    steps.push(format!(
         "afterwrite replay s3://{}/archive/ --from {from} --into {into} --yes",
         archive_bucket(arguments)
-    )];
-    if deployment.config.model.state_source().is_some() {
-        steps.extend(steps_of_levels(into));
-    }
+    ));
     steps.push(format!("afterwrite verify --state-table {into} --sample 0.01"));
     steps.push(format!(
         "afterwrite state promote {into} --accept-differences (instead of {})",
@@ -234,14 +234,11 @@ fn next_steps(arguments: &BulkArguments, deployment: &Deployment, is_imported: b
     steps
 }
 
-/// The steps that count rollups of rollups in a state table which no function reads yet.
-pub(crate) fn steps_of_levels(into: &str) -> [String; 2] {
-    [
-        format!(
-            "aws dynamodb update-table --table-name {into} --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
-        ),
-        format!("afterwrite backfill --state-table {into} --without-datasets --yes"),
-    ]
+/// The command that enables the stream of a state table.
+pub(crate) fn enable_stream(table: &str) -> String {
+    format!(
+        "aws dynamodb update-table --table-name {table} --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
+    )
 }
 
 /// The archive is usually in the bucket of the exports.

@@ -9,7 +9,8 @@ use afterwrite_ledger::tables::{ScanRequest, TableScan as _, Tables as _};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus, JobTotals};
+use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
+use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobTotals};
 use afterwrite_operations::replay::{
     DeliveryTotal, InputSource, LookupCopy, NoTarget, RecordTarget, ReplayTask, ReplayTotals, StateOnlyTables,
 };
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::export::export_archive;
 use super::inputs::{StoredInputs, objects_of_stored, store_inputs};
 use super::targets::{DeployedAggregator, aggregator, relay, rollups_of_state_table, uncounted_rollups};
-use crate::bulk::{check_import, steps_of_levels};
+use crate::bulk::{check_import, enable_stream};
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, print_report};
@@ -158,15 +159,33 @@ impl ReplayJob {
             None => CountingTarget::Nothing(NoTarget),
         };
         let task = ReplayTask::new(source, counting, relay, SystemClock);
-        Ok(match &self.into {
-            Some(into) => task.copying_lookups(LookupCopy {
-                tables: Arc::clone(&deployment.tables),
-                from: Arc::clone(&deployment.state_table),
-                into: Arc::from(into.as_str()),
-            }),
+        let Some(into) = &self.into else { return Ok(task) };
+        let task = task.copying_lookups(LookupCopy {
+            tables: Arc::clone(&deployment.tables),
+            from: Arc::clone(&deployment.state_table),
+            into: Arc::from(into.as_str()),
+        });
+        Ok(match levels(deployment, into).await? {
+            Some(levels) => task.counting_levels(levels),
             None => task,
         })
     }
+}
+
+/// The backfill of the rollups of a fresh table that are sources, if the model has such rollups.
+async fn levels(
+    deployment: &Deployment,
+    into: &str,
+) -> Result<Option<BackfillTask<StateOnlyTables<Arc<DynamoDb>>, SystemClock>>> {
+    let Some(source) = deployment.config.model.state_source() else { return Ok(None) };
+    let tables = StateOnlyTables::new(Arc::clone(&deployment.tables), into);
+    let mut context = deployment.context().with_tables(tables);
+    context.state_table = Arc::from(into);
+    if let Some(name) = context.table_names.get_mut(source) {
+        *name = Arc::clone(&context.state_table);
+    }
+    let arguments = BackfillArguments { levels_only: true, ..BackfillArguments::default() };
+    Box::pin(BackfillTask::new(context, arguments, None)).await.map(Some)
 }
 
 type DeployedReplay =
@@ -232,18 +251,10 @@ impl ReplayJob {
         }
         let done = done?;
         let mut report = JobReport::of(&done);
-        let has_levels = deployment.config.model.state_source().is_some();
-        let lacks_levels = self.into.as_ref().filter(|_| has_levels);
-        if let Some(into) = lacks_levels.filter(|_| done.status == JobStatus::Done) {
-            report.next_steps = steps_of_levels(into).into();
-            tell(
-                "Rollups of rollups are not counted in the new table yet: the records of an archive are of base tables.",
-            );
-        }
         if self.into.is_none() && !report_uncounted_rollups(&done.totals) {
             report.next_steps.push(BACKFILL_LEVELS.to_owned());
         }
-        let is_done = print_report(&report, as_json)? && lacks_levels.is_none();
+        let is_done = print_report(&report, as_json)?;
         let is_complete = report_old_expiries(&done.totals) && is_done && all_processed(&done.totals);
         if is_done && self.only.contains(&ReplayProjection::Export) {
             return Ok(Box::pin(export_archive(deployment, task.objects(), as_json)).await? && is_complete);
@@ -261,6 +272,20 @@ pub(super) fn all_processed(totals: &JobTotals) -> bool {
         DeliveryTotal::RollupsNotCounted,
     ];
     left.into_iter().all(|total| totals.number(total) == 0)
+}
+
+/// Fails if rollups are sources and the table has no stream: no function could follow the rollups that are counted into it.
+pub(super) async fn check_stream(deployment: &Deployment, into: &str) -> Result<()> {
+    let has_levels = deployment.config.model.state_source().is_some();
+    if !has_levels || deployment.patient_tables().describe(into).await?.stream_label.is_some() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Configuration,
+        "rollups of the model are sources, and the table of --into has no stream",
+    )
+    .with("table", into)
+    .hint(format!("Enable it first: {}", enable_stream(into))))
 }
 
 /// Fails unless the table is empty, or was built from exports after the beginning of the replay: in a table that has lost tombstones, old

@@ -14,21 +14,21 @@ use clap::Args;
 
 use self::export::export_archive;
 pub(crate) use self::job::ReplayJob;
-use self::job::check_fresh;
 pub(crate) use self::job::resume;
+use self::job::{check_fresh, check_stream};
 pub(crate) use self::targets::{
     DeployedAggregator, DeployedRelay, aggregator, ledger, relay, uncounted_rollups,
 };
 use crate::deployment::DeploymentArguments;
 use crate::inputs::InputArguments;
-use crate::job_output::JobOptions;
+use crate::job_output::{JobOptions, event_note};
 use crate::print::tell;
 use crate::replay_target::ReplayProjection;
 
 /// The arguments of `afterwrite replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, or continues one that `backfill --bulk` has built; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 every record was processed, or would be with --dry-run; 1 there was no record to process, some records or texts were not processed, expiries were too old to be settled, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
+    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, with rollups of rollups last, or continues one that `backfill --bulk` has built; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 every record was processed, or would be with --dry-run; 1 there was no record to process, some records or texts were not processed, expiries were too old to be settled, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
 )]
 pub struct ReplayArguments {
     #[command(flatten)]
@@ -80,9 +80,14 @@ impl ReplayArguments {
         let job = ReplayJob::new(&self.inputs, self.only.clone(), self.into.clone());
         let mut plan = job.plan(&source);
         plan.notes.extend(unarchived_note(&deployment.config.model, &self.only));
+        if self.into.is_some() && deployment.config.model.state_source().is_some() {
+            plan.notes.push("then rollups of rollups are counted, level by level".to_owned());
+            plan.notes.extend(event_note(&deployment.config.model));
+        }
         self.options.confirm(&plan)?;
         let is_counting = self.only.contains(&ReplayProjection::Aggregate);
         if let Some(into) = &self.into {
+            check_stream(&deployment, into).await?;
             check_fresh(&deployment, into, &self.inputs.range()).await?;
         } else if is_counting {
             let tables = deployment.patient_tables();

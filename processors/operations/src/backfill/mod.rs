@@ -158,6 +158,9 @@ pub struct BackfillArguments {
     /// The table export that the items are read from, instead of the table.
     #[serde(default)]
     pub export: Option<ExportSource>,
+    /// Whether only rollups that are sources are counted: no item of a base table is read.
+    #[serde(default)]
+    pub levels_only: bool,
     /// Whether datasets are filled.
     #[serde(default)]
     pub datasets: DatasetFilling,
@@ -178,6 +181,7 @@ impl Default for BackfillArguments {
             accept_lives: false,
             planned_at: 0,
             export: None,
+            levels_only: false,
             datasets: DatasetFilling::Skipped,
             bucket: None,
         }
@@ -227,7 +231,9 @@ fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec
     let tables = counted_tables(model, arguments);
     let segments = arguments.segments.max(1);
     let name_of = |table: usize| model.tables.get(table).map_or("", |table| &table.name);
-    for table in tables.iter().copied().filter(|table| has_looked_up_items(model, *table)) {
+    let lowest = u32::from(arguments.levels_only);
+    let looked_up = tables.iter().copied().filter(|table| has_looked_up_items(model, *table));
+    for table in looked_up.filter(|_| !arguments.levels_only) {
         parts.extend((0..segments).map(|segment| {
             let name = format!("lookups {} {segment}/{segments}", name_of(table));
             let items = SegmentItems::LookedUp;
@@ -238,7 +244,7 @@ fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec
         .export
         .as_ref()
         .and_then(|export| model.tables.iter().position(|table| *table.name == *export.table));
-    for level in 0..=model.highest_level() {
+    for level in lowest..=model.highest_level() {
         let at = level_text(level);
         for table in tables.iter().copied().filter(|table| has_other_items(model, *table, level)) {
             let phase = BackfillPhase::Items(level);
@@ -267,6 +273,9 @@ fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec
 /// The tables whose items are counted, or have copies that are refreshed.
 fn counted_tables(model: &Model, arguments: &BackfillArguments) -> Vec<usize> {
     let mut tables = used_tables(model);
+    if arguments.levels_only {
+        tables.retain(|table| Some(*table) == model.state_source());
+    }
     if arguments.mirrors {
         let has_mirrors = |entity: &Entity| !entity.mirrors.is_empty();
         tables.retain(|table| model.entities.iter().any(|it| it.table == *table && has_mirrors(it)));

@@ -1,4 +1,4 @@
-//! The labels of the streams of source tables.
+//! The labels of the streams of the tables that are counted.
 
 use std::sync::Arc;
 
@@ -8,16 +8,21 @@ use afterwrite_model::{Error, ErrorKind, Result};
 
 use crate::jobs::{STEP_TIME, repeated};
 
-/// The label of each table's current stream.
+/// The label of each table's current stream; empty for a table that is not counted.
 pub(super) async fn stream_labels(
     table_names: &[Arc<str>],
+    is_counted: impl Fn(usize) -> bool,
     tables: &impl TableScan,
     clock: &impl Clock,
 ) -> Result<Vec<String>> {
     let mut labels = Vec::with_capacity(table_names.len());
-    for name in table_names {
-        let summary = repeated(clock, STEP_TIME, || tables.describe(name)).await?;
-        labels.push(required_label(summary.stream_label, name)?);
+    for (table, name) in table_names.iter().enumerate() {
+        labels.push(if is_counted(table) {
+            let summary = repeated(clock, STEP_TIME, || tables.describe(name)).await?;
+            required_label(summary.stream_label, name)?
+        } else {
+            String::new()
+        });
     }
     Ok(labels)
 }

@@ -59,7 +59,8 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> BackfillTask<T, C> {
         files: Option<TableExport>,
     ) -> Result<Self> {
         let DeploymentContext { model, table_names, tables, clock, .. } = &context;
-        let labels = stream_labels(table_names, tables, clock).await?;
+        let is_counted = |table| !arguments.levels_only || Some(table) == model.state_source();
+        let labels = stream_labels(table_names, is_counted, tables, clock).await?;
         if let (Some(export), Some(files)) = (&arguments.export, &files) {
             export.check(model, table_names, files, clock.now())?;
             let origin = || export.check_origin((&**model, table_names.as_slice()), files, tables);
@@ -86,6 +87,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     #[must_use]
     pub fn units(&self) -> Vec<WorkUnit> {
         self.parts.units()
+    }
+
+    /// Whether a unit is of this task.
+    pub(crate) fn has(&self, unit: &WorkUnit) -> bool {
+        self.parts.has(unit)
     }
 
     /// The first mirrors that this process could not write, each with its item and the reason.

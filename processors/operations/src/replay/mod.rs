@@ -5,6 +5,8 @@
 //!                    │
 //! inputs ─▶ records in the range ─▶ batches ─┬▶ aggregator   counters, rollups and mirrors
 //!            one after the other             └▶ relay        caches, archive
+//!                    │
+//! --into: rollups of the fresh table that are sources ─▶ rollups of the next level
 //! ```
 //!
 //! **Replaying is harmless.** A record that the ledger has counted is skipped, so replaying any recording over a live state table changes
@@ -13,7 +15,8 @@
 //!
 //! **A fresh table** (`--into`) has every tombstone since its creation, so records of any age are applied
 //! ([`TombstoneHistory::Complete`](afterwrite_ledger::TombstoneHistory)). The remembered lookups are copied first: `C` depends on them. Copies
-//! on the application's items are not written: they belong to the live table until `state promote`.
+//! on the application's items are not written: they belong to the live table until `state promote`. Rollups of rollups are counted last, level by
+//! level, by a backfill of the fresh table's rollups: the archive's records of rollups describe those of another table.
 //!
 //! **Order.** Inputs are read one after the other, objects in the order of their keys, so that most records of an item come in order, and
 //! each batch is sorted by item. The ledger needs no order for sums. `max` and `min` do not see an image that is overtaken by a newer

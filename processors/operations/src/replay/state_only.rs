@@ -1,14 +1,15 @@
 //! Tables of which only the state table is written.
 
 use afterwrite_ledger::tables::{
-    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, Tables, TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, ScanPage, ScanRequest, TableScan,
+    TableSummary, Tables, TransactError, WriteError,
 };
 use afterwrite_model::Error;
 use afterwrite_model::effect::{ItemKey, Write, WriteRefusal};
 
 /// Passes every request on, but for single writes to other tables than one: these are refused as if their item did not exist, so that
 /// nobody counts them. A state table that is being built must not show its unfinished rollups on the application's items.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StateOnlyTables<T> {
     tables: T,
     state_table: String,
@@ -45,5 +46,15 @@ impl<T: Tables> Tables for StateOnlyTables<T> {
 
     async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         self.tables.query_index(query).await
+    }
+}
+
+impl<T: TableScan> TableScan for StateOnlyTables<T> {
+    async fn scan(&self, request: &ScanRequest) -> Result<ScanPage, Error> {
+        self.tables.scan(request).await
+    }
+
+    async fn describe(&self, table: &str) -> Result<TableSummary, Error> {
+        self.tables.describe(table).await
     }
 }

@@ -17,7 +17,9 @@ use serde_json::Value;
 
 use super::batch::RecordBatch;
 use super::lookup_copy::LookupCopy;
+use super::state_only::StateOnlyTables;
 use super::target::{DeliveryTotal, RecordTarget, TargetOutcome};
+use crate::backfill::BackfillTask;
 use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit, count, run_units};
 
 /// The name of the unit that copies remembered lookups.
@@ -53,6 +55,8 @@ pub struct ReplayTask<A, R, B, T, C> {
     stored: Vec<StoredInput>,
     /// Copies lookups first, into a fresh table.
     lookups: Option<LookupCopy<T>>,
+    /// Counts rollups of rollups last, into a fresh table.
+    levels: Option<Box<BackfillTask<StateOnlyTables<T>, C>>>,
     clock: C,
     opened: Mutex<Option<OpenedObject>>,
     /// The objects that were opened and can be read only once.
@@ -93,7 +97,7 @@ where
     A: RecordTarget,
     R: RecordTarget,
     B: Bucket,
-    T: Tables + TableScan,
+    T: Tables + TableScan + Clone,
     C: Clock,
 {
     /// A replay of `source`.
@@ -104,6 +108,7 @@ where
             relay,
             stored: Vec::new(),
             lookups: None,
+            levels: None,
             clock,
             opened: Mutex::default(),
             begun_streams: Mutex::default(),
@@ -125,11 +130,19 @@ where
         self
     }
 
+    /// Counts rollups of rollups after the last record: `levels` is a backfill of these alone.
+    #[must_use]
+    pub fn counting_levels(mut self, levels: BackfillTask<StateOnlyTables<T>, C>) -> Self {
+        self.levels = Some(Box::new(levels));
+        self
+    }
+
     /// The units of the job.
     #[must_use]
     pub fn units(&self) -> Vec<WorkUnit> {
         let lookups = self.lookups.as_ref().map(|_| WorkUnit::new(LOOKUPS, 0));
-        lookups.into_iter().chain([WorkUnit::new(RECORDS, 1)]).collect()
+        let levels = self.levels.iter().flat_map(|levels| levels.units());
+        lookups.into_iter().chain([WorkUnit::new(RECORDS, 1)]).chain(levels).collect()
     }
 
     /// The files and objects, in order.
@@ -319,13 +332,14 @@ where
     A: RecordTarget,
     R: RecordTarget,
     B: Bucket,
-    T: Tables + TableScan,
+    T: Tables + TableScan + Clone,
     C: Clock,
 {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        match unit.name.as_str() {
-            LOOKUPS => self.copy_lookups(unit).await,
-            _ => Box::pin(self.replay_batch(unit)).await,
+        match &self.levels {
+            Some(levels) if levels.has(unit) => Box::pin(levels.step(unit)).await,
+            Some(_) | None if unit.name == LOOKUPS => self.copy_lookups(unit).await,
+            Some(_) | None => Box::pin(self.replay_batch(unit)).await,
         }
     }
 }
