@@ -199,7 +199,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
         // `max` and `min` see every image; all else depends on the newest alone.
         let sees_every_image = decision.uncounted.len() > 1 && self.has_extremes();
         let mut prefix = RecordPrefix::default();
-        let mut room = self.action_room();
+        let mut room = None;
         for index in decision.open_records() {
             if let Some(error) = self.facts.records.errors.get(&index) {
                 if sees_every_image && error.is_retryable() {
@@ -233,9 +233,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
                 // If it is the newest, counting it fails as well, and that error is reported.
                 Some(Err(_)) => ImageProjection::default(),
             };
-            let settled_targets = settlement.iter().flat_map(all_targets);
-            let seen_targets = seen.extremes.iter().map(|extreme| extreme.target);
-            let has_room = room.take(settled_targets.chain(seen_targets), usize::from(settlement.is_some()));
+            let has_room = self.takes_room(&mut room, settlement.as_ref(), &seen);
             let is_first = prefix.uncounted.is_empty() && prefix.settlements.is_empty();
             if !has_room && !is_first {
                 break;
@@ -251,6 +249,22 @@ impl<'r> WorkEvaluation<'_, 'r> {
             }
         }
         prefix
+    }
+
+    /// Takes the actions that a record needs beside those of the newest state, if there is room for them. Few records need any.
+    fn takes_room(
+        &self,
+        room: &mut Option<ActionRoom>,
+        settlement: Option<&ImageProjection>,
+        seen: &ImageProjection,
+    ) -> bool {
+        if settlement.is_none() && seen.extremes.is_empty() {
+            return true;
+        }
+        let settled_targets = settlement.into_iter().flat_map(all_targets);
+        let seen_targets = seen.extremes.iter().map(|extreme| extreme.target);
+        let room = room.get_or_insert_with(|| self.action_room());
+        room.take(settled_targets.chain(seen_targets), usize::from(settlement.is_some()))
     }
 
     /// The actions that the item's entry, its old rollups and its new ones leave. The loader refuses a model in which

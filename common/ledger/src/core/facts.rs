@@ -92,6 +92,9 @@ impl<'r> ItemFacts<'r> {
     /// longer depend on one.
     pub(super) fn note_unreadable(&mut self) {
         self.records.errors.retain(|_, error| error.kind() != ErrorKind::Unreadable);
+        if self.unreadable_entry().is_none() && self.markers.is_empty() {
+            return;
+        }
         for (index, record) in self.records.changes.iter().enumerate() {
             let marker = self.markers.iter().find(|marker| marker.position == record.position);
             let of_marker = marker.and_then(StoredMarker::error);

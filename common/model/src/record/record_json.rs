@@ -140,9 +140,9 @@ impl DecodeContext<'_> {
         let stream = parts.stream;
         let position = stream
             .sequence_number
-            .and_then(|number| Position::new(label, number).ok())
             // Zero is the place before the first record: a change there could never be newer than it.
-            .filter(|position| !position.is_start())
+            .filter(|number| number.bytes().any(|digit| digit != b'0'))
+            .and_then(|number| Position::new(label, number).ok())
             .ok_or_else(|| self.fault("SequenceNumber must be a number of 1 to 40 digits, and not 0"))?;
         // Some emulators send an empty image where DynamoDB sends none: `eventName` decides which images the record has.
         let (new, old, has_stray_image) = match operation {

@@ -59,6 +59,7 @@ impl<'a, M: Copy> ShapeCache<'a, M> {
     }
 
     /// Stores that `name` followed `previous`. `meaning` is called if the name is new.
+    #[inline]
     pub(super) fn insert_after(
         &mut self,
         previous: Option<ShapeIndex>,
