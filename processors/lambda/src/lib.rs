@@ -2,15 +2,14 @@
 //!
 //! A function implements [`LambdaFunction`]; its binary passes a constructor to [`run`].
 
-mod failure;
 mod logging;
 mod metrics;
 mod payload;
-mod response;
 mod runtime;
 
 pub use self::logging::start_logging;
 pub use self::metrics::{ESSENTIAL_METRICS, ESSENTIAL_STAGES, MetricsLabels, MetricsLine, observe_metrics};
 pub use self::payload::EventSource;
-pub use self::response::{BatchItemFailure, BatchResponse};
-pub use self::runtime::{HandledInvocation, Invocation, LambdaFunction, response_json, run};
+pub use self::runtime::{
+    BatchItemFailure, BatchResponse, HandledInvocation, Invocation, LambdaFunction, response_json, run,
+};

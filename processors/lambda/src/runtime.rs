@@ -6,11 +6,17 @@
 //!               │              └───────────────────────────────────────┘
 //!               └─ failed ─▶ printed, and reported to /runtime/init/error; the process ends
 //! ```
+//!
+//! A [`BatchResponse`] names the records that failed. An invocation that fails as a whole is reported as a `FunctionFailure`: a stable type for
+//! alarms and retry rules, and a text for people.
 
+use std::any::Any;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use afterwrite_model::harmless::harmless;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::EnvironmentSettings;
@@ -19,10 +25,9 @@ use futures::{FutureExt as _, TryFutureExt as _};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn, tracing};
 use lambda_runtime_api_client::body::Body;
 use lambda_runtime_api_client::{PooledClient, build_request};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::failure::FunctionFailure;
 use crate::logging::start_logging;
 
 /// Time before Lambda's deadline that is reserved for sending the response.
@@ -48,6 +53,60 @@ pub type HandledInvocation<'f> = LocalBoxFuture<'f, Result<Box<RawValue>>>;
 pub fn response_json(response: &impl Serialize) -> Result<Box<RawValue>> {
     to_raw_value(response)
         .map_err(|error| Error::new(ErrorKind::State, "the response cannot be serialized").caused_by(error))
+}
+
+/// Lambda's partial batch response, for event source mappings with `ReportBatchItemFailures`.
+///
+/// Without failures the batch succeeded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BatchResponse {
+    /// The records that Lambda redelivers. Of a stream: everything from the lowest sequence number on, so one entry is enough; an empty
+    /// identifier redelivers the whole batch. Of a queue: each message that failed.
+    pub batch_item_failures: Vec<BatchItemFailure>,
+}
+
+/// A failed stream record or queue message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchItemFailure {
+    /// The record's sequence number, or the message's id.
+    pub item_identifier: String,
+}
+
+impl BatchResponse {
+    /// Reads a response; a text of another form has no failures.
+    #[must_use]
+    pub fn read(response: &[u8]) -> Self {
+        serde_json::from_slice(response).unwrap_or_default()
+    }
+
+    /// Whether the record or message with this identifier failed.
+    #[must_use]
+    pub fn has_failed(&self, identifier: &str) -> bool {
+        self.batch_item_failures.iter().any(|failure| failure.item_identifier == identifier)
+    }
+
+    /// The response for a stream's batch: the lowest of these sequence numbers.
+    #[must_use]
+    pub fn lowest(sequence_numbers: impl IntoIterator<Item = String>) -> Self {
+        let lowest = sequence_numbers.into_iter().min_by_key(|number| numeric_order(number));
+        let failures = lowest.map(|item_identifier| BatchItemFailure { item_identifier });
+        Self { batch_item_failures: failures.into_iter().collect() }
+    }
+
+    /// The response for a stream's batch that several handlers processed: the lowest failure of any.
+    #[must_use]
+    pub fn merged(responses: impl IntoIterator<Item = Self>) -> Self {
+        let failures = responses.into_iter().flat_map(|response| response.batch_item_failures);
+        Self::lowest(failures.map(|failure| failure.item_identifier))
+    }
+}
+
+/// Digits of any length compare as numbers once leading zeros are removed; an empty identifier (the whole batch) is the lowest.
+fn numeric_order(sequence_number: &str) -> (usize, String) {
+    let digits = sequence_number.trim_start_matches('0').to_owned();
+    (digits.len(), digits)
 }
 
 /// One invocation.
@@ -166,6 +225,48 @@ async fn report_failed_start(error: &Error) {
     }
 }
 
+/// Why an invocation, or the start of the function, failed.
+#[derive(Clone, PartialEq, Eq)]
+struct FunctionFailure {
+    error_type: &'static str,
+    message: String,
+}
+
+impl FunctionFailure {
+    /// An error with its causes.
+    fn new(error: &Error) -> Self {
+        Self { error_type: error.kind().name(), message: error.report() }
+    }
+
+    /// A panic is a defect. The runtime catches it, and the process handles the next invocation.
+    fn from_panic(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let message = format!("the function panicked: {}", harmless(text.unwrap_or("no message")));
+        Self { error_type: "PanicError", message }
+    }
+}
+
+/// Its report for the Runtime API.
+impl From<FunctionFailure> for Diagnostic {
+    fn from(FunctionFailure { error_type, message }: FunctionFailure) -> Self {
+        Self { error_type: error_type.to_owned(), error_message: message }
+    }
+}
+
+impl fmt::Display for FunctionFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.error_type, self.message)
+    }
+}
+
+/// The runtime logs failures by `Debug`.
+impl fmt::Debug for FunctionFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 fn unavailable(message: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(ErrorKind::Unavailable, message).caused_by(cause)
 }
@@ -183,6 +284,26 @@ mod tests {
             let error = check_runtime_api(address).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Configuration);
             assert!(error.to_string().starts_with("AWS_LAMBDA_RUNTIME_API is not "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_failure_has_a_stable_type_and_all_causes() {
+        let cause = Error::new(ErrorKind::Unavailable, "connection reset");
+        let error =
+            Error::new(ErrorKind::State, "the entry cannot be read").hint("Restore it").caused_by(cause);
+        let failure = FunctionFailure::new(&error);
+        let message = "the entry cannot be read. Restore it\n  because: connection reset";
+        assert_eq!(format!("{failure:?}"), format!("StoreError: {message}"));
+        let diagnostic = Diagnostic::from(failure);
+        assert_eq!((&*diagnostic.error_type, &*diagnostic.error_message), ("StoreError", message));
+    }
+
+    #[test]
+    fn a_panic_is_reported_by_its_message() {
+        for payload in [Box::new("x") as Box<dyn Any + Send>, Box::new("x".to_owned())] {
+            let message = FunctionFailure::from_panic(&*payload).to_string();
+            assert_eq!(message, "PanicError: the function panicked: x");
         }
     }
 }
