@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use super::change::StreamSource;
 use super::image_json::DecodeContext;
 use super::json_reader::JsonReader;
 use super::record_json::UserIdentity;
-use super::source::StreamSource;
 use super::{AttributeInterner, BadRecord, JsonMembers, Operation, Position};
 use crate::Error;
 

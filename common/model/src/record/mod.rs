@@ -29,7 +29,6 @@ mod position;
 mod record_json;
 mod secret_paths;
 mod shape_cache;
-mod source;
 mod time;
 mod time_digits;
 mod time_id;

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use jiff::{SignedDuration, Unit};
 
+use super::change::{SourceParser, StreamSource};
 use super::image_json::{DecodeContext, KnownAttribute};
 use super::json_reader::{InvalidJson, JsonReader, JsonResult};
 use super::shape_cache::ShapeCache;
-use super::source::{SourceParser, StreamSource};
 use super::{ChangeRecord, Image, OldImage, Operation, Position, PrimaryKey, StreamView, Timestamp};
 
 /// Times from this number on are in milliseconds: in seconds it would be the year 5138.
