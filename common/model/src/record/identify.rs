@@ -1,4 +1,4 @@
-//! Reads what can be read of a malformed record.
+//! Reads what can be read of a malformed record, and the author of a change (`userIdentity`), which most records do not name.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,7 @@ use serde_json::value::RawValue;
 
 use super::change::StreamSource;
 use super::image_json::DecodeContext;
-use super::json_reader::JsonReader;
-use super::record_json::UserIdentity;
+use super::json_reader::{JsonReader, JsonResult};
 use super::{AttributeInterner, BadRecord, JsonMembers, Operation, Position};
 use crate::Error;
 
@@ -54,5 +53,34 @@ impl<'a> RawFields<'a> {
 
     fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         JsonReader::read_all(self.json(name)?, JsonReader::text).ok()
+    }
+}
+
+/// The author of a change, if the record names one.
+pub(super) struct UserIdentity {
+    pub(super) is_time_to_live: bool,
+}
+
+impl UserIdentity {
+    /// Lambda writes the names in lower case, DynamoDB's API in upper case.
+    pub(super) fn read(reader: &mut JsonReader<'_>) -> JsonResult<Self> {
+        let (mut is_service, mut is_dynamodb) = (false, false);
+        reader.object(|reader, name| {
+            match &*name {
+                "type" | "Type" => {
+                    let kind = reader.nullable(JsonReader::text)?;
+                    is_service = kind.is_some_and(|kind| kind == "Service");
+                }
+                "principalId" | "PrincipalId" => {
+                    let principal = reader.nullable(JsonReader::text)?;
+                    is_dynamodb = principal.is_some_and(|principal| principal == "dynamodb.amazonaws.com");
+                }
+                _ => {
+                    reader.skip()?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Self { is_time_to_live: is_service && is_dynamodb })
     }
 }

@@ -4,9 +4,8 @@
 //! [`BadRecord`] in the place of each malformed record. Pure: no I/O, no clock.
 //!
 //! ```text
-//! bytes ─▶ decode ─▶ record_json ─▶ image_json ─▶ Image: the attributes that the model names (interner)
-//!            │        fields         values, keys
-//!            │           └──── json_reader: JSON, guided by the shape of the records before (shape_cache)
+//! bytes ─▶ decode: records, fields ─▶ image_json: values, keys ─▶ Image: the attributes that the model names (interner)
+//!            │             └──── json_reader: JSON, guided by the shape of the records before (shape_cache)
 //!            │    item_json: single items and values, with the same decoder
 //!            └▶ identify: what can be read of a malformed record
 //! ```
@@ -26,7 +25,6 @@ mod members;
 mod old_image;
 mod path;
 mod position;
-mod record_json;
 mod secret_paths;
 mod shape_cache;
 mod time;
