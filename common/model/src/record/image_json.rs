@@ -10,12 +10,14 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::image::ImageBuilder;
 use super::json_reader::{InvalidJson, JsonReader, JsonResult};
 use super::key::PrimaryKeyAttribute;
 use super::shape_cache::ShapeCache;
 use super::{AttributeId, AttributeInterner, AttributeValue, Decimal, Image, Item, PrimaryKey};
 use crate::{Error, ErrorKind, Result};
+
+/// The typical number of attributes of an item that a model uses: an estimate for the capacity of the list.
+const TYPICAL_ATTRIBUTES: usize = 12;
 
 /// The attributes to decode, and the first fault.
 pub(super) struct DecodeContext<'v> {
@@ -69,6 +71,36 @@ impl<'v> DecodeContext<'v> {
     pub(super) fn into_reason(self) -> &'static str {
         let message = self.fault.into_inner().message;
         message.unwrap_or("a value has a type that DynamoDB's JSON does not allow there")
+    }
+}
+
+/// An image that is being decoded.
+struct ImageBuilder<'a> {
+    image: Image<'a>,
+    /// The bits of the attributes that may be set already.
+    seen: u64,
+}
+
+impl<'a> ImageBuilder<'a> {
+    fn new(attributes: &AttributeInterner) -> Self {
+        let capacity = attributes.len().min(TYPICAL_ATTRIBUTES);
+        Self { image: Image { attributes: Vec::with_capacity(capacity) }, seen: 0 }
+    }
+
+    /// Sets an attribute; the last value of a duplicate counts.
+    #[inline]
+    fn set(&mut self, id: AttributeId, value: AttributeValue<'a>) {
+        let attributes = &mut self.image.attributes;
+        // Duplicates are very rare: only an attribute whose bit is set is searched for.
+        if self.seen & id.bit() == 0 {
+            attributes.push((id, value));
+        } else {
+            match attributes.iter_mut().find(|(known, _)| *known == id) {
+                Some((_, known)) => *known = value,
+                None => attributes.push((id, value)),
+            }
+        }
+        self.seen |= id.bit();
     }
 }
 
