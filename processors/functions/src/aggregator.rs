@@ -18,10 +18,9 @@ use afterwrite_model::{Error, Result};
 use hashbrown::HashMap;
 
 use crate::batch::{
-    FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
-    newest_heartbeat, record_error,
+    FailedRecord, IdentifiedRecord, SourceTables, StreamRegion, age_ms, batch_response, decode_event,
+    failed_records, identify_records, newest_heartbeat, record_error,
 };
-use crate::tables::{SourceTables, StreamRegion};
 
 /// Keeps rollups, counters and mirrors in step with a table's stream.
 #[derive(Debug)]

@@ -17,12 +17,10 @@ mod invalidator;
 pub mod metrics;
 mod notifying;
 mod relay;
-mod tables;
 
 pub use aggregator::{AggregatedBatch, StreamAggregator};
-pub use batch::FailedRecord;
+pub use batch::{FailedRecord, SourceTables, StreamRegion};
 pub use heartbeat::write_heartbeats;
 pub use host::{HEARTBEAT_REQUEST, ProjectionHost, event_notifier};
 pub use invalidator::{FailedMessage, InvalidatedMessages, InvalidatorFunction, QueueInvalidator};
 pub use relay::{RelayedBatch, StreamRelay};
-pub use tables::{SourceTables, StreamRegion};

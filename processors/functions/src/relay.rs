@@ -34,11 +34,10 @@ use afterwrite_services::{Cache, DeliveryStream, Distribution, EventTarget, Obje
 use futures::future::{OptionFuture, join3};
 
 use crate::batch::{
-    FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
-    newest_heartbeat, record_error,
+    FailedRecord, IdentifiedRecord, SourceTables, age_ms, batch_response, decode_event, failed_records,
+    identify_records, newest_heartbeat, record_error,
 };
 use crate::notifying::{NotifiedRecords, RecordNotifier};
-use crate::tables::SourceTables;
 
 /// Invalidates caches, archives changes and publishes events.
 #[derive(Debug)]
