@@ -1,20 +1,94 @@
-//! The driver of a batch: visits the stages until its items wait for nothing. Mirrors follow, and the outputs of lookups that could not be
-//! remembered with the items.
+//! The driver of a batch: made for one call of the ledger, it visits the stages until its items wait for nothing. Mirrors follow, and the
+//! outputs of lookups that could not be remembered with the items.
 //!
 //! It makes no decision about an item: a stage gives the item what was read or refused, and the item's next state names what
 //! it needs.
 
-use afterwrite_model::{Error, ErrorKind, Result};
+use std::sync::Arc;
 
+use afterwrite_model::projection::{KnownLookups as _, LookupKey, LookupOutputs, RollupTargets};
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
+use futures::future::LocalBoxFuture;
+
+use super::CommitOutcome;
 use super::batch::{BatchContext, LedgerBatch};
-use super::core::lookups::LookupChoice;
+use super::core::lookups::{LookupChoice, LookupResults};
+use super::core::{LedgerCore, LedgerItem};
+use super::lookup::{LookupCache, LookupStage};
 use super::mirror::MirrorRefresher;
+use super::objects::{DynClock, DynTables};
 use super::policy::RefreshSchedule;
 use super::read::ReadStage;
+use super::requests::Requests;
+use super::tally::CommitTally;
 use super::write::WriteStage;
 
+/// The tables and the clock of a ledger: the code below is compiled here, once for all.
+pub(crate) type LedgerSurroundings<'l> = (&'l dyn DynTables, &'l dyn DynClock);
+
+/// Counts items, with records or to be reconciled: see [`Ledger::commit`](super::Ledger::commit).
+pub(crate) fn run<'l, 'r: 'l>(
+    core: &'l LedgerCore,
+    cache: &'l LookupCache,
+    (tables, clock): LedgerSurroundings<'l>,
+    items: Vec<LedgerItem<'r>>,
+    deadline: Timestamp,
+) -> LocalBoxFuture<'l, Result<CommitOutcome>> {
+    Box::pin(async move {
+        let tally = CommitTally::default();
+        let requests = Requests::new(tables, clock, deadline, &tally);
+        let lookups = LookupStage { core, cache, requests: &requests };
+        let context = BatchContext { core, requests: &requests, lookups: &lookups };
+        let targets = RollupTargets::with_capacity(&core.model, items.len());
+        let mut batch = LedgerBatch::new(items, targets);
+        Box::pin(LedgerDriver::new(context).run(&mut batch)).await?;
+        let mut outcome =
+            CommitOutcome { unwritable_mirrors: batch.unwritable_mirrors, ..CommitOutcome::default() };
+        for item in batch.items {
+            let uncounted = item.finish(context.step_context());
+            outcome.failures.extend(uncounted.failures);
+            outcome.parked.extend(uncounted.parked);
+        }
+        outcome.totals = tally.totals();
+        Ok(outcome)
+    })
+}
+
+/// See [`Ledger::look_up`](super::Ledger::look_up).
+pub(crate) fn look_up<'l>(
+    core: &'l LedgerCore,
+    cache: &'l LookupCache,
+    (tables, clock): LedgerSurroundings<'l>,
+    keys: &'l [LookupKey<'static>],
+    deadline: Timestamp,
+) -> LocalBoxFuture<'l, Result<Vec<Option<Arc<LookupOutputs>>>>> {
+    Box::pin(async move {
+        let tally = CommitTally::default();
+        let requests = Requests::new(tables, clock, deadline, &tally);
+        let lookups = LookupStage { core, cache, requests: &requests };
+        let mut results = LookupResults::default();
+        for key in keys {
+            lookups.require(key.clone(), None, &mut results);
+        }
+        let mut attempt = 0;
+        while results.has_open() {
+            lookups.resolve(LookupChoice::All, &mut results).await?;
+            attempt += 1;
+            if results.has_open() && !lookups.wait(&results, attempt).await {
+                results.close();
+            }
+        }
+        let found = keys.iter().map(|key| match results.failure(key) {
+            Some(error) => Err(error),
+            None => Ok(results.outputs(key).map(Arc::from)),
+        });
+        found.collect()
+    })
+}
+
 /// Drives the items of one invocation.
-pub(crate) struct LedgerDriver<'l> {
+struct LedgerDriver<'l> {
     context: BatchContext<'l>,
     reads: ReadStage<'l>,
     writes: WriteStage<'l>,
@@ -22,7 +96,7 @@ pub(crate) struct LedgerDriver<'l> {
 }
 
 impl<'l> LedgerDriver<'l> {
-    pub(crate) fn new(context: BatchContext<'l>) -> Self {
+    fn new(context: BatchContext<'l>) -> Self {
         Self {
             context,
             reads: ReadStage { context },
@@ -35,7 +109,7 @@ impl<'l> LedgerDriver<'l> {
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] only. Other errors end the items that they concern.
-    pub(crate) async fn run(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+    async fn run(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
         self.count(batch).await?;
         batch.lookups.drop_needed();
         self.follow_up(batch).await

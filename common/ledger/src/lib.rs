@@ -88,7 +88,7 @@ mod write;
 use std::sync::Arc;
 
 use afterwrite_model::clock::Clock;
-use afterwrite_model::projection::{KnownLookups as _, LookupKey, LookupOutputs, RollupTargets};
+use afterwrite_model::projection::{LookupKey, LookupOutputs};
 use afterwrite_model::record::{RecordFailure, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, Result};
@@ -102,15 +102,10 @@ pub use self::state::lookup::RememberedLookup;
 pub use self::stored::{StateItem, StateItems, StoredEntry};
 pub use self::tally::{CommitTotals, SharedCounter};
 
-use self::batch::{BatchContext, LedgerBatch};
-use self::core::lookups::{LookupChoice, LookupResults};
 use self::core::{LedgerCore, LedgerItem};
-use self::driver::LedgerDriver;
-use self::lookup::{LookupCache, LookupStage};
-use self::objects::{DynClock, DynTables};
-use self::requests::Requests;
+use self::driver::{look_up, run};
+use self::lookup::LookupCache;
 use self::state::StateKeys;
-use self::tally::CommitTally;
 use crate::tables::Tables;
 
 /// The ledger of a model's tables: commits changes to rollups, exactly once in effect.
@@ -271,67 +266,4 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let Self { core, tables, clock, lookups: cache } = self;
         run(core, cache, (tables, clock), items, deadline)
     }
-}
-
-/// The tables and the clock of a ledger: the code below is compiled here, once for all.
-type LedgerSurroundings<'l> = (&'l dyn DynTables, &'l dyn DynClock);
-
-/// See [`Ledger::look_up`].
-fn look_up<'l>(
-    core: &'l LedgerCore,
-    cache: &'l LookupCache,
-    (tables, clock): LedgerSurroundings<'l>,
-    keys: &'l [LookupKey<'static>],
-    deadline: Timestamp,
-) -> LocalBoxFuture<'l, Result<Vec<Option<Arc<LookupOutputs>>>>> {
-    Box::pin(async move {
-        let tally = CommitTally::default();
-        let requests = Requests::new(tables, clock, deadline, &tally);
-        let lookups = LookupStage { core, cache, requests: &requests };
-        let mut results = LookupResults::default();
-        for key in keys {
-            lookups.require(key.clone(), None, &mut results);
-        }
-        let mut attempt = 0;
-        while results.has_open() {
-            lookups.resolve(LookupChoice::All, &mut results).await?;
-            attempt += 1;
-            if results.has_open() && !lookups.wait(&results, attempt).await {
-                results.close();
-            }
-        }
-        let found = keys.iter().map(|key| match results.failure(key) {
-            Some(error) => Err(error),
-            None => Ok(results.outputs(key).map(Arc::from)),
-        });
-        found.collect()
-    })
-}
-
-/// Counts items, with records or to be reconciled.
-fn run<'l, 'r: 'l>(
-    core: &'l LedgerCore,
-    cache: &'l LookupCache,
-    (tables, clock): LedgerSurroundings<'l>,
-    items: Vec<LedgerItem<'r>>,
-    deadline: Timestamp,
-) -> LocalBoxFuture<'l, Result<CommitOutcome>> {
-    Box::pin(async move {
-        let tally = CommitTally::default();
-        let requests = Requests::new(tables, clock, deadline, &tally);
-        let lookups = LookupStage { core, cache, requests: &requests };
-        let context = BatchContext { core, requests: &requests, lookups: &lookups };
-        let targets = RollupTargets::with_capacity(&core.model, items.len());
-        let mut batch = LedgerBatch::new(items, targets);
-        Box::pin(LedgerDriver::new(context).run(&mut batch)).await?;
-        let mut outcome =
-            CommitOutcome { unwritable_mirrors: batch.unwritable_mirrors, ..CommitOutcome::default() };
-        for item in batch.items {
-            let uncounted = item.finish(context.step_context());
-            outcome.failures.extend(uncounted.failures);
-            outcome.parked.extend(uncounted.parked);
-        }
-        outcome.totals = tally.totals();
-        Ok(outcome)
-    })
 }
