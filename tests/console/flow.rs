@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::http::ConsoleClient;
 
 /// The value of a fact of a stage.
-fn fact(stages: &Value, stage: &str, fact: &str) -> String {
+pub(super) fn fact(stages: &Value, stage: &str, fact: &str) -> String {
     let rows = stages["stages"].as_array().unwrap();
     let row = rows.iter().find(|row| row["stage"] == stage && row["fact"] == fact);
     row.unwrap_or_else(|| panic!("no {stage} {fact}: {stages}"))["value"].as_str().unwrap().to_owned()
