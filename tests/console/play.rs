@@ -180,8 +180,8 @@ async fn a_record_that_is_delivered_again_changes_no_rollup() {
 /// billion.
 const MOST_WAVES: usize = 40;
 
-/// Writes waves of four orders, at 1.5 each, until the flow shows a conflict and a record that was delivered again; returns the number of
-/// orders, all of them counted, and the spent sum.
+/// Writes waves of four orders, at 1.5 each, until the flow shows a conflict, an invocation that failed, and a record that was delivered again;
+/// returns the number of orders, all of them counted, and the spent sum.
 async fn write_until_faults_show(development: &Development, play: &Play) -> (usize, usize) {
     let mut orders = 0;
     for _ in 0..MOST_WAVES {
@@ -193,7 +193,12 @@ async fn write_until_faults_show(development: &Development, play: &Play) -> (usi
         development.spent(&spent.to_string()).await;
         let stages = play.console.json("/");
         let is_shown = |stage, name| fact(&stages, stage, name).parse::<u64>().unwrap() > 0;
-        if is_shown("aggregator", "delivered again") && is_shown("rollups and mirrors", "conflicts") {
+        let facts = [
+            ("aggregator", "delivered again"),
+            ("aggregator", "failed invocations"),
+            ("rollups and mirrors", "conflicts"),
+        ];
+        if facts.into_iter().all(|(stage, name)| is_shown(stage, name)) {
             return (orders, spent);
         }
     }

@@ -1,6 +1,7 @@
 //! The steps that both handlers share for a batch: decode it, find the item of each record, and report the records that failed.
 
 use std::result::Result as StdResult;
+use std::sync::OnceLock;
 
 use afterwrite_lambda::{BatchResponse, EventSource};
 use afterwrite_model::entity::{ItemCandidates, SourceKey};
@@ -43,6 +44,24 @@ pub struct FailedRecord {
     pub sequence_number: Option<String>,
     /// Why it failed.
     pub error: Error,
+}
+
+/// An observer of records that a function did not take: the function's name and the records.
+type FailureObserver = Box<dyn Fn(&'static str, &[FailedRecord]) + Send + Sync>;
+
+static OBSERVER: OnceLock<FailureObserver> = OnceLock::new();
+
+/// Passes the records that the functions of this process did not take to an observer. A process has one observer: the first.
+pub fn observe_failures(observer: impl Fn(&'static str, &[FailedRecord]) + Send + Sync + 'static) {
+    // A later observer is ignored.
+    let _ = OBSERVER.set(Box::new(observer));
+}
+
+/// Passes records to the observer, if there is one.
+pub(crate) fn report_failures(function: &'static str, failures: &[FailedRecord]) {
+    if let Some(observer) = OBSERVER.get().filter(|_| !failures.is_empty()) {
+        observer(function, failures);
+    }
 }
 
 /// Decodes the event of `function`. The payload of another service fails as a whole: its records would all be malformed, and no error

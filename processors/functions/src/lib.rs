@@ -20,7 +20,7 @@ mod relay;
 mod tables;
 
 pub use aggregator::{AggregatedBatch, StreamAggregator};
-pub use batch::FailedRecord;
+pub use batch::{FailedRecord, observe_failures};
 pub use heartbeat::write_heartbeats;
 pub use host::{HEARTBEAT_REQUEST, ProjectionHost, event_notifier};
 pub use invalidator::{FailedMessage, InvalidatedMessages, InvalidatorFunction, QueueInvalidator};

@@ -165,6 +165,14 @@ impl DevArguments {
         afterwrite_lambda::observe_metrics(move |function, metrics| {
             observed.meters.add_metrics(function, metrics, SystemClock.now());
         });
+        let observed = Arc::clone(&board);
+        afterwrite_functions::observe_failures(move |function, failures| {
+            for failed in failures {
+                if let Some(number) = &failed.sequence_number {
+                    observed.meters.note_reason(function, number, failed.error.to_string());
+                }
+            }
+        });
         (board, redeliveries)
     }
 

@@ -20,8 +20,8 @@ use afterwrite_mapping::FaultSwitch;
 use tokio::sync::mpsc;
 
 pub use self::changes::{ChangeRing, CountedChange};
-pub(crate) use self::meters::FunctionMeter;
-pub use self::meters::{DevMeters, StreamMeter};
+pub use self::meters::{DevMeters, FailedItem, StreamMeter, mapping_id};
+pub(crate) use self::meters::{FunctionMeter, WaitingBatch};
 pub(crate) use self::recount::{RecountBoard, RecountResult, RecountVerdict};
 pub use self::redelivery::{RedeliveredTo, Redelivery};
 
