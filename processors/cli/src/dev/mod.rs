@@ -158,7 +158,11 @@ impl DevArguments {
     }
 
     /// The console's board, with the metrics of the functions in this process, and the records that the console wants again.
-    fn board(&self, faults: FaultSwitch, sample: EditorItem) -> (Arc<DevBoard>, mpsc::Receiver<Redelivery>) {
+    fn board(
+        &self,
+        faults: FaultSwitch,
+        sample: Vec<EditorItem>,
+    ) -> (Arc<DevBoard>, mpsc::Receiver<Redelivery>) {
         let programs = self.function.iter().map(|(name, _)| name.clone());
         let (board, redeliveries) = DevBoard::new(faults, sample, programs);
         let observed = Arc::clone(&board);
