@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::http::ConsoleClient;
 
 /// The value of a fact of a stage.
-fn fact(stages: &Value, stage: &str, fact: &str) -> String {
+pub(super) fn fact(stages: &Value, stage: &str, fact: &str) -> String {
     let rows = stages["stages"].as_array().unwrap();
     let row = rows.iter().find(|row| row["stage"] == stage && row["fact"] == fact);
     row.unwrap_or_else(|| panic!("no {stage} {fact}: {stages}"))["value"].as_str().unwrap().to_owned()
@@ -87,7 +87,15 @@ async fn discarded_records_are_named_with_the_command_that_counts_them() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
     let rollup = console.json("/rollups/at?pk=CUSTOMER%23c1&sk=TOTAL").to_string();
-    assert!(rollup.contains("1 records were discarded"), "{rollup}");
+    assert!(rollup.contains("1 failed batch of aggregator"), "{rollup}");
+    let card = console.get("/flow/picture").body;
+    assert!(card.contains(r#"<a href="/health/failures">aggregator</a>"#), "{card}");
+    let found = development.run(&["doctor", "--json"]);
+    let findings: Value = serde_json::from_slice(&found.stdout).unwrap();
+    let failed = findings.as_array().unwrap().iter().find(|finding| finding["check"] == "failed records");
+    let failed = failed.unwrap_or_else(|| panic!("{findings}"));
+    assert!(failed["found"].as_str().unwrap().starts_with("1 object, "), "{failed}");
+    assert_eq!((&failed["verdict"], found.status.code()), (&"change".into(), Some(1)), "{failed}");
     set_faults("off=1");
     let command = advice.split('`').nth(1).unwrap().replace("--dry-run", "--yes");
     let words: Vec<&str> = command.split(' ').collect();
@@ -95,5 +103,13 @@ async fn discarded_records_are_named_with_the_command_that_counts_them() {
     let done = development.run(&words[1..]);
     assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
     development.spent("7").await;
+    // The batch was processed again: nothing is open any more.
+    let mended = console.json("/");
+    let rows = mended["stages"].as_array().unwrap();
+    let aggregator = rows.iter().find(|row| row["stage"] == "aggregator").unwrap();
+    assert_eq!(aggregator["verdict"]["verdict"], "good", "{mended}");
+    let rollup = console.json("/rollups/at?pk=CUSTOMER%23c1&sk=TOTAL").to_string();
+    assert!(!rollup.contains("failed batch"), "{rollup}");
+    assert!(console.get("/health/failures").body.contains("No failed batch is left"));
     development.stop();
 }

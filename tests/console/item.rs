@@ -187,7 +187,7 @@ async fn deleted_items_have_a_tombstone(counted: &CountedMatches) {
 }
 
 /// Reads a page again until it meets a condition.
-async fn until(read: impl Fn() -> Value, holds: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn until(read: impl Fn() -> Value, holds: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let page = read();

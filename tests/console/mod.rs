@@ -15,3 +15,4 @@ mod matches;
 mod pages;
 mod play;
 mod rollups;
+mod waiting;

@@ -43,6 +43,10 @@ async fn a_crash_redelivers_the_batch_and_loses_nothing() {
     let outcome = run_with("crash=0.3,seed=1").await;
     assert!(outcome.counts.retries > 10, "{}", outcome.counts.retries);
     assert_eq!((outcome.counts.accepted, outcome.counts.skipped), (300, 0));
+    assert_eq!(
+        outcome.counts.failed, outcome.counts.retries,
+        "a killed function and a lost response are failures"
+    );
     let mut numbers = outcome.numbers();
     numbers.dedup();
     numbers.sort();

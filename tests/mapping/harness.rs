@@ -54,6 +54,7 @@ pub(crate) struct MappingRun<'s> {
     pub(crate) gaps: GapPolicy,
     pub(crate) bucket: MemoryObjects,
     pub(crate) duration: Duration,
+    pub(crate) progress: MappingProgress,
 }
 
 /// The outcome of a run.
@@ -88,6 +89,7 @@ impl<'s> MappingRun<'s> {
             gaps: GapPolicy::default(),
             bucket: MemoryObjects::default(),
             duration: Duration::ZERO,
+            progress: MappingProgress::default(),
         }
     }
 
@@ -122,7 +124,7 @@ impl<'s> MappingRun<'s> {
             deliveries: Mutex::default(),
             duration: self.duration,
         };
-        let progress = MappingProgress::default();
+        let progress = &self.progress;
         let options = MappingOptions {
             id: Uuid::from_u128(7),
             faults: self.faults.clone(),
@@ -132,7 +134,7 @@ impl<'s> MappingRun<'s> {
                 .on_failure_bucket
                 .as_ref()
                 .map(|_| &self.bucket as &dyn FailureDestination),
-            ..MappingOptions::new(&progress, &self.checkpoints)
+            ..MappingOptions::new(progress, &self.checkpoints)
         };
         let clock = self.stream.clock;
         let mapping = EventSourceMapping::new(self.stream, &function, &clock, &self.settings, options);

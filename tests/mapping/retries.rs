@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use afterwrite_mapping::{MappingControl, MappingEnd, ShardCheckpoint};
+use afterwrite_model::clock::Clock as _;
 use afterwrite_model::{Error, ErrorKind};
 use serde_json::{Value, json};
 
@@ -21,6 +22,37 @@ async fn a_batch_is_redelivered_from_its_lowest_failed_record() {
         MappingRun::new(&stream, json!({ "FunctionResponseTypes": REPORT })).script(&once).drain().await;
     assert_eq!(run.batches(), ["1 2 3", "2 3"]);
     assert_eq!((run.counts.accepted, run.counts.retries, run.counts.skipped), (3, 1, 0));
+    assert_eq!(run.counts.failed, 1, "a batch that failed in part");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_delivered_again_is_known_until_it_is_accepted() {
+    let stream = SimulatedStream::of(&["1", "2", "3", "4"]);
+    let is_written = Mutex::new(false);
+    let waits = |_: usize, numbers: &[String]| {
+        let waits = !*is_written.lock().unwrap() && numbers.iter().any(|number| number == "3");
+        Ok(if waits { failures(&["3"]) } else { failures(&[]) })
+    };
+    let settings = json!({ "FunctionResponseTypes": REPORT, "BisectBatchOnFunctionError": true });
+    let run = MappingRun::new(&stream, settings).script(&waits);
+    let began = tokio::time::Instant::now();
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let retried = run.progress.retried();
+        let [batch] = retried.as_slice() else { panic!("{retried:?}") };
+        assert_eq!(
+            (batch.first.as_str(), batch.reason.as_str()),
+            ("3", "the response names the record as failed")
+        );
+        assert!((1..=2).contains(&batch.records) && batch.invocations > 2, "{batch:?}");
+        let waiting = stream.clock.now().since(batch.since);
+        assert!(waiting >= Duration::from_secs(15) && waiting <= began.elapsed(), "{batch:?}");
+        *is_written.lock().unwrap() = true;
+    };
+    let outcome = run.while_running(meanwhile).await;
+    assert_eq!((outcome.counts.accepted, outcome.counts.skipped), (4, 0));
+    assert!(outcome.counts.failed > 3, "{:?}", outcome.counts);
+    assert_eq!(run.progress.retried(), []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,10 +10,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use afterwrite_model::clock::Clock;
-use afterwrite_model::effect::{ItemKey, KeyAttribute, WriteRefusal};
+use afterwrite_model::effect::{ItemKey, WriteRefusal};
 use afterwrite_model::projection::{LookupKey, looked_up_item, shown_outputs};
-use afterwrite_model::record::{AttributeValue, Decimal, Item};
-use afterwrite_model::table::{KeyType, Template};
+use afterwrite_model::record::{AttributeValue, Item};
 use afterwrite_model::{ErrorKind, Result};
 use hashbrown::HashMap;
 
@@ -21,11 +20,10 @@ use super::core::LedgerCore;
 use super::core::lookups::{LookupChoice, LookupKeyRef, LookupResults, OpenLookup};
 use super::policy::{first_lookup, query_pause};
 use super::requests::Requests;
+use super::search::index_query;
 use super::state::lookup::{RememberedLookup, SharedOutputs};
-use crate::tables::{IndexQuery, ReadItem, WriteError, misaligned_read};
+use crate::tables::{ReadItem, WriteError, misaligned_read};
 
-/// The items of one page of an index. Nearly always the first item has the outputs.
-const INDEX_PAGE_ITEMS: u16 = 25;
 /// The number of lookups that a process caches; then the cache is emptied.
 const MAX_CACHED: usize = 100_000;
 
@@ -257,7 +255,7 @@ impl LookupStage<'_> {
     }
 
     async fn query_index(&self, key: &LookupKey<'static>) -> Result<Option<Vec<AttributeValue<'static>>>> {
-        let mut next = self.index_query(key);
+        let mut next = index_query(&self.core.model, &self.core.table_names, key);
         while let Some(query) = next {
             let page = self.requests.query_index(&query).await?;
             let shown = |item: &Item| shown_outputs(&self.core.model, key, item);
@@ -267,28 +265,6 @@ impl LookupStage<'_> {
             next = page.next;
         }
         Ok(None)
-    }
-
-    fn index_query(&self, key: &LookupKey<'static>) -> Option<IndexQuery> {
-        let lookup = self.core.model.lookups.get(key.lookup)?;
-        let table = self.core.model.entities.get(lookup.of)?.table;
-        let inputs = key.values(lookup.inputs.len());
-        let attribute = |(name, template): &(Arc<str>, Template)| {
-            let text = template.render(&inputs);
-            let value = match lookup.key_type(&self.core.model, name) {
-                // A text that is not a number finds nothing: DynamoDB refuses the query.
-                KeyType::Number => text.parse::<Decimal>().map_or_else(|_| text.into(), AttributeValue::N),
-                KeyType::Text | KeyType::Binary => text.into(),
-            };
-            KeyAttribute { name: Arc::clone(name), value }
-        };
-        Some(IndexQuery {
-            table: Arc::clone(self.core.table_names.get(table)?),
-            index: Arc::clone(lookup.index()?),
-            key: lookup.key.iter().map(attribute).collect(),
-            page_items: INDEX_PAGE_ITEMS,
-            start_after: None,
-        })
     }
 
     async fn store_outputs(

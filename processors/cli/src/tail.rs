@@ -1,8 +1,13 @@
 //! `afterwrite tail`: changes as they flow, one line each.
 
+use std::sync::Arc;
+
 use afterwrite_input::{InputObject, RecordInput, TimeRange};
+use afterwrite_ledger::LookupSearch;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_preview::trace::{RecordTrace, RecordTracer, TraceLookups};
+use afterwrite_services::config::dynamodb_client;
+use afterwrite_services::dynamodb::DynamoDb;
 use clap::Args;
 
 use crate::feed::RecordFeed;
@@ -13,7 +18,7 @@ use crate::streams::{RollupChanges, StreamArguments};
 /// The arguments of `afterwrite tail`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite tail\n  afterwrite tail --from-start --limit 20 --json\n  afterwrite tail --since 10m\n  afterwrite tail --file recording.jsonl --show-items\n\nEach line: time, operation, table and key → entity → rollups → stale cache keys → stale paths → events (name and id) → rows. Outputs of lookups come from AFTERWRITE_STATE_TABLE if it is set; others are shown as <name>. If rollups are sources, their changes are lines, too. Nothing is written. A stream's shard allows two readers at once: this command is one of them.\n\nExit codes: 0 success, 1 a record is malformed or cannot be counted, 2 wrong usage or configuration, 3 the stream could not be read."
+    after_help = "Examples:\n  afterwrite tail\n  afterwrite tail --from-start --limit 20 --json\n  afterwrite tail --since 10m\n  afterwrite tail --file recording.jsonl --show-items\n\nEach line: time, operation, table and key → entity → rollups → stale cache keys → stale paths → events (name and id) → rows. If AFTERWRITE_STATE_TABLE is set, outputs of lookups come from it, or else from the item that the lookup finds now: a record whose lookup finds no item waits, and is not counted yet. Without the variable, outputs are shown as <name>. If rollups are sources, their changes are lines, too. Nothing is written. A stream's shard allows two readers at once: this command is one of them.\n\nExit codes: 0 success, 1 a record is malformed or cannot be counted, 2 wrong usage or configuration, 3 the stream could not be read."
 )]
 pub struct TailArguments {
     /// Read this file instead of streams; - is standard input.
@@ -41,15 +46,23 @@ impl TailArguments {
     /// A setting that is missing or wrong; a file or a stream that cannot be read.
     pub async fn run(&self) -> Result<bool> {
         let (settings, config) = (self.model.settings(), self.model.config()?);
-        let (mut feed, remembered) = match &self.file {
-            Some(file) => (file_feed(file)?, None),
+        let (mut feed, remembered, tables) = match &self.file {
+            Some(file) => (file_feed(file)?, None, None),
             None => {
                 let remembered = remembered_lookups(&settings, &config.model).await?;
+                let tables = match &remembered {
+                    Some(_) => Some(DynamoDb::retrying(Box::pin(dynamodb_client()).await?)),
+                    None => None,
+                };
                 let streams = Box::pin(self.stream.open(&config, RollupChanges::Included, None)).await?;
-                (RecordFeed::of_streams(streams, TimeRange::default()), remembered)
+                (RecordFeed::of_streams(streams, TimeRange::default()), remembered, tables)
             }
         };
-        let lookups = TraceLookups::new(&config.model, remembered);
+        let mut lookups = TraceLookups::new(&config.model, remembered);
+        if let Some(tables) = tables {
+            let (model, names) = (Arc::clone(&config.model), config.table_names.clone());
+            lookups = lookups.searching(LookupSearch::new(model, names, tables));
+        }
         let tracer = RecordTracer::new(config.model, config.table_names, lookups);
         let tracer = tracer.showing_items(self.show_items);
         let (mut shown, mut is_sound) = (0, true);

@@ -17,6 +17,7 @@
 //! | `facts` | the newest look at a deployed part, as `afterwrite doctor` looks at it |
 //! | `findings` | the findings of verifications, as files that `afterwrite repair` reads |
 //! | `rollup` | the rollups of the model: their keys, how they are read, and their measures |
+//! | `incidents` | records inside `dev` that are not counted now |
 //! | `searches` | the newest searches for the items that are counted into a rollup |
 //! | `chart` | bars |
 //! | `recount` | the comparison of everything that is derived with the items, inside `dev` |
@@ -35,6 +36,7 @@ mod facts;
 mod findings;
 mod frame;
 mod guard;
+mod incidents;
 mod links;
 mod pages;
 mod prose;

@@ -90,7 +90,7 @@ impl Cell {
     }
 
     /// The text as it is, for machines.
-    fn plain(&self) -> String {
+    pub(crate) fn plain(&self) -> String {
         match self {
             Self::Empty => String::new(),
             Self::Text(text)

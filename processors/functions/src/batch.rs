@@ -210,6 +210,24 @@ pub struct FailedRecord {
     pub error: Error,
 }
 
+/// An observer of records that a function did not take: the function's name and the records.
+type FailureObserver = Box<dyn Fn(&'static str, &[FailedRecord]) + Send + Sync>;
+
+static OBSERVER: OnceLock<FailureObserver> = OnceLock::new();
+
+/// Passes the records that the functions of this process did not take to an observer. A process has one observer: the first.
+pub fn observe_failures(observer: impl Fn(&'static str, &[FailedRecord]) + Send + Sync + 'static) {
+    // A later observer is ignored.
+    let _ = OBSERVER.set(Box::new(observer));
+}
+
+/// Passes records to the observer, if there is one.
+pub(crate) fn report_failures(function: &'static str, failures: &[FailedRecord]) {
+    if let Some(observer) = OBSERVER.get().filter(|_| !failures.is_empty()) {
+        observer(function, failures);
+    }
+}
+
 /// Pairs each record with its item; `sources` aligns with the batch.
 pub(crate) fn identify_records<'b>(
     model: &'b Model,

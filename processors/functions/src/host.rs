@@ -26,6 +26,7 @@ use afterwrite_services::sqs::SqsQueue;
 use futures::future::{OptionFuture, join};
 use serde::Deserialize;
 
+use crate::batch::report_failures;
 use crate::heartbeat::write_heartbeats;
 use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRegion, StreamRelay, metrics};
 
@@ -108,6 +109,7 @@ impl ProjectionHost {
         let started = Instant::now();
         let aggregated = Box::pin(aggregator.handle(event, deadline)).await?;
         log_failures(&aggregated.failures, "a record was not counted");
+        report_failures(self.labels.function(), &aggregated.failures);
         log_failures(&aggregated.parked, "a record cannot be counted; its item is marked as parked");
         log_errors(&aggregated.unwritable_mirrors, "a mirror was not written", |error| (None, error));
         metrics::aggregated(&aggregated).print(&self.labels, started);
@@ -134,6 +136,7 @@ impl ProjectionHost {
         let started = Instant::now();
         let relayed = Box::pin(relay.handle(event, deadline)).await?;
         log_failures(&relayed.failures, "a record was not relayed");
+        report_failures(self.labels.function(), &relayed.failures);
         let refused = "CloudFront refuses a path, which stays stale";
         log_errors(&relayed.refused, refused, |refused| (None, &refused.error));
         metrics::relayed(&relayed).print(&self.labels, started);

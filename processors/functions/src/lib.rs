@@ -19,7 +19,7 @@ mod notifying;
 mod relay;
 
 pub use aggregator::{AggregatedBatch, StreamAggregator};
-pub use batch::{FailedRecord, SourceTables, StreamRegion};
+pub use batch::{FailedRecord, SourceTables, StreamRegion, observe_failures};
 pub use heartbeat::write_heartbeats;
 pub use host::{HEARTBEAT_REQUEST, ProjectionHost, event_notifier};
 pub use invalidator::{FailedMessage, InvalidatedMessages, InvalidatorFunction, QueueInvalidator};

@@ -69,6 +69,12 @@ impl MetricsLabels {
         })
     }
 
+    /// The function's name.
+    #[must_use]
+    pub fn function(&self) -> &'static str {
+        self.function
+    }
+
     fn is_metric(&self, name: &str) -> bool {
         !self.is_essential || ESSENTIAL_METRICS.contains(&name)
     }

@@ -25,7 +25,7 @@ use crate::control::RunMode;
 use crate::faults::InvocationFate;
 use crate::handler::EventHandler;
 use crate::on_failure::{DiscardCondition, DiscardedBatch, event_json};
-use crate::progress::{SkippedRecord, length};
+use crate::progress::{RetriedBatch, SkippedRecord, length};
 use crate::response::{BatchVerdict, judge_response};
 use crate::sample::derived_random;
 use crate::stream::StreamRecord;
@@ -34,6 +34,8 @@ use crate::stream::StreamRecord;
 pub(crate) struct LaneDelivery<'a, Function, C> {
     context: MappingContext<'a, Function, C>,
     shard: &'a str,
+    /// The name of the lane: the shard's, and its number after the first.
+    lane: String,
     random: Rng,
 }
 
@@ -100,19 +102,21 @@ impl<'r> BatchPart<'r> {
 
 impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
     pub(crate) fn new(context: MappingContext<'a, Function, C>, shard: &'a str, lane: usize) -> Self {
-        let name = if lane == 0 { shard.to_owned() } else { format!("{shard}#{lane}") };
-        Self { random: derived_random(context.faults.current().seed, &name), context, shard }
+        let lane = if lane == 0 { shard.to_owned() } else { format!("{shard}#{lane}") };
+        Self { random: derived_random(context.faults.current().seed, &lane), context, shard, lane }
     }
 
     /// Delivers a batch.
     pub(crate) async fn deliver(&mut self, batch: &[StreamRecord]) -> Result<DeliveryEnd> {
         let (end, skipped) = self.deliver_all(batch).await?;
+        self.context.progress.settle(&self.lane);
         if end == DeliveryEnd::Finished {
             self.context.progress.count(|counts| counts.accepted += length(batch) - skipped);
             if self.context.faults.current().duplicates(&mut self.random) {
                 let again = self.choose_stretch(batch);
                 self.context.progress.count(|counts| counts.redelivered += length(again));
                 self.deliver_all(again).await?;
+                self.context.progress.settle(&self.lane);
             }
         }
         Ok(end)
@@ -159,35 +163,68 @@ impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
         });
         let outcome = self.invoke(part.records).await?;
         let part = BatchPart { invocations: part.invocations + 1, ..part };
-        let failed = BatchPart { failures: part.failures + 1, ..part };
-        let settings = self.context.settings;
-        match outcome.verdict {
-            BatchVerdict::Accepted => return Ok(0),
-            BatchVerdict::FailedFrom(index) if index > 0 && settings.bisects => {
-                parts.push(BatchPart { failures: 0, ..part.after(index) });
-                return Ok(0);
-            }
-            BatchVerdict::FailedFrom(_) | BatchVerdict::Failed
-                if settings.bisects && part.records.len() > 1 =>
-            {
-                let [first, second] = failed.halves();
-                parts.extend([second, first]);
-            }
-            BatchVerdict::FailedFrom(_) | BatchVerdict::Failed => {
-                let rest = match outcome.verdict {
-                    BatchVerdict::FailedFrom(index) => failed.after(index),
-                    BatchVerdict::Accepted | BatchVerdict::Failed => failed,
-                };
-                if settings.max_retries.is_some_and(|most| rest.retries >= most) && !outcome.is_injected {
-                    let condition = DiscardCondition::RetryAttemptsExhausted;
-                    self.discard(rest, condition, &outcome.reason, outcome.is_function_error).await;
-                    return Ok(length(rest.records));
-                }
-                parts.push(BatchPart { retries: rest.retries + u32::from(!outcome.is_injected), ..rest });
-            }
+        if outcome.verdict == BatchVerdict::Accepted {
+            self.context.progress.settle(&self.lane);
+            return Ok(0);
         }
+        self.context.progress.count(|counts| counts.failed += 1);
+        if let BatchVerdict::FailedFrom(index @ 1..) = outcome.verdict
+            && self.context.settings.bisects
+        {
+            parts.push(BatchPart { failures: 0, ..part.after(index) });
+            self.note_retry(parts, &outcome.reason);
+            return Ok(0);
+        }
+        let failed = BatchPart { failures: part.failures + 1, ..part };
+        let discarded = self.divide_or_discard(failed, &outcome, parts).await;
+        if discarded > 0 {
+            self.context.progress.settle(&self.lane);
+            return Ok(discarded);
+        }
+        self.note_retry(parts, &outcome.reason);
         self.pause(failed.failures).await;
         Ok(0)
+    }
+
+    /// Adds the parts of a failed part that are delivered again; returns the number of records that are discarded instead.
+    async fn divide_or_discard<'r>(
+        &self,
+        failed: BatchPart<'r>,
+        outcome: &InvocationOutcome,
+        parts: &mut Vec<BatchPart<'r>>,
+    ) -> u64 {
+        let settings = self.context.settings;
+        if settings.bisects && failed.records.len() > 1 {
+            let [first, second] = failed.halves();
+            parts.extend([second, first]);
+            return 0;
+        }
+        let rest = match outcome.verdict {
+            BatchVerdict::FailedFrom(index) => failed.after(index),
+            BatchVerdict::Accepted | BatchVerdict::Failed => failed,
+        };
+        if settings.max_retries.is_some_and(|most| rest.retries >= most) && !outcome.is_injected {
+            let condition = DiscardCondition::RetryAttemptsExhausted;
+            self.discard(rest, condition, &outcome.reason, outcome.is_function_error).await;
+            return length(rest.records);
+        }
+        parts.push(BatchPart { retries: rest.retries + u32::from(!outcome.is_injected), ..rest });
+        0
+    }
+
+    /// Notes the next part as one that is delivered again, for this reason.
+    fn note_retry(&self, parts: &[BatchPart<'_>], reason: &str) {
+        let Some((next, first)) = parts.last().and_then(|next| Some((next, next.records.first()?))) else {
+            return;
+        };
+        let retried = RetriedBatch {
+            first: first.sequence_number.clone(),
+            records: length(next.records),
+            invocations: next.invocations,
+            reason: reason.to_owned(),
+            since: self.context.clock.now(),
+        };
+        self.context.progress.retry(&self.lane, retried);
     }
 
     /// Waits before a retry, or until the mapping is stopped.

@@ -48,7 +48,7 @@ pub use self::gap::StreamGap;
 pub use self::handler::EventHandler;
 pub use self::mapping::{EventSourceMapping, GapPolicy, MappingEnd, MappingOptions};
 pub use self::on_failure::FailureDestination;
-pub use self::progress::{MappingCounts, MappingProgress, SkippedRecord};
+pub use self::progress::{MappingCounts, MappingProgress, RetriedBatch, SkippedRecord};
 pub use self::replacement::until_replaced;
 pub use self::sample::StreamSample;
 pub use self::settings::{MappingPace, MappingSettings, StartingPosition};

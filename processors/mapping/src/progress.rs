@@ -16,6 +16,8 @@ pub struct MappingProgress(Mutex<ProgressState>);
 struct ProgressState {
     counts: MappingCounts,
     named: Vec<SkippedRecord>,
+    /// The batches that are retried, by lane.
+    retried: BTreeMap<String, RetriedBatch>,
     /// The shards that are read. See [`MappingProgress::reached`].
     reached: BTreeMap<String, Option<Timestamp>>,
 }
@@ -33,6 +35,9 @@ pub struct MappingCounts {
     pub batches: u64,
     /// Invocations that repeated one that had failed, as a whole or in part.
     pub retries: u64,
+    /// Invocations that did not accept their whole batch: they failed as a whole or in part, their function was killed, or their response was
+    /// lost.
+    pub failed: u64,
     /// Records that were redelivered although they had been accepted.
     pub redelivered: u64,
     /// Records that were discarded: after too many retries, or because they were too old.
@@ -43,6 +48,22 @@ pub struct MappingCounts {
     pub lost_batches: u64,
     /// How often records were trimmed before they were read.
     pub gaps: u64,
+}
+
+/// A batch, or the part of it that is left, which an invocation has not accepted, and which is delivered again. The later records of its items'
+/// lane wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetriedBatch {
+    /// The sequence number of its first record: the record that the function named as failed, unless the invocation failed as a whole.
+    pub first: String,
+    /// Its records.
+    pub records: u64,
+    /// Invocations so far with any of its records.
+    pub invocations: u32,
+    /// Why the newest of them failed, as far as the mapping knows.
+    pub reason: String,
+    /// When the first of these invocations failed.
+    pub since: Timestamp,
 }
 
 /// A record that was discarded.
@@ -67,6 +88,12 @@ impl MappingProgress {
     #[must_use]
     pub fn skipped(&self) -> Vec<SkippedRecord> {
         self.lock().named.clone()
+    }
+
+    /// The batches that are delivered again now.
+    #[must_use]
+    pub fn retried(&self) -> Vec<RetriedBatch> {
+        self.lock().retried.values().cloned().collect()
     }
 
     /// The time before which every change is done, accepted or discarded, as far as the stream showed it. Of the shards that are read, the one
@@ -94,6 +121,19 @@ impl MappingProgress {
     /// Changes the counters.
     pub(crate) fn count(&self, change: impl FnOnce(&mut MappingCounts)) {
         change(&mut self.lock().counts);
+    }
+
+    /// A lane delivers this batch again. The time of its first failure stays as long as its first record is the same.
+    pub(crate) fn retry(&self, lane: &str, batch: RetriedBatch) {
+        let mut state = self.lock();
+        let known = state.retried.get(lane).filter(|known| known.first == batch.first);
+        let since = known.map_or(batch.since, |known| known.since);
+        state.retried.insert(lane.to_owned(), RetriedBatch { since, ..batch });
+    }
+
+    /// A lane delivers nothing again.
+    pub(crate) fn settle(&self, lane: &str) {
+        self.lock().retried.remove(lane);
     }
 
     pub(crate) fn add_skipped(&self, skipped: SkippedRecord) {

@@ -82,7 +82,7 @@ fn h6_failed_records_and_parked_items_are_found_with_the_command_that_mends() {
         (
             "failed records",
             "2 objects",
-            "redrive s3://exams-failures/aws/lambda/0c1b/ --only aggregate,invalidate,archive,notify --dry-run",
+            "redrive s3://exams-failures/aws/lambda/0c1b/ --only aggregate,invalidate,archive --dry-run",
         ),
         ("parked items", "3 items", "afterwrite redrive --dry-run"),
     ] {

@@ -91,3 +91,13 @@ async fn i8_commands_on_local_tables_need_no_recovery() {
     development.succeed(&["redrive", "--parked", "--yes"]);
     development.stop();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a_function_that_ends_at_once_is_reported() {
+    let (_folder, model) = model_file(SHOP);
+    let arguments = ["--model", model.to_str().unwrap(), "--function", "aggregator=/bin/false"];
+    let development = Development::start(&arguments);
+    development.put_order("1", number("10")).await;
+    development.reports("afterwrite: aggregator: the invocation failed and is retried").await;
+}

@@ -1,7 +1,7 @@
 //! G1 to G5: models, items, costs.
 
 use afterwrite_model::table::Model;
-use afterwrite_tests::change_record::stream_record;
+use afterwrite_tests::change_record::{stream_of, stream_record};
 use serde_json::{Value, json};
 
 use super::{folder, json, text};
@@ -264,4 +264,46 @@ fn g5_a_slash_at_the_end_of_a_path_is_not_doubled() {
         let explained = json(folder.path(), 0, &arguments);
         assert_eq!(explained["items"][0]["stale_paths"], expected, "{note}");
     }
+}
+
+/// Orders whose days are those of their shop's city.
+const CITIES: &str = r##"
+name = "cities"
+generation = 1
+[tables.Tab]
+key = ["PK"]
+[entities.shop]
+key = { PK = "SHOP#{shop}" }
+attributes = { zone = "S" }
+[entities.order]
+key = { PK = "ORDER#{id}" }
+attributes = { at = "S", shop = "S" }
+[lookups.city]
+of = "shop"
+key = { PK = "SHOP#{shop}" }
+gives = ["zone"]
+[rollups.day]
+key = { PK = "DAY#{at:day@zone}", SK = "ROLLUP" }
+[[aggregates]]
+name = "orders"
+of = "order"
+lookup = "city"
+into = "day"
+measures.orders = "count"
+"##;
+
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn tail_of_a_file_says_that_a_zone_is_not_read_and_does_not_blame_it() {
+    let folder = folder();
+    std::fs::write(folder.path().join("cities.toml"), CITIES).unwrap();
+    let order =
+        json!({ "PK": { "S": "ORDER#1" }, "at": { "S": "2026-02-06T10:00:00Z" }, "shop": { "S": "s1" } });
+    let record = stream_record(&stream_of("Tab"), &["PK"], ("1", 1_770_372_000), (None, Some(&order)));
+    std::fs::write(folder.path().join("records.jsonl"), format!("{record}\n")).unwrap();
+    let line =
+        json(folder.path(), 0, &["tail", "--file", "records.jsonl", "--model", "cities.toml", "--json"]);
+    let unknown = line["unknown"].as_str().unwrap();
+    assert!(unknown.contains("the outputs of `city` are not read here"), "{line}");
+    assert_eq!((line.get("problem"), &line["rollups"]), (None, &json!([])), "{line}");
 }

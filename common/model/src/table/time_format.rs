@@ -69,8 +69,16 @@ impl TimeFormat {
             TimeReading::Bucket(bucket, zone)
                 if !self.zone.is_fixed_as(zone) || !bucket.lies_in(self.bucket) =>
             {
+                let way = match (zone, bucket.lies_in(self.bucket)) {
+                    // The zone of such a part may be that of each item, which it does not show.
+                    (None, true) => format!(
+                        "; if the part is in that zone already, because it is in the key of a rollup, write a variable without a format in the key, and fill it with `bind` from its `{}`",
+                        self.bucket.name()
+                    ),
+                    (Some(_), _) | (None, false) => String::new(),
+                };
                 Some(format!(
-                    "the key has its `{reading}` and nothing more, which does not determine its `{self}`"
+                    "the key has its `{reading}` and nothing more, which does not determine its `{self}`{way}"
                 ))
             }
             TimeReading::Bucket(..)

@@ -53,19 +53,26 @@ impl<'b> DevBanner<'b> {
             table.add_row([service.to_owned(), endpoint, contents]);
         }
         let exports = self.variables.iter().map(|(name, value)| format!("export {name}={}\n", quoted(value)));
-        let item = Value::Object(self.sample.attributes.clone()).to_string();
+        let writes = self.sample.in_order().map(|item| {
+            let (table, item) =
+                (item.deployed_table(self.config), Value::Object(item.attributes.clone()).to_string());
+            format!("aws dynamodb put-item --table-name {table} --item {}\n", quoted(&item))
+        });
+        let items = if self.sample.looked_up.is_empty() {
+            "an item"
+        } else {
+            "an item, the items that it looks up first"
+        };
         format!(
             "Model {} runs on this machine; Ctrl-C stops it.\n\n{table}\n\n\
              In another terminal, for `aws`, `afterwrite` and the application:\n\n\
              unset {}\n{}\n\
-             Write an item, and read what follows:\n\n\
-             aws dynamodb put-item --table-name {} --item {}\n\
+             Write {items}, and read what follows:\n\n{}\
              aws dynamodb scan --table-name {STATE_TABLE}\n\n",
             self.config.model.name,
             UNSET.join(" "),
             exports.collect::<String>(),
-            self.sample_table(),
-            quoted(&item),
+            writes.collect::<String>(),
         )
     }
 
@@ -93,7 +100,13 @@ impl<'b> DevBanner<'b> {
                 "cloudfront": endpoints.cloudfront,
             },
             "environment": self.variables.iter().cloned().collect::<BTreeMap<_, _>>(),
-            "sample": { "table": self.sample_table(), "item": self.sample.attributes },
+            "sample": {
+                "table": self.sample_table(),
+                "item": self.sample.attributes,
+                "looked_up": self.sample.looked_up.iter().map(|item| {
+                    json!({ "table": item.deployed_table(self.config), "item": item.attributes })
+                }).collect::<Vec<_>>(),
+            },
         });
         let line = serde_json::to_string(&line).map_err(|error| {
             Error::new(ErrorKind::State, "the endpoints cannot be written as JSON").caused_by(error)
@@ -136,7 +149,7 @@ pub(super) fn sample_of(config: &FunctionConfig) -> SampleItem {
 fn key_alone(table: Option<&Table>) -> SampleItem {
     let keys = table.into_iter().flat_map(Table::key);
     let attributes = keys.map(|key| (key.name.to_string(), json!({ key.key_type.name(): "1" })));
-    SampleItem { table: 0, attributes: attributes.collect() }
+    SampleItem { table: 0, attributes: attributes.collect(), looked_up: Vec::new() }
 }
 
 /// A value as one word of a POSIX shell.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use afterwrite_console::board::{DevBoard, StreamMeter};
+use afterwrite_console::board::{DevBoard, FailedItem, StreamMeter};
 use afterwrite_lambda::BatchResponse;
 use afterwrite_ledger::RememberedLookups;
 use afterwrite_model::Result;
@@ -36,6 +36,26 @@ pub(super) struct ChangeLines<'d> {
 struct StreamEvent<'e> {
     #[serde(borrow)]
     records: Vec<&'e RawValue>,
+}
+
+/// The sequence number from which a function wants its batch again.
+fn lowest_failed(response: &[u8]) -> Option<String> {
+    let failures = BatchResponse::read(response).batch_item_failures;
+    failures.into_iter().map(|failed| failed.item_identifier).min()
+}
+
+/// The record that a function did not take, with its sequence number: the one that its response names, or the first if the invocation failed.
+pub(super) fn first_failed<'e>(event: &'e [u8], response: Option<&[u8]>) -> Option<(String, &'e str)> {
+    let failed = match response {
+        Some(response) => Some(lowest_failed(response)?),
+        None => None,
+    };
+    let StreamEvent { records } = serde_json::from_slice(event).ok()?;
+    let mut numbered = records.into_iter().filter_map(|record| {
+        let SequencedRecord { dynamodb } = serde_json::from_str(record.get()).ok()?;
+        Some((dynamodb.sequence_number, record.get()))
+    });
+    numbered.find(|(number, _)| failed.as_ref().is_none_or(|failed| number == failed))
 }
 
 /// Adds an event that a function has answered to the meter of its stream.
@@ -83,8 +103,7 @@ impl<'d> ChangeLines<'d> {
         let Ok(StreamEvent { records }) = serde_json::from_slice::<StreamEvent<'_>>(event) else {
             return Ok(());
         };
-        let response = BatchResponse::read(response);
-        let failed = response.batch_item_failures.into_iter().map(|failed| failed.item_identifier).min();
+        let failed = lowest_failed(response);
         for record in records {
             let Ok(SequencedRecord { dynamodb }) = serde_json::from_str(record.get()) else { continue };
             if failed.as_ref().is_some_and(|failed| dynamodb.sequence_number >= *failed) {
@@ -98,6 +117,20 @@ impl<'d> ChangeLines<'d> {
                 self.board.changes.add(record.get(), RecordTrace { change, ..trace }, SystemClock.now());
             }
         }
+        Ok(())
+    }
+
+    /// Notes the item of a record that a function did not take.
+    ///
+    /// # Errors
+    /// As [`RecordTracer::trace`].
+    pub(super) async fn note_failed(
+        &self,
+        meter: &StreamMeter,
+        (number, record): (String, &str),
+    ) -> Result<()> {
+        let RecordTrace { table, key, .. } = self.tracer.trace(record).await?;
+        meter.note_failed(&number, FailedItem { table, key });
         Ok(())
     }
 

@@ -158,12 +158,24 @@ impl DevArguments {
     }
 
     /// The console's board, with the metrics of the functions in this process, and the records that the console wants again.
-    fn board(&self, faults: FaultSwitch, sample: EditorItem) -> (Arc<DevBoard>, mpsc::Receiver<Redelivery>) {
+    fn board(
+        &self,
+        faults: FaultSwitch,
+        sample: Vec<EditorItem>,
+    ) -> (Arc<DevBoard>, mpsc::Receiver<Redelivery>) {
         let programs = self.function.iter().map(|(name, _)| name.clone());
         let (board, redeliveries) = DevBoard::new(faults, sample, programs);
         let observed = Arc::clone(&board);
         afterwrite_lambda::observe_metrics(move |function, metrics| {
             observed.meters.add_metrics(function, metrics, SystemClock.now());
+        });
+        let observed = Arc::clone(&board);
+        afterwrite_functions::observe_failures(move |function, failures| {
+            for failed in failures {
+                if let Some(number) = &failed.sequence_number {
+                    observed.meters.note_reason(function, number, failed.error.to_string());
+                }
+            }
         });
         (board, redeliveries)
     }

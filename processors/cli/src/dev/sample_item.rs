@@ -5,18 +5,22 @@
 //! measures.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite_console::board::EditorItem;
 use afterwrite_model::record::{AttributePath, Timestamp};
 use afterwrite_model::table::{
-    ComparedValue, DeclaredType, Entity, Model, Pattern, Template, TemplatePiece, Term,
+    ComparedValue, DeclaredType, Entity, LookupUse, Model, Pattern, Template, TemplatePiece, Term,
 };
 use afterwrite_services::config::FunctionConfig;
 use serde_json::{Map, Value, json};
 
 use super::sample_values::{CandidateValues, type_of_column, variable_texts};
 use crate::model::ItemSummary;
+
+/// A value of a sample, or of an item that it looks up, which the first number names.
+type ValuePlace = (Option<usize>, usize);
 
 /// The samples of an entity that are improved, at most.
 const MAX_STARTS: usize = 40;
@@ -32,6 +36,8 @@ pub(super) struct SampleItem {
     pub(super) table: usize,
     /// The attributes, in DynamoDB's JSON.
     pub(super) attributes: Map<String, Value>,
+    /// The items that it looks up, to write first.
+    pub(super) looked_up: Vec<SampleItem>,
 }
 
 impl SampleItem {
@@ -40,10 +46,18 @@ impl SampleItem {
         config.table_names.get(self.table).map_or("", |name| name)
     }
 
-    /// The item as the console's editor shows it first.
-    pub(super) fn for_editor(&self, config: &FunctionConfig) -> EditorItem {
-        let json = serde_json::to_string_pretty(&self.attributes).unwrap_or_default();
-        EditorItem { table: self.deployed_table(config).to_owned(), json }
+    /// The items in the order in which they are written: those that it looks up, and the item itself.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = &Self> {
+        self.looked_up.iter().chain([self])
+    }
+
+    /// The items as the console's editor shows them, in the order in which they are written.
+    pub(super) fn for_editor(&self, config: &FunctionConfig) -> Vec<EditorItem> {
+        let items = self.in_order().map(|item| {
+            let json = serde_json::to_string_pretty(&item.attributes).unwrap_or_default();
+            EditorItem { table: item.deployed_table(config).to_owned(), json }
+        });
+        items.collect()
     }
 }
 
@@ -71,6 +85,18 @@ struct SampleDraft<'m> {
     model: &'m Arc<Model>,
     entity: &'m Entity,
     values: Vec<SampleValue>,
+    /// The items that its lookups find.
+    looked_up: Vec<LookedUpDraft<'m>>,
+}
+
+/// A sample of an item that a lookup of another sample finds.
+#[derive(Clone)]
+struct LookedUpDraft<'m> {
+    /// The lookup in the scope of the sample that uses it.
+    needed: &'m LookupUse,
+    /// The lookup in the scope of the looked-up item.
+    offer: &'m LookupUse,
+    draft: SampleDraft<'m>,
 }
 
 /// An item of an entity that is counted, if there is one; `None` for a model whose keys cannot be made.
@@ -81,8 +107,7 @@ pub(super) fn sample_item(model: &Arc<Model>, now: Timestamp) -> Option<SampleIt
             let score = draft.improve();
             let is_better = best.as_ref().is_none_or(|(known, _)| rank(&score) > rank(known));
             if is_better && score.0 {
-                let attributes = draft.item();
-                best = Some((score, SampleItem { table: entity.table, attributes }));
+                best = Some((score, draft.sample()));
             }
             if rank(&score) == (true, true, true, true) {
                 return best.map(|(_, item)| item);
@@ -109,17 +134,98 @@ impl<'m> SampleDraft<'m> {
         let expiry = entity.ttl.as_ref().map(|path| model.attributes.name(path.root));
         let attributes = attributes(model, entity).into_iter().map(|(path, declared)| {
             let is_expiry = path.within().is_empty() && Some(path.root()) == expiry;
-            let candidates =
-                CandidateValues { path: &path, compared: &compared, now, is_expiry }.of_type(declared);
+            let reading = entity.times.iter().find(|(name, _)| **name == *path.to_string());
+            let reading = reading.map(|(_, reading)| *reading);
+            let candidates = CandidateValues { path: &path, compared: &compared, now, is_expiry, reading };
+            let candidates = candidates.of_type(declared);
             SampleValue { place: SamplePlace::Attribute(path), candidates, chosen: 0 }
         });
-        Self { model, entity, values: variables.chain(attributes).collect() }
+        Self { model, entity, values: variables.chain(attributes).collect(), looked_up: Vec::new() }
+    }
+
+    /// The same with a sample of each item that the entity's aggregates look up.
+    fn with_lookups(mut self, now: Timestamp) -> Self {
+        let aggregates = self.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index));
+        for needed in aggregates.flat_map(|aggregate| &aggregate.lookups) {
+            if self.looked_up.iter().any(|known| known.needed.lookup == needed.lookup) {
+                continue;
+            }
+            let of = self.model.lookups.get(needed.lookup).map(|lookup| lookup.of);
+            let Some(entity) = of.and_then(|of| self.model.entities.get(of)) else { continue };
+            let Some(offer) = entity.offers.iter().find(|offer| offer.lookup == needed.lookup) else {
+                continue;
+            };
+            self.looked_up.push(LookedUpDraft { needed, offer, draft: Self::new(self.model, entity, now) });
+        }
+        self
+    }
+
+    /// The looked-up items with the keys by which this sample finds them.
+    fn found_items(&self) -> Vec<Self> {
+        let found = self.looked_up.iter().map(|LookedUpDraft { needed, offer, draft }| {
+            let mut draft = draft.clone();
+            for (wanted, given) in needed.inputs.iter().zip(&offer.inputs) {
+                if let Some(text) = self.text_of(wanted) {
+                    draft.set(given, &text);
+                }
+            }
+            draft
+        });
+        found.collect()
+    }
+
+    /// The place of a value of the item, if it is a variable of the key or an attribute.
+    fn place_of(&self, term: &Term) -> Option<usize> {
+        match term {
+            Term::Key(variable) => Some(*variable),
+            Term::Attribute(path) => {
+                let root = Arc::clone(self.model.attributes.name(path.root));
+                let path = AttributePath::nested(root, path.within.iter().cloned());
+                self.values.iter().position(|value| match &value.place {
+                    SamplePlace::Attribute(of) => *of == path,
+                    SamplePlace::Variable => false,
+                })
+            }
+            Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => None,
+        }
+    }
+
+    /// The chosen text or number.
+    fn text_of(&self, term: &Term) -> Option<String> {
+        let value = self.values.get(self.place_of(term)?)?;
+        let chosen = value.candidates.get(value.chosen)?;
+        let text =
+            chosen.as_str().or_else(|| chosen.get("S")?.as_str()).or_else(|| chosen.get("N")?.as_str());
+        text.map(str::to_owned)
+    }
+
+    /// Sets a value to this text.
+    fn set(&mut self, term: &Term, text: &str) {
+        let Some(value) = self.place_of(term).and_then(|place| self.values.get_mut(place)) else { return };
+        let is_number = value.candidates.first().is_some_and(|first| first.get("N").is_some());
+        let set = match &value.place {
+            SamplePlace::Variable => Value::from(text),
+            SamplePlace::Attribute(_) if is_number => json!({ "N": text }),
+            SamplePlace::Attribute(_) => json!({ "S": text }),
+        };
+        (value.candidates, value.chosen) = (vec![set], 0);
+    }
+
+    /// The sample, with the items that it looks up. Items of one key are one item.
+    fn sample(&self) -> SampleItem {
+        let item = |draft: &Self, looked_up| SampleItem {
+            table: draft.entity.table,
+            attributes: draft.item(),
+            looked_up,
+        };
+        let looked_up = self.found_items().iter().map(|found| item(found, Vec::new())).collect();
+        item(self, looked_up)
     }
 
     /// The samples to improve: the likeliest values; then, for each measure, values near the values in its conditions. If a measure counts
     /// only with several such values together, changes of one value at a time do not find them.
     fn starts(model: &'m Arc<Model>, entity: &'m Entity, now: Timestamp) -> Vec<Self> {
-        let likeliest = Self::new(model, entity, now);
+        let likeliest = Self::new(model, entity, now).with_lookups(now);
         let mut starts = vec![likeliest.clone()];
         for aggregate in entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
             for measure in &aggregate.measures {
@@ -167,8 +273,12 @@ impl<'m> SampleDraft<'m> {
         let mut best = self.score();
         for _ in 0..MAX_PASSES {
             let before = best;
-            for index in 0..self.values.len() {
-                best = self.improve_value(index, best);
+            let looked_up = self.looked_up.iter().enumerate().flat_map(|(found, looked_up)| {
+                (0..looked_up.draft.values.len()).map(move |index| (Some(found), index))
+            });
+            let places: Vec<_> = (0..self.values.len()).map(|index| (None, index)).chain(looked_up).collect();
+            for place in places {
+                best = self.improve_value(place, best);
             }
             if best == before {
                 break;
@@ -177,32 +287,50 @@ impl<'m> SampleDraft<'m> {
         best
     }
 
-    fn improve_value(&mut self, index: usize, mut best: SampleScore) -> SampleScore {
+    fn improve_value(&mut self, place: ValuePlace, mut best: SampleScore) -> SampleScore {
         let Some((candidates, mut chosen)) =
-            self.values.get(index).map(|value| (value.candidates.len(), value.chosen))
+            self.value_at(place).map(|value| (value.candidates.len(), value.chosen))
         else {
             return best;
         };
         for candidate in 0..candidates {
-            self.choose(index, candidate);
+            self.choose(place, candidate);
             let score = self.score();
             if score > best {
                 (best, chosen) = (score, candidate);
             }
         }
-        self.choose(index, chosen);
+        self.choose(place, chosen);
         best
     }
 
-    fn choose(&mut self, index: usize, candidate: usize) {
-        if let Some(value) = self.values.get_mut(index) {
+    fn value_at(&mut self, (found, index): ValuePlace) -> Option<&mut SampleValue> {
+        let values = match found {
+            None => &mut self.values,
+            Some(found) => &mut self.looked_up.get_mut(found)?.draft.values,
+        };
+        values.get_mut(index)
+    }
+
+    fn choose(&mut self, place: ValuePlace, candidate: usize) {
+        if let Some(value) = self.value_at(place) {
             value.chosen = candidate;
         }
     }
 
+    /// The outputs that the looked-up items give, by name.
+    fn given(&self) -> BTreeMap<String, String> {
+        let found = self.found_items();
+        let given = found.iter().filter_map(|found| {
+            let item = Value::Object(found.item()).to_string();
+            Some(ItemSummary::of(self.model, found.entity.table, &item, &BTreeMap::new())?.gives)
+        });
+        given.flatten().collect()
+    }
+
     fn score(&self) -> SampleScore {
         let item = Value::Object(self.item()).to_string();
-        match ItemSummary::of(self.model, self.entity.table, &item) {
+        match ItemSummary::of(self.model, self.entity.table, &item, &self.given()) {
             Some(found) => (
                 *found.entity == *self.entity.name,
                 Reverse(found.problems),
@@ -340,7 +468,12 @@ mod tests {
 
     fn summary(model: &Arc<Model>, item: &SampleItem) -> ItemSummary {
         let json = Value::Object(item.attributes.clone()).to_string();
-        ItemSummary::of(model, item.table, &json).expect("the sample is of an entity")
+        let given = item.looked_up.iter().filter_map(|found| {
+            let json = Value::Object(found.attributes.clone()).to_string();
+            Some(ItemSummary::of(model, found.table, &json, &BTreeMap::new())?.gives)
+        });
+        let given = given.flatten().collect();
+        ItemSummary::of(model, item.table, &json, &given).expect("the sample is of an entity")
     }
 
     #[test]
@@ -381,5 +514,48 @@ mod tests {
         let found = summary(&model, &item);
         assert_eq!((found.problems, found.measures), (0, 1), "{item:?}");
         assert_eq!(item.attributes.get("kind"), Some(&json!({ "S": "CALL" })));
+    }
+
+    #[test]
+    fn a_sample_with_lookups_has_the_looked_up_items_units_of_times_and_numbers_in_texts() {
+        let (model, item) = sample(
+            r##"
+            name = "vets"
+            generation = 1
+            [tables.vets]
+            key = ["pk", "sk"]
+            separator = "|"
+            [entities.clinic]
+            key = { pk = "clinic|{clinic}", sk = "clinic" }
+            attributes = { tz = "S" }
+            [entities.visit]
+            key = { pk = "clinic|{place}", sk = "visit|{visit}" }
+            times = { started = "milliseconds" }
+            attributes = { started = "N", price = "S", status = "S" }
+            derive.amount = { number = "price" }
+            [lookups.zone]
+            of = "clinic"
+            key = { pk = "clinic|{place}", sk = "clinic" }
+            gives = ["tz"]
+            [rollups.day]
+            key = { PK = "clinic|{place}", SK = "DAY#{started:day@tz}" }
+            [[aggregates]]
+            name = "days"
+            of = "visit"
+            lookup = "zone"
+            into = "day"
+            when.status = [{ anything-but = "cancelled" }]
+            [aggregates.measures]
+            visits = "count"
+            revenue = { sum = "amount" }
+            "##,
+        );
+        let found = summary(&model, &item);
+        assert_eq!((found.problems, found.measures), (0, 2), "{item:?}");
+        assert_eq!(item.attributes.get("started"), Some(&json!({ "N": "1795716000000" })), "{item:?}");
+        assert_ne!(item.attributes.get("status"), Some(&json!({ "S": "cancelled" })));
+        let [clinic] = item.looked_up.as_slice() else { panic!("{item:?}") };
+        assert_eq!(clinic.attributes.get("pk"), item.attributes.get("pk"), "{item:?}");
+        assert_eq!(clinic.attributes.get("tz"), Some(&json!({ "S": "Europe/Berlin" })));
     }
 }

@@ -1,7 +1,9 @@
 //! Candidate values of a sample item.
 
 use afterwrite_model::record::{AttributePath, Timestamp};
-use afterwrite_model::table::{ColumnType, DeclaredType, Entity, KeyType, Model, TemplatePiece, ValueFormat};
+use afterwrite_model::table::{
+    ColumnType, DeclaredType, Entity, KeyType, Model, TemplatePiece, TimeNotation, TimeReading, ValueFormat,
+};
 use serde_json::{Value, json};
 
 /// Identifiers that begin with a time: a ULID, a UUID of version 7, a KSUID, and the digits of a day.
@@ -43,6 +45,8 @@ pub(super) struct CandidateValues<'c> {
     pub(super) now: Timestamp,
     /// Whether the attribute expires the item.
     pub(super) is_expiry: bool,
+    /// How the attribute is read as a time, if the model states it.
+    pub(super) reading: Option<TimeReading>,
 }
 
 impl CandidateValues<'_> {
@@ -74,6 +78,7 @@ impl CandidateValues<'_> {
         texts.extend(TIME_IDS.map(str::to_owned));
         texts.push(TIME_ZONE.to_owned());
         texts.extend(["1".to_owned(), self.now.epoch_seconds().to_string(), self.now.epoch_ms().to_string()]);
+        texts.splice(..0, self.in_notation());
         texts.into_iter().map(|text| json!({ "S": text })).collect()
     }
 
@@ -85,7 +90,8 @@ impl CandidateValues<'_> {
             numbers.insert(0, seconds + YEAR);
         }
         numbers.extend([100, 0, self.now.epoch_ms()]);
-        let numbers = numbers.into_iter().map(|number| number.to_string());
+        let numbers =
+            self.in_notation().into_iter().chain(numbers.into_iter().map(|number| number.to_string()));
         let compared = self.compared("N").flat_map(|number| {
             let next = number.parse::<i64>().ok().map(|number| {
                 [number.saturating_add(1), number.saturating_sub(1)].map(|near| near.to_string())
@@ -93,6 +99,24 @@ impl CandidateValues<'_> {
             [number.to_owned()].into_iter().chain(next.into_iter().flatten())
         });
         numbers.chain(compared).map(|number| json!({ "N": number })).collect()
+    }
+
+    /// The time now in the notation that the model states for the attribute, if it is that of a number.
+    fn in_notation(&self) -> Option<String> {
+        let TimeReading::Notation(notation) = self.reading? else { return None };
+        let ms = self.now.epoch_ms();
+        Some(match notation {
+            TimeNotation::Seconds => self.now.epoch_seconds().to_string(),
+            TimeNotation::Milliseconds => ms.to_string(),
+            TimeNotation::Microseconds => format!("{ms}000"),
+            TimeNotation::Nanoseconds => format!("{ms}000000"),
+            TimeNotation::Compact => {
+                self.now.to_string().chars().filter(char::is_ascii_digit).take(14).collect()
+            }
+            TimeNotation::Day => self.now.to_string().chars().take(10).collect(),
+            // Candidates of every text have the ids.
+            TimeNotation::Ulid | TimeNotation::Ksuid | TimeNotation::UuidV7 => return None,
+        })
     }
 
     fn booleans(&self) -> Vec<Value> {

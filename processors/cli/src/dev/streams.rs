@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_console::board::{DevBoard, StreamMeter};
+use afterwrite_console::board::{DevBoard, StreamMeter, mapping_id};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream};
 use afterwrite_mapping::aws::TableCheckpoints;
 use afterwrite_mapping::{
@@ -22,7 +22,7 @@ use afterwrite_services::config::{FunctionConfig, ProjectionKind};
 use afterwrite_services::s3::S3Bucket;
 use futures::future::try_join_all;
 
-use super::changes::{ChangeLines, measure_delivery};
+use super::changes::{ChangeLines, first_failed, measure_delivery};
 use super::functions::{AGGREGATOR, DevFunction, RELAY};
 use super::servers::{BUCKET, DevServers, STATE_TABLE};
 use crate::print::tell;
@@ -55,36 +55,50 @@ struct StreamMapping<'d> {
     meter: Arc<StreamMeter>,
     board: &'d DevBoard,
     discarded: S3Bucket,
-    changes: Option<&'d ChangeLines<'d>>,
+    changes: &'d ChangeLines<'d>,
 }
 
-/// A function whose failed invocations are reported: a mapping retries them silently. The records that it has taken are printed.
+/// A function whose failed invocations are reported: a mapping retries them silently. The records that `aggregator` has taken are printed.
 struct ReportingFunction<'d> {
     name: &'d str,
     function: &'d DevFunction,
     meter: &'d StreamMeter,
-    changes: Option<&'d ChangeLines<'d>>,
+    board: &'d DevBoard,
+    changes: &'d ChangeLines<'d>,
+}
+
+impl ReportingFunction<'_> {
+    /// Notes the record that the function did not take, and prints the records before it.
+    async fn note(&self, event: &[u8], response: Option<&[u8]>) -> Result<()> {
+        if let Some(failed) = first_failed(event, response) {
+            Box::pin(self.changes.note_failed(self.meter, failed)).await?;
+        }
+        match response.filter(|_| self.name == AGGREGATOR) {
+            Some(response) => Box::pin(self.changes.print(event, response)).await,
+            None => Ok(()),
+        }
+    }
 }
 
 impl EventHandler for ReportingFunction<'_> {
     async fn handle(&self, event: Vec<u8>, remaining: Duration) -> Result<Vec<u8>> {
         let handled = self.function.handle(event.clone(), remaining).await;
         match &handled {
-            Ok(response) => {
-                measure_delivery(self.meter, &event, SystemClock.now());
-                let Some(changes) = self.changes else { return handled };
-                if let Err(error) = Box::pin(changes.print(&event, response)).await {
-                    eprintln!("afterwrite: changes cannot be shown: {}", error.report());
-                }
-            }
+            Ok(_) => measure_delivery(self.meter, &event, SystemClock.now()),
             Err(error) => {
-                self.meter.add_failed();
+                if let Some((number, _)) = first_failed(&event, None) {
+                    self.board.meters.note_reason(self.name, &number, error.to_string());
+                }
                 eprintln!(
                     "afterwrite: {}: the invocation failed and is retried: {}",
                     self.name,
                     error.report()
                 );
             }
+        }
+        let response = handled.as_ref().ok().map(Vec::as_slice);
+        if let Err(error) = Box::pin(self.note(&event, response)).await {
+            eprintln!("afterwrite: changes cannot be shown: {}", error.report());
         }
         handled
     }
@@ -119,7 +133,7 @@ pub(super) async fn deliver_streams(
                 meter: delivery.board.meters.stream(name, table),
                 board: delivery.board,
                 discarded: S3Bucket::retrying(servers.s3.client(), bucket.into()),
-                changes: (name == AGGREGATOR).then_some(delivery.changes),
+                changes: delivery.changes,
             });
         }
     }
@@ -165,6 +179,7 @@ impl StreamMapping<'_> {
     ) -> Result<Option<EmbeddedStream>> {
         let pace = MappingPace { poll_interval: Duration::from_millis(100), ..MappingPace::local() };
         let options = MappingOptions {
+            id: mapping_id(&self.settings.function_name),
             pace,
             faults: self.board.faults.clone(),
             on_failure: Some(&self.discarded as &dyn FailureDestination),
@@ -174,6 +189,7 @@ impl StreamMapping<'_> {
             name: &self.settings.function_name,
             function: self.function,
             meter: &self.meter,
+            board: self.board,
             changes: self.changes,
         };
         let mapping = EventSourceMapping::new(stream, &function, &SystemClock, &self.settings, options);

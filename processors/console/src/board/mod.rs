@@ -20,8 +20,8 @@ use afterwrite_mapping::FaultSwitch;
 use tokio::sync::mpsc;
 
 pub use self::changes::{ChangeRing, CountedChange};
-pub(crate) use self::meters::FunctionMeter;
-pub use self::meters::{DevMeters, StreamMeter};
+pub use self::meters::{DevMeters, FailedItem, StreamMeter, mapping_id};
+pub(crate) use self::meters::{FunctionMeter, WaitingBatch};
 pub(crate) use self::recount::{RecountBoard, RecountResult, RecountVerdict};
 pub use self::redelivery::{RedeliveredTo, Redelivery};
 
@@ -37,8 +37,8 @@ pub struct DevBoard {
     pub changes: ChangeRing,
     /// The meters of streams and functions.
     pub meters: DevMeters,
-    /// An item of the model.
-    pub(crate) sample: EditorItem,
+    /// An item of the model, after the items that it looks up.
+    pub(crate) sample: Vec<EditorItem>,
     /// The functions that are programs of their own: their metrics are not known.
     pub(crate) programs: BTreeSet<String>,
     pub(crate) recount: RecountBoard,
@@ -59,7 +59,7 @@ impl DevBoard {
     #[must_use]
     pub fn new(
         faults: FaultSwitch,
-        sample: EditorItem,
+        sample: Vec<EditorItem>,
         programs: impl IntoIterator<Item = String>,
     ) -> (Arc<Self>, mpsc::Receiver<Redelivery>) {
         let (redeliveries, queue) = mpsc::channel(WAITING_REDELIVERIES);

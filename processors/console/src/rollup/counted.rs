@@ -5,12 +5,14 @@
 use std::collections::BTreeSet;
 
 use afterwrite_ledger::state::UPDATED_AT;
+use afterwrite_model::Result;
 use afterwrite_model::record::Timestamp;
 use maud::{Markup, html};
 
 use super::shape::RollupShape;
 use crate::board::DevBoard;
 use crate::context::ConsoleContext;
+use crate::incidents::{FailedBatches, counted};
 use crate::recount::COUNTING;
 use crate::table::{Cell, Verdict};
 
@@ -30,21 +32,23 @@ pub(crate) struct CountedStream {
     table: String,
     /// Every change that was made before this time is counted; `None` if the stream was not read to its end yet.
     reached: Option<Timestamp>,
-    /// Records that were discarded. It is unknown whether they were processed again.
-    discarded: u64,
+    /// Failed batches of the function that counts, of any table: their records are not counted.
+    failed: usize,
 }
 
 impl CountedChanges {
     /// The changes that the rollups of these shapes have counted at least. A page asks before it reads the rollups, so that they are not older.
-    pub(crate) fn of(context: &ConsoleContext, shapes: &[RollupShape<'_>]) -> Self {
-        match context.board() {
-            None => Self::Unknown,
-            Some(board) => {
-                let mut tables = BTreeSet::new();
-                shapes.iter().for_each(|shape| add_tables(&mut tables, shape));
-                Self::Known(tables.into_iter().flat_map(|table| streams(context, board, table)).collect())
-            }
-        }
+    ///
+    /// # Errors
+    /// As [`FailedBatches::read`].
+    pub(crate) async fn of(context: &ConsoleContext, shapes: &[RollupShape<'_>]) -> Result<Self> {
+        let Some(board) = context.board() else { return Ok(Self::Unknown) };
+        let mut tables = BTreeSet::new();
+        shapes.iter().for_each(|shape| add_tables(&mut tables, shape));
+        let known: Vec<_> = tables.into_iter().flat_map(|table| streams(context, board, table)).collect();
+        // Asked for afterwards: a batch that has failed meanwhile is not counted.
+        let failed = FailedBatches::read(context).await?.of(COUNTING);
+        Ok(Self::Known(known.into_iter().map(|stream| CountedStream { failed, ..stream }).collect()))
     }
 
     /// The facts of a rollup: one for each table.
@@ -91,13 +95,13 @@ impl CountedChanges {
 
 impl CountedStream {
     fn cell(&self) -> Cell {
-        match (self.discarded, self.reached) {
+        match (self.failed, self.reached) {
             (0, Some(reached)) => Cell::Time(reached),
             (0, None) => Cell::Verdict(Verdict::Unknown, "the stream was not read to its end yet".to_owned()),
-            (discarded, _) => {
-                let text = format!(
-                    "unknown: {discarded} records were discarded; the page Flow has the command that counts them"
-                );
+            (failed, _) => {
+                let batches = counted(failed, "failed batch");
+                let text =
+                    format!("unknown: {batches} of {COUNTING}; the page Health has the command for each");
                 Cell::Verdict(Verdict::Warning, text)
             }
         }
@@ -123,8 +127,8 @@ fn streams(context: &ConsoleContext, board: &DevBoard, table: usize) -> Vec<Coun
         Some(_) | None => "rollups".to_owned(),
     };
     let meters = board.meters.streams_of(COUNTING).into_iter().filter(|meter| *meter.table == **deployed);
-    let stream = |reached, discarded| CountedStream { table: name.clone(), reached, discarded };
-    meters.map(|meter| stream(meter.progress.reached(), meter.progress.counts().skipped)).collect()
+    let stream = |reached| CountedStream { table: name.clone(), reached, failed: 0 };
+    meters.map(|meter| stream(meter.progress.reached())).collect()
 }
 
 #[cfg(test)]
@@ -133,10 +137,10 @@ mod tests {
 
     #[test]
     fn each_stream_has_the_time_that_it_has_reached_unless_records_are_lost() {
-        let stream = |table: &str, reached: Option<i64>, discarded| CountedStream {
+        let stream = |table: &str, reached: Option<i64>, failed| CountedStream {
             table: table.to_owned(),
             reached: reached.map(Timestamp::from_epoch_ms),
-            discarded,
+            failed,
         };
         let facts = CountedChanges::Known(vec![stream("Games", Some(5), 0)]).facts();
         assert_eq!(facts, [("counted up to".to_owned(), Cell::Time(Timestamp::from_epoch_ms(5)))]);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use afterwrite_model::table::Model;
 use afterwrite_services::config::ProjectionKind;
 
 use super::delivery::projections;
@@ -11,12 +12,12 @@ use super::{HealthFinding, on_part};
 const PARKED: &str = "`afterwrite redrive --dry-run` shows why each of them is parked. Correct the items or the model; then `afterwrite redrive --yes` counts them";
 const NO_INDEX: &str = "the state table has no index `parked`: `afterwrite redrive --dry-run` reads the whole table and lists parked items";
 
-pub(super) fn judge_incidents(facts: &DeploymentFacts) -> Vec<HealthFinding> {
+pub(super) fn judge_incidents(model: &Model, facts: &DeploymentFacts) -> Vec<HealthFinding> {
     let mut findings = Vec::new();
     let advice = "A mapping names it as its on-failure destination: apply the deployment again, which creates it. Failed records are lost until then";
     for (bucket, looked) in &facts.failures {
         on_part(&mut findings, "failed records", bucket, looked, advice, |failures, findings| {
-            findings.push(judge_failures(bucket, failures, facts));
+            findings.push(judge_failures(bucket, failures, (model, facts)));
         });
     }
     let table = facts.state_table.0.as_str();
@@ -24,7 +25,7 @@ pub(super) fn judge_incidents(facts: &DeploymentFacts) -> Vec<HealthFinding> {
         Looked::Missing => findings.push(HealthFinding::unchecked("parked items", table, NO_INDEX)),
         looked @ (Looked::Found(_) | Looked::NotAllowed(_) | Looked::NotNamed(_) | Looked::NotRead(_)) => {
             on_part(&mut findings, "parked items", table, looked, "", |parked, findings| {
-                let found = format!("{parked} items");
+                let found = if *parked == 1 { "1 item".to_owned() } else { format!("{parked} items") };
                 findings.push(HealthFinding::new("parked items", table, *parked == 0, found, PARKED));
             })
         }
@@ -32,16 +33,21 @@ pub(super) fn judge_incidents(facts: &DeploymentFacts) -> Vec<HealthFinding> {
     findings
 }
 
-fn judge_failures(bucket: &str, failures: &FailureFacts, facts: &DeploymentFacts) -> HealthFinding {
+fn judge_failures(
+    bucket: &str,
+    failures: &FailureFacts,
+    deployment: (&Model, &DeploymentFacts),
+) -> HealthFinding {
     let objects: u64 = failures.objects.values().sum();
     let found = match (objects, failures.has_more) {
         (0, _) => "no objects".to_owned(),
+        (1, false) => format!("1 object, {} old", age_text(failures.oldest)),
         (objects, false) => format!("{objects} objects, the oldest {} old", age_text(failures.oldest)),
         (objects, true) => {
             format!("more than {objects} objects, one of them {} old", age_text(failures.oldest))
         }
     };
-    let commands = failures.objects.keys().map(|mapping| command(bucket, mapping, facts));
+    let commands = failures.objects.keys().map(|mapping| command(bucket, mapping, deployment));
     let advice = format!(
         "Lambda gave up their records, which are neither counted nor archived. Remove the cause (docs/RUNBOOK.md#on-failure); then run {}, and again with --yes in place of --dry-run",
         commands.collect::<Vec<_>>().join(" and ")
@@ -50,7 +56,7 @@ fn judge_failures(bucket: &str, failures: &FailureFacts, facts: &DeploymentFacts
 }
 
 /// The command that processes the objects of a mapping, by what its function hosts.
-fn command(bucket: &str, mapping: &str, facts: &DeploymentFacts) -> String {
+fn command(bucket: &str, mapping: &str, (model, facts): (&Model, &DeploymentFacts)) -> String {
     let mut mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
     let known = mappings.find(|known| known.id == mapping);
     let function = known.and_then(|known| Some((known, facts.functions.get(&known.function)?.found()?)));
@@ -62,9 +68,10 @@ fn command(bucket: &str, mapping: &str, facts: &DeploymentFacts) -> String {
             functions.flat_map(|(name, function)| projections(name, function)).collect()
         }
     };
-    let hosted = hosted.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(",");
     // Of unknown functions, nothing may be left out.
-    let hosted = if hosted.is_empty() { "aggregate,invalidate,archive,notify" } else { &*hosted };
+    let hosted = if hosted.is_empty() { ProjectionKind::ALL.into_iter().collect() } else { hosted };
+    let needed = hosted.iter().filter(|kind| **kind != ProjectionKind::Notify || !model.events.is_empty());
+    let hosted = needed.map(|kind| kind.name()).collect::<Vec<_>>().join(",");
     let only = format!(" --only {hosted}");
     format!("`afterwrite redrive s3://{bucket}/{FAILED_RECORDS}{mapping}/{only} --dry-run`")
 }

@@ -1,28 +1,48 @@
 //! The outputs of lookups for a trace.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use afterwrite_ledger::RememberedLookups;
 use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{LookupSearch, RememberedLookups};
 use afterwrite_model::Result;
 use afterwrite_model::projection::{KnownLookups, LookupKey, LookupOutputs};
 use afterwrite_model::record::AttributeValue;
 use afterwrite_model::table::Model;
 
-/// Remembered outputs, or the output's name in angle brackets where none are remembered.
+/// Remembered outputs, or those that a search finds now. Where neither is read, the output's name in angle brackets.
 #[derive(Debug)]
 pub struct TraceLookups<T> {
     placeholders: Vec<Vec<AttributeValue<'static>>>,
     remembered: Option<RememberedLookups<T>>,
-    are_counted: bool,
+    search: LookupSource<T>,
+}
+
+/// Where a lookup's outputs come from if they are not remembered.
+#[derive(Debug)]
+enum LookupSource<T> {
+    /// They are not read: their names stand for them.
+    Names,
+    /// The records have been counted: a lookup that is not remembered has found nothing.
+    Nothing,
+    /// The item that the lookup finds now.
+    Search(LookupSearch<T>),
 }
 
 /// The outputs that one record needs.
 pub(super) struct RecordLookups<'l> {
     placeholders: &'l [Vec<AttributeValue<'static>>],
-    known: HashMap<LookupKey<'static>, Arc<LookupOutputs>>,
-    are_counted: bool,
+    known: HashMap<LookupKey<'static>, LookupResult>,
+}
+
+/// What is known of a lookup.
+enum LookupResult {
+    /// Its outputs.
+    Found(Arc<LookupOutputs>),
+    /// It finds no item.
+    Nothing,
+    /// It was not read, or cannot be read.
+    Unread,
 }
 
 impl<T: Tables> TraceLookups<T> {
@@ -32,14 +52,19 @@ impl<T: Tables> TraceLookups<T> {
         let placeholder = |name: &Arc<str>| AttributeValue::text(format!("<{name}>"));
         let placeholders =
             model.lookups.iter().map(|lookup| lookup.outputs.iter().map(placeholder).collect());
-        Self { placeholders: placeholders.collect(), remembered, are_counted: false }
+        Self { placeholders: placeholders.collect(), remembered, search: LookupSource::Names }
     }
 
     /// Sets that the records have been counted: a lookup that is not remembered has found nothing.
     #[must_use]
-    pub fn after_counting(mut self) -> Self {
-        self.are_counted = true;
-        self
+    pub fn after_counting(self) -> Self {
+        Self { search: LookupSource::Nothing, ..self }
+    }
+
+    /// Searches lookups that are not remembered. A lookup that cannot be searched is not known.
+    #[must_use]
+    pub fn searching(self, search: LookupSearch<T>) -> Self {
+        Self { search: LookupSource::Search(search), ..self }
     }
 
     /// The outputs for these keys.
@@ -48,19 +73,54 @@ impl<T: Tables> TraceLookups<T> {
     /// As [`RememberedLookups::read`].
     pub(super) async fn read(&self, keys: Vec<LookupKey<'static>>) -> Result<RecordLookups<'_>> {
         let mut known = HashMap::new();
-        if let Some(remembered) = self.remembered.as_ref().filter(|_| !keys.is_empty()) {
-            let outputs = remembered.read(&keys).await?;
-            known.extend(keys.into_iter().zip(outputs).filter_map(|(key, outputs)| Some((key, outputs?))));
+        let mut remembered = match self.remembered.as_ref().filter(|_| !keys.is_empty()) {
+            Some(remembered) => remembered.read(&keys).await?.into_iter(),
+            None => Vec::new().into_iter(),
+        };
+        for key in keys {
+            let result = match remembered.next().flatten() {
+                Some(outputs) => LookupResult::Found(outputs),
+                None => self.search.result(&key).await,
+            };
+            known.insert(key, result);
         }
-        Ok(RecordLookups { placeholders: &self.placeholders, known, are_counted: self.are_counted })
+        Ok(RecordLookups { placeholders: &self.placeholders, known })
+    }
+}
+
+impl<T: Tables> LookupSource<T> {
+    async fn result(&self, key: &LookupKey<'static>) -> LookupResult {
+        match self {
+            Self::Names => LookupResult::Unread,
+            Self::Nothing => LookupResult::Nothing,
+            Self::Search(search) => match search.outputs(key).await {
+                Ok(Some(outputs)) => LookupResult::Found(outputs),
+                Ok(None) => LookupResult::Nothing,
+                Err(_) => LookupResult::Unread,
+            },
+        }
+    }
+}
+
+impl RecordLookups<'_> {
+    /// The lookups whose outputs were not read, by name.
+    pub(super) fn unread<'m>(&self, model: &'m Model) -> BTreeSet<&'m str> {
+        let unread = self.known.iter().filter(|(_, result)| matches!(result, LookupResult::Unread));
+        unread.filter_map(|(key, _)| Some(&*model.lookups.get(key.lookup)?.name)).collect()
+    }
+
+    fn result(&self, key: &LookupKey<'_>) -> Option<&LookupResult> {
+        self.known.iter().find(|(known, _)| *known == key).map(|(_, result)| result)
     }
 }
 
 impl KnownLookups for RecordLookups<'_> {
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
-        let known = self.known.iter().find(|(known, _)| *known == key).map(|(_, outputs)| &**outputs);
-        let placeholder = || self.placeholders.get(key.lookup).filter(|_| !self.are_counted);
-        known.or_else(|| placeholder().map(Vec::as_slice))
+        match self.result(key)? {
+            LookupResult::Found(outputs) => Some(outputs),
+            LookupResult::Nothing => None,
+            LookupResult::Unread => self.placeholders.get(key.lookup).map(Vec::as_slice),
+        }
     }
 
     fn is_absent(&self, key: &LookupKey<'_>) -> bool {

@@ -32,6 +32,12 @@ pub struct RecordTrace {
     pub events: Vec<TracedEvent>,
     /// The rows of datasets.
     pub rows: Vec<TracedRow>,
+    /// Why the record is not counted yet, and is delivered again: a lookup through an index finds no item.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// Why it is not known here which rollups the record changes: outputs of lookups are not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
     /// Why the record is malformed, or cannot be counted as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -104,8 +110,9 @@ impl fmt::Display for RecordTrace {
                 write!(f, " → {title}: {}", harmless(&parts.join(", ")))?;
             }
         }
-        if let Some(problem) = &self.problem {
-            write!(f, " → problem: {}", harmless(problem))?;
+        let states = [("waits", &self.waits), ("unknown", &self.unknown), ("problem", &self.problem)];
+        for (title, text) in states.into_iter().filter_map(|(title, text)| Some((title, text.as_ref()?))) {
+            write!(f, " → {title}: {}", harmless(text))?;
         }
         if let Some(change) = &self.change {
             write!(f, " → change: {}", harmless(change.get()))?;

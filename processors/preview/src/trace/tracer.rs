@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::Tables;
-use afterwrite_model::Result;
 use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite_model::projection::{
     Event, EventChange, ItemContributions, LookupKey, RecordImages, RollupTargets, SecretAttributes,
@@ -12,6 +11,7 @@ use afterwrite_model::projection::{
 };
 use afterwrite_model::record::{AttributeValue, ChangeRecord, Decimal, Image, Operation, RecordDecoder};
 use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -132,11 +132,27 @@ impl<T: Tables> RecordTracer<T> {
         let change = IdentifiedChange { source: &source, candidates: &candidates, record, old };
         let lookups = self.lookups.read(self.lookup_keys(&change)).await?;
         if let Err(error) = self.add_consequences(&change, &lookups, &mut trace) {
-            trace.problem = Some(error.to_string());
+            self.add_error(&error, &lookups, &mut trace);
         }
         self.add_events(record, &source, json, &mut trace);
         trace.rows = self.rows(table, json);
         Ok(trace)
+    }
+
+    /// Adds why nothing is counted. An error may come from the name of an output in place of its value, such as a time zone: then nothing is
+    /// known.
+    fn add_error(&self, error: &Error, lookups: &RecordLookups<'_>, trace: &mut RecordTrace) {
+        let unread = lookups.unread(&self.model);
+        if !unread.is_empty() {
+            let names = unread.into_iter().collect::<Vec<_>>().join("`, `");
+            trace.unknown = Some(format!(
+                "the outputs of `{names}` are not read here. AFTERWRITE_STATE_TABLE names the table that remembers them"
+            ));
+        } else if error.kind() == ErrorKind::Unavailable {
+            trace.waits = Some(error.to_string());
+        } else {
+            trace.problem = Some(error.to_string());
+        }
     }
 
     /// The events of one record, as Lambda delivers it; none of a malformed record, or of a table that the model does not have.

@@ -134,6 +134,7 @@ problem_codes! {
     Warning "AW113" ContradictoryConditions "no item can meet all conditions of a part"
     Warning "AW114" SlashesInPath "a value that is a path is written as one segment of a path"
     Warning "AW115" LongMembers "the values of a distinct count can be too long"
+    Warning "AW116" MixedZones "a part of a rollup's key is in different time zones"
 }
 
 #[cfg(test)]

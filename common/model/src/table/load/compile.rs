@@ -8,7 +8,7 @@ use super::compiler::ModelCompiler;
 use super::problem::{ProblemCode, ProblemCollector};
 use super::reader::{self, Located, RawValue, SettingsTable, entries, place};
 use super::sections::{read_sections, wrong_form};
-use super::{check, equal_measures, warnings};
+use super::{bucket_zones, check, equal_measures, warnings};
 use crate::table::fingerprint::fingerprint;
 use crate::table::named::read_named;
 use crate::table::{
@@ -43,6 +43,7 @@ pub(super) fn compile<'s>(
     check::check_model(&mut compiler);
     warnings::report_unused(&mut compiler);
     equal_measures::report_equal_measures(&mut compiler);
+    bucket_zones::report_mixed_zones(&mut compiler);
     compiler.model.fingerprint = fingerprint(&compiler.model);
     let ModelCompiler { problems, findings, model, .. } = compiler;
     if problems.is_complete() {

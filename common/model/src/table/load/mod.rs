@@ -14,6 +14,7 @@
 //!
 //! No step stops at the first problem. Problems of reading are reported before problems of meaning.
 
+mod bucket_zones;
 mod check;
 pub(super) mod code;
 mod compile;

@@ -21,13 +21,20 @@ pub(crate) struct ItemSummary {
     pub(crate) lookups: usize,
     /// Its rows that have no day.
     pub(crate) undated_rows: usize,
+    /// The outputs that it gives to lookups, by name.
+    pub(crate) gives: BTreeMap<String, String>,
 }
 
 impl ItemSummary {
-    /// Of an item as JSON; `None` if it is of no entity of this table.
-    pub(crate) fn of(model: &Arc<Model>, table: usize, item: &str) -> Option<Self> {
+    /// Of an item as JSON, whose lookups have these outputs; `None` if it is of no entity of this table.
+    pub(crate) fn of(
+        model: &Arc<Model>,
+        table: usize,
+        item: &str,
+        given: &BTreeMap<String, String>,
+    ) -> Option<Self> {
         let item = ItemJson::parse(item)?;
-        let lookups = LookupValues::of(model, &BTreeMap::new());
+        let lookups = LookupValues::of(model, given);
         let nothing = (&ItemContributions::NOTHING, &mut RollupTargets::of(model));
         let found = consequences(model, table, &item, &lookups, nothing).ok()??;
         Some(Self {
@@ -36,6 +43,11 @@ impl ItemSummary {
             measures: found.counted.iter().map(|rollup| rollup.measures.iter().count()).sum(),
             lookups: found.asks.len(),
             undated_rows: found.rows.iter().filter(|row| row.has_no_day).count(),
+            gives: found
+                .answers
+                .iter()
+                .flat_map(|answer| answer.gives.iter().map(|(name, value)| (name.clone(), value.clone())))
+                .collect(),
         })
     }
 }

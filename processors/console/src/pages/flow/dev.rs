@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_deployment::doctor::{FAILED_RECORDS, age_text};
+use afterwrite_deployment::doctor::age_text;
 use afterwrite_mapping::FaultPlan;
+use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
 use afterwrite_operations::jobs::{UnitPrices, approximate};
 
 use super::picture::{Lane, Stage};
-use crate::board::{DevBoard, FunctionMeter, StreamMeter};
+use crate::board::{DevBoard, FunctionMeter, StreamMeter, WaitingBatch};
 use crate::context::ConsoleContext;
+use crate::incidents::{FailedBatches, counted, parked_items, prefix_of, waiting_item};
 use crate::pages::health::failures::redrive_command;
 use crate::table::Verdict;
 
@@ -21,30 +23,42 @@ const EXPORTER: &str = "exporter";
 const COMPACTOR: &str = "compactor";
 const INVALIDATOR: &str = "invalidator";
 
+/// The records that a stage names as those that it waits for.
+const SHOWN_WAITING: usize = 5;
 /// A delay within which a stage is up to date: DynamoDB states the time of a change in whole seconds.
 const UP_TO_DATE: Duration = Duration::from_secs(5);
 
 /// The meters of a function that reads streams, over all tables.
 struct StreamTotals {
     streams: Vec<Arc<StreamMeter>>,
+    /// The batches that it did not take, and that were not processed again.
+    failed: usize,
+    /// The batches that are delivered to it again.
+    waiting: Vec<WaitingBatch>,
     now: Timestamp,
 }
 
 /// The stages of `dev`.
-pub(super) fn lanes(context: &ConsoleContext, board: &DevBoard) -> Vec<Lane> {
+///
+/// # Errors
+/// The bucket or the state table cannot be read.
+pub(super) async fn lanes(context: &ConsoleContext, board: &DevBoard) -> Result<Vec<Lane>> {
     let now = SystemClock.now();
-    let flow = DevFlow { context, board, now };
-    vec![
+    let (failed, parked) = (FailedBatches::read(context).await?, parked_items(context).await?);
+    let flow = DevFlow { context, board, failed, parked: parked.unwrap_or(0), now };
+    Ok(vec![
         Lane { name: "Changes", stages: flow.changes() },
         Lane { name: "Counting", stages: flow.counting() },
         Lane { name: "Caches and events", stages: flow.relaying() },
         Lane { name: "Datasets", stages: flow.datasets() },
-    ]
+    ])
 }
 
 struct DevFlow<'d> {
     context: &'d ConsoleContext,
     board: &'d DevBoard,
+    failed: FailedBatches,
+    parked: usize,
     now: Timestamp,
 }
 
@@ -81,18 +95,17 @@ impl DevFlow<'_> {
             .fact("units a record", self.metric(AGGREGATOR, ratio(written, records)))
             .fact("a million on AWS", self.metric(AGGREGATOR, million_records(written, records)));
         let rollups = Stage::new("rollups and mirrors", "the totals, and their copies on items")
-            .linked("/rollups")
+            .linked(if self.parked > 0 { "/health" } else { "/rollups" })
             .fact("rollups of the model", self.context.model().rollups.len())
             .fact("transactions", units(meter.metric("Transactions")))
             .fact("conflicts", units(meter.metric("Conflicts")))
             .fact("mirrors refreshed", units(meter.metric("Mirrors")));
-        let parked = meter.metric("Parked");
-        let rollups = if parked > 0 {
-            rollups.judged(Verdict::Warning, format!("{parked} records were parked"))
-        } else {
-            rollups.judged(Verdict::Good, "no record was parked")
+        let rollups = match self.parked {
+            0 => rollups.judged(Verdict::Good, "no item is parked"),
+            1 => rollups.judged(Verdict::Warning, "1 item is parked"),
+            parked => rollups.judged(Verdict::Warning, format!("{parked} items are parked")),
         };
-        vec![aggregator.linked("/play"), rollups]
+        vec![aggregator, rollups]
     }
 
     fn relaying(&self) -> Vec<Stage> {
@@ -105,7 +118,7 @@ impl DevFlow<'_> {
             .fact("sent", of(RELAY, relay.metric("Events") + drained.metric("Events")))
             .fact("failed", of(RELAY, relay.metric("EventsFailed") + drained.metric("EventsFailed")));
         vec![
-            self.stream_stage(RELAY, "reads the streams, and passes each change on").linked("/play"),
+            self.stream_stage(RELAY, "reads the streams, and passes each change on"),
             Stage::new("cache keys", "removed from Redis")
                 .linked("/play")
                 .fact("keys", of(RELAY, relay.metric("KeysInvalidated"))),
@@ -143,14 +156,24 @@ impl DevFlow<'_> {
     fn stream_stage(&self, function: &str, about: &str) -> Stage {
         let totals = self.totals(function);
         let (verdict, text) = totals.verdict();
+        let page = match (totals.failed, totals.waiting.len()) {
+            (0, 0) => "/play",
+            (0, _) => "/health",
+            (_, _) => "/health/failures",
+        };
+        let waiting = totals.waiting.iter();
+        let waiting = waiting.map(|batch| (waiting_item(self.context, batch), batch.reason.clone()));
         Stage::new(function, about)
+            .linked(page)
             .judged(verdict, text)
-            .advised(self.discarded_advice(totals.discarded()))
+            .advised(self.failed_advice(function, totals.failed))
+            .waits_for(waiting.take(SHOWN_WAITING).collect())
             .fact("records a second", totals.rate())
             .fact("records", totals.delivered())
             .fact("delay of the newest", totals.lag().map_or_else(|| "–".to_owned(), shown_lag))
             .fact("in flight", totals.in_flight())
             .fact("delivered again", totals.redelivered())
+            .fact("records that are retried", totals.waiting.iter().map(|batch| batch.records).sum::<u64>())
             .fact("failed invocations", totals.failures())
     }
 
@@ -159,21 +182,27 @@ impl DevFlow<'_> {
         let stage = Stage::new(name, about).linked("/health");
         let stage = match meter.failures {
             0 => stage.judged(Verdict::Good, "no failure"),
-            failures => stage.judged(Verdict::Warning, format!("{failures} failures")),
+            failures => stage.judged(Verdict::Warning, counted(failures, "failure")),
         };
         stage.fact("newest run", self.metric(function, self.age(meter.at)))
     }
 
-    /// The command for records that were discarded.
-    fn discarded_advice(&self, discarded: u64) -> Option<String> {
-        let command = redrive_command(self.context, FAILED_RECORDS).filter(|_| discarded > 0)?;
+    /// The command for batches that a function did not take.
+    fn failed_advice(&self, function: &str, failed: usize) -> Option<String> {
+        let command = redrive_command(self.context, &prefix_of(function)).filter(|_| failed > 0)?;
         Some(format!(
-            "Their batches are kept until they are processed again; the page Health lists the batches that are left. Remove the cause, then run `{command}`, and again with `--yes` in place of `--dry-run`."
+            "A failed batch is kept until it is processed again. Remove the cause, then run `{command}`, and again with `--yes` in place of `--dry-run`."
         ))
     }
 
     fn totals(&self, function: &str) -> StreamTotals {
-        StreamTotals { streams: self.board.meters.streams_of(function), now: self.now }
+        let meters = &self.board.meters;
+        StreamTotals {
+            streams: meters.streams_of(function),
+            failed: self.failed.of(function),
+            waiting: meters.waiting(function),
+            now: self.now,
+        }
     }
 
     /// A metric; unknown if the function is a program of its own.
@@ -208,12 +237,9 @@ impl StreamTotals {
         self.sum(|stream| stream.progress.counts().redelivered)
     }
 
+    /// Invocations that did not take their whole batch.
     fn failures(&self) -> u64 {
-        self.sum(StreamMeter::failed_batches)
-    }
-
-    fn discarded(&self) -> u64 {
-        self.sum(|stream| stream.progress.counts().skipped)
+        self.sum(|stream| stream.progress.counts().failed)
     }
 
     fn rate(&self) -> String {
@@ -226,9 +252,13 @@ impl StreamTotals {
 
     /// How the stage stands: lost records first, then waiting ones.
     fn verdict(&self) -> (Verdict, String) {
-        let discarded = self.discarded();
-        if discarded > 0 {
-            return (Verdict::Bad, format!("{discarded} records were discarded"));
+        if self.failed > 0 {
+            return (Verdict::Bad, counted(self.failed, "failed batch"));
+        }
+        match self.waiting.len() {
+            0 => {}
+            1 => return (Verdict::Warning, "a batch is retried".to_owned()),
+            batches => return (Verdict::Warning, format!("{batches} batches are retried")),
         }
         let is_late = self.in_flight() > 0 && self.lag().is_some_and(|lag| lag > UP_TO_DATE);
         if is_late { (Verdict::Warning, "late".to_owned()) } else { (Verdict::Good, "up to date".to_owned()) }

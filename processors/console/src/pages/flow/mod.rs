@@ -67,6 +67,6 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
 async fn lanes(served: &Served) -> Result<Vec<Lane>> {
     match &served.context.place {
         ConsolePlace::Deployed => Box::pin(deployed::lanes(served)).await,
-        ConsolePlace::Dev(board) => Ok(dev::lanes(&served.context, board)),
+        ConsolePlace::Dev(board) => Box::pin(dev::lanes(&served.context, board)).await,
     }
 }

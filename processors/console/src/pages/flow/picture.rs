@@ -3,6 +3,7 @@
 use afterwrite_model::harmless::harmless;
 use maud::{Markup, html};
 
+use crate::incidents::waiting_list;
 use crate::prose::prose;
 use crate::table::{Cell, PageTable, Verdict};
 
@@ -28,6 +29,8 @@ pub(crate) struct Stage {
     pub(crate) verdict: Option<(Verdict, String)>,
     /// Advice, with commands between backquotes; `None` if nothing is to be done.
     pub(crate) advice: Option<String>,
+    /// The records that the stage waits for: the item of each, and why it was not taken.
+    pub(crate) waiting: Vec<(Cell, String)>,
     /// The facts: label and value. A stage has always the same labels, so that a new reading does not move the page.
     pub(crate) facts: Vec<StageFact>,
 }
@@ -44,6 +47,7 @@ impl Stage {
             link: None,
             verdict: None,
             advice: None,
+            waiting: Vec::new(),
             facts: Vec::new(),
         }
     }
@@ -63,6 +67,11 @@ impl Stage {
         Self { advice, ..self }
     }
 
+    /// Adds the records that the stage waits for.
+    pub(crate) fn waits_for(self, waiting: Vec<(Cell, String)>) -> Self {
+        Self { waiting, ..self }
+    }
+
     /// Adds a fact.
     pub(crate) fn fact(mut self, label: &'static str, value: impl ToString) -> Self {
         self.facts.push((label, value.to_string()));
@@ -78,6 +87,7 @@ impl Stage {
             p class="quiet" { (harmless(&self.about)) }
             @if let Some((verdict, text)) = &self.verdict { p { (Cell::Verdict(*verdict, text.clone()).markup()) } }
             @if let Some(advice) = &self.advice { p { (prose(advice)) } }
+            (waiting_list(&self.waiting))
             @if !self.facts.is_empty() {
                 dl class="facts" {
                     @for (label, value) in &self.facts { dt { (label) } dd { (harmless(value)) } }
@@ -116,6 +126,10 @@ pub(crate) fn stage_table(lanes: &[Lane]) -> PageTable {
         }
         let facts = stage.facts.iter().map(|(label, value)| row(Cell::text(*label), Cell::text(value)));
         table.rows.extend(facts);
+        let waiting = stage.waiting.iter().map(|(item, reason)| {
+            row(Cell::text("waits for"), Cell::text(format!("{}: {reason}", item.plain())))
+        });
+        table.rows.extend(waiting);
         if let Some(advice) = &stage.advice {
             table.rows.push(row(Cell::text("what to do"), Cell::Prose(advice.clone())));
         }

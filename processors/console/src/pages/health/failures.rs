@@ -11,6 +11,7 @@ use maud::html;
 
 use crate::context::ConsoleContext;
 use crate::frame::Page;
+use crate::incidents::prefix_of;
 use crate::pages::answer;
 use crate::query::PageQuery;
 use crate::served::Served;
@@ -20,13 +21,23 @@ use crate::view::{View, ViewResult};
 /// The objects that are shown.
 const MAX_OBJECTS: usize = 50;
 
-/// The command that processes discarded batches of `dev` again, of its objects with this prefix; `None` without a bucket. All mappings of `dev`
-/// have one id, so the command has the projections of all functions.
+/// The functions of `dev` whose failed batches are processed again, with their projections.
+const FUNCTIONS: [(&str, &[ProjectionKind]); 2] =
+    [("aggregator", &[ProjectionKind::Aggregate]), ("relay", &ProjectionKind::OF_RELAY)];
+
+/// The function whose failed batch has this key; `None` of another program, or of another version of `dev`.
+fn function_of(key: &str) -> Option<(&'static str, &'static [ProjectionKind])> {
+    FUNCTIONS.into_iter().find(|(function, _)| key.starts_with(&prefix_of(function)))
+}
+
+/// The command that processes failed batches of `dev` again, of its objects with this prefix; `None` without a bucket.
 pub(crate) fn redrive_command(context: &ConsoleContext, prefix: &str) -> Option<String> {
     let bucket = context.bucket_name.as_deref()?;
     let has_events = !context.model().events.is_empty();
-    let hosted = ProjectionKind::ALL.into_iter().filter(|kind| *kind != ProjectionKind::Notify || has_events);
-    let hosted: Vec<&str> = hosted.map(ProjectionKind::name).collect();
+    // Of an unknown function, nothing may be left out.
+    let hosted = function_of(prefix).map_or(ProjectionKind::ALL.as_slice(), |(_, hosted)| hosted);
+    let hosted = hosted.iter().filter(|kind| **kind != ProjectionKind::Notify || has_events);
+    let hosted: Vec<&str> = hosted.map(|kind| kind.name()).collect();
     Some(format!("afterwrite redrive s3://{bucket}/{prefix} --only {} --dry-run", hosted.join(",")))
 }
 
@@ -43,10 +54,12 @@ async fn view(served: &Served) -> ViewResult {
         return Ok(view);
     };
     let objects = bucket.list(FAILED_RECORDS).await?;
-    let mut table = PageTable::new("failures", &["object", "command"], "No batch was given up.");
+    let if_empty = "No failed batch is left: none was given up, or each was processed again.";
+    let mut table = PageTable::new("failures", &["function", "object", "command"], if_empty);
     table.rows.extend(objects.iter().take(MAX_OBJECTS).map(|object| {
         let command = redrive_command(&served.context, &object.key);
-        vec![Cell::code(object.key.as_str()), command.map_or(Cell::Empty, Cell::Code)]
+        let function = function_of(&object.key).map_or(Cell::Empty, |(function, _)| Cell::text(function));
+        vec![function, Cell::code(object.key.as_str()), command.map_or(Cell::Empty, Cell::Code)]
     }));
     view.table(table);
     if objects.len() > MAX_OBJECTS {

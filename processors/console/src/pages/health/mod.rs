@@ -2,7 +2,7 @@
 //!
 //! | address | contents |
 //! |---|---|
-//! | `/health` | jobs and parked items; the other parts are loaded after them |
+//! | `/health` | jobs, parked items, and inside `dev` batches that are retried; the other parts are loaded after them |
 //! | `/health/job` | one job, with its controls |
 //! | `/health/reports` | the verifier's reports over time |
 //! | `/health/findings` | the findings of `afterwrite doctor` |
@@ -25,7 +25,9 @@ use maud::html;
 
 use super::answer;
 use crate::frame::Page;
+use crate::incidents::waiting_table;
 use crate::query::PageQuery;
+use crate::recount::COUNTING;
 use crate::served::Served;
 use crate::view::{View, ViewResult, loaded_later, problem};
 
@@ -44,6 +46,22 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     match parked::page(context, query).await {
         Ok(parked) => parked.add_to(&mut view, query),
         Err(error) => view.show(problem(&error)),
+    }
+    if let Some(board) = context.board() {
+        let waiting = board.meters.waiting(COUNTING);
+        let table = waiting_table(context, &waiting);
+        if waiting.is_empty() {
+            view.data(table);
+        } else {
+            view.show(html! { h2 { "Records that are retried" } });
+            view.table(table);
+            view.show(html! {
+                p {
+                    "A batch is delivered to " code { (COUNTING) } " again until its first record is counted; the later records of its stream wait. After ten retries it is a failed batch. "
+                    "If a lookup found no item, write the item that it looks for."
+                }
+            });
+        }
     }
     view.show(html! { h2 { "Commands" } (run::offered(served)) });
     view.show(html! { h2 { "Verifications" } (loaded_later("/health/reports", "load")) });

@@ -10,6 +10,7 @@ use maud::html;
 use crate::context::ConsoleContext;
 use crate::links::item_link;
 use crate::query::PageQuery;
+use crate::recount::COUNTING;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::View;
 
@@ -31,10 +32,21 @@ pub(super) async fn page(context: &ConsoleContext, query: &PageQuery) -> Result<
     let after = query.get(AFTER).and_then(|after| serde_json::from_str(after).ok());
     let page = parked_page(&context.client, &context.state_table, PAGE_ITEMS, after).await?;
     let Some((parked, next)) = page else { return Ok(ParkedPage::NoIndex) };
-    let if_empty = "No item is parked: every record could be counted.";
-    let mut table = PageTable::new("parked", &["item", "reason", "record"], if_empty);
+    let mut table = PageTable::new("parked", &["item", "reason", "record"], &if_empty(context));
     table.rows = rows(context, &parked).await?;
     Ok(ParkedPage::Listed(table, next.and_then(|next| serde_json::to_string(&next).ok())))
+}
+
+/// The text in place of the items. A record whose lookup through an index finds nothing is retried, and not parked.
+fn if_empty(context: &ConsoleContext) -> String {
+    let Some(board) = context.board() else {
+        return "No item is parked. A record that waits for a lookup is retried, and not parked: the page Flow shows a stream that is late.".to_owned();
+    };
+    match board.meters.waiting(COUNTING).iter().map(|batch| batch.records).sum() {
+        0_u64 => "No item is parked, and no record is retried.".to_owned(),
+        1 => "No item is parked; 1 record is retried.".to_owned(),
+        records => format!("No item is parked; {records} records are retried."),
+    }
 }
 
 async fn rows(context: &ConsoleContext, parked: &[ParkedItem]) -> Result<Vec<Vec<Cell>>> {

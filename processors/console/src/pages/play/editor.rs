@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use afterwrite_input::item_json::ItemJson;
 use afterwrite_model::entity::SourceKey;
-use afterwrite_model::harmless::harmless_lines;
+use afterwrite_model::harmless::{harmless, harmless_lines};
 use afterwrite_model::record::Item;
 use afterwrite_model::table::KeySchema;
 use afterwrite_services::dynamodb::item_to_sdk;
@@ -39,8 +39,8 @@ type WriteOutcome = Result<(&'static str, ChangeMark), String>;
 impl EditedItem {
     /// The item that `dev` has made for the model.
     pub(crate) fn sample(board: &DevBoard) -> Self {
-        let sample = &board.sample;
-        Self { table: sample.table.clone(), json: sample.json.clone(), written: None }
+        let sample = board.sample.last().cloned().unwrap_or_default();
+        Self { table: sample.table, json: sample.json, written: None }
     }
 }
 
@@ -115,6 +115,19 @@ fn problem_of<E: ProvideErrorMetadata>(error: &SdkError<E>) -> String {
             format!("DynamoDB refuses it: {code}: {message}")
         }
         None => "DynamoDB cannot be reached.".to_owned(),
+    }
+}
+
+/// The items that the editor's first item looks up: without them, it is not counted.
+pub(super) fn looked_up(board: &DevBoard) -> Markup {
+    let items = board.sample.split_last().map_or(&[][..], |(_, items)| items);
+    html! {
+        @for item in items {
+            details {
+                summary { "Write first: the item of " (harmless(&item.table)) " that the item below looks up" }
+                pre { (harmless_lines(&item.json)) }
+            }
+        }
     }
 }
 

@@ -58,6 +58,7 @@ fn view(served: &Arc<Served>, board: &Arc<DevBoard>, filter: &ChangeFilter, item
                 h2 { "Faults" }
                 (faults::form(served, board))
                 h2 { "Write an item" }
+                (editor::looked_up(board))
                 (editor::form(served, item))
             }
             section aria-labelledby="changes-title" {

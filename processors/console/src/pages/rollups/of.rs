@@ -56,7 +56,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
         AskedRollups::Incomplete(missing) => view.show(html! { p class="empty" { (missing) "." } }),
         AskedRollups::One(values) => {
             let key = shape.checked_key(&values)?;
-            let counted = CountedChanges::of(&served.context, std::slice::from_ref(&shape));
+            let counted = CountedChanges::of(&served.context, std::slice::from_ref(&shape)).await?;
             let rollups = RollupReads(&served.context).rollups(&shape, vec![key]).await?;
             for rollup in &rollups {
                 show_one(&mut view, &shape, (rollup, &counted), query);

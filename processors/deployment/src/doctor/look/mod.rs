@@ -71,7 +71,7 @@ pub async fn deployment_facts(
         facts.tables.push((name.to_string(), table));
     }
     Box::pin(look_at_functions(&delivery, &EventLook::new(&sdk), &mut facts)).await?;
-    Box::pin(look_at_failures(&mut facts)).await?;
+    Box::pin(look_at_failures(&mut facts, bucket.as_deref())).await?;
     facts.unchanged_for = unchanged_for(&facts);
     if let Some(name) = bucket {
         let bucket = BucketLook::new(s3_client().await?, name);
@@ -117,10 +117,11 @@ async fn look_at_events(events: &EventLook, facts: &mut DeploymentFacts) {
     }
 }
 
-/// Looks at the buckets that mappings of Afterwrite's functions name as on-failure destinations.
-async fn look_at_failures(facts: &mut DeploymentFacts) -> Result<()> {
+/// Looks at the buckets that mappings of Afterwrite's functions name as on-failure destinations; if no mapping can be looked at, as with
+/// `afterwrite dev`, at the bucket of archive and datasets.
+async fn look_at_failures(facts: &mut DeploymentFacts, bucket: Option<&str>) -> Result<()> {
     let mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
-    let buckets: BTreeSet<String> = mappings
+    let mut buckets: BTreeSet<String> = mappings
         .filter(|mapping| match facts.functions.get(&mapping.function) {
             Some(Looked::Found(function)) => !function.environment.is_empty(),
             Some(Looked::NotAllowed(_)) => true,
@@ -128,6 +129,9 @@ async fn look_at_failures(facts: &mut DeploymentFacts) -> Result<()> {
         })
         .filter_map(|mapping| Some(mapping.on_failure.as_deref()?.split_once(":s3:::")?.1.to_owned()))
         .collect();
+    if facts.mappings.iter().all(|mappings| mappings.found().is_none()) {
+        buckets.extend(bucket.map(str::to_owned));
+    }
     for name in buckets {
         let bucket = BucketLook::new(s3_client().await?, name.clone());
         facts.failures.insert(name, Box::pin(bucket.failures()).await?);

@@ -94,3 +94,58 @@ fn the_partition_of_a_dataset_has_a_zone_of_the_item_itself() {
     let problem = "`zome` is neither a time zone nor a name of `order`";
     assert_problem(("bind.zone = \"tz\"", &unknown), ProblemCode::UnknownTimeZone, problem);
 }
+
+/// The months that two aggregates fill: one counts the days, whose zone each item states, and one the orders.
+fn months(key: &str, of_days: &str, of_orders: &str) -> Vec<String> {
+    let rest = format!(
+        r##"
+        [rollups.month]
+        key = {{ PK = "MONTH#{{{key}}}", SK = "ROLLUP" }}
+        [[aggregates]]
+        name = "months"
+        of = "day"
+        into = "month"
+        measures.orders = {{ sum = "orders" }}
+        {of_days}
+        [[aggregates]]
+        name = "cities"
+        of = "order"
+        into = "month"
+        measures.cities = {{ distinct = "city" }}
+        {of_orders}
+        "##
+    );
+    let report = Model::check(&source("lookup = \"city\"", &rest), "t.toml");
+    let errors: Vec<_> = report.problems.iter().filter(|found| found.code.code() < "AW100").collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    let mixed = report.problems.iter().filter(|found| found.code == ProblemCode::MixedZones);
+    mixed.map(|found| found.message.clone()).collect()
+}
+
+#[test]
+fn one_part_of_a_key_in_two_zones_is_reported_through_rollups_of_rollups() {
+    let mixed = months("at:month", "", "");
+    let [problem] = mixed.as_slice() else { panic!("{mixed:?}") };
+    let zones = "`{at:month}` is in the zone of each item where aggregate `months` counts, and in UTC where";
+    assert!(problem.contains("rollup `month`") && problem.contains(zones), "{problem}");
+    let named = months("month", "bind.month = \"at:month\"", "bind.month = \"at:month@Asia/Tokyo\"");
+    assert!(named[0].contains("and in `Asia/Tokyo` where"), "{named:?}");
+    let recipe =
+        months("month", "bind.month = \"at:month\"", "lookup = \"city\"\nbind.month = \"at:month@zone\"");
+    assert_eq!(recipe, [""; 0]);
+}
+
+#[test]
+fn a_format_in_the_zone_of_each_item_names_the_way_for_a_rollup() {
+    let rest = r##"
+        [rollups.month]
+        key = { PK = "MONTH#{at:month@zone}", SK = "ROLLUP" }
+        [[aggregates]]
+        name = "months"
+        of = "day"
+        into = "month"
+        measures.orders = { sum = "orders" }
+        "##;
+    let problem = "write a variable without a format in the key, and fill it with `bind` from its `month`";
+    assert_problem(("lookup = \"city\"", rest), ProblemCode::FormatTooFine, problem);
+}

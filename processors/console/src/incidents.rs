@@ -1,0 +1,118 @@
+//! Records inside `dev` that are not counted now: failed batches in its bucket, parked items, and batches that are delivered again. A counter
+//! never falls; these are read, so that they are gone once they are mended.
+
+use afterwrite_deployment::doctor::{FAILED_RECORDS, age_text};
+use afterwrite_model::Result;
+use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::harmless::harmless;
+use afterwrite_operations::redrive::parked_by_index;
+use afterwrite_services::Bucket as _;
+use maud::{Markup, html};
+
+use crate::board::{WaitingBatch, mapping_id};
+use crate::context::ConsoleContext;
+use crate::links::item_link;
+use crate::table::{Cell, PageTable};
+
+/// The keys of the failed batches that were not processed again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FailedBatches(Vec<String>);
+
+impl FailedBatches {
+    /// Lists them; there are none without a bucket.
+    ///
+    /// # Errors
+    /// As [`Bucket::list`](afterwrite_services::Bucket::list).
+    pub(crate) async fn read(context: &ConsoleContext) -> Result<Self> {
+        let Some(bucket) = &context.bucket else { return Ok(Self::default()) };
+        let objects = bucket.list(FAILED_RECORDS).await?;
+        Ok(Self(objects.into_iter().map(|object| object.key).collect()))
+    }
+
+    /// The number of those that a function of `dev` did not take.
+    pub(crate) fn of(&self, function: &str) -> usize {
+        let prefix = prefix_of(function);
+        self.0.iter().filter(|key| key.starts_with(&prefix)).count()
+    }
+}
+
+/// The beginning of the keys of a function's failed batches.
+pub(crate) fn prefix_of(function: &str) -> String {
+    format!("{FAILED_RECORDS}{}/", mapping_id(function))
+}
+
+/// The number of parked items; `None` if the state table has no index of them.
+///
+/// # Errors
+/// As [`parked_by_index`].
+pub(crate) async fn parked_items(context: &ConsoleContext) -> Result<Option<usize>> {
+    let parked = parked_by_index(&context.client, &context.state_table).await?;
+    Ok(parked.map(|parked| parked.len()))
+}
+
+/// `1 record`, `2 records`.
+pub(crate) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
+    match number.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {noun}"),
+        number if noun.ends_with("ch") => format!("{number} {noun}es"),
+        number => format!("{number} {noun}s"),
+    }
+}
+
+/// The item of the record that a batch waits for, by its key, with a link to its page.
+pub(crate) fn waiting_item(context: &ConsoleContext, batch: &WaitingBatch) -> Cell {
+    let Some(item) = &batch.item else { return Cell::code(format!("record {}", batch.first)) };
+    let text = item.key.join(" ");
+    let names = &context.config.table_names;
+    let table = context.model().table_deployed_as(names, &item.table);
+    let table = table.and_then(|table| context.model().tables.get(table));
+    match (table, item.key.first()) {
+        (Some(table), Some(partition)) => {
+            Cell::link(text, item_link(&table.name, partition, item.key.get(1).map(String::as_str)))
+        }
+        (Some(_) | None, _) => Cell::code(text),
+    }
+}
+
+/// The batches that are delivered again, each with the record that it waits for.
+pub(crate) fn waiting_table(context: &ConsoleContext, waiting: &[WaitingBatch]) -> PageTable {
+    let columns = ["item", "reason", "waits for", "invocations", "records that wait"];
+    let mut table = PageTable::new("retried", &columns, "No batch is delivered again.");
+    table.rows.extend(waiting.iter().map(|batch| {
+        vec![
+            waiting_item(context, batch),
+            Cell::text(batch.reason.as_str()),
+            Cell::text(age_text(SystemClock.now().since(batch.since))),
+            Cell::number(batch.invocations),
+            Cell::number(batch.records),
+        ]
+    }));
+    table
+}
+
+/// The batches that are delivered again, in a few words: the item and the reason of each.
+pub(crate) fn waiting_list(lines: &[(Cell, String)]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            ul class="waiting" {
+                @for (item, reason) in lines { li { (item.markup()) ": " (harmless(reason)) } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_batches_are_those_of_their_function() {
+        let key = |function| format!("{}shardId-00000001/2026/02/06/x", prefix_of(function));
+        let failed = FailedBatches(vec![key("aggregator"), key("aggregator"), key("relay")]);
+        assert_eq!([failed.of("aggregator"), failed.of("relay"), failed.of("search")], [2, 1, 0]);
+        assert_eq!(
+            [counted(1, "record"), counted(2, "record"), counted(3, "batch")],
+            ["1 record", "2 records", "3 batches"]
+        );
+    }
+}
