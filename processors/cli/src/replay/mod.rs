@@ -21,7 +21,7 @@ pub(crate) use self::targets::{
 };
 use crate::deployment::DeploymentArguments;
 use crate::inputs::InputArguments;
-use crate::job_output::JobOptions;
+use crate::job_output::{JobOptions, event_note};
 use crate::print::tell;
 use crate::replay_target::ReplayProjection;
 
@@ -80,8 +80,9 @@ impl ReplayArguments {
         let job = ReplayJob::new(&self.inputs, self.only.clone(), self.into.clone());
         let mut plan = job.plan(&source);
         plan.notes.extend(unarchived_note(&deployment.config.model, &self.only));
-        self.options.confirm(&plan)?;
         let is_counting = self.only.contains(&ReplayProjection::Aggregate);
+        plan.notes.extend(event_note(&deployment.config.model).filter(|_| is_counting));
+        self.options.confirm(&plan)?;
         if let Some(into) = &self.into {
             check_fresh(&deployment, into, &self.inputs.range()).await?;
         } else if is_counting {
