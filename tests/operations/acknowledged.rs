@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use afterwrite_model::record::{AttributeValue, Item};
-use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
+use afterwrite_model::table::Model;
+use afterwrite_operations::DeploymentContext;
+use afterwrite_operations::backfill::{BackfillArguments, BackfillTask, ExportSource, plan_backfill};
 use afterwrite_operations::jobs::{JobKind, JobRunner, JobState, JobStore, SilentObserver};
 
 use super::created::{acquire, new_job};
@@ -49,4 +51,34 @@ async fn c_a_record_acknowledged_by_an_older_model_is_counted_by_a_plain_backfil
     assert_eq!(job.totals.get("failed").copied().unwrap_or(0), 0);
     let again = backfill(&world).await;
     assert_eq!(again.totals.get("reconciled").copied().unwrap_or(0), 0, "nothing is left to count");
+}
+
+/// After a change of the model, nothing shows which functions have acknowledged a record since the export: the plan says what `--mapping-since` promises.
+#[tokio::test]
+async fn c_the_plan_of_an_export_names_entries_of_an_earlier_model() {
+    let world = OperationWorld::new("shop", 6, 40, 1000);
+    backfill(&world).await;
+    let export = ExportSource {
+        table: world.table_names()[0].to_string(),
+        location: "export".to_owned(),
+        exported_at_ms: 1_770_336_000_000,
+        mapping_since_ms: 1_770_332_400_000,
+        manifest: String::new(),
+    };
+    let with_export = BackfillArguments { export: Some(export), ..BackfillArguments::default() };
+    let context = world.context(Arc::clone(&world.tables));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/model/src/table/models/shop.toml");
+    let text = std::fs::read_to_string(path).unwrap().replacen("generation = 1", "generation = 2", 1);
+    let next = Arc::new(Model::parse(&text, "shop.toml").unwrap_or_else(|errors| panic!("{errors}")));
+    for (model, arguments, is_named) in [
+        (Arc::clone(&context.model), &with_export, false),
+        (Arc::clone(&next), &BackfillArguments::default(), false),
+        (next, &with_export, true),
+    ] {
+        let context = DeploymentContext { model, ..context.clone() };
+        let plan = plan_backfill(context, arguments).await.unwrap();
+        let note = plan.notes.iter().find(|note| note.contains("entries of an earlier generation"));
+        assert_eq!(note.is_some(), is_named, "{:?}", plan.notes);
+        assert!(note.is_none_or(|note| note.contains("2026-02-05T23:00:00Z")), "{note:?}");
+    }
 }

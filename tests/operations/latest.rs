@@ -193,6 +193,17 @@ impl ParcelTable {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{}", text.concat());
     }
 
+    /// Removes the findings about items from a report.
+    fn keep_findings_of_rollups(&self, report: &str) {
+        let path = self.folder.path().join(report);
+        let lines = fs::read_to_string(&path).unwrap();
+        let place = |line: &str| serde_json::from_str::<Value>(line).unwrap().get("place").cloned();
+        let is_of_item = |line: &&str| place(line) == Some("extreme".into());
+        let (of_items, kept): (Vec<&str>, Vec<&str>) = lines.lines().partition(is_of_item);
+        assert!(!of_items.is_empty() && !kept.is_empty(), "{lines}");
+        fs::write(path, kept.join("\n") + "\n").unwrap();
+    }
+
     async fn shown(&self) -> ShownValues {
         let pages = self.dynamodb.client().scan().table_name(STATE).into_paginator().items().send();
         let items: Vec<_> = pages.collect::<Result<_, _>>().await.unwrap();
@@ -230,6 +241,11 @@ async fn the_latest_value_is_filled_judged_and_mended() {
         ("last_status", None),
         ("last_weight_seen", None),
         ("last_status_seen", text("0")),
+        // Texts that are above those of all items, and are not made of a time, a key and a value.
+        ("last_status_seen", text("zone2")),
+        ("last_status_seen", text("9999\tCUSTOMER")),
+        ("last_weight_seen", text("9999-12-31\tone\tweight")),
+        ("last_weight_seen", Some(SdkValue::N("5".to_owned()))),
     ] {
         table.damage(attribute, value).await;
         table.run(1, &verify);
@@ -237,5 +253,15 @@ async fn the_latest_value_is_filled_judged_and_mended() {
         table.run(0, &verify);
         assert_eq!(table.shown().await, expected, "{attribute}");
     }
+    // A repair that knows the rollup alone, as of a sample without its items, leaves the value; a backfill of all items sees them again.
+    table.damage("last_status_seen", text("zone2")).await;
+    table.run(1, &verify);
+    table.keep_findings_of_rollups("drift.jsonl");
+    table.run(0, &["repair", "drift.jsonl", "--yes", "--without-recovery", "--tolerance", "0"]);
+    assert_eq!(table.shown().await, expected);
+    table.damage("last_status_seen", text("zone2")).await;
+    table.run(0, &["backfill", "--all", "--yes", "--without-recovery"]);
+    assert_eq!(table.shown().await, expected);
+    table.run(0, &verify);
     table.dynamodb.stop().await.unwrap();
 }

@@ -241,6 +241,63 @@ async fn a_damaged_rollup_of_any_level_is_named_and_mended() {
     deployment.dynamodb.stop().await.unwrap();
 }
 
+/// No function counts the levels: a day that was damaged is counted into its month and the total, and orders are written whose records are lost. Each time, one
+/// repair mends all levels; only the largest value ever stays.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn one_repair_mends_every_level_above_what_it_writes() {
+    let (deployment, mut orders, mut best) = filled().await;
+    deployment.damage("SHOP#0", "DAY#2026-01-01", "revenue").await;
+    deployment.run(0, &FILL);
+    let january =
+        orders.iter().filter(|order| (order.0, order.3) == (0, 1)).map(|order| order.4).sum::<i64>();
+    best.insert(0, january + 1000);
+    deployment.run(1, &VERIFY);
+    let repair = ["repair", "drift.jsonl", "--yes", "--without-recovery", "--tolerance", "0"];
+    let planned = deployment.run(0, &["repair", "drift.jsonl", "--dry-run", "--tolerance", "0"]);
+    assert!(planned.contains("MONTH#2026-01") && planned.contains("would be reconciled"), "{planned}");
+    deployment.run(0, &repair);
+    assert_numbers(deployment.numbers().await, recount(&orders, &best));
+    deployment.run(0, &VERIFY);
+    let late = [(1, 900, 17, 2, 4, 1, true), (0, 901, 17, 9, 3, 88, true)];
+    for order in late {
+        deployment.put(order).await;
+    }
+    orders.extend(late);
+    let february =
+        orders.iter().filter(|order| (order.0, order.3) == (1, 2)).map(|order| order.4).sum::<i64>();
+    best.entry(1).and_modify(|best| *best = february.max(*best));
+    deployment.run(1, &VERIFY);
+    deployment.run(0, &repair);
+    assert_numbers(deployment.numbers().await, recount(&orders, &best));
+    deployment.run(0, &VERIFY);
+    deployment.dynamodb.stop().await.unwrap();
+}
+
+/// Whatever writes rollups may take them over the threshold of an event rule: the plan says so, before anything is written.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn every_plan_that_writes_rollups_names_their_events() {
+    let deployment = LevelDeployment::start().await;
+    let rule =
+        "\n[[events]]\nname = \"good_month\"\nof = \"month\"\nwhen.revenue = [{ numeric = [\">\", 100] }]\n";
+    let file = |name: &str, text: &str| fs::write(deployment.folder.path().join(name), text).unwrap();
+    file("model.toml", &[MODEL, rule].concat());
+    file("drift.jsonl", "");
+    file("records.jsonl", "");
+    for (code, arguments) in [
+        (2, &["backfill", "--without-recovery"][..]),
+        (2, &["replay", "records.jsonl", "--without-recovery"]),
+        (0, &["repair", "drift.jsonl", "--dry-run"]),
+    ] {
+        let plan = deployment.run(code, arguments);
+        assert!(plan.contains("rollups have event rules (good_month)"), "{arguments:?}\n{plan}");
+    }
+    let plan = deployment.run(2, &["replay", "records.jsonl", "--only", "archive"]);
+    assert!(!plan.contains("good_month"), "{plan}");
+    deployment.dynamodb.stop().await.unwrap();
+}
+
 /// The records of the deletions are lost: the last orders of a day and of a customer go, at every level.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]

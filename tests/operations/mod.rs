@@ -5,6 +5,7 @@ mod acknowledged;
 mod backfill;
 mod bulk;
 mod bulk_command;
+mod clock;
 mod command_line;
 mod created;
 mod dataset_drift;

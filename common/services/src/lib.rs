@@ -17,6 +17,7 @@
 //! Only `config` reads the environment.
 
 mod cache;
+mod clock_check;
 pub mod cloudfront;
 pub mod config;
 mod connect;

@@ -6,6 +6,8 @@ use afterwrite_model::{Error, ErrorKind};
 use aws_sdk_firehose::config::http::HttpResponse;
 use aws_sdk_firehose::error::{ProvideErrorMetadata, SdkError};
 
+use crate::clock_check::ClockDifference;
+
 /// The status of a refusal.
 const FORBIDDEN: u16 = 403;
 
@@ -84,6 +86,10 @@ impl ServiceRequest<'_> {
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
+        if let Some(difference) = ClockDifference::of_error(error) {
+            let message = difference.to_string();
+            return self.new_error(ErrorKind::Configuration, &message).hint(ClockDifference::HINT);
+        }
         match error {
             SdkError::ServiceError(service) => {
                 let code = service.err().meta().code().unwrap_or_default();

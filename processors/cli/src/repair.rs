@@ -20,8 +20,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
-use crate::job_output::{print_report, showing_waits};
-use crate::print::{json, print};
+use crate::job_output::{event_note, print_report, showing_waits};
+use crate::print::{json, print, tell};
 use crate::reconciled_lives::report_lives;
 use crate::verify::deployed::{dataset_bucket, dataset_judge, read_findings};
 use crate::verify::output::finding_text;
@@ -62,6 +62,9 @@ pub struct RepairCommand {
     json: bool,
 }
 
+/// The step after a repair that was resumed, if rollups are sources.
+const LEVELS_AFTER_RESUME: &str = "the findings are right, but rollups that the earlier process of this repair has written may not be counted into the levels above: `afterwrite backfill` counts them";
+
 /// The arguments of the job, as the state table keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct RepairJob {
@@ -92,7 +95,9 @@ impl RepairCommand {
             let is_right = print_log(&log, self.json)?;
             if !self.json {
                 let next = format!("afterwrite repair {} --yes", self.file.display());
-                print(&format!("Dry run: nothing was written.\n\nNext:\n  {next}\n"))?;
+                let notes = event_note(&deployment.config.model).into_iter();
+                let notes: String = notes.map(|note| format!("  - {note}\n")).collect();
+                print(&format!("Dry run: nothing was written.\n{notes}\nNext:\n  {next}\n"))?;
             }
             return Ok(is_right);
         }
@@ -135,7 +140,8 @@ async fn create_job(
     findings: &[VerifyFinding],
 ) -> Result<RunnableJob> {
     let number = u64::try_from(findings.len()).unwrap_or(u64::MAX);
-    let plan = JobPlan { items: number, changes: number, ..JobPlan::default() };
+    let notes = event_note(&deployment.config.model).into_iter().collect();
+    let plan = JobPlan { items: number, changes: number, notes, ..JobPlan::default() };
     let units = repair_units(findings);
     let job = deployment.create_job(arguments, units, (plan, None)).await?;
     let journal = JobJournal::new(deployment.job_store(), &job.id);
@@ -166,7 +172,13 @@ pub(crate) async fn resume(
             .hint("The process was killed while it stored them: start the repair again"));
     }
     let task = arguments.task(deployment, Arc::clone(&deployment.tables), &job.id, &findings).await?;
-    Box::pin(run_job(deployment, &job, &task, workers, as_json)).await
+    let is_right = Box::pin(run_job(deployment, &job, &task, workers, as_json)).await?;
+    if is_right && deployment.config.model.highest_level() > 0 {
+        // The rollups that an earlier process wrote are not known any more.
+        tell(LEVELS_AFTER_RESUME);
+        return Ok(false);
+    }
+    Ok(is_right)
 }
 
 async fn run_job<T: Tables + TableScan + Clone>(

@@ -54,6 +54,7 @@ fn facts(unchanged_for: u64) -> DeploymentFacts {
         queue: Looked::NotNamed("AFTERWRITE_BUCKET"),
         path_queues: BTreeMap::new(),
         event_targets: BTreeMap::new(),
+        own_event_settings: BTreeMap::new(),
         dry_calls: Vec::new(),
         freshness: FreshnessFacts::default(),
         drift: DriftFacts::Bucket(Looked::Missing),

@@ -104,7 +104,7 @@ impl RollupMerger {
         for rollup in self.rollups_of(sum)? {
             for computed in self.model.rollups.get(rollup).map_or(&[][..], |rollup| &rollup.computed) {
                 let change = computed_change(computed, &RollupUpdate::default(), Some(sum));
-                *sum = updated(std::mem::take(sum), &[change])
+                *sum = updated(std::mem::take(sum), change.as_slice())
                     .map_err(|reason| Error::new(ErrorKind::Rejected, reason))?;
             }
         }
@@ -156,7 +156,7 @@ impl AttributeMerge {
             | MeasureKind::Percentiles { .. } => Self::Sum,
             MeasureKind::Max(..) => Self::Extreme(ExtremeRule::Largest),
             MeasureKind::Latest(latest) if **latest.seen() == *attribute => {
-                Self::Extreme(ExtremeRule::Largest)
+                Self::Extreme(ExtremeRule::Latest)
             }
             MeasureKind::Min(..) => Self::Extreme(ExtremeRule::Smallest),
             MeasureKind::Latest(_) | MeasureKind::Average { .. } | MeasureKind::Percentile { .. } => {

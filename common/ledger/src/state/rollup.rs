@@ -17,7 +17,7 @@ use afterwrite_model::projection::{
     ExtremeValue, INVALID_ROLLUP_KEY, MeasureAmounts, RollupTarget, RollupTargets, TargetId,
 };
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Timestamp};
-use afterwrite_model::table::{ComputedMeasure, RankGroup, Rollup};
+use afterwrite_model::table::{ComputedMeasure, ComputedValue, RankGroup, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result, hex};
 
 use sha2::{Digest as _, Sha256};
@@ -129,7 +129,7 @@ pub(crate) fn rollup_write(
         let extreme_change = |extreme: &ExtremeValue| set(&extreme.measure, extreme.value.clone());
         changes.extend(extremes.map(extreme_change));
         let computed = computed.into_iter().flat_map(|rollup| &rollup.computed);
-        changes.extend(computed.map(|computed| computed_change(computed, &update, stored)));
+        changes.extend(computed.filter_map(|computed| computed_change(computed, &update, stored)));
     }
     for (name, number) in &update.measures {
         changes.extend(sum_change(AttributePath::from(name), number, read)?);
@@ -268,12 +268,12 @@ fn new_extremes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<ExtremeValu
     winners
 }
 
-/// A measure of a rollup that is computed from others, as these are stored and updated. Extremes of `update` replace stored extremes.
+/// A measure of a rollup that is computed from others, as these are stored and updated; `None` if it stays. Extremes of `update` replace stored extremes.
 pub(crate) fn computed_change(
     computed: &ComputedMeasure,
     update: &RollupUpdate,
     stored: Option<&Item>,
-) -> AttributeChange {
+) -> Option<AttributeChange> {
     let total = |measure: &Arc<str>| {
         let known = stored.and_then(|item| item.get(measure.as_ref())).and_then(AttributeValue::as_number);
         let added = update.measures.iter().find(|(name, _)| name == measure).map(|(_, number)| number);
@@ -284,15 +284,17 @@ pub(crate) fn computed_change(
         new.map(|extreme| &extreme.value).or_else(|| stored?.get(measure.as_ref()))
     };
     let path = AttributePath::from(&computed.name);
-    computed
-        .value(total, seen)
-        .map_or(AttributeChange::Remove(path.clone()), |value| AttributeChange::Set(path, value))
+    match computed.value(total, seen) {
+        ComputedValue::Present(value) => Some(AttributeChange::Set(path, value)),
+        ComputedValue::Absent => Some(AttributeChange::Remove(path)),
+        ComputedValue::Unseen(_) => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use afterwrite_model::projection::TargetKey;
-    use afterwrite_model::table::Model;
+    use afterwrite_model::projection::{ExtremeRule, TargetKey};
+    use afterwrite_model::table::{ComputedRule, Model};
     use proptest::prelude::*;
 
     use super::*;
@@ -337,5 +339,30 @@ mod tests {
             prop_assert!(correct(Some(&stored)).applied(Some(&corrected)).is_err());
             prop_assert!(correct(None).applied(Some(&stored)).is_err() && correct(None).applied(None).is_ok());
         }
+    }
+
+    #[test]
+    fn a_text_that_latest_did_not_make_is_replaced_and_takes_no_value_with_it() {
+        let name: Arc<str> = Arc::from("l_seen");
+        let computed =
+            ComputedMeasure { name: Arc::from("l"), rule: ComputedRule::Latest { seen: Arc::clone(&name) } };
+        let mut targets = RollupTargets::of(&Arc::new(Model::load(Model::DEFAULT_NAME).unwrap()));
+        let target = targets.intern_stored("r", TargetKey { partition: "P", sort: "S", shard: None }, None);
+        let extreme = |text: &'static str| ExtremeValue {
+            target,
+            measure: Arc::clone(&name),
+            rule: ExtremeRule::Latest,
+            value: AttributeValue::text(text),
+        };
+        let mut stored = Item::new();
+        stored.insert("l".into(), AttributeValue::text("right"));
+        for damaged in [AttributeValue::text("zone2"), AttributeValue::text("9\tkey"), Decimal::ONE.into()] {
+            stored.insert("l_seen".into(), damaged);
+            assert_eq!(computed_change(&computed, &RollupUpdate::default(), Some(&stored)), None);
+            let seen = [extreme("1\ta\tSold"), extreme("2\ta\tSnew")];
+            assert_eq!(new_extremes(&seen, Some(&stored)), seen[1..]);
+        }
+        stored.insert("l_seen".into(), AttributeValue::text("2\ta\tSnew"));
+        assert!(!changes_rollup(&extreme("1\tb\tSold"), Some(&stored)));
     }
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::entity::ItemCandidates;
 use crate::record::{AttributeValue, Decimal, Image};
-use crate::table::{Aggregate, LookupSource, Model, OnMisfit, Pattern, Term};
+use crate::table::{Aggregate, Latest, LookupSource, Model, OnMisfit, Pattern, Term};
 use crate::{Error, ErrorKind, Result};
 
 /// The contributions of an item. Measures that are zero are omitted.
@@ -64,10 +64,13 @@ pub enum ExtremeRule {
     Largest,
     /// `min`.
     Smallest,
+    /// `latest`: the larger one of two texts that [`Latest::text`] made.
+    Latest,
 }
 
 impl ExtremeRule {
-    /// Whether `value` replaces `known`. A value of another type was written by another model and is replaced.
+    /// Whether `value` replaces `known`. A value of another type, or a text that is none of `latest`, was written by another model or program and is
+    /// replaced.
     #[must_use]
     pub fn prefers(self, value: &AttributeValue<'_>, known: &AttributeValue<'_>) -> bool {
         let order = match (value, known) {
@@ -78,6 +81,7 @@ impl ExtremeRule {
         match self {
             Self::Largest => order.is_gt(),
             Self::Smallest => order.is_lt(),
+            Self::Latest => order.is_gt() || known.as_text().and_then(Latest::value).is_none(),
         }
     }
 }

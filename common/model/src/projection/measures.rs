@@ -107,7 +107,7 @@ fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option
         MeasureKind::Min(term, format) => extreme(ExtremeRule::Smallest, term, format),
         MeasureKind::Latest(latest) => {
             let seen = latest_text(latest, scope)?;
-            Ok(seen.map(|text| MeasureAmount::Extreme(latest.seen(), ExtremeRule::Largest, text.into())))
+            Ok(seen.map(|text| MeasureAmount::Extreme(latest.seen(), ExtremeRule::Latest, text.into())))
         }
         MeasureKind::Histogram { of, width, labels } => {
             let label = bin(scope, of, *width, labels)?;

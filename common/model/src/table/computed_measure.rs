@@ -42,6 +42,18 @@ pub enum ComputedRule {
     },
 }
 
+/// The value of a computed measure.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ComputedValue<'m> {
+    /// It has this value.
+    Present(AttributeValue<'static>),
+    /// It is absent.
+    Absent,
+    /// A `latest` whose second attribute, which has this name, shows nothing that was seen: a value that is stored nevertheless stays, because it may be
+    /// right.
+    Unseen(&'m Arc<str>),
+}
+
 impl ComputedMeasure {
     /// The measures that it is computed from.
     #[must_use]
@@ -53,21 +65,23 @@ impl ComputedMeasure {
         }
     }
 
-    /// Its value, from the totals of the measures that it is computed from, or from a text that the rollup has seen; `None` if it is absent.
+    /// Its value, from the totals of the measures that it is computed from, or from a text that the rollup has seen.
     #[must_use]
     pub fn value<'i>(
         &self,
         total_of: impl Fn(&Arc<str>) -> Option<Decimal>,
         seen: impl FnOnce(&Arc<str>) -> Option<&'i AttributeValue<'static>>,
-    ) -> Option<AttributeValue<'static>> {
-        match &self.rule {
-            ComputedRule::Average { sum, count } => {
-                total_of(sum)?.divided_by(&total_of(count)?, AVERAGE_PLACES).map(AttributeValue::N)
+    ) -> ComputedValue<'_> {
+        let number = match &self.rule {
+            ComputedRule::Average { sum, count } => total_of(sum)
+                .zip(total_of(count))
+                .and_then(|(sum, count)| sum.divided_by(&count, AVERAGE_PLACES)),
+            ComputedRule::Percentile { percent, bins } => bins.percentile(percent, total_of),
+            ComputedRule::Latest { seen: name } => {
+                let value = seen(name).and_then(AttributeValue::as_text).and_then(Latest::value);
+                return value.map_or(ComputedValue::Unseen(name), ComputedValue::Present);
             }
-            ComputedRule::Percentile { percent, bins } => {
-                bins.percentile(percent, total_of).map(AttributeValue::N)
-            }
-            ComputedRule::Latest { seen: name } => Latest::value(seen(name)?.as_text()?),
-        }
+        };
+        number.map_or(ComputedValue::Absent, |number| ComputedValue::Present(AttributeValue::N(number)))
     }
 }

@@ -155,6 +155,8 @@ mod tests {
             "1E+125",
         ];
         assert!(ordered.is_sorted_by_key(|text| by(text)));
-        assert_eq!(Latest::value("no separators"), None);
+        for other in ["no separators", "2\tone separator", "2\tkey\t", "2\tkey\tvalue", "2\tkey\tNtext"] {
+            assert_eq!(Latest::value(other), None, "{other}");
+        }
     }
 }

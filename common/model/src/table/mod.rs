@@ -189,7 +189,7 @@ pub use binding::KeyBinding;
 pub use bound_template::{BoundPiece, BoundTemplate};
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule, PathTemplate};
 pub use column_type::ColumnType;
-pub use computed_measure::{ComputedMeasure, ComputedRule};
+pub use computed_measure::{ComputedMeasure, ComputedRule, ComputedValue};
 pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory};
 pub use derivation::{Derivation, DerivationKind, NumberTerm, TimeTerm};
 pub use description::ModelDescription;

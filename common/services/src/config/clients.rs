@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use aws_types::service_config::ServiceConfigKey;
 
 use super::EnvironmentSettings;
+use crate::clock_check::ClockCheck;
 use crate::cloudfront::CloudFront;
 use crate::events::EventService;
 use crate::http_client;
@@ -42,12 +43,12 @@ pub struct EmbeddedEndpoints {
 }
 
 impl EnvironmentSettings {
-    /// A DynamoDB client.
+    /// A DynamoDB client, as [`dynamodb_client`].
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if no region is set.
     pub async fn dynamodb_client(&self) -> Result<aws_sdk_dynamodb::Client> {
-        Ok(aws_sdk_dynamodb::Client::new(&self.sdk_config(|embedded| &embedded.dynamodb).await?))
+        Ok(dynamodb_client_of(&self.sdk_config(|embedded| &embedded.dynamodb).await?))
     }
 
     /// A Firehose client.
@@ -121,12 +122,17 @@ pub async fn firehose_client() -> Result<aws_sdk_firehose::Client> {
     Ok(aws_sdk_firehose::Client::new(&sdk_config().await?))
 }
 
-/// A DynamoDB client.
+/// A DynamoDB client, whose requests fail if this machine's clock is not DynamoDB's.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] if no region is set.
 pub async fn dynamodb_client() -> Result<aws_sdk_dynamodb::Client> {
-    Ok(aws_sdk_dynamodb::Client::new(&sdk_config().await?))
+    Ok(dynamodb_client_of(&sdk_config().await?))
+}
+
+fn dynamodb_client_of(sdk: &SdkConfig) -> aws_sdk_dynamodb::Client {
+    let config = aws_sdk_dynamodb::config::Builder::from(sdk).interceptor(ClockCheck::default());
+    aws_sdk_dynamodb::Client::from_conf(config.build())
 }
 
 /// An S3 client. With an endpoint of its own, it puts the bucket into the path: such a server has no host name for each bucket.

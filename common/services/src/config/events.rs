@@ -19,6 +19,13 @@ pub fn event_setting(to: Option<&str>) -> String {
 }
 
 impl EnvironmentSettings {
+    /// The variables of the targets of events that are set, by name.
+    #[must_use]
+    pub fn event_settings(&self) -> BTreeMap<String, String> {
+        let default = self.events.iter().map(|arn| (EVENTS.to_owned(), arn.clone()));
+        self.events_to.clone().into_iter().chain(default).collect()
+    }
+
     /// The ARNs of the targets that the model's event rules name.
     ///
     /// # Errors

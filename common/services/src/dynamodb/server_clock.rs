@@ -7,7 +7,8 @@ use afterwrite_model::record::Timestamp;
 use aws_sdk_dynamodb::config::interceptors::BeforeDeserializationInterceptorContextRef;
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
-use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
+
+use crate::clock_check::response_date;
 
 /// The earliest time that the server put on a response.
 ///
@@ -44,9 +45,7 @@ impl Intercept for ServerClock {
         _components: &RuntimeComponents,
         _configuration: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let date = context.response().headers().get("date");
-        let date = date.and_then(|date| DateTime::from_str(date, DateTimeFormat::HttpDate).ok());
-        let time = date.map_or(self.begun, |date| Timestamp::from_epoch_seconds(date.secs()));
+        let time = response_date(context).unwrap_or(self.begun);
         let mut earliest = self.earliest.lock().unwrap_or_else(PoisonError::into_inner);
         *earliest = Some(earliest.map_or(time, |earliest| earliest.min(time)));
         Ok(())

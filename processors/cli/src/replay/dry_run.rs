@@ -19,7 +19,8 @@ use super::job::all_processed;
 use super::targets::{aggregator, uncounted_rollups};
 use crate::deployment::Deployment;
 use crate::item_table::{difference_text, without_secrets};
-use crate::print::{json, print};
+use crate::job_output::event_note;
+use crate::print::{json, print, tell};
 use crate::reconciled_lives::{report_old_expiries, report_uncounted_rollups};
 
 /// The result of a dry run.
@@ -58,6 +59,7 @@ pub(super) async fn run(
     let advanced_items = advanced.len();
     let items = without_secrets(deployment, items);
     let report = DryRunReport { totals, searched, items, advanced_items, problems: task.report() };
+    event_note(&deployment.config.model).iter().for_each(|note| tell(note));
     print(&if as_json { json(&report)? } else { report.text() })?;
     Ok(is_complete)
 }

@@ -82,10 +82,10 @@ impl ReplayArguments {
         plan.notes.extend(unarchived_note(&deployment.config.model, &self.only));
         if self.into.is_some() && deployment.config.model.state_source().is_some() {
             plan.notes.push("then rollups of rollups are counted, level by level".to_owned());
-            plan.notes.extend(event_note(&deployment.config.model));
         }
-        self.options.confirm(&plan)?;
         let is_counting = self.only.contains(&ReplayProjection::Aggregate);
+        plan.notes.extend(event_note(&deployment.config.model).filter(|_| is_counting));
+        self.options.confirm(&plan)?;
         if let Some(into) = &self.into {
             check_stream(&deployment, into).await?;
             check_fresh(&deployment, into, &self.inputs.range()).await?;

@@ -8,6 +8,7 @@
 
 mod consumer;
 mod recovery;
+mod unserved;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use futures::future::try_join_all;
 
 use self::consumer::{ConsumedTable, ConsumptionPlan, TableConsumer};
 use self::recovery::{ArchiveRecovery, GapRecovery};
+use self::unserved::unserved_note;
 use crate::arguments::time;
 use crate::backfill::BackfillCommand;
 use crate::hosted::HostedFunction;
@@ -95,6 +97,9 @@ impl RunArguments {
         }
         let config = FunctionConfig::resolve(&settings)?;
         let hosted = settings.projections_or(&[ProjectionKind::Aggregate])?;
+        if settings.projections.is_none() {
+            unserved_note(&config.model).iter().for_each(|note| tell(note));
+        }
         let mappings = self.mappings(&config, &hosted)?;
         let state_table = settings.required_state_table()?;
         let recovery = self.recovery(&settings, &hosted)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use afterwrite_client::{ReaderMeasure, ReaderValue};
 use afterwrite_ledger::state::settled_name;
 use afterwrite_model::record::{AttributeValue, Decimal, Item};
-use afterwrite_model::table::{MeasureKind, PercentileBins};
+use afterwrite_model::table::{ComputedValue, MeasureKind, PercentileBins};
 use maud::{Markup, html};
 
 use super::shape::{RollupShape, value_text};
@@ -77,7 +77,10 @@ impl<'i> MeasureTotals<'i> {
     fn computed(&self, shape: &RollupShape<'_>, name: &str) -> Option<MeasureValue> {
         let computed = shape.rollup.computed.iter().find(|computed| *computed.name == *name)?;
         let total = |part: &Arc<str>| Some(self.sum(part).unwrap_or(Decimal::ZERO));
-        computed.value(total, |_| None).as_ref().map(MeasureValue::of)
+        match computed.value(total, |_| None) {
+            ComputedValue::Present(value) => Some(MeasureValue::of(&value)),
+            ComputedValue::Absent | ComputedValue::Unseen(_) => None,
+        }
     }
 
     /// The value that another one does not exceed; numbers and texts have no order.

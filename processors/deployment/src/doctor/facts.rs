@@ -55,8 +55,10 @@ pub struct DeploymentFacts {
     pub queue: Looked<QueueFacts>,
     /// The queues of stale paths that functions name, by their URLs.
     pub path_queues: BTreeMap<String, Looked<QueueFacts>>,
-    /// The targets of events that functions name, by the variable and the ARN.
+    /// The targets of events that functions or this process name, by the variable and the ARN.
     pub event_targets: BTreeMap<(String, String), Looked<EventTargetFacts>>,
+    /// The variables of event targets in the environment of this process.
+    pub own_event_settings: BTreeMap<String, String>,
     /// Requests that change nothing, sent with the caller's own permissions.
     pub dry_calls: Vec<DryCall>,
     /// Ages.

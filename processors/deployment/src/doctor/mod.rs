@@ -127,7 +127,7 @@ pub fn judge(model: &Model, facts: &DeploymentFacts) -> Vec<HealthFinding> {
     findings.extend(delivery::judge_delivery(model, facts));
     findings.extend(operation::judge_operation(facts));
     findings.extend(queues::judge_queues(facts));
-    findings.extend(events::judge_event_targets(facts));
+    findings.extend(events::judge_events(model, facts));
     findings.extend(incident::judge_incidents(model, facts));
     findings.extend(operation::judge_freshness(facts));
     findings.extend(drift::judge_drift(facts));

@@ -35,6 +35,14 @@ impl ExportSource {
         Timestamp::from_epoch_ms(self.exported_at_ms)
     }
 
+    /// The note of a plan whose ledger has entries of an earlier generation: functions with it may have acknowledged records that the export does not show.
+    pub(super) fn earlier_model_note(&self) -> String {
+        format!(
+            "the ledger has entries of an earlier generation. If a function with that model read the stream after {} (--mapping-since), it has acknowledged records of items that it did not know, and these items are counted as the export shows them: backfill without --export then, which reads the items themselves",
+            Timestamp::from_epoch_ms(self.mapping_since_ms)
+        )
+    }
+
     /// The source of an export that is to be counted. `table` is its table, as the model names it; by default, the one that the manifest
     /// names.
     ///

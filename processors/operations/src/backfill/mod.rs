@@ -87,6 +87,8 @@ job_totals! {
         FailedWithoutItemKey = "failed_without_item_key",
         EntriesWithHashedKeys = "entries_with_hashed_keys",
         Orphans = "orphans",
+        /// Entries of an earlier generation of the model, among those that were compared with their items.
+        EntriesOfEarlierModels = "entries_of_earlier_models",
         LookupsReplaced = "lookups_replaced",
         /// Entries that do not name an unrecorded change of a life any more.
         AcceptedLives = "accepted_lives",

@@ -12,7 +12,7 @@ use afterwrite_model::clock::Clock;
 use afterwrite_preview::tables::OverlayTables;
 
 use super::task::BackfillTask;
-use super::{BackfillArguments, BackfillPart, BackfillTotal};
+use super::{BackfillArguments, BackfillPart, BackfillTotal, ExportSource};
 use crate::jobs::{JobPlan, JobTask as _, JobTotals, STEP_TIME, repeated};
 use crate::{DeploymentContext, PatientTables};
 
@@ -78,18 +78,25 @@ where
         read_units: scale(units.reads) + ledger,
         write_units: scale(units.writes),
         storage_bytes: scale(overlay.growth()),
-        notes: notes(sampled_items, has_ranks),
+        notes: notes(arguments, &sample.totals, sampled_items, has_ranks),
         ..JobPlan::default()
     })
 }
 
 /// The assumptions of a plan; `sampled` are the items of the sample, if not all were tried.
-fn notes(sampled: Option<u64>, has_ranks: bool) -> Vec<String> {
+fn notes(
+    arguments: &BackfillArguments,
+    totals: &JobTotals,
+    sampled: Option<u64>,
+    has_ranks: bool,
+) -> Vec<String> {
     let mut notes = vec!["prices are those of on-demand tables in us-east-1".to_owned()];
     notes.extend(sampled.map(|items| format!("estimated from a sample of {items} items")));
     if sampled.is_some() && has_ranks {
         notes.push("without the rollups that lack the group of a rank: each costs one write".to_owned());
     }
+    let has_earlier = totals.number(BackfillTotal::EntriesOfEarlierModels) > 0;
+    notes.extend(arguments.export.as_ref().filter(|_| has_earlier).map(ExportSource::earlier_model_note));
     notes
 }
 

@@ -172,7 +172,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             let replaced = self.reattribute(&wanted).await?;
             outcome.totals.add(BackfillTotal::LookupsReplaced, replaced);
         }
-        let lacking = self.lacking(&wanted).await?;
+        let lacking = self.lacking(&wanted, &mut outcome.totals).await?;
         outcome.totals.add(BackfillTotal::Skipped, count(wanted.len() - lacking.len()));
         // An item offers outputs to lookups only through the ledger, so lookups come first: see the phases.
         self.reconcile(table, &lacking, exported_at, &mut outcome.totals).await?;
@@ -192,7 +192,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     }
 
     /// The items that the ledger lacks, or has counted otherwise.
-    async fn lacking<'p>(&self, items: &[IdentifiedItem<'p>]) -> Result<Vec<IdentifiedItem<'p>>> {
+    async fn lacking<'p>(
+        &self,
+        items: &[IdentifiedItem<'p>],
+        totals: &mut JobTotals,
+    ) -> Result<Vec<IdentifiedItem<'p>>> {
         if self.arguments.all || self.arguments.reattribute || self.arguments.mirrors {
             return Ok(items.to_vec());
         }
@@ -203,6 +207,10 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let mut compared = Vec::new();
         for (item, stored) in items.iter().zip(stored) {
             let entry = stored.map(|stored| self.state.decode_entry(&stored, &mut targets)).transpose();
+            let generation =
+                entry.as_ref().ok().and_then(|entry| entry.as_ref()).map(|entry| entry.generation);
+            let is_earlier = generation.is_some_and(|generation| generation < self.context.model.generation);
+            totals.add(BackfillTotal::EntriesOfEarlierModels, u64::from(is_earlier));
             match entry {
                 Ok(Some(entry)) if self.is_comparable(item, &entry) => compared.push((item, entry)),
                 // Nothing is counted of an item of no entity, and nothing was.

@@ -13,6 +13,7 @@ use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
+use super::written::NotedWrites;
 use crate::DeploymentContext;
 use crate::jobs::JobWait;
 use crate::lives::read_entries;
@@ -25,12 +26,14 @@ use crate::verify::{
 const RECONCILE_TIME: Duration = Duration::from_secs(60);
 /// The items that are reconciled at once.
 const ITEMS_AT_ONCE: usize = 100;
+/// The rollups that are judged at once.
+const SOURCES_AT_ONCE: usize = 1_000;
 const UNKNOWN_KEY: &str = "no entity or rollup of the model has this key: nothing was written";
 
 /// Repairs findings.
 #[derive(Debug)]
 pub struct DriftRepairer<T, C> {
-    context: DeploymentContext<T, C>,
+    context: DeploymentContext<NotedWrites<T>, C>,
     state: StateItems,
     tolerance: Tolerance,
     is_dry_run: bool,
@@ -52,6 +55,8 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// A repair of these tables. A dry run uses tables whose writes stay in memory.
     #[must_use]
     pub fn new(context: DeploymentContext<T, C>, tolerance: Duration) -> Self {
+        let tables = NotedWrites::new(context.tables.clone(), &context.state_table);
+        let context = context.with_tables(tables);
         Self { state: context.state_items(), context, tolerance: tolerance.into(), is_dry_run: false }
     }
 
@@ -240,6 +245,36 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         };
         let was_absent = before.rev.is_none() && may_be_settled(model, &reading.place);
         Ok(if was_absent && !entry.outcome.is_left() { entry.without_settled() } else { entry })
+    }
+
+    /// Counts the rollups that were written through this repairer into the levels above, one level after the other, unless functions do; returns a line for each
+    /// rollup that was counted or could not be. A rollup that is `left` as it was is not right, and is not counted.
+    ///
+    /// # Errors
+    /// As [`DriftRepairer::repair_items`].
+    pub(super) async fn repair_levels_above(
+        &self,
+        left: &BTreeSet<RollupPlace>,
+    ) -> Result<Vec<RepairLogEntry>> {
+        let mut log = Vec::new();
+        loop {
+            let sources: Vec<_> =
+                self.context.tables.take_sources(&self.context.model, left).into_iter().collect();
+            if sources.is_empty() {
+                return Ok(log);
+            }
+            for sources in sources.chunks(SOURCES_AT_ONCE) {
+                let sources = sources.iter().cloned().collect();
+                let now = recheck_items(&self.context, &self.tolerance, sources).await?;
+                let (drifted, undecided): (Vec<_>, Vec<_>) =
+                    now.into_iter().partition(VerifyFinding::is_drift);
+                let undecided = undecided.into_iter();
+                log.extend(
+                    undecided.map(|finding| RepairLogEntry::unwritten(finding, RepairOutcome::Changed)),
+                );
+                log.extend(self.reconcile_items(drifted).await?);
+            }
+        }
     }
 
     /// Refreshes the copies of repaired measures; returns a line for each item whose copy was not written.

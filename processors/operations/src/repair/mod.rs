@@ -9,12 +9,14 @@
 //! | three-way | nothing: the counter is the application's | |
 //! | dataset | rows are added to the log | the item is as it was judged: see `datasets` |
 //!
-//! Entries are repaired first: that changes the sums, and rollups are judged after it.
+//! Entries are repaired first: that changes the sums, and rollups are judged after it. Last, every rollup that was written and that is a source is judged as an
+//! item, and counted again into the level above if no function has done so: one level after the other, as a backfill does.
 
 mod datasets;
 mod drift;
 mod log;
 mod task;
+mod written;
 
 pub use self::datasets::DatasetRepairer;
 pub use self::drift::DriftRepairer;

@@ -4,11 +4,13 @@
 //! phase 0   items      ledger entries, mirrors, extremes: parts of the findings      datasets   rows: parts of the findings
 //! phase 1   rollups    whose sums the entries determine
 //! phase 2   levels     ledger entries of rollups that are sources: a rollup is mended before it is counted again
+//! phase 3   above      the levels above every rollup that this repair has written
 //! ```
 //!
 //! The findings are kept with the job, without values, so that any process can resume it. Every step judges its findings again, so a step
 //! that is repeated after a kill finds them right.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use afterwrite_ledger::tables::{TableScan, Tables};
@@ -19,9 +21,9 @@ use afterwrite_services::Bucket;
 
 use super::datasets::DatasetRepairer;
 use super::drift::DriftRepairer;
-use super::log::{RepairLogEntry, repair_totals};
+use super::log::{RepairLogEntry, RepairOutcome, repair_totals};
 use crate::jobs::{JobTask, JobWait, StepOutcome, UnitMeanings, WorkUnit, count, later};
-use crate::verify::{DatasetJudge, FindingSubject, VerifyFinding};
+use crate::verify::{DatasetJudge, FindingSubject, RollupPlace, VerifyFinding};
 
 /// The findings of a unit.
 const UNIT_FINDINGS: usize = 1_000;
@@ -33,6 +35,7 @@ enum RepairPart {
     Datasets { part: usize },
     Rollups,
     Levels { part: usize },
+    Above,
 }
 
 /// Repairs findings.
@@ -95,6 +98,9 @@ impl SortedFindings {
         if !self.rollups.is_empty() {
             parts.push((WorkUnit::new("rollups", 1), RepairPart::Rollups));
         }
+        if !(self.items.is_empty() && self.rollups.is_empty() && self.levels.is_empty()) {
+            parts.push((WorkUnit::new("levels above", 3), RepairPart::Above));
+        }
         parts.sort_by_key(|(unit, _)| unit.phase);
         parts
     }
@@ -152,6 +158,15 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T
         Ok(self.log())
     }
 
+    /// The rollups that this process found wrong and did not set.
+    fn left_rollups(&self) -> BTreeSet<RollupPlace> {
+        let left = self.log().into_iter().filter_map(|entry| match (entry.outcome, entry.finding.subject) {
+            (RepairOutcome::Changed | RepairOutcome::Failed, FindingSubject::Rollup(place)) => Some(place),
+            _ => None,
+        });
+        left.collect()
+    }
+
     async fn repair_datasets(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
         match &self.datasets {
             Some(judge) => {
@@ -183,6 +198,7 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> JobTask for Rep
                 Box::pin(self.repairer.repair_items(&of_part(&self.findings.levels, part))).await?
             }
             RepairPart::Rollups => Box::pin(self.repairer.repair_rollups(&self.findings.rollups)).await?,
+            RepairPart::Above => Box::pin(self.repairer.repair_levels_above(&self.left_rollups())).await?,
         };
         let items = count(log.len());
         let totals = repair_totals(&log);

@@ -9,9 +9,9 @@ use afterwrite_model::Result;
 use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::ItemIdentity;
 use afterwrite_model::projection::{
-    ExtremeRule, ExtremeValue, ImageScope, KnownLookups as _, RollupTargets, TargetKey, attribute,
+    ExtremeValue, ImageScope, KnownLookups as _, RollupTargets, TargetKey, attribute,
 };
-use afterwrite_model::record::{AttributeValue, Decimal, Image, Timestamp};
+use afterwrite_model::record::{Decimal, Image, Timestamp};
 use afterwrite_model::table::{Mirror, Model, Rollup};
 
 use super::finding::{ExpectedValue, FindingSubject, FoundItem, VerifyFinding};
@@ -173,7 +173,7 @@ impl<T: Tables> ItemRollups<'_, T> {
         let mut findings = Vec::new();
         for ((extreme, key), stored) in keyed.iter().zip(stored) {
             let found = stored.as_ref().and_then(|item| item.get(&*extreme.measure));
-            if found.is_some_and(|found| covers(extreme, found)) {
+            if found.is_some_and(|found| !extreme.rule.prefers(&extreme.value, found)) {
                 continue;
             }
             let name = format!("{} / {}", key_text(key), extreme.measure);
@@ -183,21 +183,6 @@ impl<T: Tables> ItemRollups<'_, T> {
             findings.push(finding);
         }
         Ok(findings)
-    }
-}
-
-/// Whether a stored `max` or `min` takes an item's value into account.
-fn covers(extreme: &ExtremeValue, stored: &AttributeValue<'_>) -> bool {
-    let order = match (extreme.value.as_number(), stored.as_number()) {
-        (Some(new), Some(known)) => new.cmp(known),
-        _ => match (extreme.value.as_text(), stored.as_text()) {
-            (Some(new), Some(known)) => new.cmp(known),
-            _ => return false,
-        },
-    };
-    match extreme.rule {
-        ExtremeRule::Largest => order.is_le(),
-        ExtremeRule::Smallest => order.is_ge(),
     }
 }
 

@@ -23,7 +23,7 @@ use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite_model::table::{
-    Aggregate, ComputedMeasure, Measure, Model, OnExpiry, RankGroup, RollupDestination,
+    Aggregate, ComputedMeasure, ComputedValue, Measure, Model, OnExpiry, RankGroup, RollupDestination,
 };
 use afterwrite_model::{ErrorKind, Result};
 
@@ -286,7 +286,12 @@ pub(crate) fn expected_values(
     for computed in computed_measures(model, place) {
         let total = |name: &Arc<str>| Some(totals.get(&**name).cloned().unwrap_or(Decimal::ZERO));
         let seen = |name: &Arc<str>| rollup?.get(name.as_ref());
-        expected.insert(computed.name.to_string(), computed.value(total, seen));
+        match computed.value(total, seen) {
+            ComputedValue::Present(value) => expected.insert(computed.name.to_string(), Some(value)),
+            ComputedValue::Absent => expected.insert(computed.name.to_string(), None),
+            // The measure is right if an item has it, which the judgement of the items shows.
+            ComputedValue::Unseen(seen) => expected.insert(seen.to_string(), None),
+        };
     }
     if is_permanent(model, place, sum) {
         expected.insert(EXPIRES_AT.to_owned(), None);

@@ -78,7 +78,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
         }
         for extreme in &projected.extremes {
             let bound = match extreme.rule {
-                ExtremeRule::Largest => "at least",
+                ExtremeRule::Largest | ExtremeRule::Latest => "at least",
                 ExtremeRule::Smallest => "at most",
             };
             let bounded = format!("{bound} {}", text(&extreme.value));

@@ -2,8 +2,8 @@
 //!
 //! The meaning is AWS's, on attribute values instead of JSON: fields are ANDed, a field's matchers ORed; a list or set
 //! matches if one of its elements does; a field that is missing satisfies `exists = false` and nothing else, not even
-//! `anything-but`. `NULL` satisfies `exists = false` as well. Numbers compare as exact decimals, and a number never equals a
-//! text.
+//! `anything-but`. A map satisfies `exists = true` and nothing else: it has no value to compare. `NULL` satisfies
+//! `exists = false` as well. Numbers compare as exact decimals, and a number never equals a text.
 //!
 //! A condition is first evaluated before lookups, when a field that is an output of a lookup is unknown. The result is often
 //! known nevertheless: `status = ["DONE"]` excludes a draft without knowing its lookups.
@@ -69,7 +69,7 @@ impl Operand<'_> {
 /// | `{ prefix = "a" }`, `{ suffix = "a" }` | a text that begins or ends so |
 /// | `{ equals-ignore-case = "a" }` | a text that is equal in lower case |
 /// | `{ numeric = [">", 0, "<=", 5] }` | a number within the bounds; or one bound, or `["=", 5]` |
-/// | `{ anything-but = "a" }`, `{ anything-but = ["a", "b"] }` | a value, present and none of these |
+/// | `{ anything-but = "a" }`, `{ anything-but = ["a", "b"] }` | a value, present, not a map, and none of these |
 /// | `{ anything-but = { prefix = "a" } }` | likewise with `prefix`, `suffix` or `equals-ignore-case` |
 /// | `{ exists = true }`, `{ exists = false }` | any value except `NULL`; no value, or `NULL` |
 ///

@@ -199,6 +199,22 @@ fn a_list_or_set_matches_by_one_of_its_elements() {
 }
 
 #[test]
+fn a_map_has_no_value_to_compare() {
+    let map = || AttributeValue::M(BTreeMap::from([("a".into(), text("b"))]));
+    let [alone, listed] = [map(), AttributeValue::L(vec![map()])];
+    for condition in [
+        "{ anything-but = 'a' }",
+        "{ anything-but = { prefix = 'a' } }",
+        "{ exists = false }",
+        "'a'",
+        "{ null = true }",
+    ] {
+        check(&format!("x = [{condition}]"), &[], &[alone.clone(), listed.clone()]);
+    }
+    check("x = [{ exists = true }]", &[alone, listed], &[]);
+}
+
+#[test]
 fn fields_are_anded_and_or_groups_ored() {
     let items = |x: &'static str, y: &'static str| [("x", text(x)), ("y", text(y))];
     assert!(holds("x = ['a']\ny = ['b']", &items("a", "b")));

@@ -14,7 +14,7 @@ use std::time::Duration;
 use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
-use afterwrite_services::config::{FunctionConfig, s3_client, sdk_config};
+use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, s3_client, sdk_config};
 use afterwrite_services::events::EventArn;
 
 use self::bucket::BucketLook;
@@ -50,6 +50,7 @@ pub async fn deployment_facts(
         queue: Looked::NotNamed("AFTERWRITE_BUCKET or --bucket"),
         path_queues: BTreeMap::new(),
         event_targets: BTreeMap::new(),
+        own_event_settings: EnvironmentSettings::from_env().event_settings(),
         dry_calls: Box::pin(tables.dry_calls(&state_table)).await?,
         freshness: Box::pin(tables.heartbeats(&config.model, &config.table_names)).await,
         drift,
@@ -99,12 +100,13 @@ async fn look_at_functions(
     Ok(())
 }
 
-/// Looks at the targets of events that functions name. A value that is not an ARN fails the function itself at its start.
+/// Looks at the targets of events that functions and this process name. A value that is not an ARN fails the function itself at its start.
 async fn look_at_events(events: &EventLook, facts: &mut DeploymentFacts) {
     let functions = facts.functions.values().filter_map(Looked::found);
     let settings = functions.flat_map(|function| &function.environment);
     let named: BTreeSet<(String, String)> = settings
         .filter(|(name, _)| name.starts_with(EVENTS))
+        .chain(&facts.own_event_settings)
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     for (setting, text) in named {

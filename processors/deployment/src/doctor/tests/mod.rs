@@ -68,6 +68,7 @@ fn healthy() -> DeploymentFacts {
         }),
         queue: Looked::Found(queue_facts(QUEUE, 1800, ("exams-exporter", 300))),
         event_targets: BTreeMap::new(),
+        own_event_settings: BTreeMap::new(),
         path_queues: BTreeMap::from([(
             PATH_QUEUE.to_owned(),
             Looked::Found(queue_facts(
@@ -375,6 +376,7 @@ fn a_part_that_may_not_be_looked_at_is_not_a_fault() {
         bucket: Looked::NotAllowed("s3:ListBucket"),
         queue: Looked::NotNamed("AFTERWRITE_BUCKET"),
         event_targets: BTreeMap::new(),
+        own_event_settings: BTreeMap::new(),
         path_queues: BTreeMap::from([(PATH_QUEUE.to_owned(), Looked::NotAllowed("sqs:GetQueueAttributes"))]),
         dry_calls: vec![dry_call(false)],
         freshness: FreshnessFacts {
