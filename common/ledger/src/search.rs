@@ -8,7 +8,6 @@ use afterwrite_model::projection::{LookupKey, LookupOutputs, looked_up_item, sho
 use afterwrite_model::record::{AttributeValue, Decimal};
 use afterwrite_model::table::{KeyType, Model, Template};
 
-use super::core::source_item_key;
 use crate::tables::{IndexQuery, Tables};
 
 /// The items of one page of an index. Nearly always the first item has the outputs.
@@ -34,8 +33,7 @@ impl<T: Tables> LookupSearch<T> {
     /// As [`Tables::read`] and [`Tables::query_index`].
     pub async fn outputs(&self, key: &LookupKey<'static>) -> Result<Option<Arc<LookupOutputs>>> {
         if let Some(source) = looked_up_item(&self.model, key) {
-            let parts = (&*source.partition, source.sort.as_deref());
-            let Some(item_key) = source_item_key(&self.model, &self.table_names, source.table, parts) else {
+            let Some(item_key) = source.item_key(&self.model, &self.table_names) else {
                 return Ok(None);
             };
             let item = self.tables.read(&[item_key]).await?.items.into_iter().next().flatten();
