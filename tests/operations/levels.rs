@@ -11,10 +11,10 @@ use tempfile::TempDir;
 
 use super::world::STATE;
 
-const TABLE: &str = "Shop";
+pub(super) const TABLE: &str = "Shop";
 
 /// Orders by day; days by month; months in all, with the customers of all orders. The rollups are not in the order of their levels.
-const MODEL: &str = r##"
+pub(super) const MODEL: &str = r##"
 name = "levels"
 generation = 1
 
@@ -68,18 +68,18 @@ measures.customers = { distinct = "customer" }
 "##;
 
 /// An order: shop, number, day of the month, month, total, customer, whether it is paid.
-type Order = (u32, u32, u32, u32, i64, u32, bool);
+pub(super) type Order = (u32, u32, u32, u32, i64, u32, bool);
 
 /// Numbers by key and measure.
-type Numbers = BTreeMap<(String, String, String), i64>;
+pub(super) type Numbers = BTreeMap<(String, String, String), i64>;
 
-struct LevelDeployment {
-    dynamodb: EmbeddedDynamoDb,
-    folder: TempDir,
+pub(super) struct LevelDeployment {
+    pub(super) dynamodb: EmbeddedDynamoDb,
+    pub(super) folder: TempDir,
 }
 
 impl LevelDeployment {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let dynamodb = EmbeddedDynamoDb::start().await.unwrap();
         let state = TableDefinition { stream: true, ..TableDefinition::state(STATE) };
         dynamodb.create_table(&state).await.unwrap();
@@ -92,7 +92,7 @@ impl LevelDeployment {
         Self { dynamodb, folder }
     }
 
-    async fn put(&self, order: Order) {
+    pub(super) async fn put(&self, order: Order) {
         let (shop, number, day, month, total, customer, is_paid) = order;
         let text = |value: String| AttributeValue::S(value);
         let put = self.dynamodb.client().put_item().table_name(TABLE);
@@ -110,7 +110,7 @@ impl LevelDeployment {
     }
 
     /// Runs a command in the deployment's folder, which must end with this code; returns what it prints.
-    fn run(&self, code: i32, arguments: &[&str]) -> String {
+    pub(super) fn run(&self, code: i32, arguments: &[&str]) -> String {
         let mut command = embedded_afterwrite(&self.dynamodb.endpoint(), STATE);
         command.current_dir(self.folder.path()).args(arguments).env("AFTERWRITE_MODEL", "model.toml");
         let output = tokio::task::block_in_place(|| command.output().unwrap());
@@ -126,7 +126,7 @@ impl LevelDeployment {
     }
 
     /// The same of another state table.
-    async fn numbers_of(&self, table: &str) -> Numbers {
+    pub(super) async fn numbers_of(&self, table: &str) -> Numbers {
         let client = self.dynamodb.client();
         let pages = client.scan().table_name(table).into_paginator().items().send();
         let items: Vec<SdkItem> = pages.collect::<Result<_, _>>().await.unwrap();
@@ -148,7 +148,7 @@ impl LevelDeployment {
     }
 
     /// Changes a measure of a rollup behind Afterwrite's back.
-    async fn damage(&self, partition: &str, sort: &str, measure: &str) {
+    pub(super) async fn damage(&self, partition: &str, sort: &str, measure: &str) {
         let update = self.dynamodb.client().update_item().table_name(STATE);
         let update = update.key("PK", AttributeValue::S(partition.to_owned()));
         let update = update.key("SK", AttributeValue::S(sort.to_owned()));
@@ -159,7 +159,7 @@ impl LevelDeployment {
 }
 
 /// Fails with the numbers that differ.
-fn assert_numbers(found: Numbers, expected: Numbers) {
+pub(super) fn assert_numbers(found: Numbers, expected: Numbers) {
     let of = |numbers: &Numbers, key: &(String, String, String)| numbers.get(key).copied().unwrap_or(0);
     let keys: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
     let differing = keys.into_iter().filter(|key| of(&found, key) != of(&expected, key));
@@ -170,7 +170,7 @@ fn assert_numbers(found: Numbers, expected: Numbers) {
 }
 
 /// The numbers of these orders, without a line of the product. `best` is the largest revenue that a month ever had, which the test states.
-fn recount(orders: &[Order], best: &BTreeMap<u32, i64>) -> Numbers {
+pub(super) fn recount(orders: &[Order], best: &BTreeMap<u32, i64>) -> Numbers {
     let mut numbers = Numbers::new();
     let (mut payers, mut customers) = (BTreeSet::new(), BTreeSet::new());
     let (mut days, mut months) = (BTreeSet::new(), BTreeSet::new());
@@ -204,11 +204,11 @@ fn recount(orders: &[Order], best: &BTreeMap<u32, i64>) -> Numbers {
     numbers
 }
 
-const FILL: [&str; 5] = ["backfill", "--yes", "--without-recovery", "--segments", "2"];
+pub(super) const FILL: [&str; 5] = ["backfill", "--yes", "--without-recovery", "--segments", "2"];
 const VERIFY: [&str; 5] = ["verify", "--tolerance", "0", "--report", "drift.jsonl"];
 
 /// A deployment with orders that are counted, and the largest revenue that a month of each shop has had.
-async fn filled() -> (LevelDeployment, Vec<Order>, BTreeMap<u32, i64>) {
+pub(super) async fn filled() -> (LevelDeployment, Vec<Order>, BTreeMap<u32, i64>) {
     let deployment = LevelDeployment::start().await;
     let order = |n: u32| (n % 2, n, 1 + n % 5, 1 + n % 3, 10 + i64::from(n), n % 7, !n.is_multiple_of(3));
     let orders: Vec<Order> = (0..60).map(order).collect();
@@ -336,30 +336,5 @@ async fn a_state_table_without_a_stream_is_refused_if_rollups_are_sources() {
     deployment.dynamodb.create_table(&TableDefinition::state(STATE)).await.unwrap();
     let text = deployment.run(2, &["backfill", "--yes", "--without-recovery"]);
     assert!(text.contains("stream") && text.contains(STATE), "{text}");
-    deployment.dynamodb.stop().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the release binaries: run tests/run"]
-async fn a_replay_into_a_fresh_table_counts_every_level() {
-    let (deployment, orders, best) = filled().await;
-    let records = orders.len().to_string();
-    let record = ["record", "--stream", "--table", TABLE, "--from-start", "--limit", &records];
-    deployment.run(0, &[&record[..], &["--out", "records.jsonl"]].concat());
-    let fresh = |stream| TableDefinition { stream, ..TableDefinition::state("fresh") };
-    let replay = ["replay", "records.jsonl", "--into", "fresh", "--yes"];
-
-    deployment.dynamodb.create_table(&fresh(false)).await.unwrap();
-    let text = deployment.run(2, &replay);
-    assert!(text.contains("update-table --table-name fresh"), "{text}");
-    let client = deployment.dynamodb.client();
-    client.delete_table().table_name("fresh").send().await.unwrap();
-    deployment.dynamodb.create_table(&fresh(true)).await.unwrap();
-    let plan = deployment.run(2, &["replay", "records.jsonl", "--into", "fresh"]);
-    assert!(plan.contains("level by level"), "{plan}");
-    deployment.run(0, &replay);
-    assert_numbers(deployment.numbers_of("fresh").await, recount(&orders, &best));
-    deployment.run(0, &["state", "diff", STATE, "fresh"]);
-    deployment.run(0, &["verify", "--state-table", "fresh", "--tolerance", "0"]);
     deployment.dynamodb.stop().await.unwrap();
 }

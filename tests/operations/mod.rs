@@ -18,6 +18,7 @@ mod levels;
 mod live_lake;
 mod quiet_lake;
 mod ranks;
+mod rebuilt_levels;
 mod resuming;
 mod timed;
 mod verify;

@@ -255,7 +255,8 @@ impl<'r> LedgerItem<'r> {
         }
         let records = work.records.clone();
         let StepContext { core, now, service_now, .. } = context;
-        let planner = ItemPlanner { model: &core.model, targets, now, service_now, dropped: core.dropped };
+        let (model, history, dropped) = (&*core.model, core.history, core.dropped);
+        let planner = ItemPlanner { model, targets, now, service_now, history, dropped };
         match planner.plan(self.facts.readable_entry(), self.stale_left(), work) {
             Ok(plan) => ItemState::Planned(Box::new(plan)),
             Err(error) => self.reject(&records, &error, context),

@@ -14,9 +14,9 @@ use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use smallvec::SmallVec;
 
-use super::DroppedAggregates;
 use super::decide::RecordIndexes;
 use super::evaluate::{ItemWork, NewState};
+use super::{DroppedAggregates, TombstoneHistory};
 use crate::policy::{MARK_LIFETIME, TOMBSTONE_LIFETIME};
 use crate::state::entry::LedgerEntry;
 use crate::state::life::{LifeChange, kept_lives};
@@ -153,6 +153,8 @@ pub(crate) struct ItemPlanner<'p> {
     pub(crate) now: Timestamp,
     /// The current time of DynamoDB, which deletes expired rollups.
     pub(crate) service_now: Timestamp,
+    /// Whether the table may have had an expired rollup before.
+    pub(crate) history: TombstoneHistory,
     /// The treatment of contributions to aggregates that the model no longer has.
     pub(crate) dropped: DroppedAggregates,
 }
@@ -289,10 +291,13 @@ impl ItemPlanner<'_> {
     }
 
     /// Drops additions to expired rollups: DynamoDB has deleted them or will, and an addition would restore a part of
-    /// them.
+    /// them. A table that is built from an archive gets the expired sources of the next level whole.
     fn drop_expired_targets(&self, plan: &mut ItemPlan<'_>) {
-        let is_live =
-            |target: TargetId| self.targets.get(target).expires_at.is_none_or(|at| at > self.service_now);
+        let is_live = |target: TargetId| {
+            let target = self.targets.get(target);
+            let expires_later = target.expires_at.is_none_or(|at| at > self.service_now);
+            expires_later || (self.history == TombstoneHistory::Complete && target.stays_counted(self.model))
+        };
         if plan.targets().all(is_live) {
             return;
         }

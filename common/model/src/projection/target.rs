@@ -11,7 +11,7 @@ use crate::effect::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 use crate::entity::SourceKey;
 use crate::record::Timestamp;
 use crate::stable_hash::stable_hash;
-use crate::table::{Model, RankGroup, Rollup};
+use crate::table::{Entity, Model, RankGroup, Rollup};
 
 /// Why a record fails that would write a rollup whose key DynamoDB does not accept.
 pub const INVALID_ROLLUP_KEY: &str =
@@ -35,6 +35,15 @@ pub struct RollupTarget {
     pub expires_at: Option<Timestamp>,
     /// The groups in which the item is ranked.
     pub ranks: Box<[RankGroup]>,
+}
+
+impl RollupTarget {
+    /// Whether the rollup stays counted in rollups of the next level when TTL deletes it.
+    #[must_use]
+    pub fn stays_counted(&self, model: &Model) -> bool {
+        let is_source = |entity: &&Entity| entity.rollup.is_some_and(|rollup| self.rollups.contains(&rollup));
+        model.entities.iter().filter(is_source).any(Entity::keeps_what_expired)
+    }
 }
 
 impl RollupTarget {

@@ -34,6 +34,9 @@ mod task;
 
 use std::sync::Arc;
 
+use afterwrite_ledger::tables::Tables;
+use afterwrite_ledger::{DroppedAggregates, Ledger, TombstoneHistory};
+use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::ItemCandidates;
 use afterwrite_model::table::{Entity, Model};
 use serde::{Deserialize, Serialize};
@@ -49,6 +52,7 @@ pub use self::job::BackfillJob;
 pub use self::plan::plan_backfill;
 pub use self::task::BackfillTask;
 
+use crate::DeploymentContext;
 use crate::items::used_tables;
 use crate::jobs::{WorkUnit, job_totals};
 use crate::tenant::TenantFilter;
@@ -190,6 +194,20 @@ impl Default for BackfillArguments {
     }
 }
 
+impl BackfillArguments {
+    /// The ledger that counts; its errors name keys. Levels alone are counted in a table that was just built from an archive.
+    fn ledger<T: Tables + Clone, C: Clock + Clone>(&self, context: &DeploymentContext<T, C>) -> Ledger<T, C> {
+        let dropped = if self.drop { DroppedAggregates::Subtract } else { DroppedAggregates::Keep };
+        let history = if self.levels_only { TombstoneHistory::Complete } else { TombstoneHistory::Expiring };
+        context.ledger().dropping(dropped).with_history(history).naming_keys(true)
+    }
+
+    /// Whether items of a table are counted.
+    fn counts_table(&self, model: &Model, table: usize) -> bool {
+        !self.levels_only || Some(table) == model.state_source()
+    }
+}
+
 /// The part of a backfill that a unit stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum BackfillPart {
@@ -275,9 +293,7 @@ fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec
 /// The tables whose items are counted, or have copies that are refreshed.
 fn counted_tables(model: &Model, arguments: &BackfillArguments) -> Vec<usize> {
     let mut tables = used_tables(model);
-    if arguments.levels_only {
-        tables.retain(|table| Some(*table) == model.state_source());
-    }
+    tables.retain(|table| arguments.counts_table(model, *table));
     if arguments.mirrors {
         let has_mirrors = |entity: &Entity| !entity.mirrors.is_empty();
         tables.retain(|table| model.entities.iter().any(|it| it.table == *table && has_mirrors(it)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use afterwrite_ledger::tables::{TableScan, Tables, item_bytes};
 use afterwrite_ledger::{
-    CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, SourceItem, StateItems, StoredEntry,
+    CommitOutcome, ExportedImage, ItemRecords, Ledger, SourceItem, StateItems, StoredEntry,
 };
 use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::{
@@ -17,7 +17,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use super::export::{ExportSource, TableExport};
 use super::lives::BackfillLives;
 use super::stream_labels::stream_labels;
-use super::{BackfillArguments, BackfillPart, BackfillTotal, SegmentItems, parts};
+use super::{BackfillArguments, BackfillPart, BackfillTotal, SegmentItems, level_of, parts};
 use crate::DeploymentContext;
 use crate::items::{IdentifiedItem, identified, read_page, segment_request, source_keys};
 use crate::jobs::{
@@ -59,16 +59,15 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> BackfillTask<T, C> {
         files: Option<TableExport>,
     ) -> Result<Self> {
         let DeploymentContext { model, table_names, tables, clock, .. } = &context;
-        let is_counted = |table| !arguments.levels_only || Some(table) == model.state_source();
+        let is_counted = |table| arguments.counts_table(model, table);
         let labels = stream_labels(table_names, is_counted, tables, clock).await?;
         if let (Some(export), Some(files)) = (&arguments.export, &files) {
             export.check(model, table_names, files, clock.now())?;
             let origin = || export.check_origin((&**model, table_names.as_slice()), files, tables);
             repeated(clock, STEP_TIME, origin).await?;
         }
-        let dropped = if arguments.drop { DroppedAggregates::Subtract } else { DroppedAggregates::Keep };
         Ok(Self {
-            ledger: context.ledger().dropping(dropped).naming_keys(true),
+            ledger: arguments.ledger(&context),
             state: context.state_items(),
             projector: ItemProjector::new(&context),
             parts: UnitMeanings::new(parts(model, &arguments, files.as_ref().map_or(0, TableExport::count))),
@@ -238,7 +237,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     /// Whether the contributions of an entry show that the item needs nothing, if they equal those that the current model would count.
     ///
     /// The model of an entry alone does not show it: a function with an older model, which does not know the item, may have acknowledged
-    /// a later record. `max` and `min` are not in entries, so an entry of another model does not show them.
+    /// a later record. `max` and `min` are not in entries, so an entry of another model does not show them, and no entry of a rollup: its
+    /// changes are recorded nowhere while the state table has no stream.
     fn is_comparable(&self, item: &IdentifiedItem<'_>, entry: &StoredEntry) -> bool {
         let aggregates = item.candidates.iter().flat_map(|identity| &identity.entity.aggregates);
         let mut measures = aggregates
@@ -247,7 +247,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let is_of_this_model = entry.fingerprint == *self.context.model.fingerprint();
         entry.parked.is_none()
             && !self.has_dropped(entry)
-            && (is_of_this_model || !measures.any(|measure| measure.kind.function().is_extreme()))
+            && (is_of_this_model && level_of(&item.candidates) == 0
+                || !measures.any(|measure| measure.kind.function().is_extreme()))
     }
 
     /// Replaces the remembered outputs of lookups by those that these items show.
