@@ -7,7 +7,7 @@
 //!               ┌─────────────────── next round, with what was learned ◀──────────────────┐
 //!               ▼                                                                         │
 //! items ─▶ read entries ─▶ decide ─▶ look up ─▶ plan ─▶ pack ─▶ TransactWriteItems ─ refused ─▶ deadline reached:
-//! core::item    read    core::decide  lookup  core::plan  core::pack  │ write, outcome          the record fails
+//! core::item    read    core::decide  lookup  core::plan  core::pack  │ write, refusals         the record fails
 //!                                                                     │ committed
 //!                                                                     ▼
 //!                                                              refresh mirrors   mirror
@@ -74,9 +74,9 @@ mod driver;
 mod lookup;
 mod mirror;
 mod objects;
-mod outcome;
 mod policy;
 mod read;
+mod refusals;
 mod remembered;
 mod requests;
 pub mod state;

@@ -1,4 +1,5 @@
-//! The write stage: writes the plans of a round, entries without additions as single writes, all other plans in transactions.
+//! The write stage: writes the plans of a round, entries without additions as single writes, all other plans in transactions. It tells the
+//! items whose writes took effect; `refusals` tells the items whose writes did not.
 
 use afterwrite_model::clock::Clock as _;
 use afterwrite_model::effect::{Write, WriteAction, WriteCondition};
@@ -13,13 +14,13 @@ use super::core::facts::KnownEntry;
 use super::core::lookups::LookupChoice;
 use super::core::pack::{PackableItem, PackedTransaction, pack};
 use super::core::plan::ItemPlan;
-use super::core::{LedgerCore, LedgerItem};
-use super::outcome::{OutcomeStage, RenderedTransaction, WritePurpose, items_writing};
+use super::core::{ItemInput, LedgerCore, LedgerItem};
 use super::policy::MOST_ROUND_REJECTIONS;
+use super::refusals::{RefusalStage, RenderedTransaction, WritePurpose, items_writing};
 use super::requests::send_all;
 use super::state::entry::{LedgerEntry, mark_action};
 use super::state::marker::ExpiryMarker;
-use super::state::rollup::rollup_write;
+use super::state::rollup::{after_write, rollup_write};
 use crate::tables::WriteError;
 
 /// Writes the plans of one batch.
@@ -44,12 +45,12 @@ impl WriteStage<'_> {
         )
         .await;
         self.context.lookups.note_attempts(offers, &mut batch.lookups)?;
-        let is_refused = self.outcomes().apply_entries(batch, entries, results)?;
+        let is_refused = self.apply_entries(batch, entries, results)?;
         Ok(waves? | is_refused | self.context.requests.is_over())
     }
 
-    fn outcomes(&self) -> OutcomeStage<'_> {
-        OutcomeStage { context: self.context }
+    fn refusals(&self) -> RefusalStage<'_> {
+        RefusalStage { context: self.context }
     }
 
     /// Sends transactions. Transactions that share a rollup follow one another; all other transactions overlap. Returns whether the next round must
@@ -97,10 +98,13 @@ impl WriteStage<'_> {
         let results = send_all(requests).await;
         let mut refused = Vec::new();
         for (transaction, result) in rendered.into_iter().zip(results) {
-            must_wait |= self.outcomes().apply(batch, transaction, result, &mut refused)?;
+            match result {
+                Ok(()) => self.note_written(batch, transaction),
+                Err(error) => must_wait |= self.refusals().apply(batch, transaction, error, &mut refused)?,
+            }
         }
         if !refused.is_empty() {
-            must_wait |= self.outcomes().isolate(batch, refused).await?;
+            must_wait |= self.refusals().isolate(batch, refused).await?;
         }
         Ok(must_wait)
     }
@@ -120,6 +124,43 @@ impl WriteStage<'_> {
             .requests
             .send_some(entries.iter().map(|(_, write)| self.context.requests.write(write)))
             .await
+    }
+
+    /// Gives the items of single writes their results. Returns whether the next round must wait.
+    fn apply_entries(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        entries: Vec<(usize, Write)>,
+        results: Vec<Option<Result<(), WriteError>>>,
+    ) -> Result<bool> {
+        let context = self.context.step_context();
+        let mut must_wait = false;
+        for ((index, _), result) in entries.into_iter().zip(results) {
+            match result {
+                Some(Ok(())) => batch.step(index, ItemInput::Written, context),
+                Some(Err(error)) => must_wait |= self.refusals().apply_to_entry(batch, index, error)?,
+                None => {}
+            }
+        }
+        Ok(must_wait)
+    }
+
+    /// Tells the items of a transaction that it took effect. Its rollups that were read are known after their writes, too.
+    fn note_written(&self, batch: &mut LedgerBatch<'_>, transaction: RenderedTransaction<'_>) {
+        let context = self.context.step_context();
+        let RenderedTransaction { items, purposes, writes } = transaction;
+        self.context.requests.tally.transactions.add(1);
+        for (purpose, write) in purposes.into_iter().zip(writes) {
+            if let WritePurpose::Rollup(id) = purpose
+                && let Some(stored) = batch.read_rollups.remove(&id)
+            {
+                let stored = after_write(stored, &write.action);
+                batch.read_rollups.extend(stored.map(|item| (id, Some(item))));
+            }
+        }
+        for index in items {
+            batch.step(index, ItemInput::Written, context);
+        }
     }
 
     /// The write of an item's planned entry.

@@ -1,5 +1,5 @@
-//! The outcome stage: gives items the results of their writes. If DynamoDB rejects a transaction, the stage finds the items that are the
-//! cause.
+//! The refusals of writes: gives items the reason why DynamoDB refused their write, or why its response was lost. If DynamoDB rejects a
+//! transaction, the stage finds the items that are the cause.
 //!
 //! ```text
 //! a rollup's update is refused as invalid ──▶ read the rollup ──▶ which items of the batch can it not take?
@@ -20,7 +20,7 @@ use super::batch::{BatchContext, LedgerBatch};
 use super::core::ItemInput;
 use super::core::plan::ItemPlan;
 use super::state::marker::{MarkerState, StoredMarker};
-use super::state::rollup::{after_write, refuses, refuses_revision, rollup_key};
+use super::state::rollup::{refuses, refuses_revision, rollup_key};
 use crate::tables::{TransactError, WriteError};
 
 /// The purpose of one write of a transaction.
@@ -59,45 +59,37 @@ pub(crate) struct RefusedRollup {
     pub(crate) reason: String,
 }
 
-/// Gives the items of one batch the results of their writes.
-pub(crate) struct OutcomeStage<'l> {
+/// Gives the items of one batch the reasons why their writes were refused.
+pub(crate) struct RefusalStage<'l> {
     pub(crate) context: BatchContext<'l>,
 }
 
-impl OutcomeStage<'_> {
-    /// Gives the items of single writes their results. Returns whether the next round must wait.
-    pub(crate) fn apply_entries(
+impl RefusalStage<'_> {
+    /// Gives the item of a single write the error of the write. Returns whether the next round must wait.
+    pub(crate) fn apply_to_entry(
         &self,
         batch: &mut LedgerBatch<'_>,
-        entries: Vec<(usize, Write)>,
-        results: Vec<Option<Result<(), WriteError>>>,
+        index: usize,
+        error: WriteError,
     ) -> Result<bool> {
-        let context = self.context.step_context();
-        let mut must_wait = false;
-        for ((index, _), result) in entries.into_iter().zip(results) {
-            let Some(result) = result else { continue };
-            let input = match result {
-                Ok(()) => ItemInput::Written,
-                Err(WriteError::Refused(refusal)) => {
-                    must_wait |= !is_rejection(&refusal);
-                    match self.entry_refusal(refusal) {
-                        Some(Ok(entry)) => ItemInput::Refused { entry: Some(entry), markers: Vec::new() },
-                        Some(Err(error)) => ItemInput::Rejected(error),
-                        None => continue,
-                    }
-                }
-                Err(WriteError::Failed(error)) if error.is_retryable() => {
-                    must_wait = true;
-                    batch.note_delays([index]);
-                    ItemInput::ResponseLost
-                }
-                Err(WriteError::Failed(error)) if error.kind() == ErrorKind::Configuration => {
-                    return Err(error);
-                }
-                Err(WriteError::Failed(error)) => ItemInput::Rejected(error),
-            };
-            batch.step(index, input, context);
-        }
+        let (input, must_wait) = match error {
+            WriteError::Refused(refusal) => {
+                let must_wait = !is_rejection(&refusal);
+                let input = match self.entry_refusal(refusal) {
+                    Some(Ok(entry)) => ItemInput::Refused { entry: Some(entry), markers: Vec::new() },
+                    Some(Err(error)) => ItemInput::Rejected(error),
+                    None => return Ok(must_wait),
+                };
+                (input, must_wait)
+            }
+            WriteError::Failed(error) if error.is_retryable() => {
+                batch.note_delays([index]);
+                (ItemInput::ResponseLost, true)
+            }
+            WriteError::Failed(error) if error.kind() == ErrorKind::Configuration => return Err(error),
+            WriteError::Failed(error) => (ItemInput::Rejected(error), false),
+        };
+        batch.step(index, input, self.context.step_context());
         Ok(must_wait)
     }
 
@@ -121,33 +113,25 @@ impl OutcomeStage<'_> {
         }
     }
 
-    /// Gives the items of a transaction its result, and adds the rollups that refused it. Returns whether the next round
+    /// Gives the items of a transaction its error, and adds the rollups that refused it. Returns whether the next round
     /// must wait.
     pub(crate) fn apply<'r>(
         &self,
         batch: &mut LedgerBatch<'r>,
         transaction: RenderedTransaction<'r>,
-        result: Result<(), TransactError>,
+        error: TransactError,
         refused: &mut Vec<RefusedRollup>,
     ) -> Result<bool> {
         let context = self.context.step_context();
-        let RenderedTransaction { items, purposes, writes } = transaction;
-        match result {
-            Ok(()) => {
-                self.context.requests.tally.transactions.add(1);
-                note_written_rollups(batch, purposes.into_iter().zip(writes));
-                for index in items {
-                    batch.step(index, ItemInput::Written, context);
-                }
-                Ok(false)
-            }
-            Err(TransactError::Cancelled(reasons)) => {
+        let RenderedTransaction { items, purposes, .. } = transaction;
+        match error {
+            TransactError::Cancelled(reasons) => {
                 let must_wait = reasons.iter().flatten().any(|refusal| !is_rejection(refusal));
                 separate_delaying(batch, &items, purposes.iter().zip(&reasons));
                 self.cancel(batch, &items, purposes, reasons, refused);
                 Ok(must_wait)
             }
-            Err(TransactError::Failed(error)) if error.is_retryable() => {
+            TransactError::Failed(error) if error.is_retryable() => {
                 // The transaction may have taken effect. The next round reads the entries again to find out.
                 for purpose in purposes {
                     forget_rollup(batch, &purpose);
@@ -158,8 +142,8 @@ impl OutcomeStage<'_> {
                 }
                 Ok(true)
             }
-            Err(TransactError::Failed(error)) if error.kind() == ErrorKind::Configuration => Err(error),
-            Err(TransactError::Failed(error)) => {
+            TransactError::Failed(error) if error.kind() == ErrorKind::Configuration => Err(error),
+            TransactError::Failed(error) => {
                 batch.bisect(&items, &error, context);
                 Ok(false)
             }
@@ -310,21 +294,6 @@ fn is_rejection(refusal: &WriteRefusal) -> bool {
     match refusal {
         WriteRefusal::Invalid(_) => true,
         WriteRefusal::Condition(_) | WriteRefusal::Conflict | WriteRefusal::Throttled => false,
-    }
-}
-
-/// The rollups that were read are known after their writes, too.
-fn note_written_rollups<'r>(
-    batch: &mut LedgerBatch<'_>,
-    writes: impl Iterator<Item = (WritePurpose<'r>, Write)>,
-) {
-    for (purpose, write) in writes {
-        if let WritePurpose::Rollup(id) = purpose
-            && let Some(stored) = batch.read_rollups.remove(&id)
-        {
-            let stored = after_write(stored, &write.action);
-            batch.read_rollups.extend(stored.map(|item| (id, Some(item))));
-        }
     }
 }
 
