@@ -233,8 +233,7 @@ impl LookupStage<'_> {
 
     /// The primary key of the item that a lookup finds; `None` if an index finds it, or no item of its table has such a key.
     fn primary_key(&self, key: &LookupKey<'_>) -> Option<ItemKey> {
-        let source = looked_up_item(&self.core.model, key)?;
-        self.core.item_key(source.table, &source.partition, source.sort.as_deref())
+        self.core.item_key(&looked_up_item(&self.core.model, key)?)
     }
 
     /// The offered outputs, else those of the item that was read, else those of the index, after they were stored.

@@ -114,7 +114,7 @@ impl ReadStage<'_> {
                 continue;
             }
             let source = item.facts.source;
-            match self.context.core.item_key(source.table, &source.partition, source.sort.as_deref()) {
+            match self.context.core.item_key(source) {
                 Some(key) => {
                     keys.push(key);
                     owners.push(index);

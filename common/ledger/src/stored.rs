@@ -9,7 +9,6 @@ use afterwrite_model::record::{Item, Position, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::core::source_item_key;
 use super::policy::{CLOCK_TOLERANCE, TOMBSTONE_LIFETIME};
 use super::state::entry::{LedgerEntry, accepted_lives};
 use super::state::life::UnrecordedLife;
@@ -148,8 +147,7 @@ impl StateItems {
     /// The key of a source item in its table; `None` if the texts do not match the table's key schema.
     #[must_use]
     pub fn source_item_key(&self, source: &SourceKey<'_>) -> Option<ItemKey> {
-        let texts = (&*source.partition, source.sort.as_deref());
-        source_item_key(&self.model, &self.table_names, source.table, texts)
+        source.item_key(&self.model, &self.table_names)
     }
 
     /// The key of a rollup; `None` if DynamoDB does not allow it.

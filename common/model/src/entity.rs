@@ -6,16 +6,18 @@
 //!
 //! Nearly always a key has one candidate, and no image is needed. Several candidates are distinguished by their conditions
 //! (`when`), which are evaluated on an image: `ItemCandidates::in_state`. So an item may be of different entities before and after a change.
-//! Pure.
+//! A [`SourceKey`] also leads back to the key in the table: [`SourceKey::item_key`]. Pure.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use smallvec::SmallVec;
 
+use crate::effect::{ItemKey, KeyAttribute, MAX_PARTITION_KEY, MAX_SORT_KEY};
 use crate::record::{AttributeValue, Decimal, Item, PrimaryKey};
-use crate::table::{Entity, KeySchema, KeyType, Model};
+use crate::table::{Aggregate, Entity, KeySchema, KeyType, Model};
 
 /// The key of the heartbeat: the value of text key attributes. It is reserved: an item with this key matches no entity.
 pub const HEARTBEAT_KEY: &str = "AFTERWRITE#HEARTBEAT";
@@ -62,6 +64,21 @@ impl<'r> SourceKey<'r> {
             None => None,
         };
         Some(Self { table, partition, sort })
+    }
+
+    /// The key of the item in its table; `table_names` has the deployed name of each of [`Model::tables`]. `None` if the texts do not match the
+    /// table's key schema, or if DynamoDB does not allow such a key: one part is empty or too long.
+    #[must_use]
+    pub fn item_key(&self, model: &Model, table_names: &[Arc<str>]) -> Option<ItemKey> {
+        let schema = model.tables.get(self.table)?;
+        let sort = match (&schema.sort_key, &self.sort) {
+            (Some(key), Some(text)) => Some(key_attribute(key, text, MAX_SORT_KEY)?),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => return None,
+        };
+        let table = Arc::clone(table_names.get(self.table)?);
+        let partition = key_attribute(&schema.partition_key, &self.partition, MAX_PARTITION_KEY)?;
+        Some(ItemKey { table, partition, sort })
     }
 
     /// Whether this is the key of the table's heartbeat (see [`crate::heartbeat`]).
@@ -165,6 +182,18 @@ impl<'m, 'k> ItemCandidates<'m, 'k> {
     pub fn any(&self, holds: impl Fn(&Entity) -> bool) -> bool {
         self.iter().any(|identity| holds(identity.entity))
     }
+
+    /// The aggregates that may count an item of one of these entities.
+    pub fn aggregates(&self) -> impl Iterator<Item = &Aggregate> {
+        let indexes = self.iter().flat_map(|identity| &identity.entity.aggregates);
+        indexes.filter_map(|index| self.model.aggregates.get(*index))
+    }
+
+    /// The most rollups that one state of such an item counts into.
+    #[must_use]
+    pub fn most_rollups(&self) -> usize {
+        self.iter().map(|identity| identity.entity.most_rollups(self.model)).max().unwrap_or(0)
+    }
 }
 
 /// The entity of an item, and the variables of its key.
@@ -206,6 +235,13 @@ pub fn key_value(text: &str, key_type: KeyType) -> Option<AttributeValue<'static
         }
         KeyType::Binary => STANDARD.decode(text).ok().map(|bytes| AttributeValue::B(Cow::Owned(bytes))),
     }
+}
+
+/// An attribute of a key; `None` if no key has this text, or if it is empty or longer than `most_bytes`.
+fn key_attribute(key: &KeySchema, text: &str, most_bytes: usize) -> Option<KeyAttribute> {
+    let value = key_value(text, key.key_type)?;
+    let bytes = if let AttributeValue::B(bytes) = &value { bytes.len() } else { text.len() };
+    (1..=most_bytes).contains(&bytes).then(|| KeyAttribute { name: Arc::clone(&key.name), value })
 }
 
 #[cfg(test)]

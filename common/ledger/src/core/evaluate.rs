@@ -270,7 +270,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
     /// The actions that the item's entry, its old rollups and its new ones leave. The loader refuses a model in which
     /// they leave none for one expiry.
     fn action_room(&self) -> ActionRoom {
-        let rollups = self.images.core.most_rollups(self.facts.candidates);
+        let rollups = self.facts.candidates.most_rollups();
         let mut room = ActionRoom {
             left: MAX_TRANSACTION_ACTIONS - 1 - rollups.min(MAX_TRANSACTION_ACTIONS - 1),
             targets: SmallVec::new(),
@@ -324,8 +324,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
     }
 
     fn has_extremes(&self) -> bool {
-        let mut measures =
-            self.images.core.aggregates(self.facts.candidates).flat_map(|aggregate| &aggregate.measures);
+        let mut measures = self.facts.candidates.aggregates().flat_map(|aggregate| &aggregate.measures);
         measures.any(|measure| measure.kind.function().is_extreme())
     }
 }

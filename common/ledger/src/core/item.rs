@@ -1,7 +1,7 @@
 //! One item of a batch: each step takes it from one state to the next. See [`super::states`].
 
 use afterwrite_model::projection::{RollupTargets, TargetId};
-use afterwrite_model::record::{Item, RecordFailure};
+use afterwrite_model::record::{Item, RecordFailure, Timestamp};
 use afterwrite_model::{Error, ErrorKind};
 
 use super::decide::{RecordDecision, decide};
@@ -11,7 +11,7 @@ use super::lookups::LookupResults;
 use super::plan::{ItemPlan, ItemPlanner};
 use super::records::SourceItem;
 use super::states::{CountBasis, ExportedImage, ItemInput, ItemState, Reconciliation};
-use super::{PoisonPolicy, StepContext};
+use super::{PoisonPolicy, StepContext, TombstoneHistory};
 use crate::policy::TransactionPeers;
 use crate::state::marker::StoredMarker;
 use crate::state::parked::ParkedPosition;
@@ -212,7 +212,12 @@ impl<'r> LedgerItem<'r> {
     fn decision(&self, context: StepContext<'_>) -> RecordDecision {
         let facts = &self.facts;
         let settles = |index| facts.settles_record(index);
-        let judged_at = context.core.judged_at(context.now);
+        // The time at which the age of records is judged.
+        let judged_at = match context.core.history {
+            TombstoneHistory::Expiring => context.now,
+            // No record is older than 1970.
+            TombstoneHistory::Complete => Timestamp::from_epoch_ms(0),
+        };
         let (entry, records) = (facts.readable_entry(), &facts.records.changes);
         let is_item_read = self.reconciliation.is_item_read();
         let mut decision = decide(entry, records, &facts.markers, settles, judged_at, is_item_read);

@@ -17,11 +17,10 @@ mod states;
 
 use std::sync::Arc;
 
-use afterwrite_model::effect::{ItemKey, KeyAttribute};
-use afterwrite_model::entity::{ItemCandidates, key_value};
-use afterwrite_model::projection::{MAX_PARTITION_KEY, MAX_SORT_KEY};
-use afterwrite_model::record::{AttributeValue, Timestamp};
-use afterwrite_model::table::{Aggregate, KeySchema, Model};
+use afterwrite_model::effect::ItemKey;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::Model;
 
 pub(crate) use item::LedgerItem;
 pub use merge::RollupMerger;
@@ -87,56 +86,8 @@ pub(crate) struct StepContext<'c> {
 }
 
 impl LedgerCore {
-    /// The time at which the age of records is judged.
-    pub(crate) fn judged_at(&self, now: Timestamp) -> Timestamp {
-        match self.history {
-            TombstoneHistory::Expiring => now,
-            // No record is older than 1970.
-            TombstoneHistory::Complete => Timestamp::from_epoch_ms(0),
-        }
+    /// See [`SourceKey::item_key`].
+    pub(crate) fn item_key(&self, source: &SourceKey<'_>) -> Option<ItemKey> {
+        source.item_key(&self.model, &self.table_names)
     }
-
-    /// The aggregates that may count an item of one of these entities.
-    pub(crate) fn aggregates<'i>(
-        &'i self,
-        candidates: &'i ItemCandidates<'_, '_>,
-    ) -> impl Iterator<Item = &'i Aggregate> {
-        let indexes = candidates.iter().flat_map(|identity| &identity.entity.aggregates);
-        indexes.filter_map(|index| self.model.aggregates.get(*index))
-    }
-
-    /// The most rollups that one state of such an item counts into.
-    pub(crate) fn most_rollups(&self, candidates: &ItemCandidates<'_, '_>) -> usize {
-        candidates.iter().map(|identity| identity.entity.most_rollups(&self.model)).max().unwrap_or(0)
-    }
-
-    /// The key of an item by the texts of a [`SourceKey`](afterwrite_model::entity::SourceKey); `None` if they do not match the
-    /// table's key schema, or if DynamoDB does not allow such a key: one part is empty or too long.
-    pub(crate) fn item_key(&self, table: usize, partition: &str, sort: Option<&str>) -> Option<ItemKey> {
-        source_item_key(&self.model, &self.table_names, table, (partition, sort))
-    }
-}
-
-/// The key of an item in its table: see [`LedgerCore::item_key`].
-pub(crate) fn source_item_key(
-    model: &Model,
-    table_names: &[Arc<str>],
-    table: usize,
-    (partition, sort): (&str, Option<&str>),
-) -> Option<ItemKey> {
-    let schema = model.tables.get(table)?;
-    let attribute = |key: &KeySchema, text: &str, most_bytes: usize| {
-        let value = key_value(text, key.key_type)?;
-        let bytes = if let AttributeValue::B(bytes) = &value { bytes.len() } else { text.len() };
-        let is_allowed = (1..=most_bytes).contains(&bytes);
-        is_allowed.then(|| KeyAttribute { name: Arc::clone(&key.name), value })
-    };
-    let sort = match (&schema.sort_key, sort) {
-        (Some(key), Some(text)) => Some(attribute(key, text, MAX_SORT_KEY)?),
-        (None, None) => None,
-        (Some(_), None) | (None, Some(_)) => return None,
-    };
-    let table = Arc::clone(table_names.get(table)?);
-    let partition = attribute(&schema.partition_key, partition, MAX_PARTITION_KEY)?;
-    Some(ItemKey { table, partition, sort })
 }

@@ -137,12 +137,15 @@ impl MirrorPlaces<'_> {
     ) -> Vec<ItemKey> {
         let Some(entity) = self.core.model.entities.get(mirror.onto) else { return Vec::new() };
         let Some(table) = self.core.model.tables.get(entity.table) else { return Vec::new() };
+        let key = |partition: Cow<'_, str>, sort: Option<Cow<'_, str>>| {
+            self.core.item_key(&SourceKey { table: entity.table, partition, sort })
+        };
         let derived = self.derived_place(mirror, target);
         let derived = derived
             .filter(|(partition, _)| !table.is_reserved(partition))
-            .and_then(|(partition, sort)| self.core.item_key(entity.table, &partition, sort.as_deref()));
+            .and_then(|(partition, sort)| key(partition.into(), sort.map(Cow::from)));
         let noted = notes.into_iter().flat_map(RememberedLookup::noted_places);
-        let noted = noted.filter_map(|(partition, sort)| self.core.item_key(entity.table, partition, sort));
+        let noted = noted.filter_map(|(partition, sort)| key(partition.into(), sort.map(Cow::from)));
         derived.into_iter().chain(noted).collect()
     }
 

@@ -100,8 +100,7 @@ impl RefreshSearch<'_> {
     }
 
     pub(super) fn feeds_mirrors(&self, item: &LedgerItem<'_>) -> bool {
-        let mut destinations =
-            self.context.core.aggregates(item.facts.candidates).flat_map(|aggregate| &aggregate.into);
+        let mut destinations = item.facts.candidates.aggregates().flat_map(|aggregate| &aggregate.into);
         destinations.any(|destination| {
             let rollup = self.context.core.model.rollups.get(destination.rollup);
             rollup.is_some_and(Rollup::is_mirrored)

@@ -13,6 +13,11 @@ use std::sync::Arc;
 use self::update::InvalidUpdate;
 use crate::record::{AttributePath, AttributeValue, Decimal, Item};
 
+/// DynamoDB's limit on a partition key, in bytes.
+pub const MAX_PARTITION_KEY: usize = 2048;
+/// DynamoDB's limit on a sort key, in bytes.
+pub const MAX_SORT_KEY: usize = 1024;
+
 /// The primary key of one item of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemKey {

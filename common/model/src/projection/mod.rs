@@ -35,8 +35,9 @@ pub use rows::{DatasetRow, RecordImages, RowOperation, datasets_of, decode_old_i
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use searched::{SearchedLookups, awaits_lookup};
 pub use secrets::SecretAttributes;
-pub use target::{INVALID_ROLLUP_KEY, MAX_PARTITION_KEY, MAX_SORT_KEY};
-pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
+pub use target::{INVALID_ROLLUP_KEY, RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
+
+pub use crate::effect::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 
 use std::borrow::Cow;
 

@@ -7,15 +7,11 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
 use super::{ItemContributions, MeasureAmounts};
+use crate::effect::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 use crate::entity::SourceKey;
 use crate::record::Timestamp;
 use crate::stable_hash::stable_hash;
 use crate::table::{Model, RankGroup, Rollup};
-
-/// DynamoDB's limit on a partition key, in bytes.
-pub const MAX_PARTITION_KEY: usize = 2048;
-/// DynamoDB's limit on a sort key, in bytes.
-pub const MAX_SORT_KEY: usize = 1024;
 
 /// Why a record fails that would write a rollup whose key DynamoDB does not accept.
 pub const INVALID_ROLLUP_KEY: &str =
