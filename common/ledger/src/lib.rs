@@ -94,7 +94,7 @@ use afterwrite_model::table::Model;
 use afterwrite_model::{Error, Result};
 use futures::future::LocalBoxFuture;
 
-pub use self::core::records::{ItemRecord, ItemRecords, SourceItem};
+pub use self::core::decide::{ItemRecord, ItemRecords, SourceItem};
 pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy, RollupMerger, TombstoneHistory};
 pub use self::remembered::RememberedLookups;
 pub use self::state::life::{LifeChange, UnrecordedLife};

@@ -1,7 +1,13 @@
-//! Decides which records of an item still have to be counted. Pure: a function of the ledger entry, the records and the
+//! The records of one item in a batch, as they were delivered, and which of them still have to be counted.
+//!
+//! [`DeliveredRecords`] has each record once, in the order of positions. [`decide`] is a pure function of the ledger entry, the records and the
 //! time.
 
-use afterwrite_model::record::{ChangeRecord, Timestamp};
+use std::collections::BTreeMap;
+
+use afterwrite_model::Error;
+use afterwrite_model::entity::{ItemCandidates, SourceKey};
+use afterwrite_model::record::{AttributeInterner, BadRecord, ChangeRecord, Image, Position, Timestamp};
 use smallvec::SmallVec;
 
 use crate::policy::{CLOCK_TOLERANCE, TOMBSTONE_LIFETIME};
@@ -10,6 +16,200 @@ use crate::state::marker::StoredMarker;
 
 /// Indexes of records; usually one.
 pub(crate) type RecordIndexes = SmallVec<[usize; 2]>;
+
+/// A source item and its records in a batch.
+#[derive(Debug)]
+pub struct SourceItem<'r> {
+    /// The item.
+    pub source: &'r SourceKey<'r>,
+    /// The entities that its key allows.
+    pub candidates: &'r ItemCandidates<'r, 'r>,
+    /// The item's records, in any order.
+    pub records: ItemRecords<'r>,
+}
+
+/// The records of an item; usually one.
+pub type ItemRecords<'r> = SmallVec<[ItemRecord<'r>; 1]>;
+
+/// One record of an item, with its index in the batch.
+#[derive(Debug)]
+pub struct ItemRecord<'r> {
+    /// The index in the batch.
+    pub index: usize,
+    /// Why the record cannot be counted although it could be decoded, if so.
+    pub defect: Option<Error>,
+    /// The record. A malformed record is a failure unless the ledger has passed its position.
+    pub record: Result<&'r ChangeRecord<'r>, &'r BadRecord<'r>>,
+}
+
+/// The records of one item, each once and in the order of their positions, and what is known of each.
+#[derive(Debug)]
+pub(crate) struct DeliveredRecords<'r> {
+    /// The records that could be decoded.
+    pub(crate) changes: SmallVec<[&'r ChangeRecord<'r>; 2]>,
+    /// The index in the batch of each.
+    batch_indexes: RecordIndexes,
+    /// The records that are deletions by TTL.
+    expiries: RecordIndexes,
+    /// Malformed records, with their indexes in the batch.
+    malformed: Vec<(usize, &'r BadRecord<'r>)>,
+    /// The old images that have been decoded, by record.
+    old_images: BTreeMap<usize, Image<'r>>,
+    /// The item as its table had it when it was reconciled, if it was.
+    pub(super) table_image: Option<Image<'static>>,
+    /// Why records cannot be counted, by record.
+    pub(crate) errors: BTreeMap<usize, Error>,
+    /// The number of records that were delivered more than once in this batch; each is processed once.
+    pub(crate) repeated: usize,
+}
+
+/// A record with an error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DefectiveRecord<'d> {
+    /// The index in the batch.
+    pub(crate) batch_index: usize,
+    /// The position, if it could be read.
+    pub(crate) position: Option<&'d Position<'d>>,
+    /// The creation time, if it could be read.
+    pub(crate) created_at: Option<Timestamp>,
+    pub(crate) is_expiry: bool,
+    /// The record, if it could be decoded.
+    pub(crate) change: Option<&'d ChangeRecord<'d>>,
+    pub(crate) error: &'d Error,
+}
+
+impl<'r> DeliveredRecords<'r> {
+    pub(crate) fn new(records: ItemRecords<'r>, candidates: &ItemCandidates<'_, '_>) -> Self {
+        let mut decoded: SmallVec<[(usize, &ChangeRecord<'_>, Option<Error>); 2]> = SmallVec::new();
+        let mut malformed = Vec::new();
+        for ItemRecord { index, defect, record } in records {
+            match record {
+                Ok(record) => decoded.push((index, record, defect)),
+                Err(record) => malformed.push((index, record)),
+            }
+        }
+        decoded.sort_by(|(_, a, _), (_, b, _)| a.position.cmp(&b.position));
+        let delivered = decoded.len();
+        decoded.dedup_by(|(_, later, _), (_, first, _)| later.position == first.position);
+        let mut delivered_records = Self {
+            changes: SmallVec::with_capacity(decoded.len()),
+            batch_indexes: RecordIndexes::with_capacity(decoded.len()),
+            expiries: RecordIndexes::new(),
+            malformed,
+            old_images: BTreeMap::new(),
+            table_image: None,
+            errors: BTreeMap::new(),
+            repeated: delivered - decoded.len(),
+        };
+        for (index, (batch_index, record, defect)) in decoded.into_iter().enumerate() {
+            delivered_records.changes.push(record);
+            delivered_records.expiries.extend(candidates.is_expiry(record).then_some(index));
+            delivered_records.batch_indexes.push(batch_index);
+            delivered_records.errors.extend(defect.map(|error| (index, error)));
+        }
+        delivered_records
+    }
+
+    /// Decodes the old images of the records that `is_wanted` selects.
+    pub(crate) fn decode_old_images(
+        &mut self,
+        attributes: &AttributeInterner,
+        is_wanted: impl Fn(usize) -> bool,
+    ) {
+        for (index, record) in self.changes.iter().enumerate() {
+            if !is_wanted(index) || self.old_images.contains_key(&index) {
+                continue;
+            }
+            match record.old.decode(attributes) {
+                Ok(image) => self.old_images.extend(image.map(|image| (index, image))),
+                Err(error) => {
+                    self.errors.insert(index, error);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn old_image(&self, index: usize) -> Option<&Image<'r>> {
+        self.old_images.get(&index)
+    }
+
+    /// Whether old images have been decoded.
+    pub(crate) fn has_old_images(&self) -> bool {
+        !self.old_images.is_empty()
+    }
+
+    pub(crate) fn new_image(&self, index: usize) -> Option<&'r Image<'r>> {
+        self.changes.get(index).and_then(|record| record.new.as_ref())
+    }
+
+    /// The newest known image of the item: its table's image if the item was reconciled, else the image of its newest record.
+    pub(crate) fn newest_image(&self) -> Option<&Image<'_>> {
+        let reconciled = self.table_image.as_ref().map(|image| -> &Image<'_> { image });
+        reconciled.or_else(|| self.changes.last().and_then(|record| record.new.as_ref()))
+    }
+
+    /// Every image of the item that is known.
+    pub(crate) fn known_images(&self) -> impl Iterator<Item = &Image<'_>> {
+        let reconciled = self.table_image.iter().map(|image| -> &Image<'_> { image });
+        reconciled.chain(self.images().map(|image| -> &Image<'_> { image }))
+    }
+
+    /// Every decoded image of the records.
+    pub(crate) fn images(&self) -> impl Iterator<Item = &Image<'r>> {
+        let new = self.changes.iter().filter_map(|record| record.new.as_ref());
+        new.chain(self.old_images.values())
+    }
+
+    /// The positions of the removals by TTL.
+    pub(crate) fn expiry_positions(&self) -> impl Iterator<Item = Position<'r>> {
+        let expired = self.expiries.iter().filter_map(|index| self.changes.get(*index));
+        let malformed = self.malformed.iter().filter(|(_, record)| record.expired);
+        let malformed = malformed.filter_map(|(_, record)| record.position.as_ref());
+        expired.map(|record| &record.position).chain(malformed).cloned()
+    }
+
+    /// Whether a record is a deletion by TTL.
+    pub(crate) fn is_expiry(&self, index: usize) -> bool {
+        self.expiries.contains(&index)
+    }
+
+    /// The label of the stream that the records come from.
+    pub(crate) fn stream_label(&self) -> Option<&str> {
+        let malformed = self.malformed.iter().filter_map(|(_, record)| record.position.as_ref());
+        let positions = self.changes.iter().map(|record| &record.position).chain(malformed);
+        positions.last().map(Position::label)
+    }
+
+    /// The records that have errors.
+    pub(crate) fn defective(&self) -> impl Iterator<Item = DefectiveRecord<'_>> {
+        let counted = self.errors.iter().filter_map(|(index, error)| {
+            let record = *self.changes.get(*index)?;
+            Some(DefectiveRecord {
+                batch_index: *self.batch_indexes.get(*index)?,
+                position: Some(&record.position),
+                created_at: record.created_at,
+                is_expiry: self.is_expiry(*index),
+                change: Some(record),
+                error,
+            })
+        });
+        let malformed = self.malformed.iter().map(|(index, record)| DefectiveRecord {
+            batch_index: *index,
+            position: record.position.as_ref(),
+            created_at: None,
+            is_expiry: record.expired,
+            change: None,
+            error: &record.error,
+        });
+        counted.chain(malformed)
+    }
+
+    /// The index in the batch of the item's first record.
+    pub(crate) fn first_batch_index(&self) -> usize {
+        let malformed = self.malformed.iter().map(|(index, _)| *index);
+        self.batch_indexes.iter().copied().chain(malformed).min().unwrap_or(0)
+    }
+}
 
 /// The decision on the records of an item, by their indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,8 +10,7 @@ use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, Item, Operat
 use afterwrite_model::table::OnExpiry;
 
 use super::PoisonPolicy;
-use super::decide::{RecordDecision, RecordIndexes};
-use super::records::{DefectiveRecord, DeliveredRecords, SourceItem};
+use super::decide::{DefectiveRecord, DeliveredRecords, RecordDecision, RecordIndexes, SourceItem};
 use crate::policy::{CLOCK_TOLERANCE, SERVICE_TIME_TOLERANCE};
 use crate::state::entry::LedgerEntry;
 use crate::state::life::{LifeChange, UnrecordedLife, lives_after};

@@ -4,12 +4,11 @@ use afterwrite_model::projection::{RollupTargets, TargetId};
 use afterwrite_model::record::{Item, RecordFailure, Timestamp};
 use afterwrite_model::{Error, ErrorKind};
 
-use super::decide::{RecordDecision, decide};
+use super::decide::{RecordDecision, SourceItem, decide};
 use super::evaluate::{ImageEvaluation, WorkEvaluation};
 use super::facts::{ItemFacts, KnownEntry};
 use super::lookups::LookupResults;
 use super::plan::{ItemPlan, ItemPlanner};
-use super::records::SourceItem;
 use super::states::{CountBasis, ExportedImage, ItemInput, ItemState, Reconciliation};
 use super::{PoisonPolicy, StepContext, TombstoneHistory};
 use crate::policy::TransactionPeers;

@@ -12,7 +12,6 @@ pub(crate) mod lookups;
 mod merge;
 pub(crate) mod pack;
 pub(crate) mod plan;
-pub(crate) mod records;
 mod states;
 
 use std::sync::Arc;
