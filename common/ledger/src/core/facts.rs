@@ -283,9 +283,10 @@ impl<'r> ItemFacts<'r> {
             let position = records.get(index).map(|record| &record.position);
             settled.contains(&index) || position.is_some_and(|position| self.is_settled(position))
         };
-        let mut lives = lives_after(known, records, |index| {
+        let shows_end = |index: usize| {
             !self.records.errors.contains_key(&index) && (!self.settles_record(index) || is_settled(index))
-        });
+        };
+        let mut lives = if known.is_empty() { Vec::new() } else { lives_after(known, records, shows_end) };
         if self.may_settle() {
             let found = entry.and_then(|entry| {
                 self.life_before(entry, decision, now).or_else(|| self.ended_life(entry, decision, now))

@@ -180,8 +180,9 @@ impl ItemPlanner<'_> {
         let projections = projections.chain(settlements.iter().map(|(_, projection)| projection));
         let skipped = projections.map(|projection| projection.skipped).sum();
         let (mut entry, mut extremes) = self.next_entry(entry, state, start);
-        entry.unrecorded =
-            kept_lives(lives.unwrap_or(entry.unrecorded), entry.expires_at.is_none(), self.now);
+        let lives = lives.unwrap_or(entry.unrecorded);
+        let is_live = entry.expires_at.is_none();
+        entry.unrecorded = if lives.is_empty() { lives } else { kept_lives(lives, is_live, self.now) };
         entry.behind = behind.or(entry.behind);
         entry.expires_at = self.entry_expiry(&entry);
         let (new_contributions, mut deltas) = difference(before, &entry.current);
