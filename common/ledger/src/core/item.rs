@@ -350,6 +350,15 @@ impl<'r> LedgerItem<'r> {
         self.state.is_committed() && self.counted.is_elsewhere
     }
 
+    /// Whether the item may have left a mirror stale, or shows one itself.
+    pub(crate) fn concerns_mirrors(&self) -> bool {
+        let CountedChanges { changed_targets, left_targets, .. } = &self.counted;
+        !changed_targets.is_empty()
+            || !left_targets.is_empty()
+            || self.facts.has_mirrors()
+            || self.is_counted_elsewhere()
+    }
+
     /// The records that could not be counted.
     pub(crate) fn finish(self, context: StepContext<'_>) -> UncountedRecords {
         let mut uncounted = UncountedRecords::default();

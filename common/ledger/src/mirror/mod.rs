@@ -104,10 +104,11 @@ impl MirrorRefresher<'_> {
         if self.context.core.model.mirrors.is_empty() {
             return Ok(None);
         }
-        self.search().require_lookups(batch);
-        if self.context.core.model.has_lookups() {
-            self.context.lookups.resolve(LookupChoice::Untried, &mut batch.lookups).await?;
+        if !batch.unrefreshed().any(|(_, item)| item.concerns_mirrors()) {
+            return self.finish_unconcerned(batch).await;
         }
+        self.search().require_lookups(batch);
+        self.resolve_untried(batch).await?;
         let (mut delayed, mut done) = (None, RefreshedRollups::new());
         let ready: Vec<usize> = self.search().ready_items(batch).into_iter().collect();
         for together in ready.chunks(REFRESHED_AT_ONCE) {
@@ -118,6 +119,25 @@ impl MirrorRefresher<'_> {
             delayed = self.refresh_together(batch, &together, &mut done).await?.or(delayed);
         }
         Ok(delayed)
+    }
+
+    /// The end of a refresh if no item of the batch has made a copy stale: nothing is searched or read.
+    async fn finish_unconcerned(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Error>> {
+        self.resolve_untried(batch).await?;
+        let unconcerned: BTreeSet<usize> = batch.unrefreshed().map(|(index, _)| index).collect();
+        if !unconcerned.is_empty() && self.context.requests.is_over() {
+            return Ok(Some(time_ended()));
+        }
+        batch.note_mirrors(&unconcerned, MirrorProgress::Refreshed);
+        Ok(None)
+    }
+
+    /// Tries the lookups that were not tried yet, also the outputs that items offer to lookups of other items.
+    async fn resolve_untried(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+        if self.context.core.model.has_lookups() {
+            self.context.lookups.resolve(LookupChoice::Untried, &mut batch.lookups).await?;
+        }
+        Ok(())
     }
 
     /// Refreshes the copies that these items may have made stale, each once.
