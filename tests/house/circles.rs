@@ -23,6 +23,27 @@ pub(crate) const KNOWN: &[&[&str]] = &[
     &["common/services/src/config/clients.rs", "common/services/src/config/mod.rs"],
     // ImageScope
     &["common/model/src/projection/derived.rs", "common/model/src/projection/scope.rs"],
+    // Rank: a rollup names its partitions
+    &["common/model/src/table/rank.rs", "common/model/src/table/rollup.rs"],
+    // ModelCompiler: it holds the parts of a model, and each part is compiled in a file of its own
+    &[
+        "common/model/src/table/aggregate.rs",
+        "common/model/src/table/binding.rs",
+        "common/model/src/table/derivation.rs",
+        "common/model/src/table/entity.rs",
+        "common/model/src/table/for_each.rs",
+        "common/model/src/table/load/compiler.rs",
+        "common/model/src/table/load/scope.rs",
+        "common/model/src/table/lookup.rs",
+        "common/model/src/table/measure.rs",
+        "common/model/src/table/measure_settings.rs",
+        "common/model/src/table/notation.rs",
+        "common/model/src/table/pattern/settings.rs",
+        "common/model/src/table/secondary_index.rs",
+        "common/model/src/table/times.rs",
+    ],
+    // InvalidatedMessages
+    &["processors/functions/src/invalidator.rs", "processors/functions/src/metrics.rs"],
     // S3Bucket
     &["common/services/src/s3/mod.rs", "common/services/src/s3/part.rs"],
     // BackfillTask

@@ -1,7 +1,8 @@
 //! Which file of a crate takes which names from which other file.
 //!
 //! A file takes the names that its `use` declarations import, and those that a path in its code reaches (`pack::add`,
-//! `crate::table::Model`). A name that a module re-exports is taken from that module: it is the face of its folder.
+//! `crate::table::Model`). A name that a module imports or re-exports is taken from the file that defines it: files that take names from each
+//! other through the face of their folder make a circle, too.
 //!
 //! Not counted are `mod` declarations, re-exports, tests, and what a module and the modules within it take from each other: they
 //! are one unit, in which the outer one holds what the inner ones share and calls them.
@@ -63,6 +64,7 @@ impl<'s> CrateModules<'s> {
             let all = imports.chain(file.paths.iter().map(|(segments, line)| (segments, *line)));
             for (segments, line) in all {
                 let Some((to, name)) = self.item(&file.module, segments) else { continue };
+                let (to, name) = self.definition(to, name);
                 let is_related = to.starts_with(&file.module) || file.module.starts_with(to);
                 if !is_related && let Some(other) = self.files.get(to) {
                     taken.push(TakenName { from: file.path, to: other.path, name, line });
@@ -97,12 +99,15 @@ impl<'s> CrateModules<'s> {
     }
 
     /// The module whose item a path within `module` leads to, and the item's name; `None` for a path to a module, or into another
-    /// crate.
+    /// crate. If a module re-exports an item that has the name of a module within it, the item is meant.
     fn item<'m>(&'m self, module: &'m [String], segments: &[&'s str]) -> Option<(&'m [String], &'s str)> {
         let (module, after) = self.start(module, segments)?;
         let (mut module, mut rest) = (module, after);
         while let Some((segment, after)) = rest.split_first() {
             match self.child(module, segment) {
+                Some(_) if after.is_empty() && self.import(module, segment).is_some() => {
+                    return Some((module, segment));
+                }
                 Some(child) => module = child,
                 None if *segment == "super" => module = module.split_last()?.1,
                 None => return Some((module, segment)),
@@ -110,6 +115,18 @@ impl<'s> CrateModules<'s> {
             rest = after;
         }
         None
+    }
+
+    /// The module that defines a name of a module, and its name there: imports and re-exports lead to it.
+    fn definition<'m>(&'m self, module: &'m [String], name: &'s str) -> (&'m [String], &'s str) {
+        let (mut module, mut name) = (module, name);
+        // No file re-exports what it imports from itself, so this ends; the limit is for code that does not compile.
+        for _ in 0..self.files.len() {
+            let Some(import) = self.import(module, name) else { break };
+            let Some(next) = self.item(module, &import.segments) else { break };
+            (module, name) = next;
+        }
+        (module, name)
     }
 
     /// The module at which a path begins, and the segments that are left from there.
@@ -130,7 +147,7 @@ impl<'s> CrateModules<'s> {
 
     /// The module that is imported into another one by its name.
     fn imported_module<'m>(&'m self, module: &'m [String], name: &str) -> Option<&'m [String]> {
-        let import = self.files.get(module)?.imports.iter().find(|import| import.alias == name)?;
+        let import = self.import(module, name)?;
         let first = import.segments.first()?;
         let is_own = ["crate", "self", "super"].contains(first) || self.child(module, first).is_some();
         let (mut found, mut rest) = if is_own { self.start(module, &import.segments)? } else { return None };
@@ -139,6 +156,11 @@ impl<'s> CrateModules<'s> {
             rest = after;
         }
         Some(found)
+    }
+
+    /// The import of a module that has this name there.
+    fn import(&self, module: &[String], name: &str) -> Option<&ImportedPath<'s>> {
+        self.files.get(module)?.imports.iter().find(|import| import.alias == name)
     }
 
     fn child<'m>(&'m self, module: &[String], name: &str) -> Option<&'m [String]> {
@@ -283,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_by_use_and_by_paths_from_the_module_that_they_name() {
+    fn names_are_taken_by_use_and_by_paths_from_the_file_that_defines_them() {
         let found = taken(&[
             ("a/src/lib.rs", "mod a; mod b; mod c;"),
             ("a/src/a/mod.rs", "mod inner; pub use self::inner::Key; pub struct Own;"),
@@ -295,10 +317,27 @@ mod tests {
             ("a/src/c.rs", "use super::b; fn g() { b::f(); self::h(); crate::a::Own; } fn h() {}"),
         ]);
         let expected = [
+            "a/src/b.rs -> a/src/a/inner.rs: Key",
             "a/src/b.rs -> a/src/a/inner.rs: other",
-            "a/src/b.rs -> a/src/a/mod.rs: Key",
             "a/src/c.rs -> a/src/a/mod.rs: Own",
             "a/src/c.rs -> a/src/b.rs: f",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_name_is_taken_through_every_module_that_re_exports_it() {
+        let found = taken(&[
+            ("a/src/lib.rs", "mod a; mod b; pub use self::a::Key as ItemKey;"),
+            ("a/src/a/mod.rs", "mod key; mod other; pub use key::{Key, key}; pub use other::Other;"),
+            ("a/src/a/key.rs", "use super::Other; pub struct Key; pub fn key() {}"),
+            ("a/src/a/other.rs", "use super::key; pub struct Other; fn f() { key(); }"),
+            ("a/src/b.rs", "use crate::ItemKey;"),
+        ]);
+        let expected = [
+            "a/src/a/key.rs -> a/src/a/other.rs: Other",
+            "a/src/a/other.rs -> a/src/a/key.rs: key",
+            "a/src/b.rs -> a/src/a/key.rs: Key",
         ];
         assert_eq!(found, expected);
     }

@@ -133,10 +133,11 @@ impl WriteStage<'_> {
         entries: Vec<(usize, Write)>,
         results: Vec<Option<Result<(), WriteError>>>,
     ) -> Result<bool> {
+        let context = self.context.step_context();
         let mut must_wait = false;
         for ((index, _), result) in entries.into_iter().zip(results) {
             match result {
-                Some(Ok(())) => batch.step(index, ItemInput::Written, self.context.step_context()),
+                Some(Ok(())) => batch.step(index, ItemInput::Written, context),
                 Some(Err(error)) => must_wait |= self.refusals().apply_to_entry(batch, index, error)?,
                 None => {}
             }
@@ -146,6 +147,7 @@ impl WriteStage<'_> {
 
     /// Tells the items of a transaction that it took effect. Its rollups that were read are known after their writes, too.
     fn note_written(&self, batch: &mut LedgerBatch<'_>, transaction: RenderedTransaction<'_>) {
+        let context = self.context.step_context();
         let RenderedTransaction { items, purposes, writes } = transaction;
         self.context.requests.tally.transactions.add(1);
         for (purpose, write) in purposes.into_iter().zip(writes) {
@@ -157,7 +159,7 @@ impl WriteStage<'_> {
             }
         }
         for index in items {
-            batch.step(index, ItemInput::Written, self.context.step_context());
+            batch.step(index, ItemInput::Written, context);
         }
     }
 

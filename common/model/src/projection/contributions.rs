@@ -7,95 +7,13 @@ use smallvec::SmallVec;
 use super::elements::project_elements;
 use super::measures::{destinations, holds, measured};
 use super::{
-    ImageScope, KnownLookups, LookupOutputs, RollupTargets, ShardAssignment, TargetId, aggregate_lookups,
-    lookup_keys,
+    Contribution, ExtremeValue, ImageProjection, ImageScope, KnownLookups, LookupOutputs, RollupTargets,
+    ShardAssignment, aggregate_lookups, lookup_keys,
 };
 use crate::entity::ItemCandidates;
-use crate::record::{AttributeValue, Decimal, Image};
-use crate::table::{Aggregate, Latest, LookupSource, Model, OnMisfit, Pattern, Term};
+use crate::record::Image;
+use crate::table::{Aggregate, LookupSource, Model, OnMisfit, Pattern, Term};
 use crate::{Error, ErrorKind, Result};
-
-/// The contributions of an item. Measures that are zero are omitted.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ItemContributions {
-    /// One contribution for each aggregate that counts the item; of an aggregate that counts its elements, one for each rollup.
-    pub by_aggregate: SmallVec<[Contribution; 1]>,
-}
-
-impl ItemContributions {
-    /// The contributions of an item that is not counted.
-    pub const NOTHING: Self = Self { by_aggregate: SmallVec::new_const() };
-}
-
-/// The rollups that an aggregate counts an item into.
-pub type TargetIds = SmallVec<[TargetId; 4]>;
-
-/// Numbers by measure.
-pub type MeasureAmounts = Vec<(Arc<str>, Decimal)>;
-
-/// The contribution of an item to one aggregate: the same measures to each of its rollups.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Contribution {
-    /// The aggregate's name.
-    pub aggregate: Arc<str>,
-    /// The rollups.
-    pub targets: TargetIds,
-    /// The measures; none is zero.
-    pub measures: MeasureAmounts,
-}
-
-/// A value that a rollup's `max` or `min` must take into account.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ExtremeValue {
-    /// The rollup.
-    pub target: TargetId,
-    /// The measure.
-    pub measure: Arc<str>,
-    /// Which of two values is kept.
-    pub rule: ExtremeRule,
-    /// The value: a number or a text.
-    pub value: AttributeValue<'static>,
-}
-
-/// Which of two values is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExtremeRule {
-    /// `max`.
-    Largest,
-    /// `min`.
-    Smallest,
-    /// `latest`: the larger one of two texts that [`Latest::text`] made.
-    Latest,
-}
-
-impl ExtremeRule {
-    /// Whether `value` replaces `known`. A value of another type, or a text that is none of `latest`, was written by another model or program and is
-    /// replaced.
-    #[must_use]
-    pub fn prefers(self, value: &AttributeValue<'_>, known: &AttributeValue<'_>) -> bool {
-        let order = match (value, known) {
-            (AttributeValue::N(new), AttributeValue::N(known)) => new.cmp(known),
-            (AttributeValue::S(new), AttributeValue::S(known)) => new.as_bytes().cmp(known.as_bytes()),
-            _ => return true,
-        };
-        match self {
-            Self::Largest => order.is_gt(),
-            Self::Smallest => order.is_lt(),
-            Self::Latest => order.is_gt() || known.as_text().and_then(Latest::value).is_none(),
-        }
-    }
-}
-
-/// The contributions and extreme values of one image.
-#[derive(Clone, Debug, Default)]
-pub struct ImageProjection {
-    /// The contributions that are counted.
-    pub contributions: ItemContributions,
-    /// The values for `max` and `min`.
-    pub extremes: Vec<ExtremeValue>,
-    /// The number of aggregates that leave the item out, because it does not fit them.
-    pub skipped: u64,
-}
 
 /// Computes the contributions of an item in the state of `image`; an item of no entity contributes nothing. Conditions come before lookups: an aggregate whose
 /// conditions exclude the item needs no lookup.

@@ -11,6 +11,7 @@
 mod archive;
 mod contributions;
 mod derived;
+mod element;
 mod elements;
 mod events;
 mod invalidation;
@@ -23,11 +24,8 @@ mod secrets;
 mod target;
 
 pub use archive::archive_line;
-pub use contributions::{
-    Contribution, ExtremeRule, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, TargetIds,
-    contributions,
-};
-pub use elements::ItemElement;
+pub use contributions::contributions;
+pub use element::ItemElement;
 pub use events::{Event, EventChange, events_of};
 pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
 pub use key_values::KeyValue;
@@ -35,7 +33,10 @@ pub use rows::{DatasetRow, RecordImages, RowOperation, datasets_of, decode_old_i
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use searched::{SearchedLookups, awaits_lookup};
 pub use secrets::SecretAttributes;
-pub use target::{INVALID_ROLLUP_KEY, RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
+pub use target::{
+    Contribution, ExtremeRule, ExtremeValue, INVALID_ROLLUP_KEY, ImageProjection, ItemContributions,
+    MeasureAmounts, RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetIds, TargetKey,
+};
 
 pub use crate::effect::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 

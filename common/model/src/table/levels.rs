@@ -11,13 +11,11 @@ use super::load::problem::ProblemCode;
 use super::load::reader::{Located, RawValue, place};
 use super::load::scope::{EntityScope, interned_path};
 use super::pattern::Pattern;
+use super::source_table::STATE_TABLE;
 use super::state_key::STATE_KEY;
 use super::value_type::{DeclaredType, ValueType};
 use super::{KeySchema, KeyType, Model, Rollup, Table, Term};
 use crate::record::AttributePath;
-
-/// The name of the state table among a model's tables. No declared table has it, because names of tables in DynamoDB have no `@`.
-pub const STATE_TABLE: &str = "@state";
 
 /// The attribute by which TTL deletes the items of rollups.
 const EXPIRES_AT: &str = "expires_at";

@@ -200,7 +200,6 @@ pub use for_each::ForEach;
 pub use format_zone::{FormatZone, ItemZone};
 pub use key_schema::{KeySchema, KeyType};
 pub use latest::Latest;
-pub use levels::STATE_TABLE;
 pub use load::{
     ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
     nearest_name,
@@ -219,7 +218,7 @@ pub use rollup_keys::RollupKeys;
 pub(crate) use rollup_keys::{escaped, unescaped};
 pub use saved_query::SavedQuery;
 pub use secondary_index::{SecondaryIndex, index_key_text};
-pub use source_table::Table;
+pub use source_table::{STATE_TABLE, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
 pub use term::{ElementPath, InternedPath, Term};
 pub use time_bucket::TimeBucket;

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::key_schema::{KeySchema, KeyType, check_deployed_name, typed_schemas};
-use super::levels::STATE_TABLE;
 use super::load::compiler::ModelCompiler;
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, SettingsTable, place};
 use super::secondary_index::{self, SecondaryIndex};
 use super::state_key::{RESERVED_PREFIXES, STATE_KEY};
+
+/// The name of the state table among a model's tables. No declared table has it, because names of tables in DynamoDB have no `@`.
+pub const STATE_TABLE: &str = "@state";
 
 /// A source table.
 #[derive(Debug)]

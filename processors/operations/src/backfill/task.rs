@@ -59,8 +59,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> BackfillTask<T, C> {
         files: Option<TableExport>,
     ) -> Result<Self> {
         let DeploymentContext { model, table_names, tables, clock, .. } = &context;
-        let is_counted = |table| arguments.counts_table(model, table);
-        let labels = stream_labels(table_names, is_counted, tables, clock).await?;
+        let labels = stream_labels(&context, &arguments).await?;
         if let (Some(export), Some(files)) = (&arguments.export, &files) {
             export.check(model, table_names, files, clock.now())?;
             let origin = || export.check_origin((&**model, table_names.as_slice()), files, tables);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::entity::SourceKey;
-use crate::projection::{LookupKey, LookupOutputs, lookup_keys};
-use crate::record::Item;
+use crate::projection::{ItemContributions, LookupKey, LookupOutputs, lookup_keys};
+use crate::record::{AttributeValue, Item};
 
 /// A model whose one aggregate counts attempts into the rollups of their project's owner.
 fn model(aggregate: &str) -> Arc<Model> {

@@ -1,5 +1,7 @@
 //! Given an item with a list, a set or a map, expect these contributions of its elements.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
