@@ -24,7 +24,7 @@ use clap::Args;
 use crate::arguments::pair;
 use crate::bulk::{self, BulkOptions};
 use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
-use crate::job_output::{JobOptions, event_note, print_report};
+use crate::job_output::{JobOptions, event_note, level_notes, print_report};
 use crate::print::tell;
 use crate::reconciled_lives::report_lives;
 
@@ -154,6 +154,7 @@ impl BackfillCommand {
         plan.notes.extend(self.unfilled_note(datasets, deployment));
         if datasets != DatasetFilling::Only {
             plan.notes.extend(event_note(&deployment.config.model));
+            plan.notes.extend(level_notes(&deployment.config.model, self.only.is_some()));
         }
         self.options.confirm(&plan)?;
         let counting = counting(deployment, arguments.clone(), export).await?;

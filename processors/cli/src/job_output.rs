@@ -110,6 +110,27 @@ pub(crate) fn event_note(model: &Model) -> Option<String> {
     })
 }
 
+/// The notes of a backfill about rollups of rollups that it does not count.
+pub(crate) fn level_notes(model: &Model, is_of_tenant: bool) -> Vec<String> {
+    let sources = || model.entities.iter().filter(|entity| entity.rollup.is_some() && entity.is_used());
+    let expiring = sources().filter(|entity| entity.keeps_what_expired() && entity.ttl.is_some());
+    let names: Vec<&str> = expiring.map(|entity| &*entity.name).collect();
+    let mut notes = Vec::new();
+    if !names.is_empty() {
+        notes.push(format!(
+            "rollups that have expired are not counted, neither here nor in the next level: {}; `afterwrite replay --into` counts them from an archive",
+            names.join(", ")
+        ));
+    }
+    if is_of_tenant && sources().next().is_some() {
+        notes.push(
+            "rollups whose keys do not have the tenant are counted, but not into the next level; the functions count them there, or a backfill without --only"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
 /// Shows one line of progress on a terminal, and nothing in a pipe.
 #[derive(Debug, Default)]
 pub struct ProgressLine {

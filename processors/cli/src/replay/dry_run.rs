@@ -54,8 +54,8 @@ pub(super) async fn run(
         ReplayTask::new(source, counting, NoTarget, SystemClock);
     let totals = Box::pin(task.run(|_| {})).await?;
     let (advanced, items): (Vec<_>, Vec<_>) = tables.differences().into_iter().partition(is_advanced);
-    report_uncounted_rollups(&totals);
-    let is_complete = report_old_expiries(&totals) && all_processed(&totals);
+    let has_levels = report_uncounted_rollups(&totals);
+    let is_complete = report_old_expiries(&totals) && has_levels && all_processed(&totals);
     let advanced_items = advanced.len();
     let items = without_secrets(deployment, items);
     let report = DryRunReport { totals, searched, items, advanced_items, problems: task.report() };

@@ -251,11 +251,14 @@ impl ReplayJob {
         }
         let done = done?;
         let mut report = JobReport::of(&done);
-        if self.into.is_none() && !report_uncounted_rollups(&done.totals) {
+        // A fresh table has its levels counted from its own rollups.
+        let has_levels = self.into.is_some() || report_uncounted_rollups(&done.totals);
+        if !has_levels {
             report.next_steps.push(BACKFILL_LEVELS.to_owned());
         }
         let is_done = print_report(&report, as_json)?;
-        let is_complete = report_old_expiries(&done.totals) && is_done && all_processed(&done.totals);
+        let is_complete =
+            report_old_expiries(&done.totals) && is_done && has_levels && all_processed(&done.totals);
         if is_done && self.only.contains(&ReplayProjection::Export) {
             return Ok(Box::pin(export_archive(deployment, task.objects(), as_json)).await? && is_complete);
         }
@@ -263,14 +266,9 @@ impl ReplayJob {
     }
 }
 
-/// Whether every record and text of a replay was processed: of a preview as of the replay itself.
+/// Whether every record and text of a replay was processed, except records of rollups: of a preview as of the replay itself.
 pub(super) fn all_processed(totals: &JobTotals) -> bool {
-    let left = [
-        DeliveryTotal::Failed,
-        DeliveryTotal::Unprocessable,
-        DeliveryTotal::Rejected,
-        DeliveryTotal::RollupsNotCounted,
-    ];
+    let left = [DeliveryTotal::Failed, DeliveryTotal::Unprocessable, DeliveryTotal::Rejected];
     left.into_iter().all(|total| totals.number(total) == 0)
 }
 
