@@ -274,7 +274,7 @@ async fn one_repair_mends_every_level_above_what_it_writes() {
     deployment.dynamodb.stop().await.unwrap();
 }
 
-/// Whatever writes rollups may take them over the threshold of an event rule: the plan says so, before anything is written.
+/// A job that writes rollups may take them over the threshold of an event rule: its plan says so, before anything is written.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn every_plan_that_writes_rollups_names_their_events() {

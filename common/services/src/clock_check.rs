@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_beyond_the_tolerance_is_stated_and_a_slow_response_is_none() {
+    fn a_difference_beyond_the_tolerance_is_stated_and_a_slow_response_shows_no_difference() {
         let shown = |begun: i64, date: i64, ended: i64| {
             let [begun, date, ended] = [begun, date, ended].map(Timestamp::from_epoch_seconds);
             ClockDifference::shown(begun, date, ended).map(|difference| difference.to_string())

@@ -6,7 +6,6 @@ mod inputs;
 mod job;
 mod targets;
 
-use afterwrite_model::table::{Entity, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::require_recovery;
 use afterwrite_operations::replay::InputSource;
@@ -79,7 +78,6 @@ impl ReplayArguments {
         }
         let job = ReplayJob::new(&self.inputs, self.only.clone(), self.into.clone());
         let mut plan = job.plan(&source);
-        plan.notes.extend(unarchived_note(&deployment.config.model, &self.only));
         if self.into.is_some() && deployment.config.model.state_source().is_some() {
             plan.notes.push("then rollups of rollups are counted, level by level".to_owned());
         }
@@ -115,20 +113,4 @@ impl ReplayArguments {
         }
         Ok(())
     }
-}
-/// The rollups whose events or stale keys a replay cannot repeat: the archive has the changes of a rollup only if a dataset exports it.
-fn unarchived_note(model: &Model, only: &[ReplayProjection]) -> Option<String> {
-    let (notifies, invalidates) =
-        (only.contains(&ReplayProjection::Notify), only.contains(&ReplayProjection::Invalidate));
-    let is_lost = |entity: &&Entity| {
-        let is_asked = notifies && !entity.events.is_empty() || invalidates && !entity.caches.is_empty();
-        entity.rollup.is_some() && !entity.has_datasets() && is_asked
-    };
-    let names: Vec<&str> = model.entities.iter().filter(is_lost).map(|entity| &*entity.name).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "nothing is repeated for changes of {}: no dataset exports these rollups, so the archive does not have their changes",
-            names.join(", ")
-        )
-    })
 }

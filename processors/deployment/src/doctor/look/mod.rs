@@ -29,7 +29,7 @@ const PATH_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
 const EVENTS: &str = "AFTERWRITE_EVENTS";
 
 /// Looks at a deployment: tables, mappings, functions, queues, and the bucket if one is named. `drift` is the differences of a report,
-/// or why there is none without a bucket.
+/// or why there is none without a bucket. The stream of a table that may not be described is unknown.
 ///
 /// # Errors
 /// A service that cannot be reached. A part that may not be read, or does not exist, is no error.
@@ -63,7 +63,6 @@ pub async fn deployment_facts(
     for name in &config.table_names {
         let (table, stream) = Box::pin(tables.streamed_table(name)).await?;
         facts.mappings.push(match table {
-            // The stream of a table that may not be described is unknown.
             Looked::NotAllowed(permission) => Looked::NotAllowed(permission),
             Looked::Found(_) | Looked::Missing | Looked::NotNamed(_) | Looked::NotRead(_) => {
                 Box::pin(delivery.mappings(stream.as_deref())).await?
