@@ -23,7 +23,7 @@ use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, Runna
 use crate::job_output::{print_report, showing_waits};
 use crate::print::{json, print};
 use crate::reconciled_lives::report_lives;
-use crate::verify::deployed::{dataset_bucket, dataset_judge, read_findings};
+use crate::verify::deployed::{dataset_bucket, dataset_judge, next_options, read_findings};
 use crate::verify::output::finding_text;
 
 /// The findings of an entry of the job's journal.
@@ -91,7 +91,8 @@ impl RepairCommand {
             let log = showing_waits(|| task.waiting(), Box::pin(task.run())).await?;
             let is_right = print_log(&log, self.json)?;
             if !self.json {
-                let next = format!("afterwrite repair {} --yes", self.file.display());
+                let options = next_options(self.tolerance, self.bucket.as_deref());
+                let next = format!("afterwrite repair {}{options} --yes", self.file.display());
                 print(&format!("Dry run: nothing was written.\n\nNext:\n  {next}\n"))?;
             }
             return Ok(is_right);

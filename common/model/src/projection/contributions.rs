@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::elements::project_elements;
 use super::measures::{destinations, holds, measured};
+use super::target::INVALID_ROLLUP_KEY;
 use super::{
     ImageScope, KnownLookups, LookupOutputs, RollupTargets, ShardAssignment, TargetId, aggregate_lookups,
     lookup_keys,
@@ -91,6 +92,24 @@ pub struct ImageProjection {
     pub extremes: Vec<ExtremeValue>,
     /// The number of aggregates that leave the item out, because it does not fit them.
     pub skipped: u64,
+}
+
+impl ImageProjection {
+    /// Refuses contributions to a rollup whose key DynamoDB does not accept: the record of such an item is parked when it is written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`], with the rollup's name.
+    pub fn check_keys(&self, targets: &RollupTargets) -> Result<()> {
+        let counted = self.contributions.by_aggregate.iter().flat_map(|counted| &counted.targets);
+        let all = counted.chain(self.extremes.iter().map(|extreme| &extreme.target));
+        let mut all = all.map(|id| targets.get(*id));
+        match all.find(|target| !target.has_valid_key()) {
+            None => Ok(()),
+            Some(target) => {
+                Err(Error::new(ErrorKind::Record, INVALID_ROLLUP_KEY).with("rollup", target.name.as_ref()))
+            }
+        }
+    }
 }
 
 /// Computes the contributions of an item in the state of `image`; an item of no entity contributes nothing. Conditions come before lookups: an aggregate whose
