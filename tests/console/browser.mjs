@@ -102,7 +102,7 @@ async function look({ pages, widths, schemes, images }) {
   await page.close();
 }
 
-// A step is { open | click | type | range | press | wait | read }. Selectors may be those of puppeteer: `::-p-text(…)`, `::-p-aria(…)`.
+// A step is { open | click | type | range | press | scroll | wait | read | count }. Selectors may be those of puppeteer: `::-p-text(…)`, `::-p-aria(…)`.
 async function steps({ list, width }) {
   const place = { now: "" };
   const page = await openTab(place);
@@ -129,6 +129,8 @@ async function steps({ list, width }) {
         );
       }
       if (step.press) await page.keyboard.press(step.press);
+      if (step.scroll) await page.$eval(step.scroll, (element) => element.scrollIntoView({ block: "end" }));
+      if (step.count) texts[step.as] = String((await page.$$(step.count)).length);
       if (step.wait) await page.waitForSelector(step.wait, { timeout: step.within ?? 20000 });
       if (step.read) texts[step.as] = await page.$eval(step.read, (element) => element.innerText);
       if (step.address) texts[step.address] = page.url();

@@ -55,6 +55,45 @@ async fn each_stage_of_dev_has_its_numbers() {
     development.stop();
 }
 
+/// The facts of a stage, and what to do, once it has such advice.
+async fn advised(console: &ConsoleClient, stage: &str) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(180);
+    loop {
+        let stages = console.json("/");
+        let rows = stages["stages"].as_array().unwrap();
+        if let Some(found) = rows.iter().find(|row| row["stage"] == stage && row["fact"] == "what to do") {
+            return found.clone();
+        }
+        assert!(Instant::now() < deadline, "{stages}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// A failed batch is named by the pages and by `doctor`.
+fn a_failed_batch_is_named(development: &Development, console: &ConsoleClient) {
+    let rollup = console.json("/rollups/at?pk=CUSTOMER%23c1&sk=TOTAL").to_string();
+    assert!(rollup.contains("1 failed batch of aggregator"), "{rollup}");
+    let card = console.get("/flow/picture").body;
+    assert!(card.contains(r#"<a href="/health/failures">aggregator</a>"#), "{card}");
+    let found = development.run(&["doctor", "--json"]);
+    let findings: Value = serde_json::from_slice(&found.stdout).unwrap();
+    let failed = findings.as_array().unwrap().iter().find(|finding| finding["check"] == "failed records");
+    let failed = failed.unwrap_or_else(|| panic!("{findings}"));
+    assert!(failed["found"].as_str().unwrap().starts_with("1 object, "), "{failed}");
+    assert_eq!((&failed["verdict"], found.status.code()), (&"change".into(), Some(1)), "{failed}");
+}
+
+/// The batch was processed again: nothing is open any more.
+fn no_failed_batch_is_named(console: &ConsoleClient) {
+    let mended = console.json("/");
+    let rows = mended["stages"].as_array().unwrap();
+    let aggregator = rows.iter().find(|row| row["stage"] == "aggregator").unwrap();
+    assert_eq!(aggregator["verdict"]["verdict"], "good", "{mended}");
+    let rollup = console.json("/rollups/at?pk=CUSTOMER%23c1&sk=TOTAL").to_string();
+    assert!(!rollup.contains("failed batch"), "{rollup}");
+    assert!(console.get("/health/failures").body.contains("No failed batch is left"));
+}
+
 /// Records that were discarded are named with the command that counts them, and the command does it.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
@@ -74,42 +113,17 @@ async fn discarded_records_are_named_with_the_command_that_counts_them() {
     };
     set_faults("conflict=100");
     development.put_order("1", number("7")).await;
-    let deadline = Instant::now() + Duration::from_secs(180);
-    let advice = loop {
-        let stages = console.json("/");
-        let rows = stages["stages"].as_array().unwrap();
-        let advised = rows.iter().find(|row| row["stage"] == "aggregator" && row["fact"] == "what to do");
-        if let Some(advised) = advised {
-            assert_eq!(advised["verdict"]["verdict"], "bad", "{stages}");
-            break advised["value"].as_str().unwrap().to_owned();
-        }
-        assert!(Instant::now() < deadline, "{stages}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    };
-    let rollup = console.json("/rollups/at?pk=CUSTOMER%23c1&sk=TOTAL").to_string();
-    assert!(rollup.contains("1 failed batch of aggregator"), "{rollup}");
-    let card = console.get("/flow/picture").body;
-    assert!(card.contains(r#"<a href="/health/failures">aggregator</a>"#), "{card}");
-    let found = development.run(&["doctor", "--json"]);
-    let findings: Value = serde_json::from_slice(&found.stdout).unwrap();
-    let failed = findings.as_array().unwrap().iter().find(|finding| finding["check"] == "failed records");
-    let failed = failed.unwrap_or_else(|| panic!("{findings}"));
-    assert!(failed["found"].as_str().unwrap().starts_with("1 object, "), "{failed}");
-    assert_eq!((&failed["verdict"], found.status.code()), (&"change".into(), Some(1)), "{failed}");
+    let advised = advised(&console, "aggregator").await;
+    assert_eq!(advised["verdict"]["verdict"], "bad", "{advised}");
+    a_failed_batch_is_named(&development, &console);
     set_faults("off=1");
+    let advice = advised["value"].as_str().unwrap();
     let command = advice.split('`').nth(1).unwrap().replace("--dry-run", "--yes");
     let words: Vec<&str> = command.split(' ').collect();
     assert_eq!(words[..2], ["afterwrite", "redrive"], "{advice}");
     let done = development.run(&words[1..]);
     assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
     development.spent("7").await;
-    // The batch was processed again: nothing is open any more.
-    let mended = console.json("/");
-    let rows = mended["stages"].as_array().unwrap();
-    let aggregator = rows.iter().find(|row| row["stage"] == "aggregator").unwrap();
-    assert_eq!(aggregator["verdict"]["verdict"], "good", "{mended}");
-    let rollup = console.json("/rollups/at?pk=CUSTOMER%23c1&sk=TOTAL").to_string();
-    assert!(!rollup.contains("failed batch"), "{rollup}");
-    assert!(console.get("/health/failures").body.contains("No failed batch is left"));
+    no_failed_batch_is_named(&console);
     development.stop();
 }

@@ -121,3 +121,30 @@ async fn a_number_is_found_by_its_name_and_key() {
     );
     assert!(texts["rollup"].as_str().unwrap().contains("20.51"), "{texts:?}");
 }
+
+/// A reader scrolls through the changes: older ones are loaded as the reader comes to them, each once.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries and Chromium: run tests/run"]
+async fn older_changes_are_loaded_as_a_reader_scrolls() {
+    let (_folder, model) = model_file(SHOP);
+    let development = Development::start(&["--model", model.to_str().unwrap()]);
+    for order in 0..25 {
+        development.put_order(&order.to_string(), number("1")).await;
+    }
+    development.prints("ORDER#24").await;
+    let texts = walk(
+        development.announced["console"].as_str().unwrap(),
+        &json!([
+            { "open": "/play" },
+            { "wait": "#change-25" },
+            { "count": ".change", "as": "first" },
+            { "scroll": "#changes li:last-child" },
+            { "wait": "#change-8" },
+            { "scroll": "#changes li:last-child" },
+            { "wait": "#change-1" },
+            { "count": ".change", "as": "all" },
+            { "judge": true },
+        ]),
+    );
+    assert_eq!((&texts["first"], &texts["all"]), (&json!("10"), &json!("25")), "{texts:?}");
+}

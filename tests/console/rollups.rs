@@ -34,6 +34,7 @@ async fn the_pages_of_rollups_show_what_was_counted() {
     buckets_are_those_of_the_recount(&counted);
     buckets_of_partitions_are_read_by_key(&counted);
     partitions_are_listed_page_by_page(&counted);
+    known_partitions_are_offered(&counted);
     ranks_are_those_of_the_recount(&counted);
     contributors_add_up_to_their_rollup(&counted);
     each_shard_has_contributors_of_its_own(&counted);
@@ -219,6 +220,17 @@ fn partitions_are_listed_page_by_page(counted: &CountedMatches) {
     assert_eq!(column(&hours["rollups"], "matches"), expected);
     let missing = counted.console.get("/rollups/of?name=score&v.game=go").body;
     assert!(missing.contains("write `player`, too"), "{missing}");
+}
+
+/// The partitions that changes have written are offered, with their values as they are.
+fn known_partitions_are_offered(counted: &CountedMatches) {
+    let page = counted.console.get("/rollups/of?name=hour").body;
+    assert!(page.contains("Written by the newest changes"), "{page}");
+    assert!(page.contains(r#"href="/rollups/of?name=hour&amp;v%2Egame=go">game = go</a>"#), "{page}");
+    let chess = r#"href="/rollups/of?name=hour&amp;v%2Egame=chess%23960">game = chess#960</a>"#;
+    assert!(page.contains(chess), "{page}");
+    let hours = counted.console.json("/rollups/of?name=hour&v.game=go");
+    assert!(hours["counted"][0]["fact"].as_str().unwrap().starts_with("counted up to"), "{hours}");
 }
 
 fn ranks_are_those_of_the_recount(counted: &CountedMatches) {

@@ -12,7 +12,7 @@ use afterwrite_operations::jobs::{JobObserver, JobPlan, JobReport, JobStatus, Jo
 use clap::Args;
 use futures::future::{Either, select};
 
-use crate::print::{align_right, json, new_table, print};
+use crate::print::{align_right, json, new_table, print, tell};
 
 /// The options that all jobs share.
 #[derive(Clone, Debug, Args)]
@@ -161,11 +161,11 @@ impl JobObserver for ProgressLine {
     }
 }
 
-/// Runs work that is not a job. On a terminal, one line shows what it is waiting for.
+/// Runs work that is not a job. On a terminal, one line shows what it is waiting for; elsewhere, each wait is a line.
 pub async fn showing_waits<F: Future>(waiting: impl Fn() -> Option<JobWait>, work: F) -> F::Output {
     let is_terminal = std::io::stderr().is_terminal();
     let mut work = pin!(work);
-    let mut is_shown = false;
+    let (mut is_shown, mut told) = (false, None);
     loop {
         match select(work.as_mut(), pin!(SystemClock.sleep(Duration::from_secs(1)))).await {
             Either::Left((output, _)) => {
@@ -175,9 +175,13 @@ pub async fn showing_waits<F: Future>(waiting: impl Fn() -> Option<JobWait>, wor
                 return output;
             }
             Either::Right(((), _)) => {
-                if let Some(wait) = waiting().filter(|_| is_terminal) {
+                let Some(wait) = waiting() else { continue };
+                if is_terminal {
                     eprint!("\r{}\u{1b}[K", wait.line());
                     is_shown = true;
+                } else if told != Some(wait) {
+                    tell(&wait.line());
+                    told = Some(wait);
                 }
             }
         }

@@ -23,7 +23,7 @@ use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, Runna
 use crate::job_output::{event_note, print_report, showing_waits};
 use crate::print::{json, print, tell};
 use crate::reconciled_lives::report_lives;
-use crate::verify::deployed::{dataset_bucket, dataset_judge, read_findings};
+use crate::verify::deployed::{dataset_bucket, dataset_judge, next_options, read_findings};
 use crate::verify::output::finding_text;
 
 /// The findings of an entry of the job's journal.
@@ -94,10 +94,24 @@ impl RepairCommand {
             let log = showing_waits(|| task.waiting(), Box::pin(task.run())).await?;
             let is_right = print_log(&log, self.json)?;
             if !self.json {
-                let next = format!("afterwrite repair {} --yes", self.file.display());
+                let options = next_options(self.tolerance, self.bucket.as_deref());
+                let next = format!("afterwrite repair {}{options} --yes", self.file.display());
                 let notes = event_note(&deployment.config.model).into_iter();
-                let notes: String = notes.map(|note| format!("  - {note}\n")).collect();
-                print(&format!("Dry run: nothing was written.\n{notes}\nNext:\n  {next}\n"))?;
+                let notes: String = notes
+                    .map(|note| {
+                        format!(
+                            "  - {note}
+"
+                        )
+                    })
+                    .collect();
+                print(&format!(
+                    "Dry run: nothing was written.
+{notes}
+Next:
+  {next}
+"
+                ))?;
             }
             return Ok(is_right);
         }

@@ -152,7 +152,7 @@ impl<T: Tables> ItemProjector<T> {
     /// `C(item)`; the entry decides about the shards.
     ///
     /// # Errors
-    /// [`Record`](afterwrite_model::ErrorKind::Record) if the item cannot be counted; [`Unavailable`](afterwrite_model::ErrorKind::Unavailable)
+    /// [`Record`](afterwrite_model::ErrorKind::Record) if the item cannot be counted, also because a rollup's key would be too long; [`Unavailable`](afterwrite_model::ErrorKind::Unavailable)
     /// if a lookup is not remembered; [`State`](afterwrite_model::ErrorKind::State) if it is remembered without an output of the model.
     pub(crate) fn project(
         &self,
@@ -164,7 +164,8 @@ impl<T: Tables> ItemProjector<T> {
     ) -> Result<ImageProjection> {
         let current = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.contributions);
         let sharding = ShardAssignment { source: item.source, current };
-        contributions(&self.model, &item.candidates, image, outputs, sharding, targets)
+        let projected = contributions(&self.model, &item.candidates, image, outputs, sharding, targets)?;
+        projected.check_keys(targets).map(|()| projected)
     }
 }
 

@@ -8,6 +8,7 @@ mod repeated;
 mod rotation;
 mod tenants;
 mod three_way;
+mod uncountable;
 mod unjudged;
 mod waits;
 mod world;

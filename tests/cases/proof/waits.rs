@@ -17,15 +17,17 @@ async fn c7_a_wait_is_shown_while_it_lasts() {
     let clock = TokioClock::at(afterwrite_model::record::Timestamp::from_epoch_seconds(1_770_400_000), 5);
     let board = WaitBoard::default();
     assert_eq!(board.current(), None);
-    let waiting = board.sleep(&clock, WaitReason::Tolerance, Duration::from_secs(300));
+    let waiting = board.sleep(&clock, WaitReason::Tolerance, Duration::from_secs(300), 9);
     let seen = async {
         clock.sleep(Duration::from_secs(10)).await;
         board.current().unwrap()
     };
     let ((), seen) = futures::future::join(waiting, seen).await;
-    assert_eq!(seen.line(), "waits for the tolerance until 17:51:40Z");
+    let line =
+        "waits for the tolerance until 17:51:40Z: 9 differences may be of changes in flight (--tolerance)";
+    assert_eq!(seen.line(), line);
     assert_eq!(board.current(), None, "it has ended");
-    board.sleep(&clock, WaitReason::Tolerance, Duration::ZERO).await;
+    board.sleep(&clock, WaitReason::Tolerance, Duration::ZERO, 9).await;
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use crate::entity::SourceKey;
 use crate::record::{AttributeValue, Decimal, Timestamp};
 use crate::stable_hash::stable_hash;
 use crate::table::{Entity, Latest, Model, RankGroup, Rollup};
+use crate::{Error, ErrorKind, Result};
 
 /// Why a record fails that would write a rollup whose key DynamoDB does not accept.
 pub const INVALID_ROLLUP_KEY: &str =
@@ -340,6 +341,24 @@ pub struct ImageProjection {
     pub extremes: Vec<ExtremeValue>,
     /// The number of aggregates that leave the item out, because it does not fit them.
     pub skipped: u64,
+}
+
+impl ImageProjection {
+    /// Refuses contributions to a rollup whose key DynamoDB does not accept: the record of such an item is parked when it is written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`], with the rollup's name.
+    pub fn check_keys(&self, targets: &RollupTargets) -> Result<()> {
+        let counted = self.contributions.by_aggregate.iter().flat_map(|counted| &counted.targets);
+        let all = counted.chain(self.extremes.iter().map(|extreme| &extreme.target));
+        let mut all = all.map(|id| targets.get(*id));
+        match all.find(|target| !target.has_valid_key()) {
+            None => Ok(()),
+            Some(target) => {
+                Err(Error::new(ErrorKind::Record, INVALID_ROLLUP_KEY).with("rollup", target.name.as_ref()))
+            }
+        }
+    }
 }
 
 /// Assigns an item to a shard of each sharded rollup: the shard in its ledger entry, or, for a new contribution, a hash

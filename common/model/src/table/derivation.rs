@@ -151,7 +151,7 @@ impl DerivationKind {
     }
 
     /// The value that it reads as a number, if it does.
-    pub(crate) fn number_of(&self) -> Option<&Term> {
+    pub fn number_of(&self) -> Option<&Term> {
         match self {
             Self::Number(of) => Some(of),
             Self::Percent { .. } | Self::First(_) | Self::Part { .. } => None,

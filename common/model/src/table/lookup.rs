@@ -347,7 +347,7 @@ fn add_offer(
         }
         if !resolved.term.is_key() {
             let message = format!(
-                "{owner}: `{}` is not in the key of its entity, so it may change, and the result of a lookup is read once and remembered: later values are not seen",
+                "{owner}: `{}` is not in the key of its entity, so it may change, and the result of a lookup is read once and remembered: later values are not seen until `afterwrite backfill --reattribute` counts the items by the values of that moment",
                 output.value
             );
             context.report(ProblemCode::ChangeableOutput, output.at, message);

@@ -150,6 +150,7 @@ mod fingerprint;
 mod for_each;
 mod format_zone;
 mod key_attribute;
+mod key_mismatch;
 mod key_schema;
 mod latest;
 mod levels;
@@ -198,6 +199,7 @@ pub use entity::{Entity, EntityDescription, KeyPattern};
 pub use event::{EventDescription, EventRule, EventSubject, EventTrigger, EventValue, ItemEvents};
 pub use for_each::ForEach;
 pub use format_zone::{FormatZone, ItemZone};
+pub use key_mismatch::NearestKey;
 pub use key_schema::{KeySchema, KeyType};
 pub use latest::Latest;
 pub use load::{

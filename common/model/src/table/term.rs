@@ -57,6 +57,20 @@ impl Term {
         self.lookup_output().map(|(lookup, _)| lookup)
     }
 
+    /// The position of the output within its lookup, if it is one.
+    #[must_use]
+    pub fn output(&self) -> Option<usize> {
+        self.lookup_output().map(|(_, output)| output)
+    }
+
+    /// The variable of the item's primary key that it is.
+    pub(super) fn key_variable(&self) -> Option<usize> {
+        match self {
+            Self::Key(variable) => Some(*variable),
+            Self::Attribute(_) | Self::Derived(_) | Self::LookupOutput { .. } | Self::Element(_) => None,
+        }
+    }
+
     /// The position of the lookup that it is an output of, and the position of the output within that lookup.
     pub(crate) fn lookup_output(&self) -> Option<(usize, usize)> {
         match self {

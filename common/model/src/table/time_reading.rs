@@ -103,6 +103,15 @@ pub enum TimeReading {
 }
 
 impl TimeReading {
+    /// The notation that it takes, if it takes only one.
+    #[must_use]
+    pub fn notation(self) -> Option<TimeNotation> {
+        match self {
+            Self::Notation(notation) => Some(notation),
+            Self::Detected | Self::Zone(_) | Self::Bucket(..) => None,
+        }
+    }
+
     /// The reading with this name in `times`.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         let notation = TimeNotation::of_name(name).map(Self::Notation);

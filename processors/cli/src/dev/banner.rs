@@ -10,8 +10,9 @@ use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use serde_json::{Map, Value, json};
 
 use super::environment::client_variables;
+use super::events::EventDisplay;
 use super::sample_item::{SampleItem, sample_item};
-use super::servers::{BUCKET, DevServers, STATE_TABLE};
+use super::servers::{BUCKET, DevServers, EVENT_QUEUE, STATE_TABLE};
 use crate::print::new_table;
 
 /// Variables that would take precedence over the exported variables, or contradict them.
@@ -24,6 +25,8 @@ pub(super) struct DevBanner<'b> {
     variables: Vec<(String, String)>,
     sample: SampleItem,
     console: String,
+    /// The URL of the queue that an application receives the model's events from.
+    events_queue: Option<String>,
 }
 
 impl<'b> DevBanner<'b> {
@@ -32,9 +35,17 @@ impl<'b> DevBanner<'b> {
         config: &'b FunctionConfig,
         settings: &EnvironmentSettings,
         sample: SampleItem,
-        console: String,
+        (console, events): (&str, EventDisplay),
     ) -> Self {
-        Self { servers, config, variables: client_variables(settings, servers), sample, console }
+        let events_queue = events.queue(EVENT_QUEUE).map(|name| servers.sqs.url(name));
+        Self {
+            servers,
+            config,
+            variables: client_variables(settings, servers),
+            sample,
+            console: console.to_owned(),
+            events_queue,
+        }
     }
 
     /// The endpoints as a table, the environment as lines for a shell, and commands of the AWS CLI.
@@ -45,7 +56,7 @@ impl<'b> DevBanner<'b> {
             ("DynamoDB", self.servers.streams.endpoint(), self.tables()),
             ("S3", endpoints.s3, format!("bucket {BUCKET}: archive/, datasets/")),
             ("Firehose", endpoints.firehose, "the archive's delivery stream".to_owned()),
-            ("SQS", endpoints.sqs, "archive objects, stale paths, events".to_owned()),
+            ("SQS", endpoints.sqs, self.queues()),
             ("CloudFront", endpoints.cloudfront, "takes invalidations".to_owned()),
             ("EventBridge", endpoints.eventbridge, "takes events".to_owned()),
             ("Console", self.console.clone(), "shows everything in a browser".to_owned()),
@@ -89,6 +100,7 @@ impl<'b> DevBanner<'b> {
             "state_table": STATE_TABLE,
             "bucket": BUCKET,
             "console": self.console,
+            "events_queue": self.events_queue,
             "region": REGION,
             "access_key_id": CREDENTIAL,
             "secret_access_key": CREDENTIAL,
@@ -124,6 +136,13 @@ impl<'b> DevBanner<'b> {
             })
             .collect();
         format!("{}; rollups: {STATE_TABLE}", tables.join(", "))
+    }
+
+    fn queues(&self) -> String {
+        match &self.events_queue {
+            Some(url) => format!("archive objects, stale paths; events: {url}"),
+            None => "archive objects, stale paths".to_owned(),
+        }
     }
 
     /// The deployed names of the source tables, each with the attribute that expires its items.

@@ -21,6 +21,14 @@ pub(super) enum EventDisplay {
 }
 
 impl EventDisplay {
+    /// The queue that an application receives the events from, if there is one: `queue` is the name of the embedded queue of events.
+    pub(super) fn queue(self, queue: &str) -> Option<&str> {
+        match self {
+            Self::Show => None,
+            Self::Sqs => Some(queue),
+        }
+    }
+
     /// Sets the targets of all events that the model's rules have. `queue` is the name of the embedded queue of events.
     pub(super) fn configure(self, settings: &mut EnvironmentSettings, queue: &str, model: &Model) {
         let arn = match self {

@@ -20,7 +20,10 @@ mod environment;
 mod events;
 mod functions;
 mod redelivery;
+mod sample_draft;
+mod sample_fields;
 mod sample_item;
+mod sample_lookups;
 mod sample_values;
 mod servers;
 mod state_watch;
@@ -116,8 +119,8 @@ impl DevArguments {
         let (board, redeliveries) = self.board(faults, sample.for_editor(&config));
         let console = DevConsole::start(self, &servers, (&config, &settings), &board).await?;
         let stop = StopSignal::listen()?;
-        let banner = DevBanner::new(&servers, &config, &settings, sample, console.running.url.clone());
-        print(&if self.json { banner.json_line()? } else { banner.text() })?;
+        let lines = DevBanner::new(&servers, &config, &settings, sample, (&console.running.url, self.events));
+        print(&if self.json { lines.json_line()? } else { lines.text() })?;
         afterwrite_lambda::start_logging();
         let (streams_control, background_control) =
             (MappingControl::default(), Arc::new(MappingControl::default()));

@@ -14,7 +14,7 @@ const TIME_IDS: [&str; 4] = [
     "20260206",
 ];
 /// The name of a time zone.
-const TIME_ZONE: &str = "Europe/Berlin";
+pub(super) const TIME_ZONE: &str = "Europe/Berlin";
 /// The last words of names of times.
 const TIME_WORDS: [&str; 14] = [
     "at",
@@ -103,7 +103,7 @@ impl CandidateValues<'_> {
 
     /// The time now in the notation that the model states for the attribute, if it is that of a number.
     fn in_notation(&self) -> Option<String> {
-        let TimeReading::Notation(notation) = self.reading? else { return None };
+        let notation = self.reading?.notation()?;
         let ms = self.now.epoch_ms();
         Some(match notation {
             TimeNotation::Seconds => self.now.epoch_seconds().to_string(),

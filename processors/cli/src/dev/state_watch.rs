@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use afterwrite_ledger::state::{ENTITY_TYPE, GENERATION, LEDGER_PREFIX, LEDGER_TYPE};
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::redrive::{ParkedItem, parked_by_index};
+use afterwrite_operations::redrive::{ParkedItem, parked_by_index, parked_reason};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -30,7 +30,7 @@ pub(super) async fn report_parked(client: &Client) -> Result<()> {
         report(parked.difference(&known), |item| format!("{} is parked: {}", item_name(item), reason(item)));
         if !parked.is_empty() && parked != known {
             tell(&format!(
-                "{} parked. An item's next change counts it; after a correction of the model, `afterwrite redrive --parked --yes`",
+                "{} parked: `afterwrite redrive --dry-run` shows why. An item's next change counts it; after a correction of the model, `afterwrite redrive --parked --yes`",
                 items(parked.len())
             ));
         }
@@ -80,9 +80,9 @@ fn item_name(item: &ParkedItem) -> String {
     format!("{} {}", partition.replacen('#', " ", 1), item.sort)
 }
 
-/// The kind of the error, which follows the position.
-fn reason(item: &ParkedItem) -> &str {
-    item.behind.split_once(' ').map_or(&*item.behind, |(_, reason)| reason)
+/// The reason, by the kind of the error, which follows the position.
+fn reason(item: &ParkedItem) -> String {
+    parked_reason(item.behind.split_once(' ').map_or(&*item.behind, |(_, kind)| kind))
 }
 
 fn items(number: usize) -> String {
@@ -101,6 +101,6 @@ mod tests {
             sort: "ATTEMPT#größe".to_owned(),
         };
         assert_eq!(item_name(&item), "Exams USER#1 ATTEMPT#größe");
-        assert_eq!(reason(&item), "RecordError");
+        assert_eq!(reason(&item), "a value is missing or does not fit the model (RecordError)");
     }
 }

@@ -92,7 +92,11 @@ impl InvokeArguments {
         match self.target(&event)? {
             EventTarget::Stream(functions) => {
                 let report = Box::pin(self.invoke_stream(&settings, &config, functions, &event)).await?;
-                print(&if self.json { json(&report)? } else { output::text(&report) })?;
+                print(&if self.json {
+                    json(&report)?
+                } else {
+                    output::text(&report, self.lookup_note(&config))
+                })?;
                 Ok(report.is_counted())
             }
             EventTarget::Exporter => {
@@ -115,6 +119,13 @@ impl InvokeArguments {
         event: &'i str,
     ) -> DatasetInvocation<'i> {
         DatasetInvocation { settings, config, objects: self.objects.as_deref(), event }
+    }
+
+    /// Where lookups were searched, if that may be why a record was not counted.
+    fn lookup_note(&self, config: &FunctionConfig) -> Option<&'static str> {
+        (!self.deployed && !config.model.lookups.is_empty()).then_some(
+            "lookups find only the items of the event and of --items; if one found no item, pass a file with that item, or use --deployed",
+        )
     }
 
     fn print_dataset_report(&self, report: &DatasetReport) -> Result<bool> {

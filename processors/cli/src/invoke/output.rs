@@ -5,8 +5,8 @@ use afterwrite_preview::invocation::{FailureReport, InvocationReport};
 
 use crate::item_table::difference_text;
 
-/// The changed items, the records and the failures.
-pub(super) fn text(report: &InvocationReport) -> String {
+/// The changed items, the records and the failures; after failures, `note`.
+pub(super) fn text(report: &InvocationReport, note: Option<&str>) -> String {
     let mut text = String::new();
     let mut add = |title: &str, content: String| {
         if !content.is_empty() {
@@ -25,6 +25,9 @@ pub(super) fn text(report: &InvocationReport) -> String {
     add("Events", report.events.join("\n"));
     add("Records that were not counted", failures(&report.failed));
     add("Parked records", failures(&report.parked));
+    if let Some(note) = note.filter(|_| !report.is_counted()) {
+        add("Note", note.to_owned());
+    }
     text
 }
 

@@ -10,8 +10,9 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus, JobTotals};
 use afterwrite_operations::verify::{
-    DatasetCheck, DatasetJudge, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob, VerifyReport,
-    VerifySummary, VerifyTask, finding_lines, parse_findings, plan_verify, unjudged_error, verify_units,
+    DEFAULT_TOLERANCE, DatasetCheck, DatasetJudge, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob,
+    VerifyReport, VerifySummary, VerifyTask, finding_lines, parse_findings, plan_verify, unjudged_error,
+    verify_units,
 };
 use afterwrite_services::config::{EnvironmentSettings, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
@@ -146,7 +147,14 @@ pub(crate) async fn resume(
     let (stored, job) = deployment.resumed_job::<StoredArguments>(job).await?;
     let end = Box::pin(run_job(deployment, &job, &stored.arguments, workers)).await?;
     let selection = VerifySelection::of(&stored.arguments);
-    let is_right = print_end(&end, stored.report.as_deref().map(Path::new), &selection, as_json)?;
+    let options = next_options(stored.arguments.tolerance_seconds, None);
+    let output = VerifyOutput {
+        file: stored.report.as_deref().map(Path::new),
+        selection: &selection,
+        options: &options,
+        as_json,
+    };
+    let is_right = print_end(&end, &output)?;
     Ok(end.report_lives(deployment).await? && is_right)
 }
 
@@ -160,16 +168,36 @@ impl VerifyEnd {
     }
 }
 
+/// Where the result of a verification goes, and the options that the next commands have.
+pub(super) struct VerifyOutput<'o> {
+    /// The file of the findings.
+    pub(super) file: Option<&'o Path>,
+    /// The selection that was judged.
+    pub(super) selection: &'o VerifySelection,
+    /// The options of the next commands, each after a space.
+    pub(super) options: &'o str,
+    /// Whether it is printed as JSON.
+    pub(super) as_json: bool,
+}
+
+/// The options that a command about the findings has like the verification: those that are not the default.
+pub(crate) fn next_options(tolerance_seconds: u64, bucket: Option<&str>) -> String {
+    let mut options = String::new();
+    if tolerance_seconds != DEFAULT_TOLERANCE.as_secs() {
+        options.push_str(&format!(" --tolerance {tolerance_seconds}"));
+    }
+    if let Some(bucket) = bucket {
+        options.push_str(&format!(" --bucket {bucket}"));
+    }
+    options
+}
+
 /// Prints the result and writes the report; returns whether nothing has drifted.
 ///
 /// # Errors
 /// The report cannot be written; [`ErrorKind::State`] if nothing has drifted, but nothing could be judged of a part.
-pub(super) fn print_end(
-    end: &VerifyEnd,
-    file: Option<&Path>,
-    selection: &VerifySelection,
-    as_json: bool,
-) -> Result<bool> {
+pub(super) fn print_end(end: &VerifyEnd, output: &VerifyOutput<'_>) -> Result<bool> {
+    let VerifyOutput { file, as_json, .. } = *output;
     let report = match end {
         VerifyEnd::Done(report, _) => report,
         VerifyEnd::Paused(job) => return print_report(&JobReport::of(job), as_json),
@@ -181,7 +209,7 @@ pub(super) fn print_end(
                 .caused_by(error)
         })?;
     }
-    let printed = printed(report, file, selection);
+    let printed = printed(report, output);
     print(&if as_json { json(&printed)? } else { report_text(report) + &steps_text(&printed.next_steps) })?;
     let VerifySummary { drift, unjudged, .. } = &report.summary;
     match (*drift, unjudged.as_slice()) {
@@ -191,20 +219,18 @@ pub(super) fn print_end(
     }
 }
 
-fn printed<'r>(
-    report: &'r VerifyReport,
-    file: Option<&Path>,
-    selection: &'r VerifySelection,
-) -> PrintedReport<'r> {
+fn printed<'r>(report: &'r VerifyReport, output: &VerifyOutput<'r>) -> PrintedReport<'r> {
+    let VerifyOutput { file, selection, options, .. } = *output;
     let next_steps = match file.map(Path::display) {
         _ if report.summary.drift == 0 => Vec::new(),
-        Some(file) => {
-            vec![format!("afterwrite verify --recheck {file}"), format!("afterwrite repair {file} --dry-run")]
-        }
+        Some(file) => vec![
+            format!("afterwrite verify --recheck {file}{options}"),
+            format!("afterwrite repair {file}{options} --dry-run"),
+        ],
         // Only a file keeps the findings for a repair.
         None => vec![
-            "afterwrite verify --report drift.jsonl".to_owned(),
-            "afterwrite repair drift.jsonl --dry-run".to_owned(),
+            format!("afterwrite verify --report drift.jsonl{options}"),
+            format!("afterwrite repair drift.jsonl{options} --dry-run"),
         ],
     };
     PrintedReport {

@@ -18,7 +18,8 @@ use afterwrite_operations::{TenantFilter, lives_of_findings};
 use clap::Args;
 
 use self::deployed::{
-    StoredArguments, VerifyEnd, create_job, dataset_bucket, dataset_judge, print_end, run_job,
+    StoredArguments, VerifyEnd, VerifyOutput, create_job, dataset_bucket, dataset_judge, next_options,
+    print_end, run_job,
 };
 use self::selection::{RecheckFile, VerifySelection, read_recheck};
 use crate::arguments::pair;
@@ -87,7 +88,7 @@ impl VerifyCommand {
                 let report = Box::pin(self.recheck(&deployment, &findings)).await?;
                 let lives = lives_of_findings(&deployment.context(), &findings).await?;
                 let (end, selection) = (VerifyEnd::Done(report, lives), VerifySelection::default());
-                let is_right = print_end(&end, self.report.as_deref(), &selection, self.json)?;
+                let is_right = print_end(&end, &self.output(&selection, &self.next_options()))?;
                 return Ok(end.report_lives(&deployment).await? && is_right);
             }
             Some(RecheckFile::Run(selection)) => selection,
@@ -95,7 +96,7 @@ impl VerifyCommand {
         };
         self.report.as_deref().map_or(Ok(()), remove_report)?;
         let end = Box::pin(self.verify(&deployment, &selection)).await?;
-        let is_right = print_end(&end, self.report.as_deref(), &selection, self.json)?;
+        let is_right = print_end(&end, &self.output(&selection, &self.next_options()))?;
         Ok(end.report_lives(&deployment).await? && is_right)
     }
 }
@@ -123,6 +124,15 @@ fn absolute(file: &Path) -> Result<String> {
 }
 
 impl VerifyCommand {
+    /// The options that the next commands have like this one.
+    fn next_options(&self) -> String {
+        next_options(self.tolerance, self.bucket.as_deref())
+    }
+
+    fn output<'o>(&'o self, selection: &'o VerifySelection, options: &'o str) -> VerifyOutput<'o> {
+        VerifyOutput { file: self.report.as_deref(), selection, options, as_json: self.json }
+    }
+
     /// The selection of the options.
     fn selection(&self) -> VerifySelection {
         let random = KeySample::random(self.sample, &SystemClock);

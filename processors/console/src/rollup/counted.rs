@@ -74,7 +74,7 @@ impl CountedChanges {
     pub(crate) fn note(&self) -> Markup {
         html! {
             p class="quiet" {
-                code { (UPDATED_AT) } " is the time of the newest record in the rollup. "
+                code { (UPDATED_AT) } " is the time of the newest record of its last write; a record that is delivered late, or again by a redrive, can be older than those before. "
                 @match self {
                     Self::Known(streams) => {
                         "Every change that was made before the time of " em { "counted up to" } " is in these numbers, unless its item is "

@@ -64,7 +64,7 @@ impl<'i> MeasureTotals<'i> {
             ReaderValue::Latest(_) => self.stored(&measure.name).next().map(MeasureValue::of),
             ReaderValue::Histogram(bins) | ReaderValue::Percentiles(bins) => {
                 let counts = bins.iter().filter_map(|[bin, _]| self.sum(bin));
-                Some(MeasureValue::Number(counts.fold(zero(), |sum, count| sum.plus_unlimited(&count))))
+                Some(MeasureValue::Values(counts.fold(zero(), |sum, count| sum.plus_unlimited(&count))))
             }
             ReaderValue::Average { .. } | ReaderValue::Percentile { .. } => match self.items.as_slice() {
                 [item] => item.get(&*measure.name).map(MeasureValue::of),
@@ -101,6 +101,8 @@ impl<'i> MeasureTotals<'i> {
 pub(crate) enum MeasureValue {
     /// A number.
     Number(Decimal),
+    /// The number of values in the bins of a measure. It is none of the values.
+    Values(Decimal),
     /// A text, of `max`, `min` and `latest`.
     Text(String),
 }
@@ -114,6 +116,8 @@ impl MeasureValue {
     pub(crate) fn cell(&self) -> Cell {
         match self {
             Self::Number(number) => Cell::number(number),
+            Self::Values(number) if *number == Decimal::ONE => Cell::number("1 value"),
+            Self::Values(number) => Cell::number(format!("{number} values")),
             Self::Text(text) => Cell::text(text.clone()),
         }
     }
@@ -121,7 +125,7 @@ impl MeasureValue {
     /// The value, if it is a number.
     pub(crate) fn number(&self) -> Option<&Decimal> {
         match self {
-            Self::Number(number) => Some(number),
+            Self::Number(number) | Self::Values(number) => Some(number),
             Self::Text(_) => None,
         }
     }

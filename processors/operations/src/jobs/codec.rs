@@ -62,7 +62,11 @@ pub(super) fn decode(item: &Item, now: Timestamp) -> Result<JobState> {
         work,
         totals: stored.parsed(TOTALS)?,
         plan: stored.parsed(PLAN)?,
-        waiting: wait.map(|(reason, until)| JobWait { reason, until: Timestamp::from_epoch_ms(until) }),
+        waiting: wait.map(|(reason, until)| JobWait {
+            reason,
+            until: Timestamp::from_epoch_ms(until),
+            differences: 0,
+        }),
         id: stored.id,
         status: stored.status,
         rate: stored.rate,
@@ -120,7 +124,11 @@ mod tests {
             started_at: Some(Timestamp::from_epoch_ms(2)),
             updated_at: Timestamp::from_epoch_ms(3),
             failure: Some("a reason".to_owned()),
-            waiting: Some(JobWait { reason: WaitReason::Tolerance, until: Timestamp::from_epoch_ms(9_000) }),
+            waiting: Some(JobWait {
+                reason: WaitReason::Tolerance,
+                until: Timestamp::from_epoch_ms(9_000),
+                differences: 0,
+            }),
         }
     }
 

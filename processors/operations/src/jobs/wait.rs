@@ -35,15 +35,22 @@ pub struct JobWait {
     pub reason: WaitReason,
     /// When it ends.
     pub until: Timestamp,
+    /// The differences that are judged again then; 0 if they are not known.
+    pub differences: u64,
 }
 
 impl JobWait {
-    /// `waits for the tolerance until 10:15:00Z`.
+    /// `waits for the tolerance until 10:15:00Z: 9 differences may be of changes in flight (--tolerance)`.
     #[must_use]
     pub fn line(&self) -> String {
         let until = self.until.to_string();
         let time = until.split_once('T').map_or(&*until, |(_, time)| time);
-        format!("waits for {} until {time}", self.reason.described())
+        let differences = match self.differences {
+            0 => String::new(),
+            1 => ": 1 difference may be of a change in flight (--tolerance)".to_owned(),
+            number => format!(": {number} differences may be of changes in flight (--tolerance)"),
+        };
+        format!("waits for {} until {time}{differences}", self.reason.described())
     }
 }
 
@@ -52,12 +59,12 @@ impl JobWait {
 pub struct WaitBoard(Arc<Mutex<Vec<JobWait>>>);
 
 impl WaitBoard {
-    /// Waits, and shows it meanwhile.
-    pub async fn sleep(&self, clock: &impl Clock, reason: WaitReason, duration: Duration) {
+    /// Waits to judge so many differences again, and shows it meanwhile.
+    pub async fn sleep(&self, clock: &impl Clock, reason: WaitReason, duration: Duration, differences: u64) {
         if duration.is_zero() {
             return;
         }
-        let _shown = self.show(JobWait { reason, until: clock.now().plus(duration) });
+        let _shown = self.show(JobWait { reason, until: clock.now().plus(duration), differences });
         clock.sleep(duration).await;
     }
 

@@ -15,5 +15,6 @@ mod task;
 pub use self::objects::{ObjectRedrive, SettledObjects};
 pub use self::parked::{
     PARKED_INDEX, ParkedItem, ParkedPosition, ParkedRedrive, parked_by_index, parked_by_scan, parked_page,
+    parked_reason,
 };
 pub use self::task::{RedriveReport, RedriveTask, RedriveTotal, StayingObject, StayingParked};

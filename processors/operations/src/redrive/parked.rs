@@ -90,6 +90,18 @@ pub async fn parked_by_index(client: &Client, state_table: &str) -> Result<Optio
     Ok(Some(parked))
 }
 
+/// Why an item is parked, in words, by the kind of the error that its mark has.
+#[must_use]
+pub fn parked_reason(kind: &str) -> String {
+    let known = [
+        (ErrorKind::Record, "a value is missing or does not fit the model"),
+        (ErrorKind::Rejected, "DynamoDB rejected the write"),
+        (ErrorKind::Unreadable, "its ledger entry or marker cannot be read"),
+    ];
+    let words = known.into_iter().find(|(known, _)| known.name() == kind);
+    words.map_or_else(|| kind.to_owned(), |(_, words)| format!("{words} ({kind})"))
+}
+
 /// The key after which a page of parked items begins: texts by attribute.
 pub type ParkedPosition = BTreeMap<String, String>;
 

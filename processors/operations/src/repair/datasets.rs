@@ -98,7 +98,7 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
             }
         }
         if !self.is_dry_run && !wait.is_zero() {
-            self.judge.waits().sleep(clock, WaitReason::SnapshotOrder, wait).await;
+            self.judge.waits().sleep(clock, WaitReason::SnapshotOrder, wait, 0).await;
         }
         for table in 0..self.judge.model().tables.len() {
             let of_table: Vec<&JudgedRow> =

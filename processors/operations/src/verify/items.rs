@@ -355,6 +355,22 @@ impl ItemJudgement {
         Self { parts: self.parts.of(all), ..self }
     }
 
+    /// Whether a record in flight may change it.
+    pub(crate) fn awaits_records(&self) -> bool {
+        self.undecided.as_ref().is_none_or(|cause| match cause.reason {
+            UndecidedReason::Changed
+            | UndecidedReason::OutOfTime
+            | UndecidedReason::IncompleteLog
+            | UndecidedReason::LookupNotRemembered
+            | UndecidedReason::UnreadableLedger => true,
+            // It stays until the item, the model or the ledger is changed.
+            UndecidedReason::LookupLacksOutput
+            | UndecidedReason::Uncountable
+            | UndecidedReason::Foreign
+            | UndecidedReason::NotComparable => false,
+        })
+    }
+
     /// Whether everything is right.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.differences.is_empty() && self.undecided.is_none()

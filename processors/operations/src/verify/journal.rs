@@ -68,6 +68,7 @@ impl StoredSuspect {
             rev: self.rev,
             seen_at: now,
             rounds: 0,
+            awaits_records: true,
         }
     }
 }
@@ -131,6 +132,7 @@ mod tests {
             rev: Some("7".to_owned()),
             seen_at: seen,
             rounds: 0,
+            awaits_records: true,
         };
         let entries = [VerifyEntry::Items(vec![StoredSuspect::from(&suspect)])];
         // The clocks of other machines are ahead, and behind.

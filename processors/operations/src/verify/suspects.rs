@@ -28,7 +28,7 @@ use super::items::{ItemJudge, ItemJudgement};
 use super::sums::{SumVerdict, judge, read_sums};
 use crate::DeploymentContext;
 use crate::items::owned_key;
-use crate::jobs::{WaitBoard, WaitReason};
+use crate::jobs::{WaitBoard, WaitReason, count};
 
 /// How often an item that keeps changing is judged.
 const ROUNDS: u32 = 3;
@@ -63,6 +63,8 @@ pub(crate) struct SuspectItem {
     pub(crate) seen_at: Timestamp,
     /// How often it was looked at again with another revision.
     pub(crate) rounds: u32,
+    /// Whether a record in flight may explain it. An item that cannot be counted as it is stays so until it is changed.
+    pub(crate) awaits_records: bool,
 }
 
 /// The entity that stands for the items with a key: the first one that matches it.
@@ -105,6 +107,7 @@ pub(crate) async fn judge_first<T: Tables>(
                 rev: difference.and_then(|difference| difference.rev.clone()),
                 seen_at: now,
                 rounds: 0,
+                awaits_records: judgement.awaits_records(),
             });
         }
     }
@@ -133,7 +136,7 @@ pub(crate) async fn judge_until<T: Tables, C: Clock>(
 ) -> Result<RecheckedItems> {
     let mut known = RecheckedItems::default();
     while !suspects.is_empty() {
-        let ripe_at = suspects.iter().map(|suspect| suspect.seen_at.plus(tolerance.duration)).max();
+        let ripe_at = suspects.iter().map(|suspect| suspect.ripe_at(tolerance)).max();
         if until.is_some_and(|until| ripe_at.is_some_and(|ripe_at| ripe_at >= until)) {
             let late = |suspect: &SuspectItem| suspect.undecided(&judge.model, UndecidedCause::out_of_time());
             known.findings.extend(suspects.iter().map(late));
@@ -154,9 +157,10 @@ async fn judge_suspects<T: Tables, C: Clock>(
 ) -> Result<Vec<SuspectItem>> {
     let mut open = Vec::new();
     for suspects in suspects.chunks(JUDGED_ITEMS) {
-        let ripe_at = suspects.iter().map(|suspect| suspect.seen_at.plus(tolerance.duration)).max();
+        let ripe_at = suspects.iter().map(|suspect| suspect.ripe_at(tolerance)).max();
         let wait = ripe_at.map_or(Duration::ZERO, |ripe_at| ripe_at.since(clock.now()));
-        tolerance.waits.sleep(clock, WaitReason::Tolerance, wait).await;
+        let waiting = count(suspects.iter().filter(|suspect| suspect.awaits_records).count());
+        tolerance.waits.sleep(clock, WaitReason::Tolerance, wait, waiting).await;
         let sources: Vec<_> = suspects.iter().map(|suspect| suspect.source.clone()).collect();
         for (suspect, judgement) in suspects.iter().zip(judge.judge(&sources, clock.now()).await?) {
             known.parts = known.parts.plus(judgement.parts);
@@ -188,14 +192,20 @@ fn judge_again(
         let next = others.iter().find(|other| !known.findings.iter().any(|known| other.is_of(known)));
         return next.map(|other| again(suspect, other, now));
     }
-    if suspect.rounds + 1 >= ROUNDS {
+    if suspect.rounds + 1 >= ROUNDS || !judgement.awaits_records() {
         let kept = UndecidedCause::changed("the item kept changing while it was judged");
         known.findings.push(suspect.undecided(model, judgement.undecided.unwrap_or(kept)));
         return None;
     }
     Some(match judgement.differences.first() {
         Some(difference) => again(suspect, difference, now),
-        None => SuspectItem { rev: None, seen_at: now, rounds: suspect.rounds + 1, ..suspect.clone() },
+        None => SuspectItem {
+            rev: None,
+            seen_at: now,
+            rounds: suspect.rounds + 1,
+            awaits_records: true,
+            ..suspect.clone()
+        },
     })
 }
 
@@ -206,10 +216,16 @@ fn again(suspect: &SuspectItem, difference: &VerifyFinding, now: Timestamp) -> S
         seen_at: now,
         rounds: suspect.rounds + 1,
         source: suspect.source.clone(),
+        awaits_records: true,
     }
 }
 
 impl SuspectItem {
+    /// When it can be judged again.
+    fn ripe_at(&self, tolerance: &Tolerance) -> Timestamp {
+        if self.awaits_records { self.seen_at.plus(tolerance.duration) } else { self.seen_at }
+    }
+
     /// The finding about a suspect that cannot be decided.
     fn undecided(&self, model: &Model, cause: UndecidedCause) -> VerifyFinding {
         let item = FoundItem::of(model, &self.source);

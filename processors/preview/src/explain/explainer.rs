@@ -6,9 +6,9 @@ use std::sync::Arc;
 use afterwrite_datasets::export::preview::{PreviewedColumn, preview_row};
 use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite_model::projection::{
-    DatasetRow as ProjectedRow, ExtremeRule, INVALID_ROLLUP_KEY, ImageScope, ItemContributions, LookupKey,
-    LookupOutputs, RecordImages, RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions,
-    lookup_keys, offered_outputs, rows,
+    DatasetRow as ProjectedRow, ExtremeRule, ImageScope, ItemContributions, LookupKey, LookupOutputs,
+    RecordImages, RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions, lookup_keys,
+    offered_outputs, rows,
 };
 use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, Timestamp, plain_json};
 use afterwrite_model::table::{
@@ -68,6 +68,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     ) -> Result<(Vec<RollupContribution>, u64)> {
         let sharding = ShardAssignment { source: self.source, current: self.counted_now };
         let projected = contributions(self.model, self.candidates, image, self.lookups, sharding, targets)?;
+        projected.check_keys(targets)?;
         let mut counted: BTreeMap<TargetId, Vec<(String, String)>> = BTreeMap::new();
         for share in &projected.contributions.by_aggregate {
             for target in &share.targets {
@@ -83,11 +84,6 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
             };
             let bounded = format!("{bound} {}", text(&extreme.value));
             counted.entry(extreme.target).or_default().push((extreme.measure.to_string(), bounded));
-        }
-        if let Some(target) = counted.keys().map(|id| targets.get(*id)).find(|target| !target.has_valid_key())
-        {
-            let message = format!("rollup `{}`: {INVALID_ROLLUP_KEY}", target.name);
-            return Err(Error::new(ErrorKind::Record, message));
         }
         let counted = counted.into_iter().map(|(id, mut measures)| {
             let target = targets.get(id);

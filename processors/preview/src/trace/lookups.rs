@@ -35,7 +35,7 @@ pub(super) struct RecordLookups<'l> {
     known: HashMap<LookupKey<'static>, LookupResult>,
 }
 
-/// What is known of a lookup.
+/// The result of a lookup, as far as it is known.
 enum LookupResult {
     /// Its outputs.
     Found(Arc<LookupOutputs>),

@@ -102,8 +102,8 @@ fn zones_of_value(
 ) -> BTreeSet<BucketZone> {
     // A part of the calendar in the key of a rollup that is a source is in the zones of that rollup's own sources.
     let below = model.entities.get(aggregate.of).and_then(|entity| entity.rollup);
-    if let (Some(below), Term::Key(variable)) = (below, term) {
-        let filled = zones_by_aggregate(model, below, *variable);
+    if let Some((below, variable)) = below.zip(term.key_variable()) {
+        let filled = zones_by_aggregate(model, below, variable);
         return filled.into_iter().flat_map(|(_, zones)| zones).collect();
     }
     let Some(format) = format.time() else { return BTreeSet::new() };

@@ -73,6 +73,7 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         self.named("entities", "entity", &entity::KEYS, entity::compile);
         self.named("lookups", "lookup", &lookup::KEYS, lookup::compile);
         self.named("rollups", "rollup", &rollup::KEYS, rollup::compile);
+        self.note_hidden_rollups();
         self.aggregates();
         self.listed("mirrors", ("mirror onto", "onto"), &mirror::KEYS, mirror::compile);
         self.listed("caches", ("cache of", "of"), &cache::KEYS, cache::compile);
@@ -91,6 +92,16 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         let eager = dataset::attributes_of_partitions(model).chain(decisive);
         model.row_attributes = row_attributes.with_eager_fields(eager);
         self.named("queries", "query", &saved_query::KEYS, saved_query::compile);
+    }
+
+    /// Notes the entities whose name a rollup has, too.
+    fn note_hidden_rollups(&mut self) {
+        let ModelCompiler { model, scopes, .. } = &mut *self.compiler;
+        for scope in scopes {
+            if model.rollups.iter().any(|rollup| rollup.name == scope.name) {
+                Arc::make_mut(scope).hides_rollup = true;
+            }
+        }
     }
 
     /// Compiles `[[aggregates]]`: aggregates of lower levels first.

@@ -47,8 +47,10 @@ pub(super) fn check_readings(compiler: &mut ModelCompiler<'_, '_>) {
                 RollupKeys::Plain if may_merge(model, index, (template, *part), &values) => Some((
                     ProblemCode::MergeableGroups,
                     format!(
-                        "rollup `{}`: if a value of `{{{first}}}` contains `{}`, two groups can have one key and are counted together; set `rollup_keys = \"escaped\"` in a new generation, or put `{{{first}}}` and `{{{second}}}` into different parts of the key",
-                        rollup.name, values.following
+                        "rollup `{}`: if a value of `{{{first}}}` contains `{}`, two groups can have one key and are counted together; {}put `{{{first}}}` and `{{{second}}}` into different parts of the key",
+                        rollup.name,
+                        values.following,
+                        escaping(model, rollup, &values)
                     ),
                 )),
                 RollupKeys::Escaped | RollupKeys::Plain => None,
@@ -58,6 +60,25 @@ pub(super) fn check_readings(compiler: &mut ModelCompiler<'_, '_>) {
                 break;
             }
         }
+    }
+}
+
+/// The advice to escape values, with everything that it needs: a `#` between two values of each key.
+fn escaping(model: &Model, rollup: &Rollup, values: &NeighbouringValues<'_>) -> String {
+    if !values.has_separator {
+        return "with `#` between these values, `rollup_keys = \"escaped\"` in a new generation divides them; or ".to_owned();
+    }
+    let is_undivided = |other: &&Rollup| {
+        let parts = [&other.partition, &other.sort];
+        let mut all = parts.into_iter().flat_map(|template| neighbouring_values(template, other));
+        other.name != rollup.name && all.any(|values| !values.has_separator)
+    };
+    match model.rollups.iter().find(is_undivided) {
+        None => "set `rollup_keys = \"escaped\"` in a new generation, or ".to_owned(),
+        Some(other) => format!(
+            "set `rollup_keys = \"escaped\"` in a new generation, with `#` between the values of rollup `{}`, too, or ",
+            other.name
+        ),
     }
 }
 

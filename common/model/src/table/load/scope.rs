@@ -21,6 +21,8 @@ pub(crate) struct EntityScope {
     pub(crate) sums: Vec<Arc<str>>,
     /// How names are read as times.
     pub(crate) times: Vec<(Arc<str>, TimeReading)>,
+    /// Whether a rollup has its name, which `of` therefore does not mean.
+    pub(crate) hides_rollup: bool,
     /// Some of its settings are wrong: a name that is not defined may be one of them.
     pub(crate) is_incomplete: bool,
 }
@@ -193,8 +195,16 @@ impl NameScope<'_> {
     }
 
     fn undefined(&self, name: &str) -> String {
+        let hidden = if self.entity.hides_rollup {
+            format!(
+                "; the rollup `{}` is hidden by the entity of this name: rename it if its items are meant",
+                self.entity.name
+            )
+        } else {
+            String::new()
+        };
         format!(
-            "`{name}` is not defined for `{}`, as a key variable, derived value, lookup output or declared attribute{}",
+            "`{name}` is not defined for `{}`, as a key variable, derived value, lookup output or declared attribute{}{hidden}",
             self.entity.name,
             suggestion(name, self.known_names())
         )

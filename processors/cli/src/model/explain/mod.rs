@@ -9,6 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use afterwrite_model::Result;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::harmless::harmless;
 use afterwrite_model::projection::{ItemContributions, RollupTargets};
 use afterwrite_model::table::Model;
 use afterwrite_preview::explain::{Consequences, LookupValues, consequences};
@@ -51,6 +53,9 @@ struct Explanation {
     /// The entities and their keys, if the item matches no entity.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     none_of: Vec<(String, String)>,
+    /// The nearest of these keys in each table, with the part that does not fit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nearest: Vec<String>,
 }
 
 impl ExplainArguments {
@@ -89,8 +94,17 @@ impl ExplainArguments {
                 items.extend(consequences(model, index, item.json(), &given, nothing)?);
             }
         }
-        let none_of = if items.is_empty() { keys(model) } else { Vec::new() };
-        Ok(Explanation { items, none_of })
+        if !items.is_empty() {
+            return Ok(Explanation { items, none_of: Vec::new(), nearest: Vec::new() });
+        }
+        let read = item.json().to_item().unwrap_or_default();
+        let tables = model.tables.iter().enumerate();
+        let tables = tables.filter(|(_, table)| self.table.as_ref().is_none_or(|name| **name == *table.name));
+        let nearest = tables.filter_map(|(index, _)| {
+            let nearest = model.nearest_key(&SourceKey::of_item(model, index, &read)?)?;
+            Some(format!("`{}` of {}: {}", nearest.attribute, nearest.entity, nearest.reason))
+        });
+        Ok(Explanation { items, none_of: keys(model), nearest: nearest.collect() })
     }
 }
 
@@ -113,6 +127,9 @@ impl fmt::Display for Explanation {
                 table.add_row([name, key]);
             }
             writeln!(f, "The item matches no entity. The keys of the entities:\n\n{table}")?;
+            for nearest in &self.nearest {
+                writeln!(f, "\nThe nearest key does not fit in {}", harmless(nearest))?;
+            }
         }
         Ok(())
     }

@@ -178,3 +178,12 @@ fn the_events_of_an_item_are_shown_with_their_values_and_the_others_with_what_th
     let text = explanation.to_string();
     assert!(text.contains(r#"{"order":"o1","total":5}"#) && text.contains("the change record"), "{text}");
 }
+
+#[test]
+fn an_item_of_no_entity_has_the_nearest_key_and_the_part_that_does_not_fit() {
+    let item = json!({ "PK": "CANDIDATE#c-1", "SK": "ATTEMPTS#a-1" });
+    let explanation = explain("exambuddy", &item, &[]);
+    let nearest = "`SK` of attempt: it does not begin with `ATTEMPT#`";
+    assert_eq!(explanation.nearest, [nearest]);
+    assert!(explanation.to_string().contains(&format!("The nearest key does not fit in {nearest}")));
+}

@@ -4,7 +4,7 @@ use afterwrite_ledger::tables::Tables as _;
 use afterwrite_ledger::{StateItem, StateItems};
 use afterwrite_model::Result;
 use afterwrite_model::entity::SourceKey;
-use afterwrite_operations::redrive::{PARKED_INDEX, ParkedItem, parked_page};
+use afterwrite_operations::redrive::{PARKED_INDEX, ParkedItem, parked_page, parked_reason};
 use maud::html;
 
 use crate::context::ConsoleContext;
@@ -63,7 +63,7 @@ async fn rows(context: &ConsoleContext, parked: &[ParkedItem]) -> Result<Vec<Vec
         let named = source.and_then(|source| source_link(context, &source));
         vec![
             named.unwrap_or_else(|| Cell::code(format!("{} {}", item.partition, item.sort))),
-            Cell::Verdict(Verdict::Bad, reason.to_owned()),
+            Cell::Verdict(Verdict::Bad, parked_reason(reason)),
             Cell::code(record),
         ]
     });

@@ -95,14 +95,14 @@ impl OfferedCommand {
             Self::Redrive => (Some(owned(&["redrive", "--dry-run"])), owned(&["redrive", "--yes"])),
             Self::Verify => {
                 let file = served.findings.file(&id)?;
-                (None, owned(&["verify", "--report", &file.to_string_lossy()]))
+                let mut verify = owned(&["verify", "--report", &file.to_string_lossy()]);
+                verify.extend(bucket_option(served));
+                (None, verify)
             }
             Self::Repair(findings) => {
                 let file = findings.file(&served.findings, served.context.bucket.as_ref()).await?;
                 let mut repair = owned(&["repair", &file.to_string_lossy()]);
-                let bucket =
-                    served.context.bucket_name.iter().flat_map(|name| ["--bucket".to_owned(), name.clone()]);
-                repair.extend(bucket);
+                repair.extend(bucket_option(served));
                 let with = |option: &str| [repair.clone(), vec![option.to_owned()]].concat();
                 (Some(with("--dry-run")), with("--yes"))
             }
@@ -110,6 +110,11 @@ impl OfferedCommand {
         };
         Ok(PlannedCommand { plan, run, id })
     }
+}
+
+/// The option with the bucket of the datasets, if one is named.
+fn bucket_option(served: &Served) -> Vec<String> {
+    served.context.bucket_name.iter().flat_map(|name| ["--bucket".to_owned(), name.clone()]).collect()
 }
 
 /// Whether a text can be the id of a job: an option of a command cannot be one.

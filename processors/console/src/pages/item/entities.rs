@@ -1,12 +1,14 @@
 //! The entities that an item could be, and why it is none of them.
 
 use afterwrite_model::entity::{ItemCandidates, SourceKey};
+use afterwrite_model::harmless::harmless;
 use afterwrite_model::projection::ImageScope;
 use afterwrite_model::record::{Image, Item};
 use afterwrite_model::table::{Model, ModelNotation, Term};
 use maud::html;
 
 use super::contents::HIDDEN;
+use crate::prose::prose;
 use crate::table::{Cell, PageTable};
 use crate::view::View;
 
@@ -28,6 +30,11 @@ pub(super) fn show(
         PageTable::new("entities", &["entity", "key", "needs", "the item"], "The table has no entities.");
     if candidates.is_empty() {
         view.show(html! { p class="empty" { "The key matches no entity of its table. Nothing is derived from such an item. The keys of the entities:" } });
+        if let Some(nearest) = model.nearest_key(source) {
+            view.show(html! {
+                p { "The nearest is that of " code { (harmless(&nearest.entity)) } ": in " code { (harmless(&nearest.attribute)) } ", " (prose(&nearest.reason)) "." }
+            });
+        }
         let name = model.tables.get(source.table).map_or("", |table| &*table.name);
         for (entity, description) in model.describe().entities.iter() {
             if *description.table == *name {

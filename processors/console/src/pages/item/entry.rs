@@ -2,6 +2,7 @@
 
 use afterwrite_ledger::StoredEntry;
 use afterwrite_model::table::Model;
+use afterwrite_operations::redrive::parked_reason;
 use maud::{Markup, html};
 
 use super::reading::ReadEntry;
@@ -61,8 +62,9 @@ fn facts(model: &Model, entry: &StoredEntry, behind: Option<&str>) -> Vec<Vec<Ce
     let is_current = entry.generation == model.generation && entry.fingerprint == *model.fingerprint();
     let counted_by = if entry.fingerprint.is_empty() { "unknown" } else { &*entry.fingerprint };
     fact("fingerprint", Cell::code(counted_by));
+    // A parked record is not counted: the model has only written the entry.
     fact(
-        "counted by",
+        if behind.is_some() { "written by" } else { "counted by" },
         if is_current {
             Cell::Verdict(Verdict::Good, "this model".to_owned())
         } else {
@@ -75,7 +77,7 @@ fn facts(model: &Model, entry: &StoredEntry, behind: Option<&str>) -> Vec<Vec<Ce
     fact("as_of", entry.as_of.map_or(Cell::Empty, Cell::Time));
     if let Some(behind) = behind {
         let (position, reason) = behind.rsplit_once(' ').unwrap_or((behind, ""));
-        fact("parked", Cell::Verdict(Verdict::Bad, reason.to_owned()));
+        fact("parked", Cell::Verdict(Verdict::Bad, parked_reason(reason)));
         fact("record that could not be counted", Cell::code(position));
     }
     if entry.is_tombstone {

@@ -7,6 +7,7 @@ mod choice;
 pub(crate) mod contributors;
 mod downloads;
 mod facts;
+mod known;
 mod listing;
 pub(crate) mod of;
 pub(crate) mod rank;

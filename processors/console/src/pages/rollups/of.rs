@@ -9,6 +9,7 @@ use maud::html;
 
 use super::choice::choice;
 use super::facts::{about, show_one};
+use super::known::known_partitions;
 use super::{buckets, listing};
 use crate::frame::Page;
 use crate::pages::answer;
@@ -18,6 +19,7 @@ use crate::rollup::counted::CountedChanges;
 use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::RollupShape;
 use crate::served::Served;
+use crate::table::{Cell, PageTable};
 use crate::view::{View, ViewResult};
 
 /// `GET` of the page with the name as a parameter.
@@ -45,8 +47,10 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let mut view = View::new(Page::Rollups, format!("Rollup {name}"));
     view.show(about(&shape));
     view.show(choice(&shape, query));
+    let counted = CountedChanges::of(&served.context, std::slice::from_ref(&shape)).await?;
     match asked(&shape, query)? {
         AskedRollups::Nothing => view.show(html! {
+            @if let Some(board) = served.context.board() { (known_partitions(board, &shape)) }
             p class="empty" {
                 "Write the values of a key. With the values of PK alone, the rollups of the partition are listed"
                 @if shape.bucket().is_some() { "; with all but the last bucket, and where it begins and ends, its buckets are shown as bars" }
@@ -56,16 +60,28 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
         AskedRollups::Incomplete(missing) => view.show(html! { p class="empty" { (missing) "." } }),
         AskedRollups::One(values) => {
             let key = shape.checked_key(&values)?;
-            let counted = CountedChanges::of(&served.context, std::slice::from_ref(&shape)).await?;
             let rollups = RollupReads(&served.context).rollups(&shape, vec![key]).await?;
             for rollup in &rollups {
                 show_one(&mut view, &shape, (rollup, &counted), query);
             }
         }
-        AskedRollups::Buckets(asked) => buckets::show(served, &mut view, &shape, &asked, query).await?,
+        AskedRollups::Buckets(asked) => {
+            buckets::show(served, &mut view, &shape, &asked, query).await?;
+            show_counted(&mut view, &counted);
+        }
         AskedRollups::Listed { partition, beginning } => {
             listing::show(served, &mut view, &shape, (&partition, &beginning), query).await?;
+            show_counted(&mut view, &counted);
         }
     }
     Ok(view)
+}
+
+/// Adds how far the changes are counted that several rollups are made of.
+fn show_counted(view: &mut View, counted: &CountedChanges) {
+    let mut facts = PageTable::new("counted", &["fact", "value"], "");
+    facts.rows = counted.facts().into_iter().map(|(name, cell)| vec![Cell::text(name), cell]).collect();
+    view.show(html! { h2 { "Counted" } });
+    view.table(facts);
+    view.show(counted.note());
 }

@@ -30,7 +30,7 @@ use afterwrite_services::Bucket;
 
 use super::keys::{DatasetKey, RowCandidate, candidates_of, is_foreign_row};
 use super::look::{DatasetJudge, FoundByDay, FoundRow, FoundRows, ItemLook};
-use crate::jobs::WaitReason;
+use crate::jobs::{WaitReason, count};
 use crate::verify::finding::{
     ExpectedValue, FindingSubject, FoundItem, RowDifference, RowLocation, UndecidedCause, UndecidedReason,
     VerifyFinding, check_generation,
@@ -114,7 +114,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
                 verdicts.undecided.extend(late);
                 break;
             }
-            self.waits.sleep(clock, WaitReason::Tolerance, wait).await;
+            self.waits.sleep(clock, WaitReason::Tolerance, wait, count(open.len())).await;
             let mut left = Vec::new();
             while !open.is_empty() {
                 let part = open.split_off(open.len().saturating_sub(JUDGED_KEYS));
