@@ -1,4 +1,4 @@
-//! Rollups of rollups in a state table that is built anew or that lost changes: `replay --into`, and `backfill` after a time without a stream.
+//! Rollups of rollups in a state table that is built from an archive or that lost changes: `replay --into`, and `backfill` after a time without a stream.
 
 use std::fs;
 

@@ -94,24 +94,7 @@ impl RepairCommand {
             let log = showing_waits(|| task.waiting(), Box::pin(task.run())).await?;
             let is_right = print_log(&log, self.json)?;
             if !self.json {
-                let options = next_options(self.tolerance, self.bucket.as_deref());
-                let next = format!("afterwrite repair {}{options} --yes", self.file.display());
-                let notes = event_note(&deployment.config.model).into_iter();
-                let notes: String = notes
-                    .map(|note| {
-                        format!(
-                            "  - {note}
-"
-                        )
-                    })
-                    .collect();
-                print(&format!(
-                    "Dry run: nothing was written.
-{notes}
-Next:
-  {next}
-"
-                ))?;
+                print(&self.dry_run_end(&deployment))?;
             }
             return Ok(is_right);
         }
@@ -126,6 +109,14 @@ Next:
         let task = arguments.task(&deployment, tables, &job.id, &findings).await?;
         let workers = usize::from(self.workers);
         Box::pin(run_job(&deployment, &job, &task, workers, self.json)).await
+    }
+
+    /// The text after a dry run: the events that would follow, and the command that repairs.
+    fn dry_run_end(&self, deployment: &Deployment) -> String {
+        let options = next_options(self.tolerance, self.bucket.as_deref());
+        let note = event_note(&deployment.config.model).map(|note| format!("  - {note}\n"));
+        let (note, file) = (note.unwrap_or_default(), self.file.display());
+        format!("Dry run: nothing was written.\n{note}\nNext:\n  afterwrite repair {file}{options} --yes\n")
     }
 }
 

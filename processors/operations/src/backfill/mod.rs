@@ -250,7 +250,7 @@ fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec
     let mut parts = Vec::new();
     let tables = counted_tables(model, arguments);
     let segments = arguments.segments.max(1);
-    let name_of = |table: usize| model.tables.get(table).map_or("", |table| &table.name);
+    let name_of = |table: usize| model.tables.get(table).map_or("", |table| &*table.name);
     let lowest = u32::from(arguments.levels_only);
     let looked_up = tables.iter().copied().filter(|table| has_looked_up_items(model, *table));
     for table in looked_up.filter(|_| !arguments.levels_only) {
@@ -260,15 +260,13 @@ fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec
             (unit(name, BackfillPhase::Lookups), BackfillPart::Segment { table, segment, items })
         }));
     }
-    let exported = arguments
-        .export
-        .as_ref()
-        .and_then(|export| model.tables.iter().position(|table| *table.name == *export.table));
+    let is_exported =
+        |table| arguments.export.as_ref().is_some_and(|export| *export.table == *name_of(table));
     for level in lowest..=model.highest_level() {
         let at = level_text(level);
         for table in tables.iter().copied().filter(|table| has_other_items(model, *table, level)) {
             let phase = BackfillPhase::Items(level);
-            if exported == Some(table) {
+            if is_exported(table) {
                 let file =
                     |index| (unit(format!("file {index}/{files}"), phase), BackfillPart::File { index });
                 parts.extend((0..files).map(file));
