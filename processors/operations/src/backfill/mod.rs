@@ -252,8 +252,7 @@ fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec
     let segments = arguments.segments.max(1);
     let name_of = |table: usize| model.tables.get(table).map_or("", |table| &*table.name);
     let lowest = u32::from(arguments.levels_only);
-    let looked_up = tables.iter().copied().filter(|table| has_looked_up_items(model, *table));
-    for table in looked_up.filter(|_| !arguments.levels_only) {
+    for table in tables.iter().copied().filter(|table| has_looked_up_items(model, *table)) {
         parts.extend((0..segments).map(|segment| {
             let name = format!("lookups {} {segment}/{segments}", name_of(table));
             let items = SegmentItems::LookedUp;
