@@ -45,7 +45,8 @@ impl ProjectionKind {
         match self {
             Self::Aggregate => entity.is_used(),
             Self::Invalidate => !entity.caches.is_empty(),
-            Self::Archive => entity.is_archived(),
+            // Every change of an application's item is archived; of a rollup's item, only a change that a dataset has.
+            Self::Archive => entity.rollup.is_none() || entity.has_datasets(),
             Self::Notify => !entity.events.is_empty(),
         }
     }

@@ -6,6 +6,7 @@ mod inputs;
 mod job;
 mod targets;
 
+use afterwrite_model::table::{Entity, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::require_recovery;
 use afterwrite_operations::replay::InputSource;
@@ -78,11 +79,8 @@ impl ReplayArguments {
         }
         let job = ReplayJob::new(&self.inputs, self.only.clone(), self.into.clone());
         let mut plan = job.plan(&source);
-        if self.into.is_some() && deployment.config.model.state_source().is_some() {
-            plan.notes.push("then rollups of rollups are counted, level by level".to_owned());
-        }
         let is_counting = self.only.contains(&ReplayProjection::Aggregate);
-        plan.notes.extend(event_note(&deployment.config.model).filter(|_| is_counting));
+        plan.notes.extend(self.notes(&deployment.config.model, is_counting));
         self.options.confirm(&plan)?;
         if let Some(into) = &self.into {
             check_stream(&deployment, into).await?;
@@ -92,6 +90,14 @@ impl ReplayArguments {
             require_recovery(&tables, &deployment.state_table, self.options.without_recovery).await?;
         }
         Box::pin(job.start(&deployment, source, plan, &self.options)).await
+    }
+
+    /// The notes of the plan about rollups.
+    fn notes(&self, model: &Model, is_counting: bool) -> Vec<String> {
+        let has_levels = self.into.is_some() && model.state_source().is_some();
+        let levels = has_levels.then(|| "then rollups of rollups are counted, level by level".to_owned());
+        let events = event_note(model).filter(|_| is_counting);
+        unarchived_note(model, &self.only).into_iter().chain(levels).chain(events).collect()
     }
 
     fn check(&self) -> Result<()> {
@@ -113,4 +119,20 @@ impl ReplayArguments {
         }
         Ok(())
     }
+}
+/// The rollups whose events or stale keys a replay cannot repeat: the archive has the changes of a rollup only if a dataset exports it.
+fn unarchived_note(model: &Model, only: &[ReplayProjection]) -> Option<String> {
+    let (notifies, invalidates) =
+        (only.contains(&ReplayProjection::Notify), only.contains(&ReplayProjection::Invalidate));
+    let is_lost = |entity: &&Entity| {
+        let is_asked = notifies && !entity.events.is_empty() || invalidates && !entity.caches.is_empty();
+        entity.rollup.is_some() && !entity.has_datasets() && is_asked
+    };
+    let names: Vec<&str> = model.entities.iter().filter(is_lost).map(|entity| &*entity.name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "nothing is repeated for changes of {}: no dataset exports these rollups, so the archive does not have their changes",
+            names.join(", ")
+        )
+    })
 }

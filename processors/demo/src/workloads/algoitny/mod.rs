@@ -36,7 +36,6 @@ pub(super) const WORKLOAD: Workload = Workload {
     },
     script,
     recount: recount::recount,
-    archived_rollup: |_, _| false,
     charts: |outcome, rollups| vec![problems(outcome, rollups), platforms(rollups), usage(outcome, rollups)],
 };
 

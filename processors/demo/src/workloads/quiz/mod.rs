@@ -33,7 +33,6 @@ pub(super) const WORKLOAD: Workload = Workload {
     tables,
     script,
     recount: recount::recount,
-    archived_rollup: |_, _| false,
     charts: |outcome, rollups| vec![learners(outcome, rollups), hardest(rollups), certificates(rollups)],
 };
 
