@@ -8,7 +8,7 @@ use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::{Model, STATE_TABLE, Table};
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_services::config::{FunctionConfig, ProjectionKind, sdk_config};
+use afterwrite_services::config::{FunctionConfig, ProjectionKind, dynamodb_client_of, sdk_config};
 use clap::Args;
 
 use crate::arguments::{stream_start, time_or_age, unknown};
@@ -54,7 +54,7 @@ impl StreamArguments {
         if let Some(url) = &self.endpoint_url {
             sdk = sdk.into_builder().endpoint_url(url).build();
         }
-        let tables = aws_sdk_dynamodb::Client::new(&sdk);
+        let tables = dynamodb_client_of(&sdk);
         let mut streams = Vec::new();
         for (index, (table, name)) in config.model.tables.iter().zip(&config.table_names).enumerate() {
             if self.reads(table, name, rollups) {

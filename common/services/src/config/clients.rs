@@ -130,7 +130,9 @@ pub async fn dynamodb_client() -> Result<aws_sdk_dynamodb::Client> {
     Ok(dynamodb_client_of(&sdk_config().await?))
 }
 
-fn dynamodb_client_of(sdk: &SdkConfig) -> aws_sdk_dynamodb::Client {
+/// A DynamoDB client with this configuration, as [`dynamodb_client`].
+#[must_use]
+pub fn dynamodb_client_of(sdk: &SdkConfig) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::config::Builder::from(sdk).interceptor(ClockCheck::default());
     aws_sdk_dynamodb::Client::from_conf(config.build())
 }

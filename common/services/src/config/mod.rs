@@ -15,7 +15,9 @@ use afterwrite_ledger::PoisonPolicy;
 use afterwrite_model::table::{Model, nearest_name};
 use afterwrite_model::{Error, ErrorKind, Result};
 
-pub use self::clients::{EmbeddedEndpoints, dynamodb_client, firehose_client, s3_client, sdk_config};
+pub use self::clients::{
+    EmbeddedEndpoints, dynamodb_client, dynamodb_client_of, firehose_client, s3_client, sdk_config,
+};
 use self::events::EVENTS_TO;
 pub use self::events::event_setting;
 pub use self::projections::ProjectionKind;

@@ -14,6 +14,7 @@ use afterwrite_model::clock::Clock as _;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::config::dynamodb_client_of;
 use serde::Serialize;
 
 use super::recovery::GapRecovery;
@@ -58,7 +59,7 @@ impl TableConsumer {
         name: &str,
         table: &str,
     ) -> Result<Self> {
-        let dynamodb = aws_sdk_dynamodb::Client::new(sdk);
+        let dynamodb = dynamodb_client_of(sdk);
         let streams = aws_sdk_dynamodbstreams::Client::new(sdk);
         let stream = DeployedStream::of_table(&dynamodb, streams.clone(), table).await?;
         let checkpoints = TableCheckpoints::new(dynamodb.clone(), state_table, name, table);

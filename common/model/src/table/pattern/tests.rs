@@ -202,13 +202,9 @@ fn a_list_or_set_matches_by_one_of_its_elements() {
 fn a_map_has_no_value_to_compare() {
     let map = || AttributeValue::M(BTreeMap::from([("a".into(), text("b"))]));
     let [alone, listed] = [map(), AttributeValue::L(vec![map()])];
-    for condition in [
-        "{ anything-but = 'a' }",
-        "{ anything-but = { prefix = 'a' } }",
-        "{ exists = false }",
-        "'a'",
-        "{ null = true }",
-    ] {
+    for condition in
+        ["{ anything-but = 'a' }", "{ anything-but = { prefix = 'a' } }", "'a'", "{ null = true }"]
+    {
         check(&format!("x = [{condition}]"), &[], &[alone.clone(), listed.clone()]);
     }
     check("x = [{ exists = true }]", &[alone, listed], &[]);

@@ -17,6 +17,7 @@ use afterwrite_model::heartbeat::{HEARTBEAT_AT, heartbeat_write};
 use afterwrite_model::record::{AttributeValue, Timestamp};
 use afterwrite_model::table::{KeyType, Lookup, Model, Table};
 use afterwrite_operations::redrive::PARKED_INDEX;
+use afterwrite_services::config::dynamodb_client_of;
 use afterwrite_services::dynamodb::DynamoDb;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::primitives::Blob;
@@ -39,7 +40,7 @@ pub(super) struct TableLook {
 
 impl TableLook {
     pub(super) fn new(sdk: &SdkConfig) -> Self {
-        Self { tables: aws_sdk_dynamodb::Client::new(sdk) }
+        Self { tables: dynamodb_client_of(sdk) }
     }
 
     /// A table.
