@@ -129,9 +129,10 @@ async fn g7_a_backfill_counts_each_item_once_and_a_preview_of_a_repair_repairs_n
     deployment.set_measure("400").await;
     let verify = ["verify", "--without-datasets", "--tolerance", "0"];
     let found = deployment.text(1, &[&verify[..], &["--report", "drift.jsonl"]].concat());
-    assert!(found.contains("Next:") && found.contains("afterwrite repair drift.jsonl --dry-run"), "{found}");
+    let next = "afterwrite repair drift.jsonl --tolerance 0 --dry-run";
+    assert!(found.contains("Next:") && found.contains(next), "{found}");
     let unsaved = deployment.text(1, &verify);
-    assert!(unsaved.contains("afterwrite verify --report drift.jsonl"), "{unsaved}");
+    assert!(unsaved.contains("afterwrite verify --report drift.jsonl --tolerance 0"), "{unsaved}");
 
     let repair = ["repair", "drift.jsonl", "--without-recovery", "--tolerance", "0"];
     let preview = deployment.text(0, &[&repair[..], &["--dry-run"]].concat());
