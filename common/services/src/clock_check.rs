@@ -23,7 +23,7 @@ const MANY_MINUTES: u64 = 120;
 
 /// A difference between this machine's clock and DynamoDB's that is beyond the tolerance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClockDifference {
+pub enum ClockDifference {
     /// This machine's clock is ahead by at least this time.
     Ahead(Duration),
     /// It is behind by at least this time.
@@ -32,7 +32,7 @@ pub(crate) enum ClockDifference {
 
 impl ClockDifference {
     /// How an operator ends the difference.
-    pub(crate) const HINT: &str = "Set the clock of this machine, and run it again: nothing is counted by a wrong clock. DynamoDB's time is the Date header of its responses; \
+    pub const HINT: &str = "Set the clock of this machine, and run it again: nothing is counted by a wrong clock. DynamoDB's time is the Date header of its responses; \
          behind the endpoint of an emulator, it is the clock of the emulator's machine";
 
     /// The difference that a response shows: DynamoDB wrote `date` on it after this machine's clock showed `begun`, and before it showed `ended`. `None` within
@@ -47,7 +47,8 @@ impl ClockDifference {
     }
 
     /// The difference that ended a request, if one did.
-    pub(crate) fn of_error(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+    #[must_use]
+    pub fn of_error(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);
         while let Some(error) = cause {
             if let Some(difference) = error.downcast_ref::<Self>() {

@@ -40,6 +40,7 @@ pub mod sqs;
 pub use self::cache::{
     Cache, GENERATION_LIFE, GENERATION_SUFFIX, INVALIDATION_CHANNEL, InvalidatedKeys, TOMBSTONE,
 };
+pub use self::clock_check::ClockDifference;
 pub use self::connect::http_client;
 pub use self::delivery_stream::DeliveryStream;
 pub use self::distribution::{Distribution, DistributionError};

@@ -1,6 +1,7 @@
 //! Errors of requests to DynamoDB and DynamoDB Streams. A service's message may quote keys, so only its code is passed on.
 
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_services::ClockDifference;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 /// An error of a request, `action`, to a resource.
@@ -11,11 +12,14 @@ pub(super) fn request_error<E, R>(
 ) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
-    R: std::fmt::Debug,
+    R: std::fmt::Debug + 'static,
 {
     let code = error.as_service_error().and_then(|error| error.meta().code());
     let (name, value) = resource;
     let failed = |kind, message: &str| Error::new(kind, format!("{action}: {message}")).with(name, value);
+    if let Some(difference) = ClockDifference::of_error(error) {
+        return failed(ErrorKind::Configuration, &difference.to_string()).hint(ClockDifference::HINT);
+    }
     match (code, error) {
         (Some("ResourceNotFoundException"), _) => failed(ErrorKind::Configuration, "it does not exist")
             .hint("Check its name, the account and AWS_REGION"),
@@ -43,7 +47,7 @@ pub(super) fn unless_condition_failed<T, E, R>(
 ) -> Result<Option<T>>
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
-    R: std::fmt::Debug,
+    R: std::fmt::Debug + 'static,
 {
     match sent {
         Ok(response) => Ok(Some(response)),
