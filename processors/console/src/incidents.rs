@@ -1,5 +1,5 @@
 //! Records inside `dev` that are not counted now: failed batches in its bucket, parked items, and batches that are delivered again. A counter
-//! never falls; these are read, so that they are gone once they are mended.
+//! never falls; these records are read, so that a page no longer has them once they are mended.
 
 use afterwrite_deployment::doctor::{FAILED_RECORDS, age_text};
 use afterwrite_model::Result;
@@ -19,7 +19,7 @@ use crate::table::{Cell, PageTable};
 pub(crate) struct FailedBatches(Vec<String>);
 
 impl FailedBatches {
-    /// Lists them; there are none without a bucket.
+    /// Lists the failed batches; without a bucket there are none.
     ///
     /// # Errors
     /// As [`Bucket::list`](afterwrite_services::Bucket::list).
@@ -29,7 +29,7 @@ impl FailedBatches {
         Ok(Self(objects.into_iter().map(|object| object.key).collect()))
     }
 
-    /// The number of those that a function of `dev` did not take.
+    /// The number of failed batches of a function of `dev`.
     pub(crate) fn of(&self, function: &str) -> usize {
         let prefix = prefix_of(function);
         self.0.iter().filter(|key| key.starts_with(&prefix)).count()
@@ -48,15 +48,6 @@ pub(crate) fn prefix_of(function: &str) -> String {
 pub(crate) async fn parked_items(context: &ConsoleContext) -> Result<Option<usize>> {
     let parked = parked_by_index(&context.client, &context.state_table).await?;
     Ok(parked.map(|parked| parked.len()))
-}
-
-/// `1 record`, `2 records`.
-pub(crate) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
-    match number.try_into().unwrap_or(u64::MAX) {
-        1 => format!("1 {noun}"),
-        number if noun.ends_with("ch") => format!("{number} {noun}es"),
-        number => format!("{number} {noun}s"),
-    }
 }
 
 /// The item of the record that a batch waits for, by its key, with a link to its page.
@@ -110,9 +101,5 @@ mod tests {
         let key = |function| format!("{}shardId-00000001/2026/02/06/x", prefix_of(function));
         let failed = FailedBatches(vec![key("aggregator"), key("aggregator"), key("relay")]);
         assert_eq!([failed.of("aggregator"), failed.of("relay"), failed.of("search")], [2, 1, 0]);
-        assert_eq!(
-            [counted(1, "record"), counted(2, "record"), counted(3, "batch")],
-            ["1 record", "2 records", "3 batches"]
-        );
     }
 }

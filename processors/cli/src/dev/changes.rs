@@ -44,7 +44,7 @@ fn lowest_failed(response: &[u8]) -> Option<String> {
     failures.into_iter().map(|failed| failed.item_identifier).min()
 }
 
-/// The record that a function did not take, with its sequence number: the one that its response names, or the first if the invocation failed.
+/// The record that a function did not take, with its sequence number: the record that its response names, or the first record if the invocation failed.
 pub(super) fn first_failed<'e>(event: &'e [u8], response: Option<&[u8]>) -> Option<(String, &'e str)> {
     let failed = match response {
         Some(response) => Some(lowest_failed(response)?),

@@ -37,7 +37,7 @@ impl SampleItem {
         config.table_names.get(self.table).map_or("", |name| name)
     }
 
-    /// The items in the order in which they are written: those that it looks up, and the item itself.
+    /// The items in the order of writing: the looked-up items, then the item itself.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &Self> {
         self.looked_up.iter().chain([self])
     }

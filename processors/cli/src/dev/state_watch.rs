@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use afterwrite_deployment::doctor::count_text;
 use afterwrite_ledger::state::{ENTITY_TYPE, GENERATION, LEDGER_PREFIX, LEDGER_TYPE};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::redrive::{ParkedItem, parked_by_index, parked_reason};
@@ -31,7 +32,7 @@ pub(super) async fn report_parked(client: &Client) -> Result<()> {
         if !parked.is_empty() && parked != known {
             tell(&format!(
                 "{} parked: `afterwrite redrive --dry-run` shows why. An item's next change counts it; after a correction of the model, `afterwrite redrive --parked --yes`",
-                items(parked.len())
+                count_text(parked.len(), "item")
             ));
         }
         known = parked;
@@ -62,7 +63,7 @@ pub(super) async fn warn_of_newer_generation(client: &Client, generation: u64) -
         tell(&format!(
             "warning: the data has {} of generation {newest} of the model, and this model has generation {generation}: changes of \
              these items are not counted. Use the newer model, a higher `generation`, or another folder for --data",
-            items(entries)
+            count_text(entries, "item")
         ));
     }
     Ok(())
@@ -83,10 +84,6 @@ fn item_name(item: &ParkedItem) -> String {
 /// The reason, by the kind of the error, which follows the position.
 fn reason(item: &ParkedItem) -> String {
     parked_reason(item.behind.split_once(' ').map_or(&*item.behind, |(_, kind)| kind))
-}
-
-fn items(number: usize) -> String {
-    if number == 1 { "1 item".to_owned() } else { format!("{number} items") }
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ pub(super) struct VerifyOutput<'o> {
     pub(super) as_json: bool,
 }
 
-/// The options that a command about the findings has like the verification: those that are not the default.
+/// The options of the verification that a command about its findings repeats: all that differ from their default.
 pub(crate) fn next_options(tolerance_seconds: u64, bucket: Option<&str>) -> String {
     let mut options = String::new();
     if tolerance_seconds != DEFAULT_TOLERANCE.as_secs() {

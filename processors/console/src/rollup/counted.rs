@@ -1,9 +1,10 @@
-//! How far the changes are counted that a rollup is made of.
+//! The time up to which the changes of a rollup are counted.
 //!
 //! Inside `dev`, the mappings of the function that counts know it for each stream. In a deployment no item has it.
 
 use std::collections::BTreeSet;
 
+use afterwrite_deployment::doctor::count_text;
 use afterwrite_ledger::state::UPDATED_AT;
 use afterwrite_model::Result;
 use afterwrite_model::record::Timestamp;
@@ -12,11 +13,11 @@ use maud::{Markup, html};
 use super::shape::RollupShape;
 use crate::board::DevBoard;
 use crate::context::ConsoleContext;
-use crate::incidents::{FailedBatches, counted};
+use crate::incidents::FailedBatches;
 use crate::recount::COUNTING;
 use crate::table::{Cell, Verdict};
 
-/// How far the changes are counted that a rollup is made of.
+/// The time up to which the changes of a rollup are counted.
 #[derive(Clone, Debug)]
 pub(crate) enum CountedChanges {
     /// The streams of the tables that have the rollup's items.
@@ -99,7 +100,7 @@ impl CountedStream {
             (0, Some(reached)) => Cell::Time(reached),
             (0, None) => Cell::Verdict(Verdict::Unknown, "the stream was not read to its end yet".to_owned()),
             (failed, _) => {
-                let batches = counted(failed, "failed batch");
+                let batches = count_text(failed, "failed batch");
                 let text =
                     format!("unknown: {batches} of {COUNTING}; the page Health has the command for each");
                 Cell::Verdict(Verdict::Warning, text)

@@ -301,6 +301,15 @@ pub fn age_text(age: Duration) -> String {
     }
 }
 
+/// A number of things: `1 record`, `2 records`, `3 batches`.
+pub fn count_text(number: impl TryInto<u64>, noun: &str) -> String {
+    match number.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {noun}"),
+        number if noun.ends_with("ch") => format!("{number} {noun}es"),
+        number => format!("{number} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,5 +318,12 @@ mod tests {
     fn an_age_has_the_largest_unit_of_which_there_are_two() {
         let ages = [0, 119, 120, 7_199, 7_200, 172_799, 172_800].map(Duration::from_secs).map(age_text);
         assert_eq!(ages, ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 days"]);
+    }
+
+    #[test]
+    fn a_number_of_things_is_singular_for_one() {
+        let texts =
+            [(1, "record"), (2, "record"), (3, "batch")].map(|(number, noun)| count_text(number, noun));
+        assert_eq!(texts, ["1 record", "2 records", "3 batches"]);
     }
 }

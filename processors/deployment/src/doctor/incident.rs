@@ -6,7 +6,7 @@ use afterwrite_model::table::Model;
 use afterwrite_services::config::ProjectionKind;
 
 use super::delivery::projections;
-use super::facts::{DeploymentFacts, FAILED_RECORDS, FailureFacts, Looked, age_text};
+use super::facts::{DeploymentFacts, FAILED_RECORDS, FailureFacts, Looked, age_text, count_text};
 use super::{HealthFinding, on_part};
 
 const PARKED: &str = "`afterwrite redrive --dry-run` shows why each of them is parked. Correct the items or the model; then `afterwrite redrive --yes` counts them";
@@ -25,7 +25,7 @@ pub(super) fn judge_incidents(model: &Model, facts: &DeploymentFacts) -> Vec<Hea
         Looked::Missing => findings.push(HealthFinding::unchecked("parked items", table, NO_INDEX)),
         looked @ (Looked::Found(_) | Looked::NotAllowed(_) | Looked::NotNamed(_) | Looked::NotRead(_)) => {
             on_part(&mut findings, "parked items", table, looked, "", |parked, findings| {
-                let found = if *parked == 1 { "1 item".to_owned() } else { format!("{parked} items") };
+                let found = count_text(*parked, "item");
                 findings.push(HealthFinding::new("parked items", table, *parked == 0, found, PARKED));
             })
         }

@@ -24,7 +24,7 @@ use serde::Serialize;
 pub use self::facts::{
     ArchiveFacts, BucketFacts, DeploymentFacts, DriftCounts, DriftFacts, DriftReport, DryCall,
     EventTargetFacts, FAILED_RECORDS, FailureFacts, FreshnessFacts, FunctionFacts, IndexFacts, Looked,
-    LookedAge, MappingFacts, QueueConsumer, QueueFacts, REPORTS, TableFacts, age_text,
+    LookedAge, MappingFacts, QueueConsumer, QueueFacts, REPORTS, TableFacts, age_text, count_text,
 };
 pub use self::look::deployment_facts;
 

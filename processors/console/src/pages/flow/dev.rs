@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_deployment::doctor::age_text;
+use afterwrite_deployment::doctor::{age_text, count_text};
 use afterwrite_mapping::FaultPlan;
 use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
@@ -13,7 +13,7 @@ use afterwrite_operations::jobs::{UnitPrices, approximate};
 use super::picture::{Lane, Stage};
 use crate::board::{DevBoard, FunctionMeter, StreamMeter, WaitingBatch};
 use crate::context::ConsoleContext;
-use crate::incidents::{FailedBatches, counted, parked_items, prefix_of, waiting_item};
+use crate::incidents::{FailedBatches, parked_items, prefix_of, waiting_item};
 use crate::pages::health::failures::redrive_command;
 use crate::table::Verdict;
 
@@ -23,7 +23,7 @@ const EXPORTER: &str = "exporter";
 const COMPACTOR: &str = "compactor";
 const INVALIDATOR: &str = "invalidator";
 
-/// The records that a stage names as those that it waits for.
+/// The most records that a stage names while it waits for them.
 const SHOWN_WAITING: usize = 5;
 /// A delay within which a stage is up to date: DynamoDB states the time of a change in whole seconds.
 const UP_TO_DATE: Duration = Duration::from_secs(5);
@@ -182,7 +182,7 @@ impl DevFlow<'_> {
         let stage = Stage::new(name, about).linked("/health");
         let stage = match meter.failures {
             0 => stage.judged(Verdict::Good, "no failure"),
-            failures => stage.judged(Verdict::Warning, counted(failures, "failure")),
+            failures => stage.judged(Verdict::Warning, count_text(failures, "failure")),
         };
         stage.fact("newest run", self.metric(function, self.age(meter.at)))
     }
@@ -253,7 +253,7 @@ impl StreamTotals {
     /// How the stage stands: lost records first, then waiting ones.
     fn verdict(&self) -> (Verdict, String) {
         if self.failed > 0 {
-            return (Verdict::Bad, counted(self.failed, "failed batch"));
+            return (Verdict::Bad, count_text(self.failed, "failed batch"));
         }
         match self.waiting.len() {
             0 => {}
