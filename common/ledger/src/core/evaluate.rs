@@ -251,7 +251,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
         prefix
     }
 
-    /// Takes the actions that a record needs beside those of the newest state, if there is room for them. Few records need any.
+    /// Takes the actions that a record needs beside the actions of the newest state, if there is room. Few records need more actions.
     fn takes_room(
         &self,
         room: &mut Option<ActionRoom>,

@@ -315,7 +315,7 @@ pub enum ExtremeRule {
 }
 
 impl ExtremeRule {
-    /// Whether `value` replaces `known`. A value of another type, or a text that is none of `latest`, was written by another model or program and is
+    /// Whether `value` replaces `known`. A value of another type, or a text that `latest` did not write, was written by another model or program and is
     /// replaced.
     #[must_use]
     pub fn prefers(self, value: &AttributeValue<'_>, known: &AttributeValue<'_>) -> bool {

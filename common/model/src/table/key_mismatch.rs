@@ -1,11 +1,11 @@
-//! The entity whose key is nearest to a key that matches none, and the part of the key that does not fit.
+//! The entity whose key is nearest to a key that matches no entity, and the part of the key that does not fit.
 
 use super::Model;
 use super::entity::Entity;
 use super::template::{Template, TemplatePiece};
 use crate::entity::SourceKey;
 
-/// The entity whose key is nearest to a key that matches none.
+/// The entity whose key is nearest to a key that matches no entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearestKey {
     /// Its name.
@@ -16,14 +16,14 @@ pub struct NearestKey {
     pub reason: String,
 }
 
-/// Why a text is not of a template, and how many bytes of it are.
+/// Why a text does not match a template, and how many of its first bytes match.
 struct Mismatch {
     fitting: usize,
     reason: String,
 }
 
 impl Model {
-    /// The entity of the key's table whose key fits furthest; `None` if the table has no entity, or none of its keys begins alike.
+    /// The entity of the key's table whose key fits furthest; `None` if the table has no entity, or no key of the table begins alike.
     #[must_use]
     pub fn nearest_key(&self, source: &SourceKey<'_>) -> Option<NearestKey> {
         let of_table = self.entities.iter().filter(|entity| entity.table == source.table);
@@ -54,7 +54,7 @@ impl Model {
     }
 }
 
-/// Why a text is not of a template; `None` if it is.
+/// Why a text does not match a template; `None` if it matches.
 fn mismatch_of(template: &Template, text: &str) -> Option<Mismatch> {
     let variables = template.pieces.iter().filter_map(TemplatePiece::variable).map(|(index, _)| index + 1);
     let mut values = vec![None; variables.max().unwrap_or(0)];

@@ -1,6 +1,6 @@
-//! Rollups whose sources fill one part of the key in different time zones: one day or month of the key is then two different ones.
+//! Rollups whose sources fill one part of the key in different time zones: one day or month of the key is then two different times.
 //!
-//! A rollup of days in local zones that counts into months is the example: its months are local, and those of another source are in UTC.
+//! A rollup of days in local zones that counts into months is the example: its months are local, and the months of another source are in UTC.
 
 use std::collections::BTreeSet;
 
