@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{ItemElement, LookupKey};
 use crate::entity::ItemIdentity;
-use crate::record::{AttributePath, AttributeValue, Decimal, Image, NamedZone, Timestamp};
+use crate::record::{AttributeValue, Decimal, Image, NamedZone, Timestamp};
 use crate::table::{
     BoundPiece, BoundTemplate, Entity, FormatZone, InternedPath, ItemZone, LookupUse, Mirror, Model, Operand,
     Pattern, Rollup, RollupExpiry, RollupKeys, Term, TimeFormat, TimeReading, ValueFormat,
@@ -364,10 +364,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     fn describe(&self, term: &Term) -> String {
         match term {
             Term::Key(index) => format!("key variable `{}`", name(self.entity.variables.get(*index))),
-            Term::Attribute(path) => {
-                let root = Arc::clone(self.model.row_attributes.name(path.root));
-                format!("attribute `{}`", AttributePath::nested(root, path.within.iter().cloned()))
-            }
+            Term::Attribute(path) => format!("attribute `{}`", path.named(&self.model.row_attributes)),
             Term::Derived(index) => {
                 format!("derived value `{}`", name(self.entity.derivations.get(*index).map(|d| &d.name)))
             }

@@ -6,7 +6,6 @@ use super::{
     BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Model, Template, TemplatePiece, Term,
     ValueFormat,
 };
-use crate::record::AttributePath;
 
 /// The scope of one entity, in which terms have names.
 ///
@@ -54,8 +53,7 @@ impl<'m> ModelNotation<'m> {
     /// An attribute's path as model files write it.
     #[must_use]
     pub fn attribute(&self, path: &InternedPath) -> String {
-        let root = Arc::clone(self.model.row_attributes.name(path.root));
-        AttributePath::nested(root, path.within.iter().cloned()).to_string()
+        path.named(&self.model.row_attributes).to_string()
     }
 
     /// A value's name with its format: `started_at:day`.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::record::{AttributeId, written_name};
+use crate::record::{AttributeId, AttributeInterner, AttributePath, written_name};
 
 /// Where a value comes from, in the scope of one entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +119,12 @@ pub struct InternedPath {
 }
 
 impl InternedPath {
+    /// The path in names. `attributes` is the interner of the path.
+    #[must_use]
+    pub fn named(&self, attributes: &AttributeInterner) -> AttributePath {
+        AttributePath::nested(Arc::clone(attributes.name(self.root)), self.within.iter().cloned())
+    }
+
     /// Whether the model declares that it is text, a number or a boolean.
     #[must_use]
     pub fn is_single_value(&self) -> bool {

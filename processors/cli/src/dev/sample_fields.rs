@@ -80,8 +80,7 @@ impl<'m> SampleFields<'m> {
                 ComparedValue::Absent if difference < 0 => Value::Null,
                 ComparedValue::Absent => return,
             };
-            let root = Arc::clone(self.model.attributes.name(path.root));
-            let path = AttributePath::nested(root, path.within.iter().cloned());
+            let path = path.named(&self.model.attributes);
             for value in &mut self.values {
                 if let SamplePlace::Attribute(of) = &value.place
                     && *of == path
@@ -98,8 +97,7 @@ impl<'m> SampleFields<'m> {
         match term {
             Term::Key(variable) => Some(*variable),
             Term::Attribute(path) => {
-                let root = Arc::clone(self.model.attributes.name(path.root));
-                let path = AttributePath::nested(root, path.within.iter().cloned());
+                let path = path.named(&self.model.attributes);
                 self.values.iter().position(|value| match &value.place {
                     SamplePlace::Attribute(of) => *of == path,
                     SamplePlace::Variable => false,
@@ -203,8 +201,7 @@ fn attributes(model: &Model, entity: &Entity) -> Vec<(AttributePath, DeclaredTyp
         let partition = dataset.partition_terms().map(|term| (term, DeclaredType::Text));
         for (term, declared) in columns.chain(partition) {
             let Some(path) = term.attribute() else { continue };
-            let root = Arc::clone(model.row_attributes.name(path.root));
-            let path = AttributePath::nested(root, path.within.iter().cloned());
+            let path = path.named(&model.row_attributes);
             if !attributes.iter().any(|(known, _)| known.is_within(&path) || path.is_within(known)) {
                 attributes.push((path, declared));
             }

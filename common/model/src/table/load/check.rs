@@ -225,8 +225,7 @@ struct AttributeRead {
 
 impl AttributeRead {
     fn of(model: &Model, reader: &str, path: &InternedPath, place: Option<&usize>) -> Self {
-        let root = Arc::clone(model.row_attributes.name(path.root));
-        let path = AttributePath::nested(root, path.within.iter().cloned());
+        let path = path.named(&model.row_attributes);
         Self { reader: reader.to_owned(), path, place: place.copied().unwrap_or(0) }
     }
 }

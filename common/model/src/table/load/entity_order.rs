@@ -4,8 +4,6 @@
 //! (`when`) must tell their items apart: both have one and the conditions are provably disjoint, or one entity has a condition and the other takes the remaining items.
 //! Anything else is refused.
 
-use std::sync::Arc;
-
 use super::compiler::ModelCompiler;
 use super::key_overlap::key_overlaps;
 use super::problem::ProblemCode;
@@ -73,11 +71,7 @@ fn decided_by(model: &Model, index: usize, relations: &EntityRelations) -> Vec<A
     let preferred = std::iter::once(&index).chain(&relations.yields_to);
     let preferred = preferred.filter_map(|index| model.entities.get(*index));
     let attributes = preferred.flat_map(|entity| entity.attributes_in(entity.when.as_ref()));
-    let mut paths: Vec<AttributePath> = attributes
-        .map(|path| {
-            AttributePath::nested(Arc::clone(model.attributes.name(path.root)), path.within.iter().cloned())
-        })
-        .collect();
+    let mut paths: Vec<AttributePath> = attributes.map(|path| path.named(&model.attributes)).collect();
     paths.sort();
     paths.dedup();
     paths
