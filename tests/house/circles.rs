@@ -42,8 +42,6 @@ pub(crate) const KNOWN: &[&[&str]] = &[
         "common/model/src/table/secondary_index.rs",
         "common/model/src/table/times.rs",
     ],
-    // InvalidatedMessages
-    &["processors/functions/src/invalidator.rs", "processors/functions/src/metrics.rs"],
     // S3Bucket
     &["common/services/src/s3/mod.rs", "common/services/src/s3/part.rs"],
     // BackfillTask

@@ -7,9 +7,12 @@ use afterwrite_ledger::CommitTotals;
 use super::read;
 
 /// The sources that add metrics to a line.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 8] = [
     "processors/lambda/src/metrics.rs",
-    "processors/functions/src/metrics.rs",
+    "processors/functions/src/aggregator.rs",
+    "processors/functions/src/relay.rs",
+    "processors/functions/src/invalidator.rs",
+    "processors/functions/src/notifying.rs",
     "processors/datasets/src/export/function.rs",
     "processors/datasets/src/compact/function.rs",
     "processors/operations/src/verifier/function.rs",

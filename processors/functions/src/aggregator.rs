@@ -7,11 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_lambda::BatchResponse;
+use afterwrite_lambda::{BatchResponse, MetricsLine};
 use afterwrite_ledger::tables::Tables;
 use afterwrite_ledger::{CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, SourceItem};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::{ItemCandidates, SourceKey};
+use afterwrite_model::heartbeat::HeartbeatStage;
 use afterwrite_model::record::{ChangeRecord, Operation, RecordFailure, Timestamp};
 use afterwrite_model::table::{Entity, OnExpiry};
 use afterwrite_model::{Error, Result};
@@ -50,6 +51,25 @@ pub struct AggregatedBatch {
     pub age_ms: Option<u64>,
     /// The age of the newest heartbeat, if the batch has one.
     pub heartbeat_age: Option<Duration>,
+}
+
+impl AggregatedBatch {
+    /// The batch's metrics.
+    #[must_use]
+    pub fn metrics(&self) -> MetricsLine {
+        let mut line = MetricsLine::default();
+        line.count("records", self.records);
+        line.count("unmatched", self.unmatched);
+        line.count("failed", self.failures.len());
+        for (name, number) in self.totals.named() {
+            line.count(name, number);
+        }
+        if let Some(age_ms) = self.age_ms {
+            line.milliseconds("RecordAge", age_ms);
+        }
+        line.freshness(HeartbeatStage::Counted, self.heartbeat_age);
+        line
+    }
 }
 
 impl<T: Tables, C: Clock> StreamAggregator<T, C> {

@@ -28,7 +28,7 @@ use serde::Deserialize;
 
 use crate::batch::report_failures;
 use crate::heartbeat::write_heartbeats;
-use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRegion, StreamRelay, metrics};
+use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRegion, StreamRelay};
 
 /// The payload with which a schedule invokes `aggregator` to write heartbeats.
 pub const HEARTBEAT_REQUEST: &str = r#"{"afterwrite":"heartbeat"}"#;
@@ -112,7 +112,7 @@ impl ProjectionHost {
         report_failures(self.labels.function(), &aggregated.failures);
         log_failures(&aggregated.parked, "a record cannot be counted; its item is marked as parked");
         log_errors(&aggregated.unwritable_mirrors, "a mirror was not written", |error| (None, error));
-        metrics::aggregated(&aggregated).print(&self.labels, started);
+        aggregated.metrics().print(&self.labels, started);
         Ok(aggregated.response)
     }
 
@@ -139,7 +139,7 @@ impl ProjectionHost {
         report_failures(self.labels.function(), &relayed.failures);
         let refused = "CloudFront refuses a path, which stays stale";
         log_errors(&relayed.refused, refused, |refused| (None, &refused.error));
-        metrics::relayed(&relayed).print(&self.labels, started);
+        relayed.metrics().print(&self.labels, started);
         Ok(relayed.response)
     }
 }

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use afterwrite_lambda::{
     BatchItemFailure, BatchResponse, EventSource, HandledInvocation, Invocation, LambdaFunction,
-    MetricsLabels, response_json,
+    MetricsLabels, MetricsLine, response_json,
 };
 use afterwrite_model::clock::{Clock, SystemClock};
 use afterwrite_model::record::Timestamp;
@@ -31,7 +31,7 @@ use afterwrite_services::{Distribution, EventTarget};
 use futures::future::{OptionFuture, join};
 use serde::Deserialize;
 
-use crate::metrics;
+use crate::notifying::add_events;
 
 const FUNCTION: &str = "invalidator";
 /// Log lines of a batch for one kind of failure: a batch has up to 10,000 messages.
@@ -63,6 +63,24 @@ pub struct InvalidatedMessages {
     pub requests: u64,
     /// Totals of the events; `None` if the model has none.
     pub notified: Option<EventTotals>,
+}
+
+impl InvalidatedMessages {
+    /// The batch's metrics.
+    #[must_use]
+    pub fn metrics(&self) -> MetricsLine {
+        let mut line = MetricsLine::default();
+        line.count("messages", self.messages);
+        line.count("messages_failed", self.failures.len());
+        line.count("paths_received", self.received_paths);
+        line.count("paths_invalidated", self.paths);
+        line.count("paths_refused", self.refused.len());
+        line.count("invalidation_requests", self.requests);
+        if let Some(notified) = &self.notified {
+            add_events(&mut line, notified);
+        }
+        line
+    }
 }
 
 /// A message that stays in the queue.
@@ -263,7 +281,7 @@ impl InvalidatorFunction {
         let started = Instant::now();
         let invalidated = Box::pin(self.handler.handle(invocation.payload(), invocation.deadline())).await?;
         self.log(&invalidated);
-        metrics::invalidated(&invalidated).print(&self.labels, started);
+        invalidated.metrics().print(&self.labels, started);
         Ok(invalidated.response)
     }
 }

@@ -14,10 +14,10 @@ mod batch;
 mod heartbeat;
 mod host;
 mod invalidator;
-pub mod metrics;
 mod notifying;
 mod relay;
 
+pub use afterwrite_lambda::MetricsLabels;
 pub use aggregator::{AggregatedBatch, StreamAggregator};
 pub use batch::{FailedRecord, SourceTables, StreamRegion, observe_failures};
 pub use heartbeat::write_heartbeats;

@@ -1,8 +1,9 @@
-//! The events of a batch: which records have them, and their way to the notifier.
+//! The events of a batch: which records have them, their way to the notifier, and their metrics.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use afterwrite_lambda::MetricsLine;
 use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::SourceKey;
@@ -74,5 +75,16 @@ impl<T: EventTarget, Q: PathQueue, C: Clock> RecordNotifier<T, Q, C> {
         let source = item.source.map_err(afterwrite_model::Error::restated)?;
         let change = EventChange { source, candidates: item.candidates.as_ref(), record, json };
         events_of(&self.model, &change, &self.secrets)
+    }
+}
+
+/// The metrics of published events, which two functions have.
+pub(crate) fn add_events(line: &mut MetricsLine, totals: &EventTotals) {
+    line.count("events", totals.sent);
+    line.count("events_failed", totals.failed);
+    line.count("events_detail_omitted", totals.detail_omitted);
+    line.count("event_requests", totals.requests);
+    if let Some(oldest) = totals.oldest {
+        line.milliseconds("EventAge", u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX));
     }
 }

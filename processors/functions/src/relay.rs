@@ -16,9 +16,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_lambda::BatchResponse;
+use afterwrite_lambda::{BatchResponse, MetricsLine};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::entity::ItemCandidates;
+use afterwrite_model::heartbeat::HeartbeatStage;
 use afterwrite_model::projection::{SecretAttributes, archive_line};
 use afterwrite_model::record::{RecordBatch, RecordFailure, StreamView, Timestamp};
 use afterwrite_model::table::{ArchiveScope, Entity, Model};
@@ -37,7 +38,7 @@ use crate::batch::{
     FailedRecord, IdentifiedRecord, SourceTables, age_ms, batch_response, decode_event, failed_records,
     identify_records, newest_heartbeat, record_error,
 };
-use crate::notifying::{NotifiedRecords, RecordNotifier};
+use crate::notifying::{NotifiedRecords, RecordNotifier, add_events};
 
 /// Invalidates caches, archives changes and publishes events.
 #[derive(Debug)]
@@ -85,6 +86,46 @@ pub struct RelayedBatch {
     pub age_ms: Option<u64>,
     /// The age of the newest heartbeat, if the batch has one and was archived completely.
     pub archived_heartbeat_age: Option<Duration>,
+}
+
+impl RelayedBatch {
+    /// The batch's metrics, for the projections that the function hosts.
+    #[must_use]
+    pub fn metrics(&self) -> MetricsLine {
+        let mut line = MetricsLine::default();
+        line.count("records_relayed", self.records);
+        line.count("relay_failed", self.failures.len());
+        if let Some(invalidated) = &self.invalidated {
+            line.count("keys_invalidated", invalidated.keys);
+            line.count("paths_invalidated", invalidated.paths);
+            line.count("cache_commands", invalidated.commands);
+            line.count("paths_refused", self.refused.len());
+            line.count("invalidation_requests", invalidated.requests);
+            line.count("paths_queued", invalidated.queued_paths);
+            line.count("queue_requests", invalidated.queue_requests);
+            if let Some(gone_ms) = invalidated.keys_gone_ms {
+                line.milliseconds("KeysGone", gone_ms);
+            }
+        }
+        if let Some(archived) = &self.archived {
+            line.count("lines_archived", archived.lines);
+            line.count("firehose_records", archived.firehose_records);
+            line.count("archive_bytes", archived.bytes);
+            line.count("billed_units", archived.billed_units);
+            line.count("archive_retries", archived.retries);
+            line.count("direct_objects", archived.direct_objects);
+            line.count("lines_archived_before", self.archived_before);
+        }
+        if let Some(notified) = &self.notified {
+            add_events(&mut line, notified);
+            line.count("events_queued", notified.queued);
+        }
+        if let Some(age_ms) = self.age_ms {
+            line.milliseconds("RelayedRecordAge", age_ms);
+        }
+        line.freshness(HeartbeatStage::Archived, self.archived_heartbeat_age);
+        line
+    }
 }
 
 /// The events of a batch, aligned with its records; `None` for a record that cannot be recognised.

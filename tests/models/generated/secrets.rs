@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite_functions::StreamAggregator;
-use afterwrite_functions::metrics::{self, MetricsLabels};
+use afterwrite_functions::{MetricsLabels, StreamAggregator};
 use afterwrite_ledger::Ledger;
 use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_memory::MemoryTables;
@@ -103,7 +102,7 @@ async fn no_output_contains_a_password_hash() {
         let relayed = relay_batch(&relay, batch).await;
         assert_no_secret("the relay's result", format!("{relayed:?}").as_bytes(), &hashes);
         let labels = MetricsLabels::new(&EnvironmentSettings::default(), "relay", run.model()).unwrap();
-        let line = metrics::relayed(&relayed).render(&labels, Duration::ZERO, Timestamp::from_epoch_ms(0));
+        let line = relayed.metrics().render(&labels, Duration::ZERO, Timestamp::from_epoch_ms(0));
         assert_no_secret("the relay's metrics", line.as_bytes(), &hashes);
     }
     let lines = stream.contents();
@@ -160,7 +159,7 @@ async fn an_error_message_holds_no_password_hash() {
         }
         assert_no_secret("the aggregator's result", format!("{handled:?}").as_bytes(), &hashes);
         let labels = MetricsLabels::new(&EnvironmentSettings::default(), "aggregator", run.model()).unwrap();
-        let line = metrics::aggregated(&handled).render(&labels, Duration::ZERO, latest);
+        let line = handled.metrics().render(&labels, Duration::ZERO, latest);
         assert_no_secret("the aggregator's metrics", line.as_bytes(), &hashes);
         // The archive takes these records too. They are skills, and the attribute is a secret of users alone.
         let relayed = relay.handle(event.as_bytes(), latest).await.unwrap_or_else(|error| panic!("{error}"));

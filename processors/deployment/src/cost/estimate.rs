@@ -12,7 +12,7 @@ use super::month::{CostSettings, MonthTotals, ratio};
 use super::paced::UNMATCHED;
 use super::prices::PriceList;
 use super::trial::TrialTotals;
-use super::{levels, members, observed, ranks};
+use super::{drain, levels, members, observed, ranks};
 
 const MILLION: f64 = 1e6;
 const GIGABYTE: f64 = 1e9;
@@ -53,8 +53,9 @@ pub fn estimate(trial: &TrialTotals, settings: &CostSettings, prices: &PriceList
         parts.extend(archive_lines(&month, prices));
     }
     if module.has(DeploymentPart::Distribution) {
-        parts.extend(distribution_lines(&month, prices));
+        parts.push(distribution_line(&month, prices));
     }
+    parts.extend(drain::line_of(&month, prices));
     parts.extend(events::lines(&month, prices));
     parts.extend(operation_lines(&month, prices));
     let dollars: f64 = parts.iter().map(|line| line.dollars).sum();
@@ -140,7 +141,7 @@ fn archive_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {
     let datasets = (month.stored(month.trial.rows) * f::LOG_ROW_BYTES + current) / GIGABYTE;
     let scanned = (current * f::QUERIED_SHARE).max(f::LEAST_QUERY_BYTES);
     let queried = scanned * month.settings.queries_a_day * f::MONTH_SECONDS / f::DAY_SECONDS;
-    let messages = queue_requests(month.objects);
+    let messages = drain::requests(month.objects);
     let writes = month.objects * (1.0 + f::OBJECT_WRITES);
     let get = prices.million_bucket_reads / MILLION;
     lines.extend([
@@ -153,19 +154,10 @@ fn archive_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {
     lines
 }
 
-fn distribution_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {
+fn distribution_line(month: &MonthTotals<'_>, prices: &PriceList) -> CostLine {
     let paths = month.monthly(month.trial.paths);
     let billed = (paths - prices.free_invalidation_paths).max(0.0);
-    let messages = queue_requests(month.batches);
-    vec![
-        line("CloudFront invalidations", "paths", billed, prices.invalidation_path),
-        line("SQS: paths", "requests", messages, prices.million_queue_requests / MILLION),
-    ]
-}
-
-/// The requests of a queue: for its messages, and polls.
-fn queue_requests(messages: f64) -> f64 {
-    messages * f::QUEUE_REQUESTS_A_MESSAGE + f::QUEUE_POLLS_A_SECOND * f::MONTH_SECONDS
+    line("CloudFront invalidations", "paths", billed, prices.invalidation_path)
 }
 
 fn operation_lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine> {

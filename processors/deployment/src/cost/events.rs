@@ -52,7 +52,7 @@ pub(super) fn lines(month: &MonthTotals<'_>, prices: &PriceList) -> Vec<CostLine
 
 /// The assumption behind their price.
 pub(super) fn assumption(month: &MonthTotals<'_>) -> Option<String> {
-    let assumption = "Events are priced as published once. A request has at most ten. EventBridge bills each event, SQS and SNS each request, in steps of 64 KB; a FIFO topic bills each message, and bytes. The requests of consumers, the deliveries of a topic and the targets of a bus's rules are not included.";
+    let assumption = "Events are priced as published once, and their target is never busy: an event that waits for a busy target costs three requests of a queue more, and the function `invalidator` publishes it. A request has at most ten. EventBridge bills each event, SQS and SNS each request, in steps of 64 KB; a FIFO topic bills each message, and bytes. The requests of consumers, the deliveries of a topic and the targets of a bus's rules are not included.";
     month.settings.module.has(DeploymentPart::Events).then(|| assumption.to_owned())
 }
 

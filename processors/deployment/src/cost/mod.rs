@@ -11,6 +11,7 @@
 mod batches;
 mod capacity;
 mod deployed;
+mod drain;
 mod estimate;
 mod event_usage;
 mod events;

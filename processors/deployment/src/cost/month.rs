@@ -92,7 +92,7 @@ impl<'t> MonthTotals<'t> {
             batches += self.level_batches;
             records += self.level_records;
         }
-        let relaying = batches * f::RELAY_BATCH_SECONDS + records * f::RELAY_RECORD_SECONDS;
+        let relaying = self.relaying_seconds(batches, records);
         let (invocations, seconds, memory) = match function {
             DeployedFunction::Aggregator => {
                 let has_rollups = module.has(DeploymentPart::Rollups);
@@ -106,7 +106,7 @@ impl<'t> MonthTotals<'t> {
             }
             DeployedFunction::Relay => (batches, relaying, f::STREAM_FUNCTION_MEMORY),
             DeployedFunction::Invalidator => {
-                let invocations = self.batches.min(f::MONTH_SECONDS / f::PATH_WINDOW_SECONDS);
+                let invocations = self.drained_messages().min(f::MONTH_SECONDS / f::PATH_WINDOW_SECONDS);
                 (invocations, invocations * f::INVALIDATE_SECONDS, f::STREAM_FUNCTION_MEMORY)
             }
             DeployedFunction::Exporter => {
@@ -124,6 +124,17 @@ impl<'t> MonthTotals<'t> {
             }
         };
         FunctionUse { invocations, gigabyte_seconds: seconds * memory }
+    }
+
+    /// The time of relaying these batches of these records, and the events of the month.
+    fn relaying_seconds(&self, batches: f64, records: f64) -> f64 {
+        let events = self.monthly(self.trial.events.values().map(|usage| usage.events).sum());
+        batches * f::RELAY_BATCH_SECONDS + records * f::RELAY_RECORD_SECONDS + events * f::EVENT_SECONDS
+    }
+
+    /// The messages of the queue that the function `invalidator` drains: one for the paths of a batch. No target of events is busy in a trial.
+    pub(super) fn drained_messages(&self) -> f64 {
+        if self.settings.module.has(DeploymentPart::Distribution) { self.batches } else { 0.0 }
     }
 
     /// The read units of all runs of the verifier.
