@@ -94,6 +94,7 @@ async fn only_failed_messages_are_redelivered() {
     let reported = response(api.invoke(messages.to_string(), TIME).await, &exporter);
     let failed = ["cut", "gone", "garbage"].map(|id| json!({ "itemIdentifier": id }));
     assert_eq!(reported, json!({ "batchItemFailures": failed }), "{}", exporter.output());
+    assert!(exporter.output().contains("\"ForeignObjects\":2"), "{}", exporter.output());
     let message = error(api.invoke(created(BUCKET, "archive/cut.gz").to_string(), TIME).await, &exporter);
     assert!(message.contains("archive/cut.gz"), "{message}");
     assert_eq!(archive.bucket().list("datasets/").await.unwrap(), []);

@@ -10,6 +10,7 @@ mod command_line;
 mod created;
 mod dataset_drift;
 mod datasets;
+mod expired_sources;
 mod exports;
 mod jobs;
 mod lake;

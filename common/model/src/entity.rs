@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use smallvec::SmallVec;
 
 use crate::effect::{ItemKey, KeyAttribute, MAX_PARTITION_KEY, MAX_SORT_KEY};
-use crate::record::{AttributeValue, Decimal, Item, PrimaryKey};
+use crate::record::{AttributeValue, Decimal, Item, PrimaryKey, Timestamp};
 use crate::table::{Aggregate, Entity, KeySchema, KeyType, Model};
 
 /// The key of the heartbeat: the value of text key attributes. It is reserved: an item with this key matches no entity.
@@ -181,6 +181,17 @@ impl<'m, 'k> ItemCandidates<'m, 'k> {
     /// Whether something holds of an entity that the item can be of.
     pub fn any(&self, holds: impl Fn(&Entity) -> bool) -> bool {
         self.iter().any(|identity| holds(identity.entity))
+    }
+
+    /// Whether the item is of a rollup whose time had passed at `at`, by its key, and stays counted in the level above when TTL deletes it.
+    #[must_use]
+    pub fn keep_expired(&self, at: Timestamp) -> bool {
+        let has_expired = |identity: &ItemIdentity<'_, '_>| {
+            let rollup = self.model.rollups.get(identity.entity.rollup?)?;
+            Some(rollup.expiry_of(&identity.variables)? <= at)
+        };
+        self.iter()
+            .any(|identity| identity.entity.keeps_what_expired() && has_expired(identity) == Some(true))
     }
 
     /// The aggregates that may count an item of one of these entities.

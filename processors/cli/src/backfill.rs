@@ -306,8 +306,11 @@ async fn run_task(
     (workers, as_json): (usize, bool),
 ) -> Result<BackfillEnd> {
     let mut report = JobReport::of(&deployment.run_job(job, task, workers).await?);
-    if let (Some(counting), true) = (&task.counting, report.totals.number(LifeTotal::Vanished) > 0) {
-        report.totals.subtract(LifeTotal::Vanished, Box::pin(counting.recorded_lives()).await?);
+    if let Some(counting) = &task.counting {
+        let recorded = Box::pin(counting.recorded_lives()).await?;
+        for total in [LifeTotal::Vanished, LifeTotal::ExpiredSources] {
+            report.totals.subtract(total, recorded.number(total));
+        }
     }
     let is_done = print_report(&report, as_json)?;
     let needs_archive = !Box::pin(report_lives(deployment, &report.totals)).await?;

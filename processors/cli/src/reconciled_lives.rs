@@ -28,6 +28,11 @@ pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) ->
         tell(&vanished_text(vanished, may_expire));
         are_right = !may_expire;
     }
+    let expired = totals.number(LifeTotal::ExpiredSources);
+    if expired > 0 {
+        tell(&expired_sources_text(expired));
+        are_right = false;
+    }
     if revived > 0 {
         tell(&revived_text(revived));
         are_right = false;
@@ -87,6 +92,14 @@ fn vanished_text(number: u64, may_expire: bool) -> String {
         replay_command()
     );
     if may_expire { text } else { format!("{text}. No source table has TTL now") }
+}
+
+fn expired_sources_text(number: u64) -> String {
+    format!(
+        "{number} rollups that are sources have expired, and no record shows that TTL deleted them. They stay counted in the levels above, as \
+         their entries have them. If changes of them were lost as well, these are missing there, and only a new state table has them: follow \
+         \"Rebuilding a state table\" in docs/OPERATE.md"
+    )
 }
 
 fn revived_text(number: u64) -> String {

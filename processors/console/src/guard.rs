@@ -70,13 +70,20 @@ async fn checked(served: &Served, request: Request) -> Result<Request, Refusal> 
 
 /// Whether a `Host` is this console: an IP address, which no other site can own a name for, `localhost`, or a name that was allowed.
 fn is_own_host(host: &str, allowed: &[String]) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or("", |(name, _)| name),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
+    let Some(name) = name_of(host) else { return false };
     name.parse::<IpAddr>().is_ok()
         || name.eq_ignore_ascii_case("localhost")
         || allowed.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// The name or the address of a `Host`; `None` if anything but a port follows it.
+fn name_of(host: &str) -> Option<&str> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
+    (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
 /// Checks the access token: the cookie, or the parameter of the first address, which sets the cookie.
@@ -130,7 +137,9 @@ async fn checked_write(served: &Served, host: &str, request: Request) -> Result<
     let headers = request.headers();
     let foreign_site = text(headers, &header::HeaderName::from_static("sec-fetch-site"))
         .is_some_and(|site| site != "same-origin");
-    let is_own = text(headers, &header::ORIGIN).is_some_and(|origin| origin == format!("http://{host}"));
+    // A proxy that ends TLS passes the `Host` on, and the browser has an origin with `https`.
+    let origin = text(headers, &header::ORIGIN).unwrap_or_default();
+    let is_own = ["http://", "https://"].iter().any(|scheme| origin.strip_prefix(scheme) == Some(host));
     if foreign_site || !is_own {
         return Err(Refusal::Because(StatusCode::FORBIDDEN, "A write must come from a page of this console"));
     }
@@ -221,6 +230,11 @@ mod tests {
             "localhost.evil.example:80",
             "[evil]:1",
             "ops.example.evil",
+            "localhost:8006.evil.example",
+            "127.0.0.1:80:evil.example",
+            "[::1].evil.example",
+            "localhost:",
+            "localhost:80@evil.example",
         ] {
             assert!(!is_own_host(foreign, &allowed), "{foreign}");
         }

@@ -22,6 +22,8 @@ job_totals! {
     pub enum LifeTotal {
         /// Lives that ended without a record, and were subtracted.
         Vanished = "vanished",
+        /// Rollups that are sources and expired without a record. They stay counted as their entries have them.
+        ExpiredSources = "expired_sources",
         /// Items that exist, although a record of an earlier stream of the table deleted them.
         Revived = "revived",
         /// Items whose entry has a position of a later stream than their table has: the table was exchanged for an earlier table, whose next
@@ -50,6 +52,18 @@ impl LifeTotal {
         {
             let open = entry.unrecorded.iter().filter(|life| life.change == change && life.is_open(now));
             totals.add(total, count(open.count()));
+        }
+    }
+
+    /// Adds a rollup that does not exist, if its entry still counts it although it has expired.
+    pub(crate) fn note_expired(
+        totals: &mut JobTotals,
+        (model, source): (&Model, &SourceKey<'_>),
+        entry: &StoredEntry,
+        now: Timestamp,
+    ) {
+        if !entry.is_tombstone && source.candidates(model).keep_expired(now) {
+            totals.add(Self::ExpiredSources, 1);
         }
     }
 

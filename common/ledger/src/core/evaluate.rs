@@ -165,8 +165,12 @@ impl<'r> WorkEvaluation<'_, 'r> {
         work
     }
 
-    /// The work of reconciling the item: its state as its table has it, unless neither the table nor the ledger has it.
+    /// The work of reconciling the item: its state as its table has it, unless neither the table nor the ledger has it. A rollup that is a
+    /// source and has expired stays counted as the ledger has it, although no record shows that TTL deleted it.
     pub(super) fn of_table(&mut self, image: Option<&Image<'static>>, at: Timestamp) -> Result<ItemWork<'r>> {
+        if image.is_none() && self.facts.candidates.keep_expired(at) {
+            return Ok(ItemWork::nothing(Position::start_of("")));
+        }
         let projection = match image {
             Some(image) => self.images.project(self.facts, image)?,
             None => ImageProjection::default(),

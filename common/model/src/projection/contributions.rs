@@ -32,9 +32,15 @@ pub fn contributions<'s, 'a: 's>(
     let mut projection = ImageProjection::default();
     let Some(identity) = candidates.in_state(image) else { return Ok(projection) };
     let mut first_misfit = None;
+    let (mut before, mut is_skipped) = (projection.length(), false);
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         if first_misfit.is_some() && aggregate.on_misfit != OnMisfit::Fail {
             // Only an aggregate that must not be parked can still change the result.
+            continue;
+        }
+        if !aggregate.continues {
+            (before, is_skipped) = (projection.length(), false);
+        } else if is_skipped {
             continue;
         }
         let scope = ImageScope::of(model, identity, image);
@@ -42,11 +48,28 @@ pub fn contributions<'s, 'a: 's>(
         if let Err(error) = projector.project(&scope, targets, &mut projection) {
             match Misfit::of(aggregate, error)? {
                 Misfit::Uncountable(error) => first_misfit = Some(first_misfit.unwrap_or(error)),
-                Misfit::Skipped => projection.skipped += 1,
+                Misfit::Skipped => {
+                    projection.shorten(before);
+                    projection.skipped += 1;
+                    is_skipped = true;
+                }
             }
         }
     }
     first_misfit.map_or(Ok(projection), Err)
+}
+
+impl ImageProjection {
+    /// How many contributions and values for `max` and `min` it has.
+    fn length(&self) -> (usize, usize) {
+        (self.contributions.by_aggregate.len(), self.extremes.len())
+    }
+
+    /// Removes what was added since it had this length.
+    fn shorten(&mut self, (contributions, extremes): (usize, usize)) {
+        self.contributions.by_aggregate.truncate(contributions);
+        self.extremes.truncate(extremes);
+    }
 }
 
 /// The treatment of an item that does not fit an aggregate.

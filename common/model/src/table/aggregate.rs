@@ -32,6 +32,9 @@ pub struct Aggregate {
     pub for_each: Option<ForEach>,
     /// The treatment of items that do not fit: a value is missing or of a wrong type.
     pub on_misfit: OnMisfit,
+    /// Whether it has one more measure of the entity's aggregate before it: a distinct count is an aggregate of its own. An item that
+    /// does not fit one of them is left out of all.
+    pub continues: bool,
     /// The rollups that are counted into.
     pub into: Vec<RollupDestination>,
     /// The variables of the rollups' keys that take the value of another name.

@@ -78,6 +78,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         lookups: uses,
         for_each,
         on_misfit,
+        continues: false,
         into: Vec::new(),
         bindings: bindings.bindings(),
         measures: Vec::new(),
@@ -90,7 +91,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         compiler.push_aggregate(Aggregate { into: destinations, measures, ..aggregate.clone() }, name.at);
     }
     for measure in distinct {
-        compiler.add_distinct(owner, measure, aggregate.clone(), &rollups);
+        let continues = compiler.model.aggregates.len() > first;
+        compiler.add_distinct(owner, measure, Aggregate { continues, ..aggregate.clone() }, &rollups);
     }
     check_outputs_from(compiler, owner, first, &lookups);
     Some(())

@@ -209,6 +209,7 @@ impl ModelCompiler<'_, '_> {
                 lookups: Vec::new(),
                 for_each: None,
                 on_misfit: OnMisfit::default(),
+                continues: false,
                 into: vec![into],
                 bindings: Vec::new(),
                 measures: values.into_iter().filter_map(|values| values.measure).collect(),

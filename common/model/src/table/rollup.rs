@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::computed_measure::ComputedMeasure;
 use super::duration::{duration, parse};
+use super::format_zone::FormatZone;
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
 use super::load::reader::{self, SettingsTable, place};
@@ -18,7 +19,9 @@ use super::named_list::NamedList;
 use super::rank::{self, Rank, RankDescription, RankGroup};
 use super::state_key::STATE_KEY;
 use super::template::{known_name, split_format};
+use super::time_format::TimeFormat;
 use super::{OnExpiry, RollupKeys, Template, TemplatePiece, ValueFormat};
+use crate::record::Timestamp;
 
 /// More shards than this cost more reads than they save writes.
 pub(super) const MAX_SHARDS: i64 = 1000;
@@ -70,6 +73,21 @@ impl Rollup {
     #[must_use]
     pub fn is_computed(&self) -> bool {
         !self.computed.is_empty() || !self.extremes.is_empty()
+    }
+
+    /// When an item of it expires, by the bucket of time in its key; `values` are those of [`Rollup::variables`]. `None` if it does not
+    /// expire, or its key has another time than a bucket.
+    #[must_use]
+    pub fn expiry_of(&self, values: &[impl AsRef<str>]) -> Option<Timestamp> {
+        let RollupLifetime { after, variable } = self.lifetime?;
+        let (_, format) = split_format(self.variables.get(variable)?).ok()?;
+        let TimeFormat { bucket, zone, .. } = format.time()?;
+        let zone = match zone {
+            FormatZone::Named(zone) => Some(*zone),
+            FormatZone::Utc | FormatZone::OfItem(_) => None,
+        };
+        let start = bucket.parse(values.get(variable)?.as_ref(), zone)?;
+        Some(start.plus(after))
     }
 
     /// Whether items show it.
@@ -331,5 +349,25 @@ mod tests {
             assert!(!may_have(variable, value, "X#1#2#3"), "{variable} = {value}");
         }
         assert!(!may_have("a", "1", "Y#1#2") && !model.rollups[0].may_have(("a", "1"), ("X#1#2", "DAY")));
+    }
+
+    #[test]
+    fn a_rollup_expires_by_the_bucket_in_its_key() {
+        let rollup = |key: &str, of: &str| {
+            let source = format!(
+                "name = \"m\"\ngeneration = 1\ntables.t.key = [\"pk\"]\n[rollups.r]\nkey = {{ PK = \"R\", SK = \"{key}\" }}\nexpires = {{ after = \"2 hours\", of = \"{of}\" }}\n"
+            );
+            Model::parse(&source, "m.toml").unwrap_or_else(|errors| panic!("{errors}")).rollups.remove(0)
+        };
+        let expiry = |key: &str, of: &str, values: &[&str]| {
+            rollup(key, of).expiry_of(values).map(|time| time.to_string())
+        };
+        let days = expiry("{shop}#{at:day@Europe/Berlin}", "at", &["s", "2026-11-28"]);
+        assert_eq!(days.as_deref(), Some("2026-11-28T01:00:00Z"));
+        let days = expiry("{shop}#{at:day@zone}", "at", &["s", "2026-11-28"]);
+        assert_eq!(days.as_deref(), Some("2026-11-28T02:00:00Z"), "when UTC shows the day");
+        assert_eq!(expiry("{at:month}", "at", &["2026-11"]).as_deref(), Some("2026-11-01T02:00:00Z"));
+        assert_eq!(expiry("{at:month}", "at", &["none"]), None);
+        assert_eq!(expiry("{at}", "at", &["2026-11-28T01:02:03Z"]), None, "not a bucket");
     }
 }

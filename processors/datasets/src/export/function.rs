@@ -73,11 +73,12 @@ impl ExporterFunction {
         deadline: Timestamp,
     ) -> BatchResponse {
         let (mut response, mut keys, mut message_of_key) = (BatchResponse::default(), Vec::new(), Vec::new());
-        let mut failed = BTreeSet::new();
+        let (mut failed, mut foreign) = (BTreeSet::new(), 0);
         for (index, (_, created)) in messages.iter().enumerate() {
             match created {
                 Ok(created) => {
                     let own = self.own_keys(created);
+                    foreign += created.len() - own.len();
                     message_of_key.extend(own.iter().map(|_| index));
                     keys.extend(own);
                 }
@@ -87,7 +88,7 @@ impl ExporterFunction {
                 }
             }
         }
-        let outcomes = self.export(&keys, deadline).await;
+        let outcomes = self.export(&keys, foreign, deadline).await;
         failed.extend(
             message_of_key.into_iter().zip(&outcomes).filter(|(_, it)| it.is_err()).map(|(at, _)| at),
         );
@@ -130,20 +131,21 @@ impl ExporterFunction {
             if *bucket == self.bucket {
                 keys.push(key.clone());
             } else {
-                tracing::warn!(
+                tracing::error!(
                     bucket,
-                    "an object of another bucket was skipped; AFTERWRITE_BUCKET names this function's bucket"
+                    own = self.bucket,
+                    "an object of another bucket was not exported: if it has changes of this deployment, correct AFTERWRITE_BUCKET, and export it with `afterwrite export`"
                 );
             }
         }
         keys
     }
 
-    /// Exports all of these objects, or as many as possible.
-    async fn export(&self, keys: &[String], deadline: Timestamp) -> Vec<Result<()>> {
+    /// Exports all of these objects, or as many as possible. So many other objects, which are not this function's, were named with them.
+    async fn export(&self, keys: &[String], foreign: usize, deadline: Timestamp) -> Vec<Result<()>> {
         let started = Instant::now();
         let outcomes = self.exporter.export(keys, deadline).await;
-        let mut totals = ExportTotals::default();
+        let mut totals = ExportTotals { foreign, ..ExportTotals::default() };
         let mut done = Vec::with_capacity(outcomes.len());
         for (key, outcome) in keys.iter().zip(outcomes) {
             done.push(match outcome {
@@ -201,7 +203,9 @@ impl ExporterFunction {
         let deadline = invocation.deadline();
         match ExporterEvent::read(invocation.payload())? {
             ExporterEvent::Objects(created) => {
-                let outcomes = Box::pin(self.export(&self.own_keys(&created), deadline)).await;
+                let own = self.own_keys(&created);
+                let foreign = created.len() - own.len();
+                let outcomes = Box::pin(self.export(&own, foreign, deadline)).await;
                 outcomes.into_iter().collect::<Result<()>>()?;
                 Ok(ExporterResponse::Exported(BatchResponse::default()))
             }

@@ -45,8 +45,11 @@ pub(super) struct BackfillLives<T, C> {
 struct FoundLives {
     key: ItemKey,
     source: Option<SourceKey<'static>>,
-    vanished: u64,
+    ends: JobTotals,
 }
+
+/// The lives whose end has no record yet.
+const ENDS: [LifeTotal; 2] = [LifeTotal::Vanished, LifeTotal::ExpiredSources];
 
 impl<T: Tables + Clone, C: Clock + Clone> BackfillLives<T, C> {
     pub(super) fn new(context: &DeploymentContext<T, C>, arguments: &BackfillArguments) -> Self {
@@ -72,7 +75,9 @@ impl<T: Tables, C: Clock> BackfillLives<T, C> {
         let entries = read_entries((&self.context.tables, &self.state), orphaned, targets).await?;
         for (source, entry) in orphaned.iter().zip(entries) {
             if let Some(entry) = entry {
-                self.count((Some(source), self.state.entry_key(source)?), &entry, totals);
+                let key = self.state.entry_key(source)?;
+                self.count_expired((source, key.clone()), &entry, totals);
+                self.count((Some(source), key), &entry, totals);
             }
         }
         Ok(())
@@ -111,39 +116,68 @@ impl<T: Tables, C: Clock> BackfillLives<T, C> {
         let mut named = JobTotals::new();
         LifeTotal::note(&mut named, (&self.context.model, source), Some(entry), self.context.clock.now());
         totals.add_all(&named);
-        let is_new = entry.unrecorded.iter().any(|life| !life.is_found_before(self.planned_at));
-        let vanished = named.number(LifeTotal::Vanished);
-        if is_new && vanished > 0 {
-            let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-            // A step that failed is repeated.
-            found.retain(|known| known.key != key);
-            found.push(FoundLives { key, source: source.map(owned_key), vanished });
+        if entry.unrecorded.iter().any(|life| !life.is_found_before(self.planned_at)) {
+            self.note_found((source, key), named);
         }
     }
 
-    /// How many of the lives that this process has counted have ended by their records since. Waits a short time for these records.
-    pub(super) async fn recorded(&self) -> Result<u64> {
+    /// Counts the rollup of an entry, if it has expired without a record. A step finds it whenever it comes to the entry.
+    fn count_expired(
+        &self,
+        (source, key): (&SourceKey<'_>, ItemKey),
+        entry: &StoredEntry,
+        totals: &mut JobTotals,
+    ) {
+        let mut named = JobTotals::new();
+        LifeTotal::note_expired(&mut named, (&self.context.model, source), entry, self.context.clock.now());
+        totals.add_all(&named);
+        self.note_found((Some(source), key), named);
+    }
+
+    /// Notes the lives of an entry that ended, to look at them again.
+    fn note_found(&self, (source, key): (Option<&SourceKey<'_>>, ItemKey), named: JobTotals) {
+        if ENDS.iter().all(|total| named.number(*total) == 0) {
+            return;
+        }
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        // A step that failed is repeated.
+        found.retain(|known| known.key != key);
+        found.push(FoundLives { key, source: source.map(owned_key), ends: named });
+    }
+
+    /// The lives that this process has counted and that have ended by their records since. Waits a short time for these records.
+    pub(super) async fn recorded(&self) -> Result<JobTotals> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let named: u64 = found.iter().map(|lives| lives.vanished).sum();
         let until = self.context.clock.now().plus(RECORD_TIME);
         loop {
             let open = self.open(&found).await?;
-            if open == 0 || self.context.clock.now() >= until {
-                return Ok(named.saturating_sub(open));
+            let is_open = ENDS.iter().any(|total| open.number(*total) > 0);
+            if !is_open || self.context.clock.now() >= until {
+                let mut recorded = JobTotals::new();
+                for total in ENDS {
+                    let named: u64 = found.iter().map(|lives| lives.ends.number(total)).sum();
+                    recorded.add(total, named.saturating_sub(open.number(total)));
+                }
+                return Ok(recorded);
             }
             self.context.clock.sleep(READ_PAUSE).await;
         }
     }
 
-    /// How many lives of these entries are open.
-    async fn open(&self, found: &[FoundLives]) -> Result<u64> {
+    /// The lives of these entries that are open.
+    async fn open(&self, found: &[FoundLives]) -> Result<JobTotals> {
         let keys: Vec<ItemKey> = found.iter().map(|lives| lives.key.clone()).collect();
         let (mut totals, mut targets) = (JobTotals::new(), RollupTargets::of(&self.context.model));
         for (lives, stored) in found.iter().zip(self.context.tables.read(&keys).await?.items) {
-            let entry = stored.map(|stored| self.state.decode_entry(&stored, &mut targets)).transpose()?;
-            let item = (&self.context.model, lives.source.as_ref());
-            LifeTotal::note(&mut totals, item, entry.as_ref(), self.context.clock.now());
+            let Some(stored) = stored else { continue };
+            let entry = self.state.decode_entry(&stored, &mut targets)?;
+            let (model, source) = (&self.context.model, lives.source.as_ref());
+            let now = self.context.clock.now();
+            LifeTotal::note(&mut totals, (model, source), Some(&entry), now);
+            if let Some(source) = source.filter(|_| lives.ends.number(LifeTotal::ExpiredSources) > 0) {
+                LifeTotal::note_expired(&mut totals, (model, source), &entry, now);
+            }
         }
-        Ok(totals.number(LifeTotal::Vanished))
+        Ok(totals)
     }
 }

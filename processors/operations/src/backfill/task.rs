@@ -97,11 +97,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         self.unwritable_mirrors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many of the lives that this process has counted have ended by their records since. Waits a short time for these records.
+    /// The lives that this process has counted and that have ended by their records since. Waits a short time for these records.
     ///
     /// # Errors
     /// As [`Tables::read`].
-    pub async fn recorded_lives(&self) -> Result<u64> {
+    pub async fn recorded_lives(&self) -> Result<JobTotals> {
         self.lives.recorded().await
     }
 

@@ -18,7 +18,7 @@ use crate::DeploymentContext;
 use crate::jobs::JobWait;
 use crate::lives::read_entries;
 use crate::verify::{
-    FindingSubject, FoundItem, RollupPlace, RollupReading, SumVerdict, Tolerance, VerifyFinding,
+    FindingLife, FindingSubject, FoundItem, RollupPlace, RollupReading, SumVerdict, Tolerance, VerifyFinding,
     check_generation, expected_values, is_rollup, judge, may_be_settled, read_sums, recheck_items,
 };
 
@@ -105,7 +105,12 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             known.into_iter().filter_map(|finding| already_right(finding, &now)).collect();
         log.extend(self.with_open_lives(right).await?);
         let drifted: Vec<_> = now.into_iter().filter(VerifyFinding::is_drift).collect();
-        log.extend(self.reconcile_items(drifted).await?);
+        let (expired, others): (Vec<_>, Vec<_>) =
+            drifted.into_iter().partition(|finding| finding.subject.life() == Some(FindingLife::Expired));
+        log.extend(
+            expired.into_iter().map(|finding| RepairLogEntry::failed(finding, FindingLife::Expired.cause())),
+        );
+        log.extend(self.reconcile_items(others).await?);
         Ok(log)
     }
 

@@ -156,6 +156,7 @@ pub fn repair_totals(log: &[RepairLogEntry]) -> JobTotals {
         totals.add(entry.outcome, 1);
         match entry.finding.subject.life().filter(|_| entry.outcome.is_written()) {
             Some(FindingLife::Vanished) => totals.add(LifeTotal::Vanished, 1),
+            Some(FindingLife::Expired) => totals.add(LifeTotal::ExpiredSources, 1),
             Some(FindingLife::Revived) => totals.add(LifeTotal::Revived, 1),
             None => {}
         }

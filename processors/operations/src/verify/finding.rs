@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use afterwrite_ledger::StoredEntry;
 use afterwrite_model::entity::SourceKey;
-use afterwrite_model::record::Item;
+use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::table::{Entity, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -80,6 +80,8 @@ pub struct RowLocation {
 pub enum FindingLife {
     /// The item does not exist, and is counted.
     Vanished,
+    /// The item is a rollup that is a source. It has expired and does not exist, and it is counted, as no record shows that TTL deleted it.
+    Expired,
     /// The item exists, and the ledger has its deletion.
     Revived,
 }
@@ -91,11 +93,14 @@ impl FindingLife {
         model: &Model,
         source: &SourceKey<'_>,
         (entry, item): (Option<&StoredEntry>, Option<&Item>),
+        now: Timestamp,
     ) -> Option<Self> {
-        if !source.candidates(model).any(Entity::keeps_what_expired) {
+        let candidates = source.candidates(model);
+        if !candidates.any(Entity::keeps_what_expired) {
             return None;
         }
         match (entry?.is_tombstone, item) {
+            (false, None) if candidates.keep_expired(now) => Some(Self::Expired),
             (false, None) => Some(Self::Vanished),
             (true, Some(_)) => Some(Self::Revived),
             (true, None) | (false, Some(_)) => None,
@@ -108,6 +113,10 @@ impl FindingLife {
             Self::Vanished => {
                 "the item does not exist: the record of its deletion was lost. If TTL deleted it, it must stay counted: replay the archive before \
                  `afterwrite repair`, which subtracts it"
+            }
+            Self::Expired => {
+                "the rollup has expired, and no record shows that TTL deleted it. It stays counted in the level above, as its entry has it: if changes \
+                 of it were lost as well, these are missing there, and only a new state table has them (\"Rebuilding a state table\" in docs/OPERATE.md)"
             }
             Self::Revived => {
                 "the item exists, but the ledger has its deletion: a record was lost, or the table was restored. Then follow \"After a restore\" in \

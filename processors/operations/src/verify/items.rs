@@ -286,9 +286,10 @@ impl<T: Tables> ItemJudge<T> {
     ) -> Option<VerifyFinding> {
         let nothing = ItemContributions::NOTHING;
         let counted = read.entry.as_ref().map_or(&nothing, |entry| &entry.contributions);
-        let life = FindingLife::of(&self.model, read.source, (read.entry.as_ref(), read.item.as_ref()));
+        let found = (read.entry.as_ref(), read.item.as_ref());
+        let life = FindingLife::of(&self.model, read.source, found, read.read_at);
         // A lost record may have been a change after which the item counted.
-        let may_have_counted = life == Some(FindingLife::Vanished);
+        let may_have_counted = matches!(life, Some(FindingLife::Vanished | FindingLife::Expired));
         if contribute_equally(&self.model, &projection.contributions, counted) && !may_have_counted {
             return None;
         }
@@ -296,6 +297,9 @@ impl<T: Tables> ItemJudge<T> {
         let mut finding = VerifyFinding::of(subject);
         finding.rev = entry_rev(read);
         finding.cause = self.ledger_cause(read, life);
+        if life == Some(FindingLife::Expired) {
+            return Some(finding);
+        }
         let expected = self.flat(&projection.contributions, targets);
         let found = self.flat(counted, targets);
         for name in expected.keys().chain(found.keys()) {

@@ -216,3 +216,57 @@ fn an_optional_output_that_is_not_found_leaves_its_rollup_out() {
         counted.contributions.by_aggregate.iter().map(|share| share.targets.len()).collect();
     assert_eq!((targets.as_slice(), counted.skipped), ([1].as_slice(), 0));
 }
+
+/// The number of contributions and of extremes of an order with this total, whose customer has this many letters, and how many
+/// aggregates skip it.
+fn order_of(total: AttributeValue<'static>, letters: usize) -> (usize, usize, u64) {
+    let source = r##"
+        name = "shop"
+        generation = 1
+        [tables.t]
+        key = ["PK", "SK"]
+        [entities.order]
+        key = { PK = "ORDER#{order}", SK = "-" }
+        attributes = { customer = "S", agent = "S", total = "N" }
+        [rollups.all]
+        key = { PK = "ALL", SK = "ROLLUP" }
+        [rollups.agents]
+        key = { PK = "AGENTS", SK = "ROLLUP" }
+        [[aggregates]]
+        name = "first"
+        of = "order"
+        into = "all"
+        on_misfit = "skip"
+        measures.revenue = { sum = "total" }
+        measures.largest = { max = "total" }
+        measures.buyers = { distinct = "customer" }
+        measures.agents = { distinct = "agent" }
+        [[aggregates]]
+        name = "second"
+        of = "order"
+        into = "agents"
+        measures.orders = "count"
+        "##;
+    let model = Arc::new(Model::parse(source, "shop.toml").unwrap_or_else(|errors| panic!("{errors}")));
+    let key = SourceKey { table: 0, partition: "ORDER#1".into(), sort: Some("-".into()) };
+    let candidates = key.candidates(&model);
+    let customer = AttributeValue::text("c".repeat(letters));
+    let item: Item = [("customer", customer), ("agent", AttributeValue::text("a")), ("total", total)]
+        .map(|(name, value)| (name.into(), value))
+        .into_iter()
+        .collect();
+    let image = Image::from_item(&item, &model.attributes);
+    let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
+    let counted =
+        contributions(&model, &candidates, &image, &NoItems, sharding, &mut RollupTargets::of(&model))
+            .unwrap();
+    (counted.contributions.by_aggregate.len(), counted.extremes.len(), counted.skipped)
+}
+
+#[test]
+fn a_skipped_item_is_left_out_of_the_distinct_counts_of_its_aggregate_too() {
+    let number = || AttributeValue::N("5".parse().unwrap());
+    assert_eq!(order_of(number(), 1), (4, 1, 0));
+    assert_eq!(order_of(AttributeValue::text("5"), 1), (1, 0, 1), "the first measures do not fit");
+    assert_eq!(order_of(number(), 1_100), (1, 0, 1), "a distinct count in the middle does not fit");
+}
