@@ -126,6 +126,27 @@ async fn a_dry_run_writes_nothing_and_names_the_changes() {
 }
 
 #[tokio::test]
+async fn records_of_rollups_that_an_earlier_model_archived_are_passed_over() {
+    let world = ExamWorld::live().await;
+    let before = world.everything();
+    let folder = tempfile::tempdir().unwrap();
+    let record = world.recording.records().next().unwrap().get();
+    let of_rollup = record.replace(":table/ExamBuddyTable/stream/", ":table/live/stream/");
+    std::fs::write(folder.path().join("archive.jsonl"), format!("{record}\n{of_rollup}\n")).unwrap();
+    let source =
+        || Source { objects: InputObject::of_path(folder.path()).unwrap(), range: TimeRange::default() };
+    let task = || {
+        let aggregator = world.aggregator(LIVE, Arc::clone(&world.tables), TombstoneHistory::Expiring);
+        ReplayTask::<_, _, _, Arc<MemoryTables>, _>::new(source(), aggregator, NoTarget, SystemClock)
+    };
+    let refused = task().run(|_| {}).await.unwrap_err().to_string();
+    assert!(refused.contains("`live`"), "{refused}");
+    let totals = task().without_rollups_of(Some(LIVE)).run(|_| {}).await.unwrap();
+    assert_eq!((totals["records"], totals["unmatched"]), (1, 1));
+    assert_eq!(world.everything(), before);
+}
+
+#[tokio::test]
 async fn a_replay_that_is_killed_after_any_step_goes_on_at_its_cursor() {
     let folder = tempfile::tempdir().unwrap();
     split(folder.path());

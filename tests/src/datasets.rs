@@ -20,6 +20,7 @@ use tempfile::TempDir;
 
 use crate::clock::StillClock;
 use crate::recording::StreamRecording;
+use crate::state_stream::table_names;
 
 /// A row as text, by column, without nulls.
 pub type TextRow = BTreeMap<String, String>;
@@ -108,7 +109,7 @@ async fn export_remembering(
     objects: &BTreeMap<String, Vec<u8>>,
     remembered: Option<RememberedLookups<MemoryTables>>,
 ) -> Vec<ExportTotals> {
-    let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+    let tables = table_names(model, "state");
     let clock = StillClock::at(Timestamp::from_epoch_seconds(0));
     let deadline = Timestamp::from_epoch_seconds(60);
     let exporter = ArchiveExporter::new(Arc::clone(model), tables, Arc::clone(bucket), remembered, clock);

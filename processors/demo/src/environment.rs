@@ -1,6 +1,7 @@
 //! The environment of a workload: its tables in an embedded DynamoDB, the writer, and the two readers that each stream allows.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, TableDefinition};
@@ -12,7 +13,8 @@ use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::table::Model;
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
-use futures::future::{try_join, try_join_all};
+use futures::future::{ready, try_join, try_join_all};
+use serde_json::Value;
 
 use crate::archiving::ArchivingFunction;
 use crate::counting::{CountingFunction, STATE_TABLE};
@@ -150,13 +152,20 @@ impl DemoEnvironment {
         deliver_all(&samples, &self.counting, FaultPlan::default(), progress, &control).await
     }
 
-    /// The number of changes in the streams of the application's tables.
-    pub(crate) async fn changes(&self) -> Result<u64> {
+    /// The number of changes that are archived: those in the streams of the application's tables, and those of rollups that cache and event rules read.
+    pub(crate) async fn changes(&self, workload: &Workload) -> Result<u64> {
         let progress = MappingProgress::default();
         let accept = |_: Vec<u8>, _: Duration| async { Ok(br#"{"batchItemFailures":[]}"#.to_vec()) };
         let control = MappingControl::draining();
         deliver_all(&self.sources.streams, &accept, FaultPlan::default(), &progress, &control).await?;
-        Ok(progress.counts().read)
+        let of_rollups = AtomicU64::new(0);
+        let count = |event: Vec<u8>, _: Duration| {
+            of_rollups.fetch_add(archived_rollups(workload, &event), Ordering::Relaxed);
+            ready(Ok(br#"{"batchItemFailures":[]}"#.to_vec()))
+        };
+        let levels = MappingProgress::default();
+        deliver_all(&self.levels.streams, &count, FaultPlan::default(), &levels, &control).await?;
+        Ok(progress.counts().read + of_rollups.into_inner())
     }
 
     /// All items of the state table.
@@ -169,6 +178,17 @@ impl DemoEnvironment {
         self.archiving.stop().await?;
         self.server.stop().await
     }
+}
+
+/// How many records of an event of the state table are archived.
+fn archived_rollups(workload: &Workload, event: &[u8]) -> u64 {
+    let event: Value = serde_json::from_slice(event).unwrap_or_default();
+    let records = event.get("Records").and_then(Value::as_array).into_iter().flatten();
+    let is_archived = |record: &&Value| {
+        let key = |path: &str| record.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        (workload.archived_rollup)(key("/dynamodb/Keys/PK/S"), key("/dynamodb/Keys/SK/S"))
+    };
+    u64::try_from(records.filter(is_archived).count()).unwrap_or(u64::MAX)
 }
 
 /// Lets the mappings of a control end once the future is done.

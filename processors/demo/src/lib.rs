@@ -75,7 +75,7 @@ impl Demo {
         let mut outcome = WorkloadOutcome { now, images, ..WorkloadOutcome::default() };
 
         outcome.expired = Box::pin(self.play(&environment, &script, &progress)).await?;
-        let changes = usize::try_from(environment.changes().await?).unwrap_or(usize::MAX);
+        let changes = usize::try_from(environment.changes(workload).await?).unwrap_or(usize::MAX);
         let archive = Box::pin(environment.archiving.read_back(changes)).await?;
         let (first, _) = judge(workload, &environment, &mut outcome).await?;
         let seconds = begun.elapsed().as_secs_f64();
@@ -216,7 +216,7 @@ mod tests {
             let expired = played.await.unwrap();
             let skipped = skipped_records(&environment, &progress, &MappingProgress::default());
             assert_eq!(skipped, [], "{}", workload.model);
-            let changes = usize::try_from(environment.changes().await.unwrap()).unwrap();
+            let changes = usize::try_from(environment.changes(workload).await.unwrap()).unwrap();
             let archive = |expected| environment.archiving.read_back(expected);
             assert!(archive(changes).await.unwrap().is_whole());
             assert!(!archive(changes + 1).await.unwrap().is_whole(), "a missing change is found");

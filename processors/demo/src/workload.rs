@@ -27,6 +27,8 @@ pub struct Workload {
     pub(crate) tables: fn() -> Vec<TableDefinition>,
     pub(crate) script: fn(Rng, u64, Timestamp) -> Script,
     pub(crate) recount: fn(&WorkloadOutcome) -> Recount,
+    /// Whether a cache or event rule reads the rollup with this `PK` and `SK`: then its changes are archived.
+    pub(crate) archived_rollup: fn(&str, &str) -> bool,
     pub(crate) charts: fn(&WorkloadOutcome, &RollupSet) -> Vec<Chart>,
 }
 

@@ -311,11 +311,11 @@ where
 
     /// A record whose item is unknown because it is malformed is archived: nothing could restore it.
     ///
-    /// Of the state table, only the items of rollups are archived that datasets export.
+    /// Of the state table, only the items of rollups are archived that datasets export, or that event or cache rules read.
     fn is_archived(&self, record: &IdentifiedRecord<'_>) -> bool {
         let table = record.source.ok().map(|source| source.table);
         if table.is_some() && table == self.model().state_source() {
-            return record.candidates.as_ref().is_some_and(|known| known.any(Entity::has_datasets));
+            return record.candidates.as_ref().is_some_and(|known| known.any(Entity::is_archived));
         }
         match self.model().archive {
             ArchiveScope::All => true,

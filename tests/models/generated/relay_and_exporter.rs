@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::delta::DeltaTable;
+use afterwrite_demo::item::text_of;
 use afterwrite_demo::workloads::ALL;
 use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
 use afterwrite_memory::{MemoryObjects, MemoryStream};
@@ -95,8 +96,11 @@ pub(super) async fn exported(
 ) -> (BTreeMap<String, Vec<TextRow>>, Arc<MemoryObjects>) {
     let bucket = Arc::new(MemoryObjects::default());
     let object = ("archive/dt=2026-02-07/hh=12/1.gz".to_owned(), gzip(lines));
+    // A rollup whose measures were all zero before and after a change is no item of its entity.
+    let of_rollups = lines.lines().filter(|line| line.contains(&format!(":table/{STATE}/stream/"))).count();
     for tally in export(run.model(), &bucket, &[object].into()).await {
-        assert_eq!((tally.rejected, tally.rescued, tally.unmatched), (0, 0, 0));
+        assert_eq!((tally.rejected, tally.rescued), (0, 0));
+        assert!(tally.unmatched <= of_rollups, "{tally:?}");
     }
     let mut rows: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
     for (name, file) in bucket.objects() {
@@ -134,15 +138,15 @@ async fn check(model: &str, run: &WorkloadRun) {
         assert_eq!(cache.take_removed(), expectations.stale_keys(batch), "{model}");
     }
     let lines = String::from_utf8(stream.contents()).expect("lines are text");
-    // Rollups are archived for datasets only, and no dataset has any.
     let archived: Vec<&StreamRecord> =
-        run.streams.records.iter().filter(|record| record.table != STATE).collect();
+        run.streams.records.iter().filter(|record| record.table != STATE || is_read(model, record)).collect();
     assert_eq!(lines.lines().count(), archived.len());
     // Without secrets, a line is its record, byte for byte.
     if model != "glad" {
         let written: Vec<&str> = archived.iter().map(|record| record.json.as_str()).collect();
         assert_eq!(lines.lines().collect::<Vec<_>>(), written);
     }
+    check_replay(model, run, &lines).await;
     let mut expected: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
     for (dataset, row) in archived.into_iter().flat_map(|record| expectations.rows(record)) {
         expected.entry(dataset.to_owned()).or_default().push(row);
@@ -158,6 +162,35 @@ async fn check(model: &str, run: &WorkloadRun) {
     expected.values_mut().chain(found.values_mut()).for_each(|rows| rows.sort_unstable());
     assert_eq!(found, expected, "{model}");
     assert_eq!(found.len(), run.model().datasets.len(), "{model}: every dataset has rows");
+}
+
+/// A replay of the archive makes the same keys stale as the changes did, those of rollups among them.
+async fn check_replay(model: &str, run: &WorkloadRun, lines: &str) {
+    let (relay, _, cache) = relay(run);
+    let lines: Vec<&str> = lines.lines().collect();
+    let mut removed = BTreeSet::new();
+    for batch in lines.chunks(BATCH) {
+        let event = event(batch.iter().copied());
+        let relayed = relay.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
+        assert!(relayed.unwrap_or_else(|error| panic!("{error}")).failures.is_empty());
+        removed.extend(cache.take_removed());
+    }
+    assert_eq!(removed, ModelExpectations::of(model).stale_keys(&run.streams.records), "{model}");
+}
+
+/// Whether a cache or event rule of the model reads a rollup, by hand for each model: its changes are archived. No dataset has rows of rollups.
+fn is_read(model: &str, record: &StreamRecord) -> bool {
+    let image = record.images().next().expect("an image");
+    let (partition, sort) = (text_of(image, "PK"), text_of(image, "SK"));
+    match model {
+        "leaderboard" => {
+            let is_week = partition.starts_with("GAME#") && sort.starts_with("ROLLUP#WEEK#");
+            let is_total = partition.starts_with("PLAYER#") && sort.starts_with("ROLLUP#GAME#");
+            (is_week && !partition.contains("#DISTINCT#")) || is_total
+        }
+        "marketplace" => partition.starts_with("PROMO#") && sort == "ROLLUP#USES",
+        _ => false,
+    }
 }
 
 /// Removes the columns that identify the item; each shows what the model's column of the same name shows.

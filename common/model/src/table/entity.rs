@@ -125,6 +125,13 @@ impl Entity {
         !self.datasets.is_empty()
     }
 
+    /// Whether the changes of such an item are archived, as far as its entity decides: every change of an application's item is; of a rollup's item, only if
+    /// something but counting follows from it, which a replay or an export can repeat.
+    #[must_use]
+    pub fn is_archived(&self) -> bool {
+        self.rollup.is_none() || self.has_datasets() || !self.events.is_empty() || !self.caches.is_empty()
+    }
+
     /// The most rollups that one state of an item counts into.
     #[must_use]
     pub fn most_rollups(&self, model: &Model) -> usize {

@@ -45,8 +45,7 @@ impl ProjectionKind {
         match self {
             Self::Aggregate => entity.is_used(),
             Self::Invalidate => !entity.caches.is_empty(),
-            // Every change of an application's item is archived; of a rollup's item, only a change that a dataset has.
-            Self::Archive => entity.rollup.is_none() || entity.has_datasets(),
+            Self::Archive => entity.is_archived(),
             Self::Notify => !entity.events.is_empty(),
         }
     }

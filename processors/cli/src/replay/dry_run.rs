@@ -16,7 +16,7 @@ use afterwrite_services::s3::S3Bucket;
 use serde::Serialize;
 
 use super::job::all_processed;
-use super::targets::{aggregator, uncounted_rollups};
+use super::targets::{aggregator, sourceless_table, uncounted_rollups};
 use crate::deployment::Deployment;
 use crate::item_table::{difference_text, without_secrets};
 use crate::job_output::event_note;
@@ -52,6 +52,7 @@ pub(super) async fn run(
         source.range.searched().map(|searched| format!("{} objects: {searched}", source.objects.len()));
     let task: ReplayTask<_, _, _, Arc<DynamoDb>, _> =
         ReplayTask::new(source, counting, NoTarget, SystemClock);
+    let task = task.without_rollups_of(sourceless_table(deployment));
     let totals = Box::pin(task.run(|_| {})).await?;
     let (advanced, items): (Vec<_>, Vec<_>) = tables.differences().into_iter().partition(is_advanced);
     let has_levels = report_uncounted_rollups(&totals);

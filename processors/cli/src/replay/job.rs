@@ -21,7 +21,9 @@ use serde::{Deserialize, Serialize};
 
 use super::export::export_archive;
 use super::inputs::{StoredInputs, objects_of_stored, store_inputs};
-use super::targets::{DeployedAggregator, aggregator, relay, rollups_of_state_table, uncounted_rollups};
+use super::targets::{
+    DeployedAggregator, aggregator, relay, rollups_of_state_table, sourceless_table, uncounted_rollups,
+};
 use crate::bulk::{check_import, enable_stream};
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::inputs::InputArguments;
@@ -159,6 +161,7 @@ impl ReplayJob {
             None => CountingTarget::Nothing(NoTarget),
         };
         let task = ReplayTask::new(source, counting, relay, SystemClock);
+        let task = task.without_rollups_of(sourceless_table(deployment));
         let Some(into) = &self.into else { return Ok(task) };
         let task = task.copying_lookups(LookupCopy {
             tables: Arc::clone(&deployment.tables),

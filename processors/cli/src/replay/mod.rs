@@ -6,7 +6,7 @@ mod inputs;
 mod job;
 mod targets;
 
-use afterwrite_model::table::{Entity, Model};
+use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::require_recovery;
 use afterwrite_operations::replay::InputSource;
@@ -97,7 +97,7 @@ impl ReplayArguments {
         let has_levels = self.into.is_some() && model.state_source().is_some();
         let levels = has_levels.then(|| "then rollups of rollups are counted, level by level".to_owned());
         let events = event_note(model).filter(|_| is_counting);
-        unarchived_note(model, &self.only).into_iter().chain(levels).chain(events).collect()
+        levels.into_iter().chain(events).collect()
     }
 
     fn check(&self) -> Result<()> {
@@ -119,20 +119,4 @@ impl ReplayArguments {
         }
         Ok(())
     }
-}
-/// The rollups whose events or stale keys a replay cannot repeat: the archive has the changes of a rollup only if a dataset exports it.
-fn unarchived_note(model: &Model, only: &[ReplayProjection]) -> Option<String> {
-    let (notifies, invalidates) =
-        (only.contains(&ReplayProjection::Notify), only.contains(&ReplayProjection::Invalidate));
-    let is_lost = |entity: &&Entity| {
-        let is_asked = notifies && !entity.events.is_empty() || invalidates && !entity.caches.is_empty();
-        entity.rollup.is_some() && !entity.has_datasets() && is_asked
-    };
-    let names: Vec<&str> = model.entities.iter().filter(is_lost).map(|entity| &*entity.name).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "nothing is repeated for changes of {}: no dataset exports these rollups, so the archive does not have their changes",
-            names.join(", ")
-        )
-    })
 }

@@ -53,10 +53,12 @@ pub(crate) fn aggregator<T: Tables>(
 
 /// All records of rollups: of the state table and of its earlier names.
 pub(crate) fn rollups_of_state_table(deployment: &Deployment) -> UncountedRollups {
-    let Deployment { config, state_table, .. } = deployment;
-    let state = config.model.state_source().and_then(|table| config.model.tables.get(table));
-    let names = state.map(|table| table.former_names.iter().cloned().chain([Arc::clone(state_table)]));
-    names.map_or_else(UncountedRollups::default, UncountedRollups::all_of)
+    UncountedRollups::all_of(Arc::clone(&deployment.config.model), &deployment.state_table)
+}
+
+/// The state table, if it is no source of the model: an earlier model may have archived records of rollups.
+pub(super) fn sourceless_table(deployment: &Deployment) -> Option<&str> {
+    deployment.config.model.state_source().is_none().then_some(&*deployment.state_table)
 }
 
 /// The records of rollups that are not counted into the deployment's state table, because they are of earlier tables.

@@ -11,7 +11,7 @@
 //!
 //! **When the archive is not enough.** If the stream was created again, the table had none for a while, and changes of that time are in no
 //! archive. If the archive's writer was off for a day, changes are missing in the archive, too: between the last checkpoint and now, no object
-//! arrived for 23 hours. Both end the consumer.
+//! arrived for 23 hours. Of the state table, the archive has no changes of rollups that are only counted. Each of these ends the consumer.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use afterwrite_input::{InputObject, RecordInput, TimeRange};
 use afterwrite_mapping::StreamGap;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::{Entity, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::require_recovery;
 use afterwrite_operations::replay::InputSource;
@@ -121,6 +122,7 @@ impl ArchiveRecovery {
         let from = checkpoint_at.minus(STREAM_RETENTION);
         eprintln!("afterwrite: {gap}; the archive is replayed from {from} on");
         let deployment = Box::pin(DeploymentArguments::default().connect()).await?;
+        self.check_archived(&deployment.config.model, (table, &deployment.state_table))?;
         if self.only.contains(&ReplayProjection::Aggregate) {
             let tables = deployment.patient_tables();
             require_recovery(&tables, &deployment.state_table, self.without_recovery).await?;
@@ -145,6 +147,20 @@ impl ArchiveRecovery {
         Err(Error::new(ErrorKind::State, "some records of the archive were not processed").hint(
             "See `afterwrite jobs list`; correct the cause, and start this command again: counted records are skipped",
         ))
+    }
+}
+
+impl ArchiveRecovery {
+    /// Refuses to close a gap of the state table's stream if this consumer counts rollups whose changes are not archived.
+    fn check_archived(&self, model: &Model, (table, state_table): (&str, &str)) -> Result<()> {
+        let counts = table == state_table && self.only.contains(&ReplayProjection::Aggregate);
+        let is_lost = |entity: &&Entity| counts && entity.is_used() && !entity.is_archived();
+        let names: Vec<&str> = model.entities.iter().filter(is_lost).map(|entity| &*entity.name).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(not_enough("it has no changes of rollups that are only counted")
+            .with("rollups", names.join(", ")))
     }
 }
 
@@ -209,6 +225,42 @@ fn not_enough(reason: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_archive_closes_no_gap_of_rollups_that_are_only_counted() {
+        let model = |rules: &str| {
+            let text = format!(
+                r##"
+name = "shop"
+generation = 1
+tables.shop.key = ["pk", "sk"]
+entities.order = {{ key = {{ pk = "SHOP#{{shop}}", sk = "ORDER#{{order}}" }} }}
+rollups.all.key = {{ PK = "ALL", SK = "SHOPS" }}
+rollups.orders.key = {{ PK = "SHOP#{{shop}}", SK = "ORDERS" }}
+aggregates = [
+    {{ name = "orders", of = "order", into = "orders", measures.orders = "count" }},
+    {{ name = "shops", of = "orders", into = "all", measures.shops = "count" }},
+]
+{rules}
+"##
+            );
+            Model::parse(&text, "shop.toml").unwrap_or_else(|errors| panic!("{errors}"))
+        };
+        let checked = |only: &[ReplayProjection], model: &Model| {
+            let recovery = ArchiveRecovery {
+                bucket: "b".to_owned(),
+                only: only.to_vec(),
+                without_recovery: false,
+                as_json: false,
+            };
+            recovery.check_archived(model, ("state", "state"))
+        };
+        let read = model("events = [{ name = \"first\", of = \"orders\" }]");
+        let (counting, notifying) = ([ReplayProjection::Aggregate], [ReplayProjection::Notify]);
+        assert!(checked(&counting, &read).is_ok() && checked(&notifying, &model("")).is_ok());
+        let problem = checked(&counting, &model("")).unwrap_err().to_string();
+        assert!(problem.contains("orders"), "{problem}");
+    }
 
     #[test]
     fn c3_the_longest_pause_of_an_archive_includes_the_outage_at_the_checkpoint() {

@@ -45,6 +45,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     tables: || single_table(TABLE, &["GSI1"]),
     script,
     recount: |outcome| Recount::of(outcome, count),
+    archived_rollup: |_, _| false,
     charts: |_, rollups| vec![skills(rollups)],
 };
 

@@ -66,10 +66,10 @@ impl LevelStream {
         self.model.entities.iter().find(|entity| candidates.any(|candidate| std::ptr::eq(candidate, *entity)))
     }
 
-    /// The records of a batch that are archived, because datasets export them.
+    /// The records of a batch that are archived.
     pub(super) fn archived<'b>(&self, batch: &'b [impl AsRef<str>]) -> Vec<&'b str> {
         let records = batch.iter().map(AsRef::as_ref);
-        records.filter(|json| self.entity(json).is_some_and(Entity::has_datasets)).collect()
+        records.filter(|json| self.entity(json).is_some_and(Entity::is_archived)).collect()
     }
 
     /// Adds a batch that was counted with this many write units.

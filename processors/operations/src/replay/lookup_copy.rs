@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use afterwrite_ledger::state::{LOOKUP_TYPE, is_of_type, key_in};
+use afterwrite_ledger::state::{LOOKUP_TYPE, PARTITION_KEY, SORT_KEY, is_of_type, key_in, key_texts};
 use afterwrite_ledger::tables::{ScanRequest, TableScan, Tables, WriteError};
 use afterwrite_model::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
 use afterwrite_model::record::Item;
@@ -62,4 +62,16 @@ impl<T: Tables + TableScan> LookupCopy<T> {
 
 fn is_lookup(item: &Item) -> bool {
     is_of_type(item, LOOKUP_TYPE)
+}
+
+/// A key of the state table as a cursor.
+pub(super) fn key_cursor(key: &Item) -> Option<String> {
+    serde_json::to_string(&key_texts(key)?).ok()
+}
+
+/// The key of a cursor.
+pub(super) fn cursor_key(cursor: &str) -> Option<Item> {
+    let (partition, sort): (String, String) = serde_json::from_str(cursor).ok()?;
+    let key = [(PARTITION_KEY, partition), (SORT_KEY, sort)];
+    Some(key.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
 }

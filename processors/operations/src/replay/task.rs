@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use afterwrite_functions::FailedRecord;
 use afterwrite_input::{InputObject, OpenedInput, StoredInput, TimeRange};
-use afterwrite_ledger::state::{PARTITION_KEY, SORT_KEY, key_texts};
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::Clock;
-use afterwrite_model::record::Item;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::Bucket;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::batch::RecordBatch;
-use super::lookup_copy::LookupCopy;
+use super::lookup_copy::{LookupCopy, cursor_key, key_cursor};
 use super::state_only::StateOnlyTables;
 use super::target::{DeliveryTotal, RecordTarget, TargetOutcome};
+use super::uncounted::SourcelessRecords;
 use crate::backfill::BackfillTask;
 use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit, count, run_units};
 
@@ -55,6 +54,8 @@ pub struct ReplayTask<A, R, B, T, C> {
     stored: Vec<StoredInput>,
     /// Copies lookups first, into a fresh table.
     lookups: Option<LookupCopy<T>>,
+    /// The records that are passed over, if the model has no table for them.
+    sourceless: Option<SourcelessRecords>,
     /// Counts rollups of rollups last, into a fresh table.
     levels: Option<Box<BackfillTask<StateOnlyTables<T>, C>>>,
     clock: C,
@@ -108,6 +109,7 @@ where
             relay,
             stored: Vec::new(),
             lookups: None,
+            sourceless: None,
             levels: None,
             clock,
             opened: Mutex::default(),
@@ -128,6 +130,12 @@ where
     pub fn copying_lookups(mut self, lookups: LookupCopy<T>) -> Self {
         self.lookups = Some(lookups);
         self
+    }
+
+    /// Passes over the records of this state table, which is no source of the model.
+    #[must_use]
+    pub fn without_rollups_of(self, state_table: Option<&str>) -> Self {
+        Self { sourceless: state_table.map(SourcelessRecords::of), ..self }
     }
 
     /// Counts rollups of rollups after the last record: `levels` is a backfill of these alone.
@@ -186,7 +194,7 @@ where
             match opened.reader.next_record()? {
                 Some(Ok(record)) => {
                     opened.cursor.read += 1;
-                    if self.source.range.contains_record(&record) {
+                    if self.delivers(&record, &mut outcome.totals) {
                         batch.push(record);
                     }
                 }
@@ -207,7 +215,7 @@ where
             }
         };
         if !batch.is_empty() {
-            outcome.totals = self.deliver(&batch).await?;
+            outcome.totals.add_all(&self.deliver(&batch).await?);
         }
         outcome.items = batch.len();
         outcome.spent = batch.len();
@@ -216,6 +224,13 @@ where
         outcome.cursor = next.as_ref().and_then(|opened| serde_json::to_value(&opened.cursor).ok());
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(outcome)
+    }
+
+    /// Whether a record is of the range, and of a table of the model.
+    fn delivers(&self, record: &str, totals: &mut JobTotals) -> bool {
+        let is_sourceless = self.sourceless.as_ref().is_some_and(|sourceless| sourceless.has(record));
+        totals.add(DeliveryTotal::Unmatched, u64::from(is_sourceless));
+        !is_sourceless && self.source.range.contains_record(record)
     }
 
     /// Delivers a batch to both handlers, up to three times while records fail that can succeed later.
@@ -362,17 +377,6 @@ fn stopped_elsewhere(problem: &str, object: &str) -> Error {
 fn reason(failed: &FailedRecord) -> String {
     let number = failed.sequence_number.as_deref().unwrap_or("without a sequence number");
     format!("record {number}: {}", failed.error)
-}
-
-/// A key of the state table as a cursor.
-fn key_cursor(key: &Item) -> Option<String> {
-    serde_json::to_string(&key_texts(key)?).ok()
-}
-
-fn cursor_key(cursor: &str) -> Option<Item> {
-    let (partition, sort): (String, String) = serde_json::from_str(cursor).ok()?;
-    let key = [(PARTITION_KEY, partition), (SORT_KEY, sort)];
-    Some(key.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
 }
 
 impl<B: Bucket> InputSource<B> {

@@ -7,7 +7,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use afterwrite_model::record::Timestamp;
+use afterwrite_model::entity::SourceKey;
+use afterwrite_model::record::{RecordDecoder, Timestamp};
+use afterwrite_model::table::{Entity, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,9 +17,11 @@ use serde_json::value::RawValue;
 use super::target::{RecordTarget, TargetOutcome};
 use crate::jobs::count;
 
-/// Which records of rollups are not counted. The default counts all.
-#[derive(Clone, Debug, Default)]
+/// Which records of rollups are not counted. Rollups from which nothing is counted are none of them: they are archived for their datasets, caches and
+/// events.
+#[derive(Clone, Debug)]
 pub struct UncountedRollups {
+    model: Arc<Model>,
     /// The parts of the streams' ARNs that name the state table and its earlier names, each up to the label.
     tables: Vec<String>,
     present: Option<PresentTable>,
@@ -39,10 +43,13 @@ pub struct CountedRecords<A> {
 }
 
 impl UncountedRollups {
-    /// All records of the state table under any of these names.
+    /// All records of the state table of this name, and of its earlier names.
     #[must_use]
-    pub fn all_of(names: impl IntoIterator<Item = Arc<str>>) -> Self {
-        Self { tables: names.into_iter().map(|name| stream_of(&name)).collect(), present: None }
+    pub fn all_of(model: Arc<Model>, state_table: &str) -> Self {
+        let source = model.state_source().and_then(|table| model.tables.get(table));
+        let former = source.iter().flat_map(|table| &table.former_names).map(|name| &**name);
+        let tables = former.chain([state_table]).map(stream_of).collect();
+        Self { tables, present: None, model }
     }
 
     /// The same, except those of the present table, which was created at this time.
@@ -53,12 +60,7 @@ impl UncountedRollups {
 
     /// Whether this record, as its stream or archive has it, is counted.
     fn counts(&self, record: &str) -> bool {
-        #[derive(Deserialize)]
-        struct RecordSource<'r> {
-            #[serde(borrow, rename = "eventSourceARN")]
-            stream: Cow<'r, str>,
-        }
-        let Ok(RecordSource { stream }) = serde_json::from_str(record) else { return true };
+        let Some(stream) = source_stream(record) else { return true };
         let is_present = |present: &PresentTable| {
             let (_, label) = stream.split_once(&present.stream)?;
             let enabled_at = Timestamp::parse(&format!("{label}Z"));
@@ -68,8 +70,47 @@ impl UncountedRollups {
             }))
         };
         let is_present = self.present.as_ref().and_then(is_present);
-        is_present.unwrap_or_else(|| !self.tables.iter().any(|table| stream.contains(table)))
+        let is_present =
+            is_present.unwrap_or_else(|| !self.tables.iter().any(|table| stream.contains(table)));
+        is_present || !self.is_used(record)
     }
+
+    /// Whether something is counted from the rollup of a record. A record that cannot be read may be of such a rollup.
+    fn is_used(&self, record: &str) -> bool {
+        let Some(table) = self.model.state_source() else { return false };
+        let mut decoder = RecordDecoder::new(&self.model.attributes);
+        let Ok(record) = decoder.record(record.as_bytes()) else { return true };
+        SourceKey::of_keys(&self.model, table, &record.keys)
+            .is_none_or(|source| source.candidates(&self.model).any(Entity::is_used))
+    }
+}
+
+/// The records of a state table that is no source of the model: an earlier model has archived them, and this one has no table for them.
+#[derive(Clone, Debug)]
+pub(super) struct SourcelessRecords {
+    stream: String,
+}
+
+impl SourcelessRecords {
+    /// The records of the state table of this name.
+    pub(super) fn of(state_table: &str) -> Self {
+        Self { stream: stream_of(state_table) }
+    }
+
+    /// Whether this record, as its archive has it, is one of them.
+    pub(super) fn has(&self, record: &str) -> bool {
+        source_stream(record).is_some_and(|stream| stream.contains(&self.stream))
+    }
+}
+
+/// The ARN of the stream of a record; `None` if the text is not a record.
+fn source_stream(record: &str) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct RecordSource<'r> {
+        #[serde(borrow, rename = "eventSourceARN")]
+        stream: Cow<'r, str>,
+    }
+    serde_json::from_str(record).ok().map(|RecordSource { stream }| stream)
 }
 
 /// How much earlier the label of a stream may be than the table that was created with it.
@@ -93,7 +134,7 @@ impl<A> CountedRecords<A> {
             #[serde(borrow, rename = "Records")]
             records: Vec<&'e RawValue>,
         }
-        if self.uncounted.tables.is_empty() {
+        if self.uncounted.model.state_source().is_none() {
             return Ok(None);
         }
         let event: Event<'_> = serde_json::from_slice(event)
@@ -122,13 +163,43 @@ impl<A: RecordTarget> RecordTarget for CountedRecords<A> {
 mod tests {
     use super::*;
 
+    const SHOP: &str = r##"
+name = "shop"
+generation = 1
+tables.orders.key = ["PK", "SK"]
+entities.order = { key = { PK = "SHOP#{shop}", SK = "ORDER#{order}" } }
+rollups.shops.key = { PK = "ALL", SK = "SHOPS" }
+rollups.orders.key = { PK = "SHOP#{shop}", SK = "ORDERS" }
+rollups.left.key = { PK = "SHOP#{shop}", SK = "LEFT" }
+aggregates = [
+    { name = "orders", of = "order", into = ["orders", "left"], measures.orders = "count" },
+    { name = "shops", of = "orders", into = "shops", measures.shops = "count" },
+]
+events = [{ name = "full", of = "left", when.orders = [{ numeric = [">=", 9] }] }]
+"##;
+
+    fn record_of(table: &str, label: &str, sort: &str) -> String {
+        let stream = format!("arn:aws:dynamodb:eu-west-1:1:table/{table}/stream/{label}");
+        let change = format!(
+            r#"{{"Keys":{{"PK":{{"S":"SHOP#1"}},"SK":{{"S":"{sort}"}}}},"NewImage":{{}},"SequenceNumber":"1"}}"#
+        );
+        format!(r#"{{"eventID":"1","eventName":"MODIFY","dynamodb":{change},"eventSourceARN":"{stream}"}}"#)
+    }
+
     fn record(table: &str, label: &str) -> String {
-        format!("{{\"eventSourceARN\":\"arn:aws:dynamodb:eu-west-1:1:table/{table}/stream/{label}\"}}")
+        record_of(table, label, "ORDERS")
+    }
+
+    fn uncounted() -> UncountedRollups {
+        let mut model = Model::parse(SHOP, "shop.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let table = model.state_source().unwrap();
+        model.tables[table].former_names = vec![Arc::from("old-state")];
+        UncountedRollups::all_of(Arc::new(model), "state")
     }
 
     #[test]
     fn only_records_of_rollups_of_the_present_table_are_counted() {
-        let fresh = UncountedRollups::all_of(["state", "old-state"].map(Arc::from));
+        let fresh = uncounted();
         let created_at = Timestamp::parse("2026-02-06T00:00:00Z");
         let live = fresh.clone().except("state", created_at);
         for (table, label, in_live, in_fresh) in [
@@ -149,17 +220,29 @@ mod tests {
     }
 
     #[test]
+    fn records_of_rollups_that_nothing_counts_are_left_to_the_handler() {
+        let label = "2026-02-05T00:00:00.000";
+        assert!(!uncounted().counts(&record_of("state", label, "ORDERS")));
+        assert!(uncounted().counts(&record_of("state", label, "LEFT")));
+        let damaged = record_of("state", label, "LEFT").replace("SequenceNumber", "Number");
+        assert!(!uncounted().counts(&damaged), "it may be of any rollup");
+    }
+
+    #[test]
     fn an_event_loses_the_records_that_are_not_counted() {
-        let (kept, left_out) = (record("orders", "a"), record("old", "b"));
+        let (kept, left_out) = (record("orders", "a"), record("old-state", "b"));
         let event = |records: &[&String]| {
             let records: Vec<&str> = records.iter().map(|record| record.as_str()).collect();
             format!("{{\"Records\":[{}]}}", records.join(",")).into_bytes()
         };
-        let counted = CountedRecords::new((), UncountedRollups::all_of([Arc::from("old")]));
+        let counted = CountedRecords::new((), uncounted());
         let found = counted.counted(&event(&[&kept, &left_out, &kept])).unwrap();
         assert_eq!(found, Some((event(&[&kept, &kept]), 1)));
         assert_eq!(counted.counted(&event(&[&kept])).unwrap(), None);
-        let all = CountedRecords::new((), UncountedRollups::default());
+        let without_levels = SHOP.split("rollups.left").next().unwrap().to_owned()
+            + "aggregates = [{ name = \"orders\", of = \"order\", into = [\"orders\", \"shops\"], measures.orders = \"count\" }]\n";
+        let model = Model::parse(&without_levels, "shop.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let all = CountedRecords::new((), UncountedRollups::all_of(Arc::new(model), "state"));
         assert_eq!(all.counted(&event(&[&left_out])).unwrap(), None);
     }
 }

@@ -36,6 +36,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     },
     script,
     recount: recount::recount,
+    archived_rollup: |_, _| false,
     charts: |outcome, rollups| vec![problems(outcome, rollups), platforms(rollups), usage(outcome, rollups)],
 };
 

@@ -32,6 +32,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     tables: || single_table(TABLE, &["GSI1", "GSI2", "GSI3"]),
     script,
     recount: recount::recount,
+    archived_rollup: |_, _| false,
     charts: |outcome, rollups| vec![busiest_admin(rollups), projects(outcome)],
 };
 

@@ -38,6 +38,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     tables: || single_table(TABLE, &[]),
     script,
     recount: recount::recount,
+    archived_rollup: |partition, sort| partition.starts_with("PROMO#") && sort == "ROLLUP#USES",
     charts: |_, rollups| vec![restaurants(rollups), months(rollups)],
 };
 

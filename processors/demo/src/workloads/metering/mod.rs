@@ -23,6 +23,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     tables: || single_table(TABLE, &[]),
     script,
     recount: recount::recount,
+    archived_rollup: |_, _| false,
     charts: |_, rollups| vec![months(rollups), latencies(rollups)],
 };
 

@@ -33,6 +33,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     tables,
     script,
     recount: recount::recount,
+    archived_rollup: |_, _| false,
     charts: |outcome, rollups| vec![learners(outcome, rollups), hardest(rollups), certificates(rollups)],
 };
 

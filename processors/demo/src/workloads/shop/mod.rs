@@ -40,6 +40,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     tables: || single_table(TABLE, &["GSI1"]),
     script,
     recount: recount::recount,
+    archived_rollup: |_, _| false,
     charts: |outcome, rollups| vec![customers(rollups), products(outcome, rollups), hours(rollups)],
 };
 

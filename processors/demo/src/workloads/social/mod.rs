@@ -28,6 +28,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     tables: || single_table(TABLE, &["GSI1"]),
     script,
     recount: recount::recount,
+    archived_rollup: |_, _| false,
     charts: |_, rollups| vec![photos(rollups), users(rollups)],
 };
 
