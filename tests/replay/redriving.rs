@@ -6,10 +6,11 @@ use afterwrite_functions::StreamAggregator;
 use afterwrite_input::item_json::ItemJson;
 use afterwrite_ledger::{Ledger, PoisonPolicy, StateItems};
 use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition, item_key};
+use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
-use afterwrite_model::record::Item;
+use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::table::Model;
-use afterwrite_operations::jobs::JobTotals;
+use afterwrite_operations::jobs::{JobTask as _, JobTotals};
 use afterwrite_operations::redrive::{
     ObjectRedrive, ParkedRedrive, RedriveReport, RedriveTask, SettledObjects, parked_by_scan,
 };
@@ -107,17 +108,29 @@ impl OrderWorld {
         (task.run().await.unwrap(), task.report())
     }
 
-    async fn redrive_objects(&self, generation: u32, settled: SettledObjects) -> (JobTotals, RedriveReport) {
+    fn object_redrive(&self, generation: u32, (prefix, settled): (&str, SettledObjects)) -> Task {
         let objects = ObjectRedrive {
             aggregator: self.aggregator(generation, PoisonPolicy::Fail),
             relay: NoTarget,
             bucket: Arc::clone(&self.bucket),
-            prefix: "aws/lambda/".to_owned(),
+            name: Arc::from("failures"),
+            prefix: prefix.to_owned(),
             settled,
             clock: SystemClock,
         };
-        let task: Task = RedriveTask::new(Some(objects), None);
+        RedriveTask::new(Some(objects), None)
+    }
+
+    async fn redrive_objects(&self, generation: u32, settled: SettledObjects) -> (JobTotals, RedriveReport) {
+        let task = self.object_redrive(generation, ("aws/lambda/", settled));
         (task.run().await.unwrap(), task.report())
+    }
+
+    /// Writes a failed batch.
+    async fn fail(&self, key: &str, records: &[Value]) {
+        let event = json!({ "Records": records }).to_string();
+        let failed = json!({ "version": "1.0", "requestContext": { "condition": "RetryAttemptsExhausted" }, "payload": event });
+        self.bucket.put(key, failed.to_string().into_bytes()).await.unwrap();
     }
 
     async fn keys(&self) -> Vec<String> {
@@ -194,20 +207,10 @@ async fn a_dry_run_of_parked_items_writes_nothing_and_names_the_rollup() {
 #[tokio::test]
 async fn objects_are_redriven_oldest_first_and_those_that_fail_stay_with_their_reason() {
     let world = OrderWorld::new();
-    let failed = |records: &[Value]| {
-        let event = json!({ "Records": records }).to_string();
-        json!({ "version": "1.0", "requestContext": { "condition": "RetryAttemptsExhausted" }, "payload": event })
-            .to_string()
-            .into_bytes()
-    };
     let (good, bad) = (order(1, "a", json!(5)), order(2, "a", json!("five")));
-    for (key, content) in [
-        ("aws/lambda/m/shard/1", failed(&[good])),
-        ("aws/lambda/m/shard/2", failed(&[order(3, "b", json!(1)), bad])),
-        ("aws/lambda/m/shard/3", b"{\"DDBStreamBatchInfo\":{}}".to_vec()),
-    ] {
-        world.bucket.put(key, content).await.unwrap();
-    }
+    world.fail("aws/lambda/m/shard/1", &[good]).await;
+    world.fail("aws/lambda/m/shard/2", &[order(3, "b", json!(1)), bad]).await;
+    world.bucket.put("aws/lambda/m/shard/3", b"{\"DDBStreamBatchInfo\":{}}".to_vec()).await.unwrap();
     // A dry run of the objects settles none of them.
     world.redrive_objects(1, SettledObjects::Keep).await;
     assert_eq!(world.keys().await.len(), 3);
@@ -228,6 +231,53 @@ async fn objects_are_redriven_oldest_first_and_those_that_fail_stay_with_their_r
     assert_eq!((total(&totals, "objects"), total(&totals, "objects_failed")), (1, 1));
     assert_eq!((world.orders("a"), world.orders("b")), (2, 1), "each record is counted once");
     assert_eq!(world.keys().await, ["aws/lambda/m/shard/3", "redriven/aws/lambda/m/shard/1"]);
+}
+
+/// Redrives the objects of a prefix, during whose first step they are listed; after it, `between` happens.
+async fn redriven_slowly(slow: &Task, between: impl Future<Output = ()>) -> Result<JobTotals> {
+    let mut unit = slow.units().remove(0);
+    let mut step = slow.step(&unit).await?;
+    assert_eq!(total(&step.totals, "objects"), 1);
+    between.await;
+    let mut totals = JobTotals::new();
+    while step.cursor.is_some() {
+        unit.cursor = step.cursor;
+        step = slow.step(&unit).await?;
+        totals.add_all(&step.totals);
+    }
+    Ok(totals)
+}
+
+#[tokio::test]
+async fn objects_that_another_redrive_has_moved_meanwhile_are_counted_and_passed_over() {
+    for (other, moved, failed) in [(SettledObjects::Move, 2, 0), (SettledObjects::Delete, 0, 2)] {
+        let world = OrderWorld::new();
+        for number in 1..=3 {
+            world.fail(&format!("aws/lambda/m/{number}"), &[order(number, "a", json!(5))]).await;
+        }
+        let slow = world.object_redrive(1, ("aws/lambda/", SettledObjects::Move));
+        let second = async { drop(world.redrive_objects(1, other).await) };
+        let totals = redriven_slowly(&slow, second).await.unwrap();
+        let found = (total(&totals, "moved_by_another_redrive"), total(&totals, "objects_failed"));
+        assert_eq!((found, world.orders("a")), ((moved, failed), 3), "{other:?}");
+        let staying = slow.report().staying_objects;
+        let is_gone =
+            |reason: &str| reason.contains("gone") && reason.contains("s3://failures/aws/lambda/m/");
+        assert!(staying.iter().all(|object| is_gone(&object.reason)), "{staying:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_the_arguments_name_must_exist() {
+    let world = OrderWorld::new();
+    for (number, key) in [(1, "aws/lambda/m/10"), (2, "aws/lambda/m/1")] {
+        world.bucket.set_clock(Timestamp::from_epoch_seconds(number));
+        world.fail(key, &[order(number.unsigned_abs(), "a", json!(5))]).await;
+    }
+    let named = world.object_redrive(1, ("aws/lambda/m/1", SettledObjects::Move));
+    let second = async { drop(world.redrive_objects(1, SettledObjects::Move).await) };
+    let error = redriven_slowly(&named, second).await.unwrap_err().report();
+    assert!(error.contains("s3://failures/redriven/aws/lambda/m/1"), "{error}");
 }
 
 #[tokio::test]

@@ -187,11 +187,13 @@ impl RedriveJob {
                 let counting = aggregator(deployment, state, tables.clone(), TombstoneHistory::Expiring)?;
                 let (bucket, prefix) = bucket_and_prefix(objects)?;
                 let client = Box::pin(s3_client()).await?;
-                let bucket = S3Bucket::retrying(client, Arc::from(bucket));
+                let name: Arc<str> = Arc::from(bucket);
+                let bucket = S3Bucket::retrying(client, Arc::clone(&name));
                 Some(ObjectRedrive {
                     aggregator: counts.then_some(counting),
                     relay: Box::pin(relay(deployment, &self.only)).await?,
                     bucket: Arc::new(bucket.named_by(NamedBy::FailuresArgument)),
+                    name,
                     prefix,
                     settled,
                     clock: SystemClock,

@@ -147,22 +147,33 @@ impl<B: Bucket> InputObject<B> {
         Ok(RecordReader::new(self.content().await?, self.name()))
     }
 
+    /// The same; `None` if it is an object that does not exist any more.
+    ///
+    /// # Errors
+    /// As [`InputObject::open`].
+    pub async fn open_if_present(&self) -> Result<Option<OpenedInput>> {
+        Ok(self.present_content().await?.map(|content| RecordReader::new(content, self.name())))
+    }
+
     /// Its content, unpacked.
     async fn content(&self) -> Result<Box<dyn BufRead + Send>> {
+        self.present_content().await?.ok_or_else(|| {
+            Error::new(ErrorKind::Configuration, "the object does not exist").with("object", self.name())
+        })
+    }
+
+    async fn present_content(&self) -> Result<Option<Box<dyn BufRead + Send>>> {
         let content: Box<dyn BufRead + Send> = match self {
             Self::StandardInput => Box::new(BufReader::new(std::io::stdin())),
             Self::File(path) => {
                 Box::new(BufReader::new(File::open(path).map_err(|error| unreadable(path, error))?))
             }
             Self::Object { bucket, key, .. } => {
-                let chunks = bucket.get(key).await?.ok_or_else(|| {
-                    Error::new(ErrorKind::Configuration, "the object does not exist")
-                        .with("object", self.name())
-                })?;
+                let Some(chunks) = bucket.get(key).await? else { return Ok(None) };
                 Box::new(Cursor::new(chunks.try_collect::<Vec<_>>().await?.concat()))
             }
         };
-        self.unpacked(content)
+        self.unpacked(content).map(Some)
     }
 
     /// A content without its compression, if it has one.

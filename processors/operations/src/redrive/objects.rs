@@ -38,12 +38,25 @@ pub struct ObjectRedrive<A, R, B, C> {
     pub relay: R,
     /// The bucket.
     pub bucket: Arc<B>,
+    /// Its name.
+    pub name: Arc<str>,
     /// The prefix of the objects.
     pub prefix: String,
     /// The treatment of processed objects.
     pub settled: SettledObjects,
     /// The clock.
     pub clock: C,
+}
+
+/// The end of an object's redrive.
+#[derive(Debug)]
+pub(super) enum ObjectOutcome {
+    /// Its records are processed.
+    Processed,
+    /// Another redrive has moved it since it was listed.
+    Moved,
+    /// It stays, for this reason.
+    Stays(Error),
 }
 
 /// An object of an on-failure destination, ordered by its age.
@@ -70,14 +83,17 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
         Ok(objects)
     }
 
-    /// Delivers the records of an object and settles it; returns the counters, and the first reason why it stays, if it does.
+    /// Delivers the records of an object and settles it; returns the counters, and with the first reason why it stays, if it does.
     ///
     /// # Errors
     /// A wrong setting, which would fail every object; a bucket that cannot be reached.
-    pub(super) async fn redrive(&self, object: &FailureObject) -> Result<(JobTotals, Option<Error>)> {
+    pub(super) async fn redrive(&self, object: &FailureObject) -> Result<(JobTotals, ObjectOutcome)> {
         let records = match self.records(object).await {
-            Ok(records) => records,
-            Err(error) if error.kind() == ErrorKind::Rejected => return Ok((JobTotals::new(), Some(error))),
+            Ok(Some(records)) => records,
+            Ok(None) => return Ok((JobTotals::new(), self.gone(object).await?)),
+            Err(error) if error.kind() == ErrorKind::Rejected => {
+                return Ok((JobTotals::new(), ObjectOutcome::Stays(error)));
+            }
             Err(error) => return Err(error),
         };
         let event = format!("{{\"Records\":[{}]}}", records.join(",")).into_bytes();
@@ -102,27 +118,43 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
             totals.add(DeliveryTotal::RollupsNotCounted, not_counted);
             reason = reason.or(failed.into_iter().chain(parked).next().map(|failed| failed.error));
         }
-        if reason.is_none() {
+        let Some(reason) = reason else {
             self.settle(&object.key).await?;
-        }
-        Ok((totals, reason))
+            return Ok((totals, ObjectOutcome::Processed));
+        };
+        Ok((totals, ObjectOutcome::Stays(reason)))
     }
 
-    async fn records(&self, object: &FailureObject) -> Result<Vec<String>> {
-        let opened = InputObject::Object {
+    /// The records of an object; `None` if it is gone since it was listed.
+    async fn records(&self, object: &FailureObject) -> Result<Option<Vec<String>>> {
+        let listed = InputObject::Object {
             bucket: Arc::clone(&self.bucket),
-            name: Arc::from(""),
+            name: Arc::clone(&self.name),
             key: object.key.clone(),
             modified: Timestamp::from_epoch_ms(object.modified_ms),
             bytes: object.bytes,
             etag: None,
         };
-        let mut reader = opened.open().await?;
+        let Some(mut reader) = listed.open_if_present().await? else { return Ok(None) };
         let mut records = Vec::new();
         while let Some(record) = reader.next_record()? {
             records.push(record.map_err(|rejected| not_redrivable(rejected.reason))?);
         }
-        Ok(records)
+        Ok(Some(records))
+    }
+
+    /// An object that is gone since it was listed. Another redrive is expected to move objects of a prefix, but not the one object that the
+    /// arguments name.
+    async fn gone(&self, object: &FailureObject) -> Result<ObjectOutcome> {
+        let moved = format!("{REDRIVEN}{}", object.key);
+        let name = format!("s3://{}/{}", self.name, object.key);
+        if object.key == self.prefix {
+            return Err(Error::new(ErrorKind::Configuration, "the object does not exist any more")
+                .with("object", name)
+                .hint(format!("If another redrive has moved it, it is s3://{}/{moved}", self.name)));
+        }
+        let is_moved = self.bucket.list(&moved).await?.iter().any(|listed| listed.key == moved);
+        Ok(if is_moved { ObjectOutcome::Moved } else { ObjectOutcome::Stays(lost(name)) })
     }
 
     async fn settle(&self, key: &str) -> Result<()> {
@@ -151,6 +183,12 @@ fn concerns_object(error: &Error) -> bool {
         | ErrorKind::State => true,
         ErrorKind::Configuration | ErrorKind::Model | ErrorKind::Unavailable | ErrorKind::Conflict => false,
     }
+}
+
+fn lost(name: String) -> Error {
+    Error::new(ErrorKind::Rejected, "the object is gone since it was listed, and redriven/ does not have it")
+        .with("object", name)
+        .hint("If another redrive with --delete has processed it, ignore this; otherwise the archive may have its records")
 }
 
 fn not_redrivable(reason: &str) -> Error {

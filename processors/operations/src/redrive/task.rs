@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{FailureObject, ObjectRedrive};
+use super::objects::{FailureObject, ObjectOutcome, ObjectRedrive};
 use super::parked::{ParkedItem, ParkedRedrive, ParkedResult};
 use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit, count, job_totals, run_units};
 use crate::replay::RecordTarget;
@@ -28,6 +28,8 @@ job_totals! {
     pub enum RedriveTotal {
         Objects = "objects",
         ObjectsFailed = "objects_failed",
+        /// Objects that were listed, and that another redrive has moved before they were read.
+        Moved = "moved_by_another_redrive",
         Reconciled = "reconciled",
         /// Parked items that another write healed meanwhile.
         HealedBefore = "healed_before",
@@ -138,10 +140,11 @@ where
         let Some(object) = self.next_object(objects, after.as_ref()).await? else {
             return Ok(StepOutcome::default());
         };
-        let (mut totals, reason) = Box::pin(objects.redrive(&object)).await?;
-        match reason {
-            None => totals.add(RedriveTotal::Objects, 1),
-            Some(error) => {
+        let (mut totals, outcome) = Box::pin(objects.redrive(&object)).await?;
+        match outcome {
+            ObjectOutcome::Processed => totals.add(RedriveTotal::Objects, 1),
+            ObjectOutcome::Moved => totals.add(RedriveTotal::Moved, 1),
+            ObjectOutcome::Stays(error) => {
                 totals.add(RedriveTotal::ObjectsFailed, 1);
                 let staying = StayingObject { key: object.key.clone(), reason: error.to_string() };
                 let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
