@@ -184,6 +184,15 @@ impl ParcelTable {
         parcels.into_values().collect()
     }
 
+    async fn delete_all(&self) {
+        let pages = self.dynamodb.client().scan().table_name(TABLE).into_paginator().items().send();
+        for mut item in pages.collect::<Result<Vec<_>, _>>().await.unwrap() {
+            item.retain(|name, _| ["pk", "sk"].contains(&name.as_str()));
+            let delete = self.dynamodb.client().delete_item().table_name(TABLE);
+            delete.set_key(Some(item)).send().await.unwrap();
+        }
+    }
+
     /// Runs a command, which must end with this code.
     fn run(&self, code: i32, arguments: &[&str]) {
         let mut command = embedded_afterwrite(&self.dynamodb.endpoint(), STATE);
@@ -263,5 +272,31 @@ async fn the_latest_value_is_filled_judged_and_mended() {
     table.run(0, &["backfill", "--all", "--yes", "--without-recovery"]);
     assert_eq!(table.shown().await, expected);
     table.run(0, &verify);
+    table.dynamodb.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a_latest_value_that_no_item_has_any_more_is_judged_by_its_second_attribute_alone() {
+    let table = ParcelTable::start().await;
+    table.write(&mut SeededRandom::new(7)).await;
+    table.run(0, &["backfill", "--yes", "--without-recovery"]);
+    table.delete_all().await;
+    table.run(0, &["backfill", "--yes", "--without-recovery"]);
+    let verify = ["verify", "--tolerance", "0", "--report", "drift.jsonl"];
+    table.run(0, &verify);
+    let named = || fs::read_to_string(table.folder.path().join("drift.jsonl")).unwrap();
+    for (damaged, is_undecided) in [("last_weight_seen", true), ("last_weight", false)] {
+        table.damage(damaged, None).await;
+        table.run(0, &verify);
+        assert_eq!(named().contains("`last_weight` has a value"), is_undecided, "{}", named());
+    }
+    // A text of the right form may be of an item that was deleted: the measure follows it.
+    table.damage("last_status_seen", Some(SdkValue::S("9999\tkey\tSLOST".to_owned()))).await;
+    table.run(1, &verify);
+    table.run(0, &["repair", "drift.jsonl", "--yes", "--without-recovery", "--tolerance", "0"]);
+    table.run(0, &verify);
+    let shown = table.shown().await;
+    assert!(shown.values().any(|(status, _)| status.as_deref() == Some("LOST")), "{shown:?}");
     table.dynamodb.stop().await.unwrap();
 }

@@ -244,6 +244,8 @@ pub enum UndecidedReason {
     Uncountable,
     /// Ledger entries that cannot be read may contain the difference.
     UnreadableLedger,
+    /// A `latest` has a value, and the attribute that shows of which item it is does not exist.
+    UnseenValue,
     /// The model has nothing with this key.
     Foreign,
     /// Only a comparison of all items can decide it.
@@ -261,6 +263,7 @@ impl UndecidedReason {
             | Self::IncompleteLog
             | Self::Uncountable
             | Self::UnreadableLedger
+            | Self::UnseenValue
             | Self::Foreign
             | Self::NotComparable => false,
         }

@@ -370,6 +370,7 @@ impl ItemJudgement {
             // It stays until the item, the model or the ledger is changed.
             UndecidedReason::LookupLacksOutput
             | UndecidedReason::Uncountable
+            | UndecidedReason::UnseenValue
             | UndecidedReason::Foreign
             | UndecidedReason::NotComparable => false,
         })

@@ -62,7 +62,7 @@ pub(crate) enum SumVerdict {
     Confirmed,
     /// It differs, at an unchanged revision.
     Differs(VerifyFinding),
-    /// It changed while the ledger was read, or the ledger cannot be read completely.
+    /// It changed while the ledger was read, the ledger cannot be read completely, or nothing shows whether one of its values is right.
     Changed(VerifyFinding),
     /// It has expired, so that additions to it are dropped.
     Expired,
@@ -218,13 +218,29 @@ pub(crate) fn judge(
         }
     }
     if finding.values.is_empty() {
-        return SumVerdict::Confirmed;
+        let unseen = unseen_value(model, place, rollup);
+        return unseen.map_or(SumVerdict::Confirmed, |cause| SumVerdict::Changed(finding.undecided(cause)));
     }
     if unreadable_entries > 0 {
         return SumVerdict::Changed(finding.undecided(unreadable_ledger(unreadable_entries)));
     }
     finding.cause = settled_cause(model, place, rollup, finding.values.keys()).map(str::to_owned);
     SumVerdict::Differs(finding)
+}
+
+/// The cause of a `latest` that has a value, and nothing that was seen: no item may have it any more, and then nothing can show whether it is right.
+fn unseen_value(model: &Model, place: &RollupPlace, rollup: Option<&Item>) -> Option<UndecidedCause> {
+    let stored = |name: &Arc<str>| rollup?.get(name.as_ref());
+    let unseen =
+        computed_measures(model, place).find_map(|computed| match computed.value(|_| None, stored) {
+            ComputedValue::Unseen(seen) if stored(&computed.name).is_some() => Some((&computed.name, seen)),
+            ComputedValue::Unseen(_) | ComputedValue::Present(_) | ComputedValue::Absent => None,
+        });
+    let (name, seen) = unseen?;
+    let text = format!(
+        "`{name}` has a value, and `{seen}`, which shows of which item it is, does not exist: `afterwrite backfill --all` writes both again if an item has the value. If no item has it, remove `{name}` from the rollup, or wait for the next item with a value"
+    );
+    Some(UndecidedCause::new(UndecidedReason::UnseenValue, text))
 }
 
 /// The step before a repair of these measures, if TTL may have settled a part of them: no entry has that part.
