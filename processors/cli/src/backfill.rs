@@ -314,6 +314,7 @@ async fn run_task(
     }
     let is_done = print_report(&report, as_json)?;
     let needs_archive = !Box::pin(report_lives(deployment, &report.totals)).await?;
+    report_without_item_key(&report);
     for mirror in task.counting.iter().flat_map(BackfillTask::unwritable_mirrors) {
         tell(&mirror);
     }
@@ -321,6 +322,16 @@ async fn run_task(
         is_done && has_selection(&report, only) && report.totals.number(BackfillTotal::Failed) == 0;
     let shows_mirrors = report.totals.number(BackfillTotal::UnwritableMirrors) == 0;
     Ok(BackfillEnd { is_complete, needs_archive, shows_mirrors })
+}
+
+/// Reports the entries whose contributions only a generation that still has their table can subtract.
+fn report_without_item_key(report: &JobReport) {
+    let entries = report.totals.number(BackfillTotal::FailedWithoutItemKey);
+    if entries > 0 {
+        tell(&format!(
+            "{entries} ledger entries count into aggregates that the model no longer has, and do not show their items, because the model has no table for them: run `backfill --drop` with a generation that still has the table, or one rollup as a source, and without the aggregates"
+        ));
+    }
 }
 
 /// Reports an `--only` that no item belongs to; returns whether there was an item, or all were meant.
