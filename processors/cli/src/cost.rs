@@ -7,12 +7,12 @@ use afterwrite_demo::workload::Workload;
 use afterwrite_demo::{records, workloads};
 use afterwrite_deployment::cost::{
     CostEstimate, CostSettings, CostTrial, DeliverySettings, DeployedModule, DeploymentPart, EntityRate,
-    EventTargetKind, PriceList, StreamReaders, UNMATCHED, entity_counts, estimate,
+    EventTargetKind, PriceList, StreamReaders, UNMATCHED, entity_counts, estimate, lookup_indexes,
 };
 use afterwrite_input::{RecordInput, TimeRange};
 use afterwrite_ledger::tables::{IndexProjection, TableIndex};
 use afterwrite_model::clock::{Clock as _, SystemClock};
-use afterwrite_model::table::{Lookup, Model};
+use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use clap::Args;
 
@@ -271,7 +271,7 @@ impl CostArguments {
 
     /// The indexes of --index, of lookups, and of the demo's tables.
     fn indexes(&self, model: &Model, workload: Option<&Workload>) -> BTreeMap<String, Vec<TableIndex>> {
-        let mut indexes: BTreeMap<String, Vec<TableIndex>> = BTreeMap::new();
+        let mut indexes = if workload.is_none() { lookup_indexes(model) } else { BTreeMap::new() };
         let mut add = |table: String, index: TableIndex| {
             let known = indexes.entry(table).or_default();
             if !known.contains(&index) {
@@ -284,26 +284,11 @@ impl CostArguments {
                 add(table.name.clone(), TableIndex { keys, projection: IndexProjection::All });
             }
         }
-        if workload.is_none() {
-            for lookup in &model.lookups {
-                if let Some((table, index)) = lookup_index(model, lookup) {
-                    add(table, index);
-                }
-            }
-        }
         for (table, index) in &self.index {
             add(table.clone(), index.clone());
         }
         indexes
     }
-}
-
-/// The index that a lookup queries, and its table; `None` if items are read by their primary keys.
-fn lookup_index(model: &Model, lookup: &Lookup) -> Option<(String, TableIndex)> {
-    lookup.index()?;
-    let table = model.tables.get(model.entities.get(lookup.of)?.table)?;
-    let keys = lookup.key.iter().map(|(name, _)| Arc::clone(name)).collect();
-    Some((table.name.to_string(), TableIndex { keys, projection: IndexProjection::All }))
 }
 
 /// Records of the demo: enough for a trial of [`TRIAL_SECONDS`], or [`MOST_RECORDS`].

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use afterwrite_console::board::EditorItem;
 use afterwrite_local::sdk::{CREDENTIAL, REGION};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Table;
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_preview::sample::{SampleItem, sample_item};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use serde_json::{Map, Value, json};
 
 use super::environment::client_variables;
 use super::events::EventDisplay;
-use super::sample_item::{SampleItem, sample_item};
 use super::servers::{BUCKET, DevServers, EVENT_QUEUE, STATE_TABLE};
 use crate::print::new_table;
 
@@ -66,7 +67,7 @@ impl<'b> DevBanner<'b> {
         let exports = self.variables.iter().map(|(name, value)| format!("export {name}={}\n", quoted(value)));
         let writes = self.sample.in_order().map(|item| {
             let (table, item) =
-                (item.deployed_table(self.config), Value::Object(item.attributes.clone()).to_string());
+                (deployed_table(item, self.config), Value::Object(item.attributes.clone()).to_string());
             format!("aws dynamodb put-item --table-name {table} --item {}\n", quoted(&item))
         });
         let items = if self.sample.looked_up.is_empty() {
@@ -116,7 +117,7 @@ impl<'b> DevBanner<'b> {
                 "table": self.sample_table(),
                 "item": self.sample.attributes,
                 "looked_up": self.sample.looked_up.iter().map(|item| {
-                    json!({ "table": item.deployed_table(self.config), "item": item.attributes })
+                    json!({ "table": deployed_table(item, self.config), "item": item.attributes })
                 }).collect::<Vec<_>>(),
             },
         });
@@ -154,7 +155,7 @@ impl<'b> DevBanner<'b> {
     }
 
     fn sample_table(&self) -> &str {
-        self.sample.deployed_table(self.config)
+        deployed_table(&self.sample, self.config)
     }
 }
 
@@ -162,6 +163,20 @@ impl<'b> DevBanner<'b> {
 pub(super) fn sample_of(config: &FunctionConfig) -> SampleItem {
     let sample = sample_item(&config.model, SystemClock.now());
     sample.unwrap_or_else(|| key_alone(config.model.tables.first()))
+}
+
+/// The deployed name of an item's table.
+fn deployed_table<'c>(item: &SampleItem, config: &'c FunctionConfig) -> &'c str {
+    config.table_names.get(item.table).map_or("", |name| name)
+}
+
+/// The items as the console's editor shows them, in the order in which they are written.
+pub(super) fn editor_items(sample: &SampleItem, config: &FunctionConfig) -> Vec<EditorItem> {
+    let items = sample.in_order().map(|item| {
+        let json = serde_json::to_string_pretty(&item.attributes).unwrap_or_default();
+        EditorItem { table: deployed_table(item, config).to_owned(), json }
+    });
+    items.collect()
 }
 
 /// An item with only a key, for a model whose keys cannot be made up.

@@ -32,7 +32,6 @@ use self::check::CheckArguments;
 use self::ddl::DdlArguments;
 use self::diff::DiffArguments;
 use self::explain::ExplainArguments;
-pub(crate) use self::explain::ItemSummary;
 use self::filters::FilterArguments;
 use self::init::InitArguments;
 use self::schema::SchemaArguments;

@@ -1,7 +1,6 @@
 //! `afterwrite model explain`: the entity of an item, and everything that follows from it.
 
 mod item;
-mod summary;
 mod text;
 
 use std::collections::BTreeMap;
@@ -18,7 +17,6 @@ use clap::Args;
 use serde::Serialize;
 
 use self::item::ItemFile;
-pub(crate) use self::summary::ItemSummary;
 use self::text::ItemText;
 use super::ModelArgument;
 use crate::arguments::{pair, unknown};

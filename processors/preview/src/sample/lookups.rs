@@ -6,9 +6,9 @@ use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::{Aggregate, BoundPiece, LookupUse, Term};
 use serde_json::Value;
 
-use super::sample_fields::SampleFields;
-use super::sample_values::TIME_ZONE;
-use crate::model::ItemSummary;
+use super::fields::SampleFields;
+use super::summary::ItemSummary;
+use super::values::TIME_ZONE;
 
 /// The items that the aggregates of a sample look up, one for each lookup.
 #[derive(Clone)]

@@ -7,9 +7,9 @@ use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::{Entity, Model, Pattern};
 use serde_json::Value;
 
-use super::sample_fields::{SampleFields, SampleValue};
-use super::sample_lookups::LookedUpItems;
-use crate::model::ItemSummary;
+use super::fields::{SampleFields, SampleValue};
+use super::lookups::LookedUpItems;
+use super::summary::ItemSummary;
 
 /// Passes over all values; mostly the second changes nothing.
 const MAX_PASSES: usize = 4;

@@ -1,19 +1,23 @@
-//! An item that the model counts, to write first.
+//! Items that the model counts: one for people to write first, and one of each entity to try.
 //!
 //! Each variable of the key and each attribute has some candidate values: words, times, and the values that the model's conditions compare
 //! with. The item begins with the first candidate of each. A candidate replaces it if `model explain` then finds fewer problems or more
 //! measures.
 
+mod draft;
+mod fields;
+mod lookups;
+mod summary;
+mod values;
+
 use std::sync::Arc;
 
-use afterwrite_console::board::EditorItem;
 use afterwrite_model::record::Timestamp;
-use afterwrite_model::table::Model;
-use afterwrite_services::config::FunctionConfig;
+use afterwrite_model::table::{Entity, Model};
 use serde_json::{Map, Value};
 
-use super::sample_draft::{SampleDraft, SampleScore};
-use super::sample_fields::SampleFields;
+use self::draft::{SampleDraft, SampleScore};
+use self::fields::SampleFields;
 
 /// The samples of an entity that are improved, at most.
 const MAX_STARTS: usize = 40;
@@ -22,53 +26,61 @@ const MAX_ENTITIES: usize = 60;
 
 /// An item of one table.
 #[derive(Debug, PartialEq)]
-pub(super) struct SampleItem {
+pub struct SampleItem {
     /// The table: an index into [`Model::tables`].
-    pub(super) table: usize,
+    pub table: usize,
     /// The attributes, in DynamoDB's JSON.
-    pub(super) attributes: Map<String, Value>,
+    pub attributes: Map<String, Value>,
     /// The items that it looks up, to write first.
-    pub(super) looked_up: Vec<SampleItem>,
+    pub looked_up: Vec<SampleItem>,
 }
 
 impl SampleItem {
-    /// The deployed name of its table.
-    pub(super) fn deployed_table<'c>(&self, config: &'c FunctionConfig) -> &'c str {
-        config.table_names.get(self.table).map_or("", |name| name)
-    }
-
     /// The items in the order of writing: the looked-up items, then the item itself.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = &Self> {
+    pub fn in_order(&self) -> impl Iterator<Item = &Self> {
         self.looked_up.iter().chain([self])
-    }
-
-    /// The items as the console's editor shows them, in the order in which they are written.
-    pub(super) fn for_editor(&self, config: &FunctionConfig) -> Vec<EditorItem> {
-        let items = self.in_order().map(|item| {
-            let json = serde_json::to_string_pretty(&item.attributes).unwrap_or_default();
-            EditorItem { table: item.deployed_table(config).to_owned(), json }
-        });
-        items.collect()
     }
 }
 
 /// An item of an entity that is counted, if there is one; `None` for a model whose keys cannot be made.
-pub(super) fn sample_item(model: &Arc<Model>, now: Timestamp) -> Option<SampleItem> {
+#[must_use]
+pub fn sample_item(model: &Arc<Model>, now: Timestamp) -> Option<SampleItem> {
+    best(model.entities.iter().take(MAX_ENTITIES).flat_map(|entity| drafts(model, entity, now)))
+        .map(|(_, item)| item)
+}
+
+/// An item of this entity that is counted without a problem, and whose lookups find the items that it names; `None` if no such item can be made.
+#[must_use]
+pub fn counted_item(model: &Arc<Model>, entity: &Entity, now: Timestamp) -> Option<SampleItem> {
+    best(drafts(model, entity, now)).filter(|(score, _)| rank(score) == RIGHT).map(|(_, item)| item)
+}
+
+fn drafts<'m>(
+    model: &'m Arc<Model>,
+    entity: &'m Entity,
+    now: Timestamp,
+) -> impl Iterator<Item = SampleDraft<'m>> + use<'m> {
+    SampleDraft::starts(model, entity, now).into_iter().take(MAX_STARTS)
+}
+
+/// The best of some drafts after their improvement. The first one that is right ends the search.
+fn best<'m>(drafts: impl Iterator<Item = SampleDraft<'m>>) -> Option<(SampleScore, SampleItem)> {
     let mut best: Option<(SampleScore, SampleItem)> = None;
-    for entity in model.entities.iter().take(MAX_ENTITIES) {
-        for mut draft in SampleDraft::starts(model, entity, now).into_iter().take(MAX_STARTS) {
-            let score = draft.improve();
-            let is_better = best.as_ref().is_none_or(|(known, _)| rank(&score) > rank(known));
-            if is_better && score.0 {
-                best = Some((score, item_of(&draft)));
-            }
-            if rank(&score) == (true, true, true, true) {
-                return best.map(|(_, item)| item);
-            }
+    for mut draft in drafts {
+        let score = draft.improve();
+        let is_better = best.as_ref().is_none_or(|(known, _)| rank(&score) > rank(known));
+        if is_better && score.0 {
+            best = Some((score, item_of(&draft)));
+        }
+        if rank(&score) == RIGHT {
+            break;
         }
     }
-    best.map(|(_, item)| item)
+    best
 }
+
+/// The rank of a sample of the wanted entity that has no problem, is counted, and lacks no lookup.
+const RIGHT: (bool, bool, bool, bool) = (true, true, true, true);
 
 /// The order of samples of different entities.
 fn rank(score: &SampleScore) -> (bool, bool, bool, bool) {
@@ -94,8 +106,8 @@ mod tests {
 
     use serde_json::json;
 
+    use super::summary::ItemSummary;
     use super::*;
-    use crate::model::ItemSummary;
 
     fn sample(text: &str) -> (Arc<Model>, SampleItem) {
         let model = Arc::new(Model::parse(text, "model.toml").expect("a model"));

@@ -3,31 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::explain::{LookupValues, consequences};
 use afterwrite_input::item_json::ItemJson;
 use afterwrite_model::projection::{ItemContributions, RollupTargets};
 use afterwrite_model::table::Model;
-use afterwrite_preview::explain::{LookupValues, consequences};
 
 /// The consequences of an item of one table, counted.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ItemSummary {
+pub(super) struct ItemSummary {
     /// Its entity.
-    pub(crate) entity: String,
+    pub(super) entity: String,
     /// The problems that keep it from being counted, invalidated or exported.
-    pub(crate) problems: usize,
+    pub(super) problems: usize,
     /// The measures that it contributes to.
-    pub(crate) measures: usize,
+    pub(super) measures: usize,
     /// The lookups that it needs.
-    pub(crate) lookups: usize,
+    pub(super) lookups: usize,
     /// Its rows that have no day.
-    pub(crate) undated_rows: usize,
+    pub(super) undated_rows: usize,
     /// The outputs that it gives to lookups, by name.
-    pub(crate) gives: BTreeMap<String, String>,
+    pub(super) gives: BTreeMap<String, String>,
 }
 
 impl ItemSummary {
     /// Of an item as JSON, whose lookups have these outputs; `None` if it is of no entity of this table.
-    pub(crate) fn of(
+    pub(super) fn of(
         model: &Arc<Model>,
         table: usize,
         item: &str,

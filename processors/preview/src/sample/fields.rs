@@ -8,7 +8,7 @@ use afterwrite_model::table::{
 };
 use serde_json::{Map, Value, json};
 
-use super::sample_values::{CandidateValues, type_of_column, variable_texts};
+use super::values::{CandidateValues, type_of_column, variable_texts};
 
 /// A number in a text.
 const NUMBER: &str = "12.50";
