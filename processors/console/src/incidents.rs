@@ -29,16 +29,16 @@ impl FailedBatches {
         Ok(Self(objects.into_iter().map(|object| object.key).collect()))
     }
 
-    /// The number of failed batches of a function of `dev`.
-    pub(crate) fn of(&self, function: &str) -> usize {
-        let prefix = prefix_of(function);
+    /// The number of failed batches of a table's stream to a function of `dev`; the deployed name names the table.
+    pub(crate) fn of(&self, function: &str, table: &str) -> usize {
+        let prefix = prefix_of(function, table);
         self.0.iter().filter(|key| key.starts_with(&prefix)).count()
     }
 }
 
-/// The beginning of the keys of a function's failed batches.
-pub(crate) fn prefix_of(function: &str) -> String {
-    format!("{FAILED_RECORDS}{}/", mapping_id(function))
+/// The beginning of the keys of the failed batches of a table's stream to a function.
+pub(crate) fn prefix_of(function: &str, table: &str) -> String {
+    format!("{FAILED_RECORDS}{}/", mapping_id(function, table))
 }
 
 /// The number of parked items; `None` if the state table has no index of them.
@@ -97,9 +97,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_batches_are_those_of_their_function() {
-        let key = |function| format!("{}shardId-00000001/2026/02/06/x", prefix_of(function));
-        let failed = FailedBatches(vec![key("aggregator"), key("aggregator"), key("relay")]);
-        assert_eq!([failed.of("aggregator"), failed.of("relay"), failed.of("search")], [2, 1, 0]);
+    fn failed_batches_are_those_of_their_function_and_table() {
+        let key = |function, table| format!("{}shardId-00000001/2026/02/06/x", prefix_of(function, table));
+        let of_orders = || key("aggregator", "Orders");
+        let failed = FailedBatches(vec![of_orders(), of_orders(), key("relay", "Orders")]);
+        let of = |function, table| failed.of(function, table);
+        assert_eq!([of("aggregator", "Orders"), of("relay", "Orders"), of("search", "Orders")], [2, 1, 0]);
+        assert_eq!(of("aggregator", "Customers"), 0, "its records are counted");
     }
 }

@@ -15,6 +15,7 @@
 //! | `view`, `table`, `frame` | the parts of a page |
 //! | `commands` | commands of Afterwrite that a button starts, in processes of their own |
 //! | `facts` | the newest look at a deployed part, as `afterwrite doctor` looks at it |
+//! | `units` | write units and their price: measured inside `dev`, planned for a deployment |
 //! | `findings` | the findings of verifications, as files that `afterwrite repair` reads |
 //! | `rollup` | the rollups of the model: their keys, how they are read, and their measures |
 //! | `incidents` | records inside `dev` that are not counted now |
@@ -48,6 +49,7 @@ mod served;
 mod server;
 mod table;
 mod time;
+mod units;
 mod view;
 
 pub use self::context::{CommandLine, ConsoleContext, ConsoleOptions, ConsolePlace};

@@ -7,6 +7,7 @@ use crate::context::ConsoleContext;
 use crate::facts::FactsCache;
 use crate::findings::FindingsFolder;
 use crate::searches::ContributorSearches;
+use crate::units::PlannedUnits;
 
 /// The field of forms, and the parameter of the first address, that holds a token.
 pub(crate) const TOKEN: &str = "token";
@@ -23,6 +24,8 @@ pub(crate) struct Served {
     pub(crate) searches: ContributorSearches,
     /// The newest look at the deployment.
     pub(crate) facts: FactsCache,
+    /// The write units that changes of the model need.
+    pub(crate) planned: PlannedUnits,
     /// The names by which the console may be reached, beside addresses and `localhost`.
     pub(crate) hosts: Vec<String>,
 }
@@ -43,6 +46,7 @@ impl Served {
             findings: FindingsFolder::default(),
             searches: ContributorSearches::default(),
             facts: FactsCache::default(),
+            planned: PlannedUnits::default(),
             hosts,
         }
     }

@@ -179,7 +179,7 @@ impl StreamMapping<'_> {
     ) -> Result<Option<EmbeddedStream>> {
         let pace = MappingPace { poll_interval: Duration::from_millis(100), ..MappingPace::local() };
         let options = MappingOptions {
-            id: mapping_id(&self.settings.function_name),
+            id: mapping_id(&self.settings.function_name, self.table),
             pace,
             faults: self.board.faults.clone(),
             on_failure: Some(&self.discarded as &dyn FailureDestination),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use afterwrite_mapping::MappingProgress;
 use afterwrite_model::record::Timestamp;
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 /// The seconds that are recent.
@@ -238,11 +239,13 @@ fn insert_newest<T>(values: &mut BTreeMap<String, T>, sequence_number: &str, val
     }
 }
 
-/// The id of the mappings of a function of `dev`, by which the keys of failed batches name it.
+/// The id of the mapping of a table's stream to a function of `dev`, by which the keys of failed batches name it. The deployed name names the table.
 #[must_use]
-pub fn mapping_id(function: &str) -> Uuid {
+pub fn mapping_id(function: &str, table: &str) -> Uuid {
+    // No name has a line break.
+    let hash = Sha256::digest(format!("{function}\n{table}"));
     let mut bytes = [0; 16];
-    bytes.iter_mut().zip(function.bytes()).for_each(|(byte, letter)| *byte = letter);
+    bytes.iter_mut().zip(hash).for_each(|(byte, hashed)| *byte = hashed);
     Uuid::from_bytes(bytes)
 }
 
@@ -252,6 +255,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -262,6 +267,21 @@ mod tests {
         counter.add(20, at(105));
         assert_eq!((counter.total(), counter.recent(at(105))), (25, 25));
         assert_eq!((counter.recent(at(110)), counter.recent(at(200))), (20, 0));
+    }
+
+    #[test]
+    fn each_mapping_has_an_id_of_its_own() {
+        let names = [
+            ("search-indexer-of-orders", "Orders"),
+            ("search-indexer-of-customers", "Orders"),
+            ("search-indexer-of-orders", "Customers"),
+            ("aggregator", "Orders"),
+            ("aggregator", "Orders2"),
+        ];
+        let ids: BTreeSet<Uuid> =
+            names.into_iter().map(|(function, table)| mapping_id(function, table)).collect();
+        assert_eq!(ids.len(), names.len());
+        assert_eq!(mapping_id("aggregator", "Orders"), mapping_id("aggregator", "Orders"));
     }
 
     #[test]

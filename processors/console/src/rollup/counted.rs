@@ -3,6 +3,7 @@
 //! Inside `dev`, the mappings of the function that counts know it for each stream. In a deployment no item has it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use afterwrite_deployment::doctor::count_text;
 use afterwrite_ledger::state::UPDATED_AT;
@@ -33,7 +34,7 @@ pub(crate) struct CountedStream {
     table: String,
     /// Every change that was made before this time is counted; `None` if the stream was not read to its end yet.
     reached: Option<Timestamp>,
-    /// Failed batches of the function that counts, of any table: their records are not counted.
+    /// The table's failed batches of the function that counts: their records are not counted.
     failed: usize,
 }
 
@@ -48,8 +49,11 @@ impl CountedChanges {
         shapes.iter().for_each(|shape| add_tables(&mut tables, shape));
         let known: Vec<_> = tables.into_iter().flat_map(|table| streams(context, board, table)).collect();
         // Asked for afterwards: a batch that has failed meanwhile is not counted.
-        let failed = FailedBatches::read(context).await?.of(COUNTING);
-        Ok(Self::Known(known.into_iter().map(|stream| CountedStream { failed, ..stream }).collect()))
+        let failed = FailedBatches::read(context).await?;
+        let streams = known
+            .into_iter()
+            .map(|(deployed, stream)| CountedStream { failed: failed.of(COUNTING, &deployed), ..stream });
+        Ok(Self::Known(streams.collect()))
     }
 
     /// The facts of a rollup: one for each table.
@@ -120,8 +124,8 @@ fn add_tables(tables: &mut BTreeSet<usize>, shape: &RollupShape<'_>) {
     }
 }
 
-/// The streams of a table to the function that counts.
-fn streams(context: &ConsoleContext, board: &DevBoard, table: usize) -> Vec<CountedStream> {
+/// The streams of a table to the function that counts, each with the deployed name of the table.
+fn streams(context: &ConsoleContext, board: &DevBoard, table: usize) -> Vec<(Arc<str>, CountedStream)> {
     let Some(deployed) = context.config.table_names.get(table) else { return Vec::new() };
     let name = match context.model().tables.get(table) {
         Some(table) if !table.is_state() => table.name.to_string(),
@@ -129,7 +133,7 @@ fn streams(context: &ConsoleContext, board: &DevBoard, table: usize) -> Vec<Coun
     };
     let meters = board.meters.streams_of(COUNTING).into_iter().filter(|meter| *meter.table == **deployed);
     let stream = |reached| CountedStream { table: name.clone(), reached, failed: 0 };
-    meters.map(|meter| stream(meter.progress.reached())).collect()
+    meters.map(|meter| (Arc::clone(deployed), stream(meter.progress.reached()))).collect()
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@ use afterwrite_mapping::FaultPlan;
 use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
-use afterwrite_operations::jobs::{UnitPrices, approximate};
 
-use super::picture::{Lane, Stage};
+use super::picture::{Lane, Stage, failed_advice};
 use crate::board::{DevBoard, FunctionMeter, StreamMeter, WaitingBatch};
 use crate::context::ConsoleContext;
 use crate::incidents::{FailedBatches, parked_items, prefix_of, waiting_item};
 use crate::pages::health::failures::redrive_command;
 use crate::table::Verdict;
+use crate::units::million_records;
 
 const AGGREGATOR: &str = "aggregator";
 const RELAY: &str = "relay";
@@ -166,7 +166,7 @@ impl DevFlow<'_> {
         Stage::new(function, about)
             .linked(page)
             .judged(verdict, text)
-            .advised(self.failed_advice(function, totals.failed))
+            .advised(self.failed_advice(function, &totals.streams))
             .waits_for(waiting.take(SHOWN_WAITING).collect())
             .fact("records a second", totals.rate())
             .fact("records", totals.delivered())
@@ -187,19 +187,23 @@ impl DevFlow<'_> {
         stage.fact("newest run", self.metric(function, self.age(meter.at)))
     }
 
-    /// The command for batches that a function did not take.
-    fn failed_advice(&self, function: &str, failed: usize) -> Option<String> {
-        let command = redrive_command(self.context, &prefix_of(function)).filter(|_| failed > 0)?;
-        Some(format!(
-            "A failed batch is kept until it is processed again. Remove the cause, then run `{command}`, and again with `--yes` in place of `--dry-run`."
-        ))
+    /// The commands for batches that a function did not take, one for each table.
+    fn failed_advice(&self, function: &str, streams: &[Arc<StreamMeter>]) -> Option<String> {
+        let failed = streams.iter().filter(|stream| self.failed.of(function, &stream.table) > 0);
+        let commands = failed.filter_map(|stream| {
+            redrive_command(self.context, &prefix_of(function, &stream.table))
+                .map(|command| format!("`{command}`"))
+        });
+        let commands: Vec<String> = commands.collect();
+        (!commands.is_empty()).then(|| failed_advice(&commands.join(" and ")))
     }
 
     fn totals(&self, function: &str) -> StreamTotals {
         let meters = &self.board.meters;
+        let streams = meters.streams_of(function);
         StreamTotals {
-            streams: meters.streams_of(function),
-            failed: self.failed.of(function),
+            failed: streams.iter().map(|stream| self.failed.of(function, &stream.table)).sum(),
+            streams,
             waiting: meters.waiting(function),
             now: self.now,
         }
@@ -270,15 +274,6 @@ fn a_second(recent: u64) -> String {
     ratio(recent, 10)
 }
 
-/// The price of the write units of a million such records, on demand in us-east-1; a dash before the first record.
-fn million_records(units: u64, records: u64) -> String {
-    if records == 0 {
-        return "–".to_owned();
-    }
-    let dollars = approximate(units) / approximate(records) * UnitPrices::ON_DEMAND.million_writes;
-    format!("${dollars:.2}")
-}
-
 /// A delay. Changes of the embedded database have a time in whole seconds.
 fn shown_lag(lag: Duration) -> String {
     if lag < Duration::from_secs(1) { "under 1 s".to_owned() } else { age_text(lag) }
@@ -299,7 +294,6 @@ mod tests {
 
     #[test]
     fn quotients_are_rounded_to_a_tenth() {
-        assert_eq!([million_records(26, 10), million_records(0, 0)], ["$1.62", "–"]);
         assert_eq!([ratio(27, 10), ratio(8, 3), ratio(0, 3), ratio(5, 0)], ["2.7", "2.7", "0.0", "–"]);
         assert_eq!(shown_lag(Duration::from_millis(999)), "under 1 s");
     }

@@ -97,6 +97,13 @@ impl Stage {
     }
 }
 
+/// The advice for failed batches. The command is between backquotes, and shows its effect first.
+pub(crate) fn failed_advice(command: &str) -> String {
+    format!(
+        "A failed batch is kept until it is processed again. Remove the cause, then run {command}, and again with `--yes` in place of `--dry-run`."
+    )
+}
+
 /// The lanes, one below the other.
 pub(crate) fn picture(lanes: &[Lane]) -> Markup {
     html! {

@@ -26,8 +26,10 @@ const FUNCTIONS: [(&str, &[ProjectionKind]); 2] =
     [("aggregator", &[ProjectionKind::Aggregate]), ("relay", &ProjectionKind::OF_RELAY)];
 
 /// The function whose failed batch has this key; `None` of another program, or of another version of `dev`.
-fn function_of(key: &str) -> Option<(&'static str, &'static [ProjectionKind])> {
-    FUNCTIONS.into_iter().find(|(function, _)| key.starts_with(&prefix_of(function)))
+fn function_of(context: &ConsoleContext, key: &str) -> Option<(&'static str, &'static [ProjectionKind])> {
+    let tables = || context.config.table_names.iter();
+    let is_of = |function: &str| tables().any(|table| key.starts_with(&prefix_of(function, table)));
+    FUNCTIONS.into_iter().find(|(function, _)| is_of(function))
 }
 
 /// The command that processes failed batches of `dev` again, of its objects with this prefix; `None` without a bucket.
@@ -35,7 +37,7 @@ pub(crate) fn redrive_command(context: &ConsoleContext, prefix: &str) -> Option<
     let bucket = context.bucket_name.as_deref()?;
     let has_events = !context.model().events.is_empty();
     // Of an unknown function, nothing may be left out.
-    let hosted = function_of(prefix).map_or(ProjectionKind::ALL.as_slice(), |(_, hosted)| hosted);
+    let hosted = function_of(context, prefix).map_or(ProjectionKind::ALL.as_slice(), |(_, hosted)| hosted);
     let hosted = hosted.iter().filter(|kind| **kind != ProjectionKind::Notify || has_events);
     let hosted: Vec<&str> = hosted.map(|kind| kind.name()).collect();
     Some(format!("afterwrite redrive s3://{bucket}/{prefix} --only {} --dry-run", hosted.join(",")))
@@ -58,7 +60,8 @@ async fn view(served: &Served) -> ViewResult {
     let mut table = PageTable::new("failures", &["function", "object", "command"], if_empty);
     table.rows.extend(objects.iter().take(MAX_OBJECTS).map(|object| {
         let command = redrive_command(&served.context, &object.key);
-        let function = function_of(&object.key).map_or(Cell::Empty, |(function, _)| Cell::text(function));
+        let function = function_of(&served.context, &object.key)
+            .map_or(Cell::Empty, |(function, _)| Cell::text(function));
         vec![function, Cell::code(object.key.as_str()), command.map_or(Cell::Empty, Cell::Code)]
     }));
     view.table(table);
