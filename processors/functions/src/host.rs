@@ -33,6 +33,12 @@ use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRegion, StreamRe
 /// The payload with which a schedule invokes `aggregator` to write heartbeats.
 pub const HEARTBEAT_REQUEST: &str = r#"{"afterwrite":"heartbeat"}"#;
 
+/// The log's message about a record that `aggregator` did not count. It is delivered again.
+pub const NOT_COUNTED: &str = "a record was not counted";
+
+/// The log's message about a record that `relay` did not relay. It is delivered again.
+pub const NOT_RELAYED: &str = "a record was not relayed";
+
 #[derive(Deserialize)]
 struct FunctionRequest {
     afterwrite: String,
@@ -108,7 +114,7 @@ impl ProjectionHost {
     ) -> Result<BatchResponse> {
         let started = Instant::now();
         let aggregated = Box::pin(aggregator.handle(event, deadline)).await?;
-        log_failures(&aggregated.failures, "a record was not counted");
+        log_failures(&aggregated.failures, NOT_COUNTED);
         report_failures(self.labels.function(), &aggregated.failures);
         log_failures(&aggregated.parked, "a record cannot be counted; its item is marked as parked");
         log_errors(&aggregated.unwritable_mirrors, "a mirror was not written", |error| (None, error));
@@ -135,7 +141,7 @@ impl ProjectionHost {
     async fn relay(&self, relay: &DeployedRelay, event: &[u8], deadline: Timestamp) -> Result<BatchResponse> {
         let started = Instant::now();
         let relayed = Box::pin(relay.handle(event, deadline)).await?;
-        log_failures(&relayed.failures, "a record was not relayed");
+        log_failures(&relayed.failures, NOT_RELAYED);
         report_failures(self.labels.function(), &relayed.failures);
         let refused = "CloudFront refuses a path, which stays stale";
         log_errors(&relayed.refused, refused, |refused| (None, &refused.error));

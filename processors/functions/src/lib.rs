@@ -21,6 +21,6 @@ pub use afterwrite_lambda::MetricsLabels;
 pub use aggregator::{AggregatedBatch, StreamAggregator};
 pub use batch::{FailedRecord, SourceTables, StreamRegion, observe_failures};
 pub use heartbeat::write_heartbeats;
-pub use host::{HEARTBEAT_REQUEST, ProjectionHost, event_notifier};
+pub use host::{HEARTBEAT_REQUEST, NOT_COUNTED, NOT_RELAYED, ProjectionHost, event_notifier};
 pub use invalidator::{FailedMessage, InvalidatedMessages, InvalidatorFunction, QueueInvalidator};
 pub use relay::{RelayedBatch, StreamRelay};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use afterwrite_deployment::doctor::{
     ArchiveFacts, BucketFacts, DeploymentFacts, DriftFacts, FailureFacts, FreshnessFacts, HealthFinding,
-    HealthVerdict, Looked, LookedAge, TableFacts, judge,
+    HealthVerdict, Looked, LookedAge, ParkedFacts, TableFacts, judge,
 };
 use afterwrite_model::table::Model;
 use afterwrite_tests::deployment::{FunctionDeployment, STATE};
@@ -59,7 +59,7 @@ fn facts(unchanged_for: u64) -> DeploymentFacts {
         freshness: FreshnessFacts::default(),
         drift: DriftFacts::Bucket(Looked::Missing),
         failures: BTreeMap::new(),
-        parked: Looked::Found(0),
+        parked: Looked::Found(ParkedFacts::default()),
         unchanged_for: Some(Duration::from_secs(unchanged_for)),
     }
 }
@@ -78,7 +78,7 @@ fn h6_failed_records_and_parked_items_are_found_with_the_command_that_mends() {
     let objects = BTreeMap::from([("0c1b".to_owned(), 2)]);
     let failures = FailureFacts { objects, has_more: false, oldest: Duration::from_secs(90_000) };
     facts.failures.insert("exams-failures".to_owned(), Looked::Found(failures));
-    facts.parked = Looked::Found(3);
+    facts.parked = Looked::Found(ParkedFacts { items: 3, has_more: false });
     for (check, found, command) in [
         (
             "failed records",

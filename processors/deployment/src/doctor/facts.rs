@@ -68,10 +68,33 @@ pub struct DeploymentFacts {
     /// The buckets of failed records that mappings name, by name.
     pub failures: BTreeMap<String, Looked<FailureFacts>>,
     /// The parked items of the state table. `Missing`: it has no index that lists them.
-    pub parked: Looked<u64>,
+    pub parked: Looked<ParkedFacts>,
     /// The time since the deployment's tables and mappings were created or changed, if it is known. A part that a new
     /// deployment does not have yet is not missing.
     pub unchanged_for: Option<Duration>,
+}
+
+/// The parked items of a state table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParkedFacts {
+    /// The items that were counted.
+    pub items: u64,
+    /// Whether there are more: the index was not read to its end.
+    pub has_more: bool,
+}
+
+impl ParkedFacts {
+    /// The number in words: `3`, or `30000 or more`.
+    #[must_use]
+    pub fn number_text(&self) -> String {
+        or_more(self.items, self.has_more)
+    }
+}
+
+/// A number that may be larger, in words: `3`, or `3 or more`.
+#[must_use]
+pub fn or_more(number: u64, has_more: bool) -> String {
+    format!("{number}{}", if has_more { " or more" } else { "" })
 }
 
 /// A bus, a queue or a topic of events.
@@ -209,6 +232,16 @@ pub struct FunctionFacts {
     pub environment: BTreeMap<String, String>,
     /// The seconds after which an invocation ends.
     pub timeout: u64,
+    /// Its log group, if Lambda names it.
+    pub log_group: Option<String>,
+}
+
+impl MappingFacts {
+    /// The bucket of its failed records; `None` without one.
+    #[must_use]
+    pub fn failure_bucket(&self) -> Option<&str> {
+        self.on_failure.as_deref()?.split_once(":s3:::").map(|(_, bucket)| bucket)
+    }
 }
 
 /// The bucket.

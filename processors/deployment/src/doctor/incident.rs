@@ -25,8 +25,11 @@ pub(super) fn judge_incidents(model: &Model, facts: &DeploymentFacts) -> Vec<Hea
         Looked::Missing => findings.push(HealthFinding::unchecked("parked items", table, NO_INDEX)),
         looked @ (Looked::Found(_) | Looked::NotAllowed(_) | Looked::NotNamed(_) | Looked::NotRead(_)) => {
             on_part(&mut findings, "parked items", table, looked, "", |parked, findings| {
-                let found = count_text(*parked, "item");
-                findings.push(HealthFinding::new("parked items", table, *parked == 0, found, PARKED));
+                let found = match parked.has_more {
+                    true => format!("{} items", parked.number_text()),
+                    false => count_text(parked.items, "item"),
+                };
+                findings.push(HealthFinding::new("parked items", table, parked.items == 0, found, PARKED));
             })
         }
     }
@@ -47,7 +50,7 @@ fn judge_failures(
             format!("more than {objects} objects, one of them {} old", age_text(failures.oldest))
         }
     };
-    let commands = failures.objects.keys().map(|mapping| command(bucket, mapping, deployment));
+    let commands = failures.objects.keys().map(|mapping| redrive_of(bucket, mapping, deployment));
     let advice = format!(
         "Lambda gave up their records, which are neither counted nor archived. Remove the cause (docs/RUNBOOK.md#on-failure); then run {}, and again with --yes in place of --dry-run",
         commands.collect::<Vec<_>>().join(" and ")
@@ -55,8 +58,9 @@ fn judge_failures(
     HealthFinding::new("failed records", bucket, objects == 0, found, advice)
 }
 
-/// The command that processes the objects of a mapping, by what its function hosts.
-fn command(bucket: &str, mapping: &str, (model, facts): (&Model, &DeploymentFacts)) -> String {
+/// The command that processes the objects of a mapping, by what its function hosts. It is between backquotes, and shows its effect first.
+#[must_use]
+pub fn redrive_of(bucket: &str, mapping: &str, (model, facts): (&Model, &DeploymentFacts)) -> String {
     let mut mappings = facts.mappings.iter().filter_map(Looked::found).flatten();
     let known = mappings.find(|known| known.id == mapping);
     let function = known.and_then(|known| Some((known, facts.functions.get(&known.function)?.found()?)));

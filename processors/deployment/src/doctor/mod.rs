@@ -14,6 +14,7 @@ mod incident;
 mod look;
 mod operation;
 mod queues;
+mod reader;
 mod source;
 
 use std::time::Duration;
@@ -24,9 +25,12 @@ use serde::Serialize;
 pub use self::facts::{
     ArchiveFacts, BucketFacts, DeploymentFacts, DriftCounts, DriftFacts, DriftReport, DryCall,
     EventTargetFacts, FAILED_RECORDS, FailureFacts, FreshnessFacts, FunctionFacts, IndexFacts, Looked,
-    LookedAge, MappingFacts, QueueConsumer, QueueFacts, REPORTS, TableFacts, age_text, count_text,
+    LookedAge, MappingFacts, ParkedFacts, QueueConsumer, QueueFacts, REPORTS, TableFacts, age_text,
+    count_text, or_more,
 };
+pub use self::incident::redrive_of;
 pub use self::look::deployment_facts;
+pub use self::reader::ReaderSigns;
 
 /// The judgement on one property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

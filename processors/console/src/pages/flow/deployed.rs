@@ -1,35 +1,45 @@
-//! The stages of a deployed part, as `afterwrite doctor` finds them. Nothing here is measured: what may not be read is unknown.
+//! The stages of a deployed part, as `afterwrite doctor` finds them. Nothing here is measured: what may not be read is unknown, and a number that
+//! CloudWatch alone has is named.
 
 use afterwrite_deployment::doctor::{
-    DeploymentFacts, DriftFacts, HealthFinding, HealthVerdict, Looked, LookedAge, MappingFacts, QueueFacts,
-    age_text, judge,
+    DeploymentFacts, DriftFacts, FailureFacts, HealthFinding, HealthVerdict, Looked, LookedAge, MappingFacts,
+    ParkedFacts, QueueFacts, ReaderSigns, age_text, count_text, judge, or_more, redrive_of,
 };
 use afterwrite_model::Result;
 use afterwrite_model::table::Model;
 
-use super::picture::{Lane, Stage};
+use super::picture::{Lane, Stage, failed_advice};
 use crate::query::address;
 use crate::served::Served;
 use crate::table::Verdict;
+use crate::units::planned_texts;
 
 /// The stages, of the newest look at the deployment.
 ///
 /// # Errors
 /// As [`afterwrite_deployment::doctor::deployment_facts`].
 pub(super) async fn lanes(served: &Served) -> Result<Vec<Lane>> {
+    let model = served.context.model();
     let (_, facts) = Box::pin(served.facts.read(&served.context)).await?;
-    Ok(DeployedFlow::new(served.context.model(), &facts).lanes())
+    let planned = planned_texts(Box::pin(served.planned.read(model)).await?);
+    Ok(DeployedFlow::new(model, &facts, planned).lanes())
 }
+
+/// The write units of the state table.
+const PLANNED: &str = "Planned, by the prices of `afterwrite cost`: each new item alone in its batch. Batches fold, so most changes need less; the metrics `WriteUnits` and `Records` of `aggregator` measure it.";
 
 /// The facts with their judgement.
 struct DeployedFlow<'f> {
+    model: &'f Model,
     facts: &'f DeploymentFacts,
     findings: Vec<HealthFinding>,
+    /// The write units of a change, and the price of a million changes.
+    planned: [String; 2],
 }
 
 impl<'f> DeployedFlow<'f> {
-    fn new(model: &Model, facts: &'f DeploymentFacts) -> Self {
-        Self { facts, findings: judge(model, facts) }
+    fn new(model: &'f Model, facts: &'f DeploymentFacts, planned: [String; 2]) -> Self {
+        Self { model, facts, findings: judge(model, facts), planned }
     }
 
     fn lanes(&self) -> Vec<Lane> {
@@ -70,24 +80,60 @@ impl<'f> DeployedFlow<'f> {
 
     fn mapping(&self, table: &str, mapping: &MappingFacts) -> Stage {
         let problem = mapping.problem.as_deref().unwrap_or("none");
+        let signs = ReaderSigns::of(mapping, self.facts);
+        let number = |name: &str| match signs.are_metrics {
+            true => format!("unknown here: metric {name} in CloudWatch"),
+            false => format!("unknown here: number {name} in the log"),
+        };
         let stage = Stage::new(&mapping.function, format!("reads the stream of {table}"))
             .fact("mapping", &mapping.state)
-            .fact("last problem", problem);
-        self.judged(stage, |finding| {
+            .fact("last problem", problem)
+            .fact("records a second", number(signs.records))
+            .fact("delay of the newest", number(signs.record_age))
+            .advised(Some(retried_advice(&signs)));
+        let stage = self.judged(stage, |finding| {
             finding.subject == mapping.function || finding.subject.contains(&mapping.id)
-        })
+        });
+        self.failed_batches(stage, mapping)
+    }
+
+    /// The stage with the batches that Lambda gave up.
+    fn failed_batches(&self, stage: Stage, mapping: &MappingFacts) -> Stage {
+        const FACT: &str = "failed batches";
+        let Some((bucket, failures)) =
+            mapping.failure_bucket().and_then(|bucket| self.facts.failures.get_key_value(bucket))
+        else {
+            return stage.fact(FACT, "unknown: the mapping names no bucket for them");
+        };
+        let number = |failures: &FailureFacts| failures.objects.get(&mapping.id).copied().unwrap_or(0);
+        let text = |failures: &FailureFacts| or_more(number(failures), failures.has_more);
+        let stage = stage.fact(FACT, looked(failures, text));
+        match failures.found().map(number) {
+            None | Some(0) => stage,
+            Some(failed) => {
+                let command = redrive_of(bucket, &mapping.id, (self.model, self.facts));
+                stage
+                    .judged(Verdict::Bad, count_text(failed, "failed batch"))
+                    .linked(address("/health/findings", [("check", "failed records")]))
+                    .advised(Some(failed_advice(&command)))
+            }
+        }
     }
 
     fn state_table(&self) -> Stage {
         let (name, table) = &self.facts.state_table;
+        let [units, dollars] = &self.planned;
         let recovery = looked(table, |table| match table.is_recoverable {
             Some(true) => "to a point in time".to_owned(),
             Some(false) => "none".to_owned(),
             None => "unknown".to_owned(),
         });
         let stage = Stage::new(name, "rollups and the ledger")
-            .fact("parked items", looked(&self.facts.parked, u64::to_string))
-            .fact("recovery", recovery);
+            .fact("parked items", looked(&self.facts.parked, ParkedFacts::number_text))
+            .fact("recovery", recovery)
+            .fact("units of a new item", units)
+            .fact("a million new items", dollars)
+            .advised(Some(PLANNED.to_owned()));
         let stage = self.judged(stage, |finding| finding.subject == *name);
         Stage { link: Some("/rollups".to_owned()), ..stage }
     }
@@ -169,10 +215,8 @@ impl<'f> DeployedFlow<'f> {
         let mut verifier = self.judged(verifier, |finding| finding.subject == "verifier");
         verifier.link = Some("/health".to_owned());
         let failures = self.facts.failures.iter().map(|(bucket, failures)| {
-            let objects = looked(failures, |failures| {
-                let objects: u64 = failures.objects.values().sum();
-                format!("{objects}{}", if failures.has_more { " or more" } else { "" })
-            });
+            let objects =
+                looked(failures, |failures| or_more(failures.objects.values().sum(), failures.has_more));
             let stage = Stage::new(bucket, "batches that Lambda gave up").fact("objects", objects);
             self.judged(stage, |finding| finding.check == "failed records" && finding.subject == *bucket)
         });
@@ -202,6 +246,14 @@ impl<'f> DeployedFlow<'f> {
     }
 }
 
+/// Where a record is named that the function does not take.
+fn retried_advice(signs: &ReaderSigns) -> String {
+    let ReaderSigns { log_group, message, .. } = signs;
+    format!(
+        "Which record waits is unknown here: the log names its sequence number and the reason. Run `aws logs tail {log_group} --since 1h --filter-pattern '\"{message}\"'`."
+    )
+}
+
 /// A part that was found, in words; or why it was not.
 fn looked<T>(part: &Looked<T>, found: impl FnOnce(&T) -> String) -> String {
     match part {
@@ -218,5 +270,116 @@ fn looked_age(age: &LookedAge) -> String {
         LookedAge::Known(age) => format!("{} old", age_text(*age)),
         LookedAge::Never => "none yet".to_owned(),
         LookedAge::NotRead(reason) => format!("unknown: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use afterwrite_deployment::doctor::{FreshnessFacts, FunctionFacts, TableFacts};
+
+    use super::super::picture::stage_table;
+    use super::*;
+
+    /// The mapping of a function, whose failed records go to the bucket `failures`.
+    fn mapping(function: &str) -> MappingFacts {
+        MappingFacts {
+            id: format!("id-of-{function}"),
+            function: function.to_owned(),
+            state: "Enabled".to_owned(),
+            modified: None,
+            problem: None,
+            starting_position: "TRIM_HORIZON".to_owned(),
+            reports_item_failures: true,
+            bisects: true,
+            retries: Some(10),
+            record_age: Some(3600),
+            on_failure: Some("arn:aws:s3:::failures".to_owned()),
+            filters: Looked::Found(Vec::new()),
+        }
+    }
+
+    /// The settings of a function; `variables` are of our own.
+    fn function(variables: &[(&str, &str)], log_group: Option<&str>) -> Looked<FunctionFacts> {
+        let environment =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Looked::Found(FunctionFacts { environment, timeout: 60, log_group: log_group.map(str::to_owned) })
+    }
+
+    /// A deployment with two readers of one stream, of which `aggregator` has left three failed batches.
+    fn facts() -> DeploymentFacts {
+        let failures = FailureFacts {
+            objects: BTreeMap::from([("id-of-exams-aggregator".to_owned(), 3)]),
+            has_more: false,
+            oldest: Duration::from_secs(60),
+        };
+        let table = || Looked::Found(TableFacts::default());
+        DeploymentFacts {
+            tables: vec![("ExamBuddyTable".to_owned(), table())],
+            state_table: ("state".to_owned(), table()),
+            mappings: vec![Looked::Found(vec![mapping("exams-aggregator"), mapping("exams-relay")])],
+            functions: BTreeMap::from([
+                ("exams-aggregator".to_owned(), function(&[("AFTERWRITE_METRICS", "essential")], None)),
+                ("exams-relay".to_owned(), function(&[("AFTERWRITE_BUCKET", "b")], Some("own/group"))),
+            ]),
+            bucket: Looked::NotNamed("--bucket"),
+            queue: Looked::NotNamed("--bucket"),
+            path_queues: BTreeMap::new(),
+            event_targets: BTreeMap::new(),
+            own_event_settings: BTreeMap::new(),
+            dry_calls: Vec::new(),
+            freshness: FreshnessFacts::default(),
+            drift: DriftFacts::Bucket(Looked::NotNamed("--bucket")),
+            failures: BTreeMap::from([("failures".to_owned(), Looked::Found(failures))]),
+            parked: Looked::Found(ParkedFacts::default()),
+            unchanged_for: None,
+        }
+    }
+
+    /// The value of a fact of a stage, and the stage's verdict.
+    fn fact(facts: &DeploymentFacts, stage: &str, fact: &str) -> (String, String) {
+        let model = Model::load("exambuddy").unwrap_or_else(|error| panic!("{error}"));
+        let planned = ["4 planned".to_owned(), "$2.50 planned".to_owned()];
+        let stages = stage_table(&DeployedFlow::new(&model, facts, planned).lanes()).json();
+        let mut rows = stages.as_array().into_iter().flatten();
+        let row = rows.find(|row| row["stage"] == stage && row["fact"] == fact);
+        let row = row.unwrap_or_else(|| panic!("no {fact} of {stage}: {stages}"));
+        (row["value"].as_str().unwrap_or_default().to_owned(), row["verdict"].to_string())
+    }
+
+    #[test]
+    fn numbers_that_cloudwatch_alone_has_are_unknown_and_named() {
+        let facts = facts();
+        let value = |stage: &str, name: &str| fact(&facts, stage, name).0;
+        assert_eq!(
+            value("exams-relay", "records a second"),
+            "unknown here: metric RecordsRelayed in CloudWatch"
+        );
+        let in_log = "unknown here: number RecordAge in the log";
+        assert_eq!(value("exams-aggregator", "delay of the newest"), in_log, "it emits few metrics");
+        let waiting = value("exams-relay", "what to do");
+        assert!(
+            waiting.contains("`aws logs tail own/group ") && waiting.contains("a record was not relayed")
+        );
+        assert_eq!(value("state", "a million new items"), "$2.50 planned");
+    }
+
+    #[test]
+    fn failed_batches_are_those_of_their_mapping() {
+        let mut facts = facts();
+        let (failed, verdict) = fact(&facts, "exams-aggregator", "failed batches");
+        assert!(
+            failed == "3" && verdict.contains("bad") && verdict.contains("3 failed batches"),
+            "{verdict}"
+        );
+        let (advice, _) = fact(&facts, "exams-aggregator", "what to do");
+        let command = "`afterwrite redrive s3://failures/aws/lambda/id-of-exams-aggregator/ --only aggregate --dry-run`";
+        assert!(advice.contains(command), "{advice}");
+        assert_eq!(fact(&facts, "exams-relay", "failed batches").0, "0");
+        facts.failures.insert("failures".to_owned(), Looked::NotAllowed("s3:ListBucket"));
+        let unknown = "unknown: the permission s3:ListBucket is missing";
+        assert_eq!(fact(&facts, "exams-aggregator", "failed batches").0, unknown);
     }
 }

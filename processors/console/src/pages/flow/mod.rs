@@ -44,7 +44,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
             view.show(html! {
                 p class="quiet" {
                     "From tables, mappings, queues and reports, as " code { "afterwrite doctor" }
-                    " reads them. What may not be read is unknown. Records a second and write units are on the dashboard of the deployment."
+                    " reads them. What may not be read is unknown. Records a second and the write units of your changes are metrics in CloudWatch: each stage names its own."
                 }
                 (loaded_later(PICTURE, "load, every 30s"))
             });

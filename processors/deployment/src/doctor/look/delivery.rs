@@ -110,6 +110,13 @@ struct ErrorCode {}
 struct FunctionConfiguration {
     timeout: Option<u64>,
     environment: Option<FunctionEnvironment>,
+    logging_config: Option<LoggingConfiguration>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct LoggingConfiguration {
+    log_group: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -189,7 +196,11 @@ impl DeliveryLook {
         Ok(mapped(described, |function| {
             let variables = function.environment.and_then(|environment| environment.variables);
             let own = variables.into_iter().flatten().filter(|(name, _)| name.starts_with(OWN));
-            FunctionFacts { environment: own.collect(), timeout: function.timeout.unwrap_or(0) }
+            FunctionFacts {
+                environment: own.collect(),
+                timeout: function.timeout.unwrap_or(0),
+                log_group: function.logging_config.and_then(|logging| logging.log_group),
+            }
         }))
     }
 }

@@ -128,7 +128,7 @@ async fn look_at_failures(facts: &mut DeploymentFacts, bucket: Option<&str>) -> 
             Some(Looked::NotAllowed(_)) => true,
             Some(Looked::Missing | Looked::NotNamed(_) | Looked::NotRead(_)) | None => false,
         })
-        .filter_map(|mapping| Some(mapping.on_failure.as_deref()?.split_once(":s3:::")?.1.to_owned()))
+        .filter_map(|mapping| mapping.failure_bucket().map(str::to_owned))
         .collect();
     if facts.mappings.iter().all(|mappings| mappings.found().is_none()) {
         buckets.extend(bucket.map(str::to_owned));

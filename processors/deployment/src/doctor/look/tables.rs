@@ -28,10 +28,13 @@ use aws_sdk_dynamodb::types::{
 };
 
 use super::outcome::{looked, mapped, required};
-use crate::doctor::{DryCall, FreshnessFacts, IndexFacts, Looked, LookedAge, TableFacts};
+use crate::doctor::{DryCall, FreshnessFacts, IndexFacts, Looked, LookedAge, ParkedFacts, TableFacts};
 
 /// The key of an item that never exists: its partition key is reserved.
 const ABSENT: &str = "AFTERWRITE#DOCTOR";
+
+/// The pages of the index of parked items that are counted, of 1 MB each: some ten thousand items.
+const PARKED_PAGES: usize = 5;
 
 /// Reads descriptions of tables.
 pub(super) struct TableLook {
@@ -90,25 +93,31 @@ impl TableLook {
         Ok(Some(status == Some(PointInTimeRecoveryStatus::Enabled)))
     }
 
-    /// The number of parked items, by the index of the state table that lists them.
-    pub(super) async fn parked(&self, state_table: &str, facts: &Looked<TableFacts>) -> Looked<u64> {
+    /// The number of parked items, by the index of the state table that lists them: of its first pages, because nobody asked to read all of it.
+    pub(super) async fn parked(&self, state_table: &str, facts: &Looked<TableFacts>) -> Looked<ParkedFacts> {
         let described = match facts {
             Looked::Found(table) => table,
-            other => return mapped(other.clone(), |_| 0),
+            other => return mapped(other.clone(), |_| ParkedFacts::default()),
         };
         if !described.indexes.iter().any(|index| index.name == PARKED_INDEX) {
             return Looked::Missing;
         }
         let scan = self.tables.scan().table_name(state_table).index_name(PARKED_INDEX).select(Select::Count);
         let mut pages = scan.into_paginator().send();
-        let mut count = 0;
-        while let Some(page) = Box::pin(pages.next()).await {
+        let mut parked = ParkedFacts { items: 0, has_more: true };
+        for _ in 0..PARKED_PAGES {
+            let Some(page) = Box::pin(pages.next()).await else {
+                return Looked::Found(ParkedFacts { has_more: false, ..parked });
+            };
             match looked(page, "dynamodb:Scan on the index `parked`") {
-                Looked::Found(page) => count += u64::try_from(page.count()).unwrap_or(0),
-                other => return mapped(other, |_| 0),
+                Looked::Found(page) => {
+                    parked.items += u64::try_from(page.count()).unwrap_or(0);
+                    parked.has_more = page.last_evaluated_key().is_some();
+                }
+                other => return mapped(other, |_| ParkedFacts::default()),
             }
         }
-        Looked::Found(count)
+        Looked::Found(parked)
     }
 
     /// Requests to the state table that change nothing.

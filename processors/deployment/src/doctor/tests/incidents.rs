@@ -11,8 +11,13 @@ fn what_an_incident_left_behind_is_found_with_the_command_that_mends_it() {
     let objects = BTreeMap::from([("2".to_owned(), 3), ("replaced".to_owned(), 1)]);
     let failures = FailureFacts { objects, has_more: false, oldest: Duration::from_secs(7_200) };
     facts.failures.insert(FAILURES.to_owned(), Looked::Found(failures));
-    facts.parked = Looked::Found(2);
-    assert_eq!(faults(&facts), ["failed records of exams-failures", "parked items of exams-state"]);
+    let parked = |items, has_more| Looked::Found(ParkedFacts { items, has_more });
+    for (found, text) in [(parked(2, false), "2 items"), (parked(40_000, true), "40000 or more items")] {
+        facts.parked = found;
+        assert_eq!(faults(&facts), ["failed records of exams-failures", "parked items of exams-state"]);
+        let findings = judge(&model(), &facts);
+        assert_eq!(findings.iter().find(|finding| finding.check == "parked items").unwrap().found, text);
+    }
     let findings = judge(&model(), &facts);
     let failed = findings.iter().find(|finding| finding.check == "failed records").unwrap();
     assert_eq!(failed.found, "4 objects, the oldest 2 h old");

@@ -92,7 +92,7 @@ fn healthy() -> DeploymentFacts {
             },
         })),
         failures: BTreeMap::from([(FAILURES.to_owned(), Looked::Found(FailureFacts::default()))]),
-        parked: Looked::Found(0),
+        parked: Looked::Found(ParkedFacts::default()),
         unchanged_for: Some(Duration::from_secs(90 * 24 * 60 * 60)),
     }
 }
@@ -115,7 +115,7 @@ fn queue_facts(arn: &str, visibility: u64, (function, timeout): (&str, u64)) -> 
 fn function(projections: &str, more: &[(&str, &str)]) -> FunctionFacts {
     let projections = ("AFTERWRITE_PROJECTIONS".to_owned(), projections.to_owned());
     let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    FunctionFacts { environment: more.chain([projections]).collect(), timeout: 60 }
+    FunctionFacts { environment: more.chain([projections]).collect(), timeout: 60, log_group: None }
 }
 
 fn mapping(function: &str) -> MappingFacts {
@@ -320,7 +320,7 @@ fn a_function_that_is_read_by_its_alias_has_the_projections_of_its_name() {
         mapping.function = function.to_owned();
     }
     let own = [("AFTERWRITE_STATE_TABLE".to_owned(), STATE.to_owned())];
-    let without_projections = FunctionFacts { environment: own.into(), timeout: 60 };
+    let without_projections = FunctionFacts { environment: own.into(), timeout: 60, log_group: None };
     facts.functions = ["exams-aggregator:live", "exams-relay:live"]
         .map(|name| (name.to_owned(), Looked::Found(without_projections.clone())))
         .into();
