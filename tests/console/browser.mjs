@@ -102,7 +102,7 @@ async function look({ pages, widths, schemes, images }) {
   await page.close();
 }
 
-// A step is { open | click | type | range | press | scroll | wait | read | count }. Selectors may be those of puppeteer: `::-p-text(…)`, `::-p-aria(…)`.
+// A step is { open | click | type | choose | range | press | scroll | wait | read | count }. Selectors may be those of puppeteer: `::-p-text(…)`, `::-p-aria(…)`.
 async function steps({ list, width }) {
   const place = { now: "" };
   const page = await openTab(place);
@@ -116,6 +116,7 @@ async function steps({ list, width }) {
       }
       if (step.click) await page.locator(step.click).setTimeout(step.within ?? 15000).click();
       if (step.type) await page.locator(step.type).fill(step.text);
+      if (step.choose) await page.select(step.choose, step.value);
       if (step.range) {
         await settled(page);
         await page.$eval(

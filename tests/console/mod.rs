@@ -15,4 +15,5 @@ mod matches;
 mod pages;
 mod play;
 mod rollups;
+mod shares;
 mod waiting;

@@ -10,6 +10,7 @@ use maud::{Markup, html};
 
 use super::downloads::downloads;
 use super::facts::stored_link;
+use super::shares::show_share;
 use crate::chart::{Bar, bars};
 use crate::links::ROLLUPS_OF;
 use crate::query::PageQuery;
@@ -17,6 +18,7 @@ use crate::rollup::asked::{AskedBuckets, FROM, TO};
 use crate::rollup::measures::{MeasureTotals, cell_of, show_measures};
 use crate::rollup::reads::{RollupReads, StoredRollup};
 use crate::rollup::shape::RollupShape;
+use crate::rollup::share::MeasureShare;
 use crate::served::Served;
 use crate::table::{Cell, PageTable};
 use crate::view::View;
@@ -87,6 +89,9 @@ pub(super) async fn show(
     if let Some(measure) = chosen.or(charted.first()) {
         view.show(chart(shape, measure, &page, &found));
     }
+    if let Some(share) = MeasureShare::of(shape, query) {
+        show_bucket_shares(view, shape, (&share, shape.variable(asked.bucket)), &found);
+    }
     let missing = page.buckets.len() - found.len();
     view.table(bucket_table(shape, asked, &page, (&found, zeros)));
     view.show(html! {
@@ -103,6 +108,20 @@ pub(super) async fn show(
         show_measures(view, std::slice::from_ref(shape), &MeasureTotals::of_several(items));
     }
     Ok(())
+}
+
+/// Adds the share of each bucket that exists, and of all of them.
+fn show_bucket_shares(
+    view: &mut View,
+    shape: &RollupShape<'_>,
+    (share, title): (&MeasureShare, &str),
+    found: &BTreeMap<String, StoredRollup>,
+) {
+    let rollups = found.iter().map(|(bucket, rollup)| {
+        (Cell::link(bucket, stored_link(shape, rollup)), MeasureTotals::of_one(rollup.stored()))
+    });
+    let together = MeasureTotals::of_several(found.values().flat_map(StoredRollup::stored).collect());
+    show_share(view, share, title, rollups.collect(), Some(together));
 }
 
 /// The sentence about the page, and the link to the next one.

@@ -4,6 +4,7 @@ use afterwrite_model::harmless::harmless;
 use maud::{Markup, html};
 
 use super::buckets::{MEASURE, ZEROS, charted_measures};
+use super::shares::share_fields;
 use crate::links::ROLLUPS_OF;
 use crate::prose::prose;
 use crate::query::PageQuery;
@@ -42,6 +43,7 @@ pub(super) fn choice(shape: &RollupShape<'_>, query: &PageQuery) -> Markup {
                     "show missing as zero"
                 }
             }
+            (share_fields(shape, query))
             button { "Show" }
         }
     }

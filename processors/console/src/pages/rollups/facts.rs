@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use afterwrite_ledger::state::{EXPIRES_AT, REV, UPDATED_AT};
+use afterwrite_ledger::state::{EXPIRES_AT, REV, SORT_KEY, UPDATED_AT};
 use afterwrite_model::harmless::harmless;
 use afterwrite_model::record::{AttributeValue, Decimal, Item, Timestamp};
 use maud::{Markup, html};
 
 use super::downloads::downloads;
+use super::shares::show_share;
 use crate::links::{ROLLUPS_OF, item_link, rank_link, rollup_link, series_link};
 use crate::prose::prose;
 use crate::query::PageQuery;
@@ -16,6 +17,7 @@ use crate::rollup::counted::CountedChanges;
 use crate::rollup::measures::{MeasureTotals, cell_of, show_measures};
 use crate::rollup::reads::StoredRollup;
 use crate::rollup::shape::RollupShape;
+use crate::rollup::share::MeasureShare;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::View;
 
@@ -105,6 +107,15 @@ pub(super) fn show_one(
     }
     view.table(facts);
     view.show(counted.note());
+    if let Some(share) = MeasureShare::of(shape, query) {
+        show_share(
+            view,
+            &share,
+            SORT_KEY,
+            vec![(Cell::code(&rollup.sort), MeasureTotals::of_one(items.clone()))],
+            None,
+        );
+    }
     show_measures(view, std::slice::from_ref(shape), &MeasureTotals::of_one(items));
     show_shards(view, shape, rollup);
     show_links(view, shape, (&rollup.partition, &rollup.sort));

@@ -8,11 +8,13 @@ use maud::html;
 
 use super::downloads::downloads;
 use super::facts::stored_link;
+use super::shares::show_share;
 use crate::links::ROLLUPS_OF;
 use crate::query::PageQuery;
 use crate::rollup::measures::{MeasureTotals, cell_of};
 use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::RollupShape;
+use crate::rollup::share::MeasureShare;
 use crate::served::Served;
 use crate::table::{Cell, PageTable};
 use crate::view::View;
@@ -51,6 +53,12 @@ pub(super) async fn show(
             "."
         }
     });
+    if let Some(share) = MeasureShare::of(shape, query) {
+        let rollups = rollups.iter().map(|rollup| {
+            (Cell::link(&rollup.sort, stored_link(shape, rollup)), MeasureTotals::of_one(rollup.stored()))
+        });
+        show_share(view, &share, SORT_KEY, rollups.collect(), None);
+    }
     view.table(table);
     view.show(html! {
         @if let Some(next) = &next {

@@ -11,6 +11,7 @@ mod known;
 mod listing;
 pub(crate) mod of;
 pub(crate) mod rank;
+mod shares;
 
 use std::sync::Arc;
 
