@@ -124,7 +124,7 @@ impl Deployment {
         task: &impl JobTask,
         workers: usize,
     ) -> Result<JobState> {
-        let (store, progress) = (self.job_store(), ProgressLine::new());
+        let (store, progress) = (self.job_store(), ProgressLine::begin());
         let mut job = store.acquire(id, basis).await?;
         task.restore(&mut job).await?;
         let done = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, task)).await;

@@ -1,18 +1,23 @@
-//! The output of every job: its plan, the question before it begins, one line of progress a second, its report.
+//! The output of every job: its plan, the question before it begins, its progress, its report.
 
 use std::future::Future;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::harmless::harmless;
+use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::{JobObserver, JobPlan, JobReport, JobStatus, JobWait, UnitPrices};
+use afterwrite_operations::jobs::{
+    JobObserver, JobPlan, JobReport, JobStatus, JobWait, UnitPrices, WaitReason,
+};
 use clap::Args;
 use futures::future::{Either, select};
 
-use crate::print::{align_right, json, new_table, print, tell};
+use crate::print::{align_right, json, new_table, print};
 
 /// The options that all jobs share.
 #[derive(Clone, Debug, Args)]
@@ -131,57 +136,95 @@ pub(crate) fn level_notes(model: &Model, is_of_tenant: bool) -> Vec<String> {
     notes
 }
 
-/// Shows one line of progress on a terminal, and nothing in a pipe.
-#[derive(Debug, Default)]
-pub struct ProgressLine {
+/// How often a line of progress is told where there is no terminal.
+const TOLD_EVERY: Duration = Duration::from_secs(30);
+
+/// The progress of work on standard error: one line on a terminal, which each second replaces; elsewhere a line when a wait begins, and every
+/// 30 seconds, so that work which takes less is quiet in a pipe.
+#[derive(Debug)]
+struct ProgressPace {
     is_terminal: bool,
+    /// When a line was told last, or the work began.
+    told: Timestamp,
+    /// The reason of the wait that goes on.
+    wait: Option<WaitReason>,
 }
 
+impl ProgressPace {
+    fn new(is_terminal: bool, now: Timestamp) -> Self {
+        Self { is_terminal, told: now, wait: None }
+    }
+
+    /// The line for standard error if the progress is to be shown now; `wait` is the reason of the wait that goes on.
+    fn shown(&mut self, line: &str, wait: Option<WaitReason>, now: Timestamp) -> Option<String> {
+        if self.is_terminal {
+            // Clears the rest of a longer line before.
+            return Some(format!("\r{line}\u{1b}[K"));
+        }
+        let before = std::mem::replace(&mut self.wait, wait);
+        let begins = wait.is_some() && wait != before;
+        if !begins && now.since(self.told) < TOLD_EVERY {
+            return None;
+        }
+        self.told = now;
+        Some(format!("afterwrite: {line}\n"))
+    }
+}
+
+/// Shows the progress of a job.
+#[derive(Debug)]
+pub struct ProgressLine(Mutex<ProgressPace>);
+
 impl ProgressLine {
-    /// A line on standard error, if it is a terminal.
+    /// The progress of a job that begins.
     #[must_use]
-    pub fn new() -> Self {
-        Self { is_terminal: std::io::stderr().is_terminal() }
+    pub fn begin() -> Self {
+        Self(Mutex::new(ProgressPace::new(std::io::stderr().is_terminal(), SystemClock.now())))
     }
 
     /// Ends the line.
     pub fn finish(&self) {
-        if self.is_terminal {
+        if self.pace().is_terminal {
             eprintln!();
         }
+    }
+
+    fn pace(&self) -> MutexGuard<'_, ProgressPace> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl JobObserver for ProgressLine {
     fn observe(&self, report: &JobReport) {
-        if self.is_terminal {
-            // Clears the rest of a longer line before.
-            eprint!("\r{}: {}\u{1b}[K", report.id, report.line());
+        let line = harmless(&format!("{}: {}", report.id, report.line())).into_owned();
+        let wait = report.waiting.as_ref().map(|wait| wait.reason);
+        if let Some(shown) = self.pace().shown(&line, wait, SystemClock.now()) {
+            eprint!("{shown}");
         }
     }
 }
 
-/// Runs work that is not a job. On a terminal, one line shows what it is waiting for; elsewhere, each wait is a line.
+/// Runs work that is not a job, and shows its waits.
 pub async fn showing_waits<F: Future>(waiting: impl Fn() -> Option<JobWait>, work: F) -> F::Output {
-    let is_terminal = std::io::stderr().is_terminal();
+    let mut pace = ProgressPace::new(std::io::stderr().is_terminal(), SystemClock.now());
     let mut work = pin!(work);
-    let (mut is_shown, mut told) = (false, None);
+    let mut is_shown = false;
     loop {
         match select(work.as_mut(), pin!(SystemClock.sleep(Duration::from_secs(1)))).await {
             Either::Left((output, _)) => {
-                if is_shown {
+                if is_shown && pace.is_terminal {
                     eprintln!();
                 }
                 return output;
             }
             Either::Right(((), _)) => {
-                let Some(wait) = waiting() else { continue };
-                if is_terminal {
-                    eprint!("\r{}\u{1b}[K", wait.line());
+                let Some(wait) = waiting() else {
+                    pace.wait = None;
+                    continue;
+                };
+                if let Some(shown) = pace.shown(&wait.line(), Some(wait.reason), SystemClock.now()) {
+                    eprint!("{shown}");
                     is_shown = true;
-                } else if told != Some(wait) {
-                    tell(&wait.line());
-                    told = Some(wait);
                 }
             }
         }
@@ -220,4 +263,30 @@ pub fn report_table(report: &JobReport) -> String {
 pub(crate) fn steps_text(steps: &[String]) -> String {
     let lines: String = steps.iter().map(|step| format!("  {step}\n")).collect();
     if lines.is_empty() { lines } else { format!("\nNext:\n{lines}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_has_a_line_when_a_wait_begins_and_every_thirty_seconds() {
+        let at = |seconds: i64| Timestamp::from_epoch_ms(seconds * 1000);
+        let mut pace = ProgressPace::new(false, at(0));
+        let mut told = |seconds, wait| pace.shown("n%", wait, at(seconds)).is_some();
+        assert_eq!(
+            [told(1, None), told(29, None), told(30, None), told(31, None)],
+            [false, false, true, false]
+        );
+        let wait = Some(WaitReason::Tolerance);
+        assert_eq!([told(32, wait), told(33, wait), told(62, wait)], [true, false, true], "the first wait");
+        assert_eq!([told(63, None), told(64, wait), told(93, None)], [false, true, false], "another wait");
+    }
+
+    #[test]
+    fn a_terminal_has_one_line_that_is_replaced() {
+        let mut pace = ProgressPace::new(true, Timestamp::from_epoch_ms(0));
+        let shown = pace.shown("5%", None, Timestamp::from_epoch_ms(0));
+        assert_eq!(shown.as_deref(), Some("\r5%\u{1b}[K"));
+    }
 }
