@@ -12,7 +12,7 @@ use afterwrite_model::projection::{
 };
 use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, Timestamp, plain_json};
 use afterwrite_model::table::{
-    BoundPiece, Dataset, LookupUse, Measure, Mirror, Model, ModelNotation, NO_DAY, NamedList, Operand,
+    BoundPiece, Dataset, Latest, LookupUse, Measure, Mirror, Model, ModelNotation, NO_DAY, NamedList, Operand,
 };
 use afterwrite_model::{Error, ErrorKind, Result};
 
@@ -78,12 +78,17 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
             }
         }
         for extreme in &projected.extremes {
-            let bound = match extreme.rule {
-                ExtremeRule::Largest | ExtremeRule::Latest => "at least",
-                ExtremeRule::Smallest => "at most",
+            let measure = self.measure_of(&extreme.measure);
+            let value = text(&extreme.value);
+            let share = match extreme.rule {
+                ExtremeRule::Largest => format!("at least {value}"),
+                ExtremeRule::Smallest => format!("at most {value}"),
+                ExtremeRule::Latest => {
+                    let latest = Latest::value(&value).map_or(value, |latest| text(&latest));
+                    format!("{latest}, unless a later one was seen")
+                }
             };
-            let bounded = format!("{bound} {}", text(&extreme.value));
-            counted.entry(extreme.target).or_default().push((extreme.measure.to_string(), bounded));
+            counted.entry(extreme.target).or_default().push((measure.to_string(), share));
         }
         let counted = counted.into_iter().map(|(id, mut measures)| {
             let target = targets.get(id);
@@ -99,12 +104,22 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
         Ok((counted.collect(), projected.skipped))
     }
 
-    /// The place of a rollup's attribute in the model file.
-    fn place_of(&self, attribute: &str) -> Option<usize> {
+    /// The measure that keeps this attribute of a rollup: a measure `latest` compares another attribute than its own.
+    fn measure_of<'n>(&'n self, attribute: &'n str) -> &'n str {
+        let keeps = |measure: &&Measure| measure.attributes().iter().any(|known| **known == *attribute);
+        self.measures().find(keeps).map_or(attribute, |measure| &measure.name)
+    }
+
+    /// The measures of the entity's aggregates, in the order of the model file.
+    fn measures(&self) -> impl Iterator<Item = &Measure> {
         let aggregates = self.identity.entity.aggregates.iter();
         let aggregates = aggregates.filter_map(|index| self.model.aggregates.get(*index));
-        let measures = aggregates.flat_map(|aggregate| &aggregate.measures);
-        measures.flat_map(Measure::attributes).position(|known| **known == *attribute)
+        aggregates.flat_map(|aggregate| &aggregate.measures)
+    }
+
+    /// The place of a rollup's attribute in the model file.
+    fn place_of(&self, attribute: &str) -> Option<usize> {
+        self.measures().flat_map(Measure::attributes).position(|known| **known == *attribute)
     }
 
     /// The mirrored attributes of the item; those whose rollup cannot be found are left out.

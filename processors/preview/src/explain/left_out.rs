@@ -2,7 +2,9 @@
 
 use afterwrite_model::projection::{ImageScope, LookupOutputs};
 use afterwrite_model::record::{AttributeValue, Image};
-use afterwrite_model::table::{Aggregate, ForEach, LookupUse, ModelNotation, Operand, Pattern, Term};
+use afterwrite_model::table::{
+    Aggregate, EventTrigger, ForEach, LookupUse, ModelNotation, Operand, Pattern, Term,
+};
 
 use super::consequences::LeftOut;
 use super::explainer::{ItemExplainer, operand};
@@ -38,6 +40,11 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
         }
         for rule in entity.events.iter().filter_map(|index| self.model.events.get(*index)) {
             let Some(items) = rule.items() else { continue };
+            match items.on {
+                EventTrigger::Enter | EventTrigger::Change => {}
+                // An item that does not meet the condition is not left out: it can have left.
+                EventTrigger::Leave => continue,
+            }
             let notation = ModelNotation::of(self.model, items.of, &[]);
             let scope = ConditionScope { part: format!("event {}", rule.name), notation, lookups: &[] };
             all.extend(self.unmet(&scope, items.when.as_ref(), image));

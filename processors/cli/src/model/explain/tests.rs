@@ -3,6 +3,14 @@ use serde_json::json;
 
 use super::*;
 
+/// The explanation of an item by a model of this text.
+fn explained(model: &str, item: &serde_json::Value) -> Explanation {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.toml");
+    std::fs::write(&file, model).unwrap();
+    explain(&file.display().to_string(), item, &[])
+}
+
 fn explain(model: &str, item: &serde_json::Value, given: &[(&str, &str)]) -> Explanation {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("item.json");
@@ -161,22 +169,48 @@ fn the_events_of_an_item_are_shown_with_their_values_and_the_others_with_what_th
         of = "order"
         when.status = ["SENT"]
         [[events]]
+        name = "order_reopened"
+        of = "order"
+        on = "leave"
+        when.status = ["CLOSED"]
+        [[events]]
         name = "changes"
         of = "*"
         records = true
     "##;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("shop.toml");
-    std::fs::write(&file, model).unwrap();
     let order = json!({ "PK": "CUSTOMER#c1", "SK": "ORDER#o1", "status": "PAID", "total": 5 });
-    let explanation = explain(&file.display().to_string(), &order, &[]);
+    let explanation = explained(model, &order);
     let [item] = explanation.items.as_slice() else { panic!("{explanation:?}") };
     let names: Vec<(&str, Option<&str>)> =
         item.events.iter().map(|event| (&*event.name, event.to.as_deref())).collect();
     assert_eq!(names, [("order_paid", Some("billing")), ("changes", None)]);
-    assert_eq!(item.left_out[0].part, "event order_sent");
+    // An item that is not in the state of a `leave` rule is not left out by it.
+    assert_eq!((item.left_out.len(), &*item.left_out[0].part), (1, "event order_sent"));
     let text = explanation.to_string();
     assert!(text.contains(r#"{"order":"o1","total":5}"#) && text.contains("the change record"), "{text}");
+}
+
+/// The text that `latest` compares is no value of the item.
+#[test]
+fn a_latest_value_is_shown_as_the_value_of_its_measure() {
+    let model = r##"
+        name = "pets"
+        generation = 1
+        tables.Pets.key = ["PK", "SK"]
+        entities.visit.key = { PK = "PET#{pet}", SK = "VISIT#{visit}" }
+        entities.visit.attributes = { status = "S", at = "N" }
+        rollups.pet.key = { PK = "PET#{pet}", SK = "TOTAL" }
+        [[aggregates]]
+        name = "pets"
+        of = "visit"
+        into = "pet"
+        measures.status = { latest = "status", by = "at" }
+    "##;
+    let visit = json!({ "PK": "PET#p1", "SK": "VISIT#v1", "status": "booked", "at": 1_770_400_000 });
+    let explanation = explained(model, &visit);
+    let measures: Vec<_> = explanation.items[0].counted[0].measures.iter().collect();
+    let [(name, share)] = measures.as_slice() else { panic!("{measures:?}") };
+    assert_eq!((&***name, &***share), ("status", "booked, unless a later one was seen"));
 }
 
 #[test]
