@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
 use afterwrite_model::table::COMPANION_ENDINGS;
 
 use super::key_search::KeyEvidence;
@@ -47,6 +47,8 @@ pub(super) struct AttributeProfile {
     pub(super) states: Vec<String>,
     /// Whether a sum of it has a meaning.
     pub(super) is_amount: bool,
+    /// Whether its values are numbers in texts, such as prices.
+    pub(super) is_text_amount: bool,
     /// Whether every item has it.
     pub(super) is_complete: bool,
 }
@@ -147,6 +149,7 @@ fn profile(
         middle: texts.get(texts.len() / 2).map(ToString::to_string).unwrap_or_default(),
         states: states(evidence, name, values),
         is_amount: value_type == "N" && time.is_none() && is_amount(name, values),
+        is_text_amount: value_type == "S" && time.is_none() && is_text_amount(name, values),
         is_complete: values.len() == items,
     }
 }
@@ -157,14 +160,25 @@ fn is_state_name(name: &str) -> bool {
     STATE_NAMES.iter().any(|ending| name.ends_with(ending))
 }
 
+/// Whether an attribute of this name has labels or times as its values.
+fn is_label(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    LABEL_NAMES.iter().any(|ending| lower.ends_with(ending))
+        || is_state_name(name)
+        || super::times::is_time_name(name)
+}
+
+/// Whether texts are numbers that can be added up. Whole numbers may be labels, so one of the numbers has decimal places.
+fn is_text_amount(name: &str, values: &[&AttributeValue<'_>]) -> bool {
+    let texts = || values.iter().filter_map(|value| value.as_text());
+    let are_numbers = texts().all(|text| text.parse::<Decimal>().is_ok());
+    !is_label(name) && are_numbers && texts().any(|text| text.contains('.'))
+}
+
 /// Whether numbers can be added up: they are not few, and their name is not the name of a label or a time.
 fn is_amount(name: &str, values: &[&AttributeValue<'_>]) -> bool {
-    let lower = name.to_lowercase();
-    let is_label = LABEL_NAMES.iter().any(|ending| lower.ends_with(ending))
-        || is_state_name(name)
-        || super::times::is_time_name(name);
     let numbers = values.iter().take(200).filter_map(|value| value.as_number());
-    !is_label && numbers.map(ToString::to_string).collect::<BTreeSet<_>>().len() > 2
+    !is_label(name) && numbers.map(ToString::to_string).collect::<BTreeSet<_>>().len() > 2
 }
 
 /// The values of a state attribute, each of which occurs many times, as TOML. A single value is not worth a count.

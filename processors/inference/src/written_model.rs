@@ -7,6 +7,7 @@ use afterwrite_model::record::written_name;
 use afterwrite_model::table::{KeyType, Model};
 use serde_json::json;
 
+use super::attributes::AttributeProfile;
 use super::entities::{InferredEntity, entities};
 use super::groups::{ItemGroup, groups};
 use super::key_search::{KeyEvidence, USUAL_SEPARATORS};
@@ -259,10 +260,21 @@ fn section(entity: &InferredEntity, has_times: bool) -> String {
     for attribute in &entity.attributes {
         let time = attribute.time.map(|form| format!("  # {}", form.described())).unwrap_or_default();
         let several = if attribute.value_type == "any" { "  # values of several types" } else { "" };
+        let number = number_in_text(entity, attribute).unwrap_or_default();
         let (name, value_type) = (attribute_key(&attribute.name), attribute.value_type);
-        let _ = writeln!(toml, "{name} = \"{value_type}\"{time}{several}");
+        let _ = writeln!(toml, "{name} = \"{value_type}\"{time}{several}{number}");
     }
     toml
+}
+
+/// The comment on an attribute whose values are numbers in texts: how a measure reads them.
+fn number_in_text(entity: &InferredEntity, attribute: &AttributeProfile) -> Option<String> {
+    let name = &attribute.name;
+    let derived = format!("{name}_number");
+    let is_free = is_plain_name(name) && !entity.attribute_names.contains(&derived);
+    (attribute.is_text_amount && is_free).then(|| {
+        format!("  # numbers in texts: `derive.{derived} = {{ number = \"{name}\" }}` above reads them, `{{ sum = \"{derived}\" }}` adds them up")
+    })
 }
 
 /// The lines of a proposal as comments.

@@ -186,3 +186,25 @@ fn what_mirrors_write_is_not_measured() {
     expect_lines(&toml, &["#size_sum = { sum = \"size\" }"]);
     assert!(!toml.contains("likes_sum") && !toml.contains("likes_rev_sum"), "{toml}");
 }
+
+/// Prices are numbers in texts. The comment's lines, put into the model, load and add them up; codes are labels.
+#[test]
+fn numbers_in_texts_have_a_comment_with_the_lines_that_read_them() {
+    let orders = (0..40).map(|order| {
+        json!({ "PK": format!("CUSTOMER#c{}x", order % 7), "SK": format!("ORDER#{order}"), "price": format!("{order}.50"),
+            "size": format!("{order}"), "zip": format!("80{order}.5"), "note": format!("{order}.5 kg") })
+    });
+    let toml = model_of(&orders.collect::<Vec<_>>());
+    let commented: Vec<&str> = toml.lines().filter(|line| line.contains("numbers in texts")).collect();
+    let [price] = commented.as_slice() else { panic!("{toml}") };
+    let lines: Vec<&str> = price.split('`').skip(1).step_by(2).collect();
+    assert_eq!(lines, ["derive.price_number = { number = \"price\" }", "{ sum = \"price_number\" }"]);
+    let attributes = "[entities.order.attributes]\n";
+    let with = toml.replacen(attributes, &format!("{}\n{attributes}", lines[0]), 1);
+    let aggregate = format!(
+        "[rollups.all]\nkey = {{ PK = \"ALL\", SK = \"R\" }}\n[[aggregates]]\nname = \"all\"\nof = \"order\"\ninto = \"all\"\nmeasures.prices = {}\n",
+        lines[1]
+    );
+    let report = Model::check(&format!("{with}\n{aggregate}"), "orders.toml");
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
