@@ -64,7 +64,8 @@ class Rollup(MeasuredValues[M, N], Generic[K, M, N]):
         self.exists = bool(items)
         #: The number of changes so far.
         self.rev = sum(int(_stored_value(item["rev"])) for item in items)
-        #: The time of the newest change that was counted, for information.
+        #: When the newest change of the last write was made, for information: a
+        #: change that is delivered late, or again, takes it back.
         self.updated_at: Optional[str] = max(
             _present(items, "updated_at"), default=None
         )

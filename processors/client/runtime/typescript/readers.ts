@@ -66,7 +66,7 @@ export class Rollup<T extends RollupTypes> extends MeasuredValues<
   readonly exists: boolean;
   /** The number of changes so far. */
   readonly rev: bigint;
-  /** The time of the newest change that was counted, for information. */
+  /** When the newest change of the last write was made, for information: a change that is delivered late, or again, takes it back. */
   readonly updatedAt: string | undefined;
   /** From then on, time to live deletes the rollup. */
   readonly expiresAt: Date | undefined;
