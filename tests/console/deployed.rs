@@ -17,6 +17,7 @@ use aws_sdk_dynamodb::types::{
 };
 
 use super::browser::look;
+use super::flow::fact;
 use super::health::offered_repair;
 use super::http::{ConsoleClient, encoded};
 
@@ -135,6 +136,10 @@ async fn a_deployment_is_shown_as_it_is_and_what_is_unknown_is_not_fine() {
     for unknown in ["archive", "exporter", "verifier"] {
         assert_eq!(verdict(unknown), "unknown", "{flow}");
     }
+    // Nobody measures units here: their price is that of the model.
+    let units = fact(&flow, STATE, "units of a new item");
+    assert_eq!(units, "4 planned", "an entry and a rollup, both in a transaction: {flow}");
+    assert_eq!(fact(&flow, STATE, "a million new items"), "$2.50 planned");
     let findings = console.json("/health/findings");
     let readers = findings["findings"].as_array().unwrap().iter().find(|row| row["check"] == "readers");
     assert_eq!(readers.unwrap()["verdict"]["verdict"], "bad", "{findings}");
@@ -250,6 +255,11 @@ async fn findings_of_the_verifier_are_repaired_from_its_report() {
     let plan = console.get(&format!("/health/run?command={}", encoded(&repair))).body;
     assert!(plan.contains("Dry run: nothing was written") && plan.contains("spent"), "{plan}");
     assert!(plan.contains("The console is read-only") && !plan.contains("method=\"post\""), "{plan}");
+    // The bucket of the console is that of the commands: without it, no dataset is compared.
+    let verify = console.get("/health/run?command=verify").body;
+    for page in [&plan, &verify] {
+        assert!(page.contains(&format!("--bucket {BUCKET}")), "{page}");
+    }
     assert_eq!(console.post("/health/run", &format!("command={}", encoded(&repair))).status, 403);
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use afterwrite_tests::programs::program;
 use afterwrite_tests::sdk_items::sdk_item_of_json;
+use afterwrite_tests::sqs;
 
 use afterwrite_tests::development::{Development, SHOP, STATE, model_file, number, text};
 
@@ -151,4 +152,37 @@ async fn i6_the_ttl_attribute_is_named() {
     development.stop();
     let text = tokio::task::block_in_place(|| printed(&arguments));
     assert!(text.contains("Corner (items expire by ttl)"), "{text}");
+}
+
+/// The queue that an application receives events from, as the page of events and the first line name it.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn i7_the_queue_of_events_is_announced_and_has_them() {
+    let model = format!("{SHOP}[[events]]\nname = \"order_placed\"\nof = \"order\"\ndetail = [\"price\"]\n");
+    let (_folder, model) = model_file(&model);
+    let arguments = ["--model", model.to_str().unwrap(), "--events", "sqs"];
+    let development = Development::start(&arguments);
+    let url = development.announced["events_queue"].as_str().expect("the queue's URL");
+    let endpoint = development.announced["endpoints"]["sqs"].as_str().unwrap();
+    assert!(url.starts_with(endpoint), "{url} is not at {endpoint}");
+    development.put_order("1", number("7")).await;
+    let client = sqs::client(endpoint);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let message = loop {
+        let received = client.receive_message().queue_url(url).send().await.unwrap();
+        if let Some(message) = received.messages().first() {
+            break message.body().unwrap_or_default().to_owned();
+        }
+        assert!(Instant::now() < deadline, "no event\n{}", development.errors());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert!(message.contains("order_placed") && message.contains("ORDER#1"), "{message}");
+    let page = include_str!("../../../docs/COOKBOOK.md");
+    assert!(page.contains("`afterwrite dev --events sqs`") && page.contains("`events_queue`"));
+    development.stop();
+
+    let (_folder, model) = model_file(SHOP);
+    let development = Development::start(&["--model", model.to_str().unwrap()]);
+    assert!(development.announced["events_queue"].is_null(), "{}", development.announced);
+    development.stop();
 }

@@ -116,6 +116,50 @@ fn g2_check_warns_where_no_item_can_match() {
     assert!(report.contains("AW113") && report.contains("measure `done`"), "{report}");
 }
 
+/// A visit looks up its clinic. Without the clinic, the report names the option that reads it.
+#[test]
+#[ignore = "needs the release binaries: run tests/run"]
+fn g2_invoke_names_the_option_for_items_that_lookups_find() {
+    const CLINICS: &str = r##"
+name = "clinics"
+generation = 1
+[tables.Tab]
+key = ["PK"]
+[entities.clinic]
+key = { PK = "CLINIC#{clinic}" }
+attributes = { town = "S" }
+[entities.visit]
+key = { PK = "VISIT#{visit}" }
+attributes = { clinic = "S" }
+[lookups.town]
+of = "clinic"
+key = { PK = "CLINIC#{clinic}" }
+gives = ["town"]
+[rollups.town]
+key = { PK = "TOWN#{town}", SK = "TOTAL" }
+[[aggregates]]
+name = "visits"
+of = "visit"
+lookup = "town"
+into = "town"
+measures.visits = "count"
+"##;
+    let folder = folder();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let visit = json!({ "PK": { "S": "VISIT#1" }, "clinic": { "S": "north" } });
+    let stream = "arn:aws:dynamodb:us-east-1:1:table/Tab/stream/2026-01-01T00:00:00.000";
+    let record =
+        stream_record(stream, &["PK"], ("000000000000000000001", 1_770_000_000), (None, Some(&visit)));
+    write("clinics.toml", CLINICS);
+    write("event.json", &json!({ "Records": [record] }).to_string());
+    write("items.jsonl", "{\"PK\":\"CLINIC#north\",\"town\":\"Ulm\"}\n");
+    let invoke = ["invoke", "--event", "event.json", "--model", "clinics.toml"];
+    let without = text(folder.path(), 1, &invoke);
+    assert!(without.contains("found no item") && without.contains("--items"), "{without}");
+    let with = text(folder.path(), 0, &[invoke.as_slice(), &["--items", "items.jsonl"]].concat());
+    assert!(with.contains("TOWN#Ulm") && !with.contains("pass a file"), "{with}");
+}
+
 /// Records of orders and customers, and of items of no entity, in this order.
 fn sample(kinds: &[(&str, u32)]) -> String {
     let mut lines = String::new();

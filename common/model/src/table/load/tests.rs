@@ -1,5 +1,6 @@
 //! Models that load as they should.
 
+mod advice;
 mod indexes;
 mod mirrored;
 mod zones;
