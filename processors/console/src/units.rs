@@ -36,11 +36,15 @@ async fn computed(model: Arc<Model>) -> Result<Vec<LoneChange>> {
     Ok(changes)
 }
 
-/// The planned units of a change, and the price of a million such changes.
-pub(crate) fn planned_texts(changes: &[LoneChange]) -> [String; 2] {
+/// The planned units of a change, and the price of a million such changes; or why they are unknown.
+pub(crate) fn planned_texts(changes: Result<&[LoneChange]>) -> [String; 2] {
+    let unknown = |reason: String| [(); 2].map(|()| format!("unknown: {reason}"));
+    let changes = match changes {
+        Ok(changes) => changes,
+        Err(error) => return unknown(error.to_string()),
+    };
     let (Some(fewest), Some(most)) = (changes.first(), changes.last()) else {
-        let text = "unknown: no item can be made up from the model";
-        return [text.to_owned(), text.to_owned()];
+        return unknown("no item can be made up from the model".to_owned());
     };
     let price = |change: &LoneChange| million_records(change.write_units, 1);
     if fewest.write_units == most.write_units {
@@ -70,7 +74,7 @@ mod tests {
             entity: Arc::from(*entity),
             write_units: *write_units,
         };
-        planned_texts(&units.iter().map(change).collect::<Vec<_>>())
+        planned_texts(Ok(&units.iter().map(change).collect::<Vec<_>>()))
     }
 
     #[test]
@@ -84,5 +88,7 @@ mod tests {
         let range = ["4 (order) to 9 (attempt) planned", "$2.50 to $5.62 planned"];
         assert_eq!(planned(&[("order", 4), ("attempt", 9)]), range);
         assert!(planned(&[])[1].starts_with("unknown"));
+        let failed = planned_texts(Err(Error::new(ErrorKind::State, "it does not fit")));
+        assert!(failed.iter().all(|text| text == "unknown: it does not fit"), "{failed:?}");
     }
 }

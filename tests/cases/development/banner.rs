@@ -9,6 +9,7 @@ use afterwrite_tests::sdk_items::sdk_item_of_json;
 use afterwrite_tests::sqs;
 
 use afterwrite_tests::development::{Development, SHOP, STATE, model_file, number, text};
+use aws_sdk_sqs::config::Credentials;
 
 /// The text that `dev` prints, up to its last line.
 fn printed(arguments: &[&str]) -> String {
@@ -166,7 +167,12 @@ async fn i7_the_queue_of_events_is_announced_and_has_them() {
     let endpoint = development.announced["endpoints"]["sqs"].as_str().unwrap();
     assert!(url.starts_with(endpoint), "{url} is not at {endpoint}");
     development.put_order("1", number("7")).await;
-    let client = sqs::client(endpoint);
+    let variables = development.environment();
+    let variable = |name: &str| variables[name].clone();
+    let credentials =
+        Credentials::new(variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"), None, None, "dev");
+    let config = sqs::client(endpoint).config().to_builder().credentials_provider(credentials).build();
+    let client = aws_sdk_sqs::Client::from_conf(config);
     let deadline = Instant::now() + Duration::from_secs(60);
     let message = loop {
         let received = client.receive_message().queue_url(url).send().await.unwrap();

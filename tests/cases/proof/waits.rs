@@ -9,6 +9,7 @@ use afterwrite_operations::backfill::BackfillArguments;
 use afterwrite_operations::jobs::{JobTask as _, WaitBoard, WaitReason};
 use afterwrite_operations::verify::{DatasetCoverage, VerifyArguments, VerifyJob};
 use afterwrite_tests::clock::TokioClock;
+use afterwrite_tests::development::{Development, SHOP, STATE, model_file, number, text};
 
 use super::world::{ProofWorld, SeenLines};
 
@@ -41,4 +42,32 @@ async fn c7_the_line_of_a_verification_without_a_wait_is_its_progress() {
     let lines = SeenLines::default();
     world.run(units, &job, &lines).await.unwrap();
     assert!(lines.lines().iter().all(|line| line.contains("items")), "{:?}", lines.lines());
+}
+
+/// Without a terminal, a command says on standard error what it waits for: nothing else shows that it lives.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn c7_verify_and_repair_say_in_a_pipe_what_they_wait_for() {
+    let (folder, model) = model_file(SHOP);
+    let development = Development::start(&["--model", model.to_str().unwrap()]);
+    development.put_order("1", number("4.5")).await;
+    development.spent("4.5").await;
+    let damage = development.client.update_item().table_name(STATE);
+    let damage = damage.key("PK", text("CUSTOMER#c1")).key("SK", text("TOTAL"));
+    let damage = damage.update_expression("SET spent = spent + :one");
+    damage.expression_attribute_values(":one", number("1")).send().await.unwrap();
+    let file = folder.path().join("drift.jsonl");
+    let file = file.to_str().unwrap();
+    for (arguments, code) in [
+        (&["verify", "--tolerance", "3", "--report", file][..], 1),
+        (&["repair", file, "--tolerance", "3", "--without-recovery", "--yes"], 0),
+    ] {
+        let ended = development.run(arguments);
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{arguments:?}: {errors}");
+        let waits = errors.lines().filter(|line| line.contains("waits for the tolerance until")).count();
+        assert!((1..=4).contains(&waits), "a line for each wait, and not one each second: {errors}");
+    }
+    development.spent("4.5").await;
+    development.stop();
 }

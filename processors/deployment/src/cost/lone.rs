@@ -84,3 +84,33 @@ fn lookup_index(model: &Model, lookup: &Lookup) -> Option<(String, TableIndex)> 
     let keys = lookup.key.iter().map(|(name, _)| Arc::clone(name)).collect();
     Some((table.name.to_string(), TableIndex { keys, projection: IndexProjection::All }))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// The result of a future that never waits: a trial's tables are in memory.
+    fn ready<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result,
+            Poll::Pending => panic!("the trial waits"),
+        }
+    }
+
+    #[test]
+    fn a_new_item_costs_its_entry_its_rollups_its_lookup_and_the_copies_that_it_shows() {
+        let model = Arc::new(Model::load("exambuddy").unwrap());
+        let now = Timestamp::from_epoch_seconds(1_770_400_000);
+        let changes = ready(lone_changes(&model, now)).unwrap();
+        let units =
+            |entity: &str| changes.iter().find(|change| *change.entity == *entity).unwrap().write_units;
+        // In a transaction, an item of up to 1 KB takes two units: the entry and four rollups. Its lookup is remembered for one.
+        assert_eq!(units("attempt"), 2 + 4 * 2 + 1);
+        // The entry and one rollup, and the first lookup of the question's project.
+        assert_eq!(units("answer"), 2 + 2 + 1);
+        assert_eq!(changes.len(), 4, "users are not counted: {changes:?}");
+    }
+}

@@ -42,17 +42,21 @@ impl SampleItem {
     }
 }
 
-/// An item of an entity that is counted, if there is one; `None` for a model whose keys cannot be made.
+/// An item of an entity that is counted, if there is one; `None` for a model whose keys cannot be made. An item that needs no lookup is preferred.
 #[must_use]
 pub fn sample_item(model: &Arc<Model>, now: Timestamp) -> Option<SampleItem> {
-    best(model.entities.iter().take(MAX_ENTITIES).flat_map(|entity| drafts(model, entity, now)))
-        .map(|(_, item)| item)
+    let drafts = model.entities.iter().take(MAX_ENTITIES).flat_map(|entity| drafts(model, entity, now));
+    best(drafts, |score| rank(score) == (true, true, true, true)).map(|(_, item)| item)
 }
 
-/// An item of this entity that is counted without a problem, and whose lookups find the items that it names; `None` if no such item can be made.
+/// An item of this entity that is counted without a problem, with the items that it looks up; `None` if no such item can be made.
 #[must_use]
 pub fn counted_item(model: &Arc<Model>, entity: &Entity, now: Timestamp) -> Option<SampleItem> {
-    best(drafts(model, entity, now)).filter(|(score, _)| rank(score) == RIGHT).map(|(_, item)| item)
+    let is_counted = |score: &SampleScore| {
+        let (is_matched, has_no_problem, is_measured, _) = rank(score);
+        is_matched && has_no_problem && is_measured
+    };
+    best(drafts(model, entity, now), is_counted).filter(|(score, _)| is_counted(score)).map(|(_, item)| item)
 }
 
 fn drafts<'m>(
@@ -63,8 +67,11 @@ fn drafts<'m>(
     SampleDraft::starts(model, entity, now).into_iter().take(MAX_STARTS)
 }
 
-/// The best of some drafts after their improvement. The first one that is right ends the search.
-fn best<'m>(drafts: impl Iterator<Item = SampleDraft<'m>>) -> Option<(SampleScore, SampleItem)> {
+/// The best of some drafts after their improvement. The first one that is good enough ends the search.
+fn best<'m>(
+    drafts: impl Iterator<Item = SampleDraft<'m>>,
+    is_enough: impl Fn(&SampleScore) -> bool,
+) -> Option<(SampleScore, SampleItem)> {
     let mut best: Option<(SampleScore, SampleItem)> = None;
     for mut draft in drafts {
         let score = draft.improve();
@@ -72,15 +79,12 @@ fn best<'m>(drafts: impl Iterator<Item = SampleDraft<'m>>) -> Option<(SampleScor
         if is_better && score.0 {
             best = Some((score, item_of(&draft)));
         }
-        if rank(&score) == RIGHT {
+        if is_enough(&score) {
             break;
         }
     }
     best
 }
-
-/// The rank of a sample of the wanted entity that has no problem, is counted, and lacks no lookup.
-const RIGHT: (bool, bool, bool, bool) = (true, true, true, true);
 
 /// The order of samples of different entities.
 fn rank(score: &SampleScore) -> (bool, bool, bool, bool) {
@@ -134,6 +138,18 @@ mod tests {
             let item = sample_item(&model, now).expect("a sample");
             let found = summary(&model, &item);
             assert!(found.problems == 0 && found.measures > 0, "{name}: {found:?} {item:?}");
+        }
+    }
+
+    #[test]
+    fn each_counted_entity_of_the_built_in_models_has_an_item_with_its_lookups() {
+        for name in Model::built_in_names() {
+            let model = Arc::new(Model::load(name).expect("a built-in model"));
+            let now = Timestamp::parse("2026-11-26T18:00:00Z").expect("a time");
+            let counted = |entity: &&Entity| entity.rollup.is_none() && !entity.aggregates.is_empty();
+            for entity in model.entities.iter().filter(counted) {
+                assert!(counted_item(&model, entity, now).is_some(), "{name}: {}", entity.name);
+            }
         }
     }
 

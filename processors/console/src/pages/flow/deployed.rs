@@ -21,12 +21,12 @@ use crate::units::planned_texts;
 pub(super) async fn lanes(served: &Served) -> Result<Vec<Lane>> {
     let model = served.context.model();
     let (_, facts) = Box::pin(served.facts.read(&served.context)).await?;
-    let planned = planned_texts(Box::pin(served.planned.read(model)).await?);
+    let planned = planned_texts(Box::pin(served.planned.read(model)).await);
     Ok(DeployedFlow::new(model, &facts, planned).lanes())
 }
 
 /// The write units of the state table.
-const PLANNED: &str = "Planned, by the prices of `afterwrite cost`: each new item alone in its batch. Batches fold, so most changes need less; the metrics `WriteUnits` and `Records` of `aggregator` measure it.";
+const PLANNED: &str = "Planned, by the prices of the command `cost`: each new item alone in its batch. Batches fold, so most changes need less; the metrics `WriteUnits` and `Records` of `aggregator` measure it.";
 
 /// The facts with their judgement.
 struct DeployedFlow<'f> {
