@@ -99,7 +99,6 @@ impl ServiceRequest<'_> {
             SdkError::ResponseError(_) => {
                 self.new_error(ErrorKind::Unavailable, "the response was incomplete or unreadable")
             }
-            // Neither contains anything of the request but its address.
             SdkError::ConstructionFailure(_) | SdkError::DispatchFailure(_) | _ => {
                 self.unsent_error(&error_chain(error))
             }
@@ -209,13 +208,67 @@ impl ServiceRequest<'_> {
     }
 }
 
-/// The messages of an error and its causes.
+/// The longest message of a cause that has no part of a request.
+const LONGEST_CAUSE: usize = 200;
+
+/// The messages of an error and its causes. A message that may quote the request, with keys and contents of items, is left out.
 fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
+    let mut causes = Vec::new();
+    let mut cause = Some(error);
     while let Some(error) = cause {
-        text = format!("{text}: {error}");
+        let message = error.to_string();
+        let may_quote = message.len() > LONGEST_CAUSE || message.contains(['{', '"', '\n']);
+        causes.push(if may_quote {
+            "a message that may quote the request is left out".to_owned()
+        } else {
+            message
+        });
         cause = error.source();
     }
-    text
+    causes.dedup();
+    causes.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use super::*;
+
+    /// An error with a cause.
+    #[derive(Debug)]
+    struct Failed(&'static str, Option<Box<Failed>>);
+
+    impl fmt::Display for Failed {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl std::error::Error for Failed {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            self.1.as_deref().map(|cause| cause as _)
+        }
+    }
+
+    #[test]
+    fn a_cause_never_quotes_the_request_and_its_contents_do_not_choose_the_error() {
+        let quoting =
+            Failed("failed to apply the endpoint to Request { body: \"awsRegion of PRIVATE\" }", None);
+        let chain = Failed("dispatch failure", Some(Box::new(quoting)));
+        let text = error_chain(&chain);
+        assert_eq!(text, "dispatch failure: a message that may quote the request is left out");
+        let request = ServiceRequest {
+            service: "SQS",
+            action: "SendMessageBatch",
+            permission: "sqs:SendMessage",
+            resource: "queue",
+            name: "events",
+            named_by: NamedBy::Setting("AFTERWRITE_EVENTS"),
+        };
+        assert_eq!(request.unsent_error(&text).kind(), ErrorKind::Unavailable);
+        let refused =
+            Failed("tcp connect error", Some(Box::new(Failed("Connection refused (os error 111)", None))));
+        assert_eq!(error_chain(&refused), "tcp connect error: Connection refused (os error 111)");
+    }
 }

@@ -215,7 +215,7 @@ impl<'r> LedgerItem<'r> {
         let judged_at = match context.core.history {
             TombstoneHistory::Expiring => context.now,
             // No record is older than 1970.
-            TombstoneHistory::Complete => Timestamp::from_epoch_ms(0),
+            TombstoneHistory::Complete | TombstoneHistory::Imported => Timestamp::from_epoch_ms(0),
         };
         let (entry, records) = (facts.readable_entry(), &facts.records.changes);
         let is_item_read = self.reconciliation.is_item_read();

@@ -48,6 +48,9 @@ pub enum TombstoneHistory {
     /// The table is younger than tombstones live, so it has those of all deletions that were ever counted in it: records of any
     /// age are applied. For a table that is built from an archive.
     Complete,
+    /// As [`Complete`](Self::Complete), for a table that was built from exports: it lacks the rollups that had expired by then, so that
+    /// later changes of them are dropped.
+    Imported,
 }
 
 /// The inputs of all decisions: the model, and where it is deployed.

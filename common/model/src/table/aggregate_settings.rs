@@ -66,9 +66,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         }
     }
     let mut distinct = distinct::taken_from(&mut compiled);
-    for measure in &mut distinct {
-        context.add_members(measure, &destinations, &bindings);
-    }
+    distinct.iter_mut().for_each(|measure| context.add_members(measure, &destinations, &bindings));
     let (name, _) = (name?, of?);
     let aggregate = Aggregate {
         name: Arc::from(name.value),
@@ -91,8 +89,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         compiler.push_aggregate(Aggregate { into: destinations, measures, ..aggregate.clone() }, name.at);
     }
     for measure in distinct {
-        let continues = compiler.model.aggregates.len() > first;
-        compiler.add_distinct(owner, measure, Aggregate { continues, ..aggregate.clone() }, &rollups);
+        compiler.add_distinct(owner, measure, aggregate.clone(), (first, &rollups));
     }
     check_outputs_from(compiler, owner, first, &lookups);
     Some(())

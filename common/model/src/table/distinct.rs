@@ -176,13 +176,13 @@ impl Rollup {
 
 impl ModelCompiler<'_, '_> {
     /// Adds the aggregates of a distinct count: of the items into the member rollups, and of the member items into the rollups. `of` is the
-    /// aggregate that has the measure, without its measures and rollups.
+    /// aggregate that has the measure, without its measures and rollups; its other measures are in the model's aggregates from `first` on.
     pub(super) fn add_distinct(
         &mut self,
         owner: &str,
         distinct: DistinctMeasure<'_>,
         of: Aggregate,
-        rollups: &[(usize, usize)],
+        (first, rollups): (usize, &[(usize, usize)]),
     ) {
         let DistinctMeasure { name, count, members, .. } = distinct;
         let owner = format!("{owner}: measure `{}`", name.value);
@@ -193,7 +193,9 @@ impl ModelCompiler<'_, '_> {
         register_measures(self, &owner, &counts, &places);
         let measures = counts.into_iter().filter_map(|count| count.measure).collect();
         let name_of_members = Arc::from(&*aggregate_name);
-        self.push_aggregate(Aggregate { name: name_of_members, into: members, measures, ..of }, name.at);
+        let continues = self.model.aggregates.len() > first;
+        let counting = Aggregate { name: name_of_members, continues, into: members, measures, ..of };
+        self.push_aggregate(counting, name.at);
         for (member, (rollup, _)) in sources.into_iter().zip(rollups) {
             let Some(entity) = self.rollup_entity(&owner, member, name.at) else { continue };
             let rollup_name = self.model.rollups.get(*rollup).map(|rollup| Arc::clone(&rollup.name));

@@ -162,11 +162,31 @@ fn has_s3_endpoint(sdk: &SdkConfig) -> bool {
     services.and_then(|(services, key)| services.load_config(key)).is_some()
 }
 
+/// Refuses endpoints that are no URLs: the SDK would fail each request with them.
+fn check_endpoints(variables: impl Iterator<Item = (String, String)>) -> Result<()> {
+    let is_url = |value: &str| {
+        let host = value.strip_prefix("http://").or_else(|| value.strip_prefix("https://"));
+        host.is_some_and(|host| !host.is_empty() && !host.starts_with(['/', ':', '?', '#']))
+    };
+    let mut wrong = variables
+        .filter(|(name, value)| name.starts_with("AWS_ENDPOINT_URL") && !value.is_empty() && !is_url(value));
+    match wrong.next() {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::new(ErrorKind::Configuration, format!("{name} is not a URL")).hint(
+            format!("Set {name} to a URL with its scheme, such as http://127.0.0.1:8000, or unset it"),
+        )),
+    }
+}
+
 /// The configuration of all clients: the environment's, with our time limits.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] if no region is set.
+/// [`ErrorKind::Configuration`] if no region is set, or an endpoint is not a URL.
 pub async fn sdk_config() -> Result<SdkConfig> {
+    let variables = std::env::vars_os();
+    check_endpoints(
+        variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+    )?;
     let timeouts = timeouts().operation_attempt_timeout(ATTEMPT_TIMEOUT).build();
     let defaults =
         aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).timeout_config(timeouts);
@@ -180,4 +200,23 @@ pub async fn sdk_config() -> Result<SdkConfig> {
 
 fn timeouts() -> TimeoutConfigBuilder {
     TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_has_a_scheme_and_a_host() {
+        let checked =
+            |name: &str, value: &str| check_endpoints(std::iter::once((name.to_owned(), value.to_owned())));
+        for right in ["", "http://localhost:8000", "https://sqs.example/", "http://[::1]:80"] {
+            assert!(checked("AWS_ENDPOINT_URL_SQS", right).is_ok(), "{right}");
+        }
+        for wrong in ["localhost:9703", "http://", "http:///", "sqs.example", "ftp://host", "https://:80"] {
+            let error = checked("AWS_ENDPOINT_URL_SQS", wrong).expect_err(wrong);
+            assert!(error.to_string().contains("AWS_ENDPOINT_URL_SQS"), "{error}");
+        }
+        assert!(checked("OTHER", "localhost").is_ok());
+    }
 }

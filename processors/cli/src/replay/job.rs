@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use afterwrite_input::{InputContent, InputObject, RecordInput, TimeRange};
 use afterwrite_ledger::TombstoneHistory;
-use afterwrite_ledger::state::import::ImportTimes;
-use afterwrite_ledger::tables::{ScanRequest, TableScan as _, Tables as _};
-use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::Result;
+use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
-use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobTotals};
 use afterwrite_operations::replay::{
@@ -20,11 +18,11 @@ use afterwrite_services::s3::S3Bucket;
 use serde::{Deserialize, Serialize};
 
 use super::export::export_archive;
+use super::fresh::history;
 use super::inputs::{StoredInputs, objects_of_stored, store_inputs};
 use super::targets::{
     DeployedAggregator, aggregator, relay, rollups_of_state_table, sourceless_table, uncounted_rollups,
 };
-use crate::bulk::{check_import, enable_stream};
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, print_report};
@@ -140,7 +138,7 @@ impl ReplayJob {
         let relay = Box::pin(relay(deployment, &self.only)).await?;
         let counts = self.only.contains(&ReplayProjection::Aggregate);
         let (state_table, history) = match &self.into {
-            Some(into) => (Arc::from(into.as_str()), TombstoneHistory::Complete),
+            Some(into) => (Arc::from(into.as_str()), history(deployment, into).await?),
             None => (Arc::clone(&deployment.state_table), TombstoneHistory::Expiring),
         };
         let tables = Arc::clone(&deployment.tables);
@@ -273,46 +271,4 @@ impl ReplayJob {
 pub(super) fn all_processed(totals: &JobTotals) -> bool {
     let left = [DeliveryTotal::Failed, DeliveryTotal::Unprocessable, DeliveryTotal::Rejected];
     left.into_iter().all(|total| totals.number(total) == 0)
-}
-
-/// Fails if rollups are sources and the table has no stream: no function could follow the rollups that are counted into it.
-pub(super) async fn check_stream(deployment: &Deployment, into: &str) -> Result<()> {
-    let has_levels = deployment.config.model.state_source().is_some();
-    if !has_levels || deployment.patient_tables().describe(into).await?.stream_label.is_some() {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::Configuration,
-        "rollups of the model are sources, and the table of --into has no stream",
-    )
-    .with("table", into)
-    .hint(format!("Enable it first: {}", enable_stream(into))))
-}
-
-/// Fails unless the table is empty, or was built from exports after the beginning of the replay: in a table that has lost tombstones, old
-/// records must not be applied.
-pub(super) async fn check_fresh(deployment: &Deployment, into: &str, range: &TimeRange) -> Result<()> {
-    if *into == *deployment.state_table {
-        return Err(Error::new(ErrorKind::Configuration, "--into names the deployment's own state table")
-            .with("table", into)
-            .hint("Create a new table with the same keys, or leave out --into"));
-    }
-    let origin = ImportTimes::key(&Arc::from(into));
-    let tables = deployment.patient_tables();
-    if let Some(origin) = tables.read(&[origin]).await?.items.pop().flatten() {
-        return check_import(ImportTimes::decode(&origin)?, range.from, SystemClock.now());
-    }
-    let mut request = Some(ScanRequest { page_items: Some(1), ..ScanRequest::whole(Arc::from(into)) });
-    while let Some(now) = request {
-        let page = tables.scan(&now).await?;
-        if !page.items.is_empty() {
-            return Err(Error::new(ErrorKind::Configuration, "the table of --into is not empty")
-                .with("table", into)
-                .hint(
-                    "Create a fresh table; to go on with an earlier replay, use `afterwrite jobs resume`",
-                ));
-        }
-        request = page.next.map(|next| ScanRequest { start_after: Some(next), ..now });
-    }
-    Ok(())
 }

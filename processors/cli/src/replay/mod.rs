@@ -2,6 +2,7 @@
 
 mod dry_run;
 mod export;
+mod fresh;
 mod inputs;
 mod job;
 mod targets;
@@ -13,9 +14,9 @@ use afterwrite_operations::replay::InputSource;
 use clap::Args;
 
 use self::export::export_archive;
+use self::fresh::{check_fresh, check_stream};
 pub(crate) use self::job::ReplayJob;
 pub(crate) use self::job::resume;
-use self::job::{check_fresh, check_stream};
 pub(crate) use self::targets::{
     DeployedAggregator, DeployedRelay, aggregator, ledger, relay, uncounted_rollups,
 };

@@ -6,9 +6,10 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::finding::{
-    ExpectedValue, FindingLife, FindingPlace, FindingSubject, FindingVerdict, FoundItem, RowLocation,
-    UndecidedReason, VerifyFinding,
+    ExpectedValue, FindingPlace, FindingSubject, FindingVerdict, FoundItem, RowLocation, UndecidedReason,
+    VerifyFinding,
 };
+use super::life::FindingLife;
 use super::sample::KeySample;
 
 /// A line. Fields that a finding does not have are left out.

@@ -19,9 +19,10 @@ use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::finding::{
-    ExpectedValue, FindingLife, FindingSubject, FoundItem, UndecidedCause, UndecidedReason, VerifyFinding,
+    ExpectedValue, FindingSubject, FoundItem, UndecidedCause, UndecidedReason, VerifyFinding,
 };
 use super::item_rollups::{ItemRollups, JudgedParts, mirrors_of};
+use super::life::FindingLife;
 use super::sums::text_of;
 use crate::DeploymentContext;
 use crate::items::IdentifiedItem;

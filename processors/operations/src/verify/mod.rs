@@ -28,6 +28,7 @@ mod item_rollups;
 mod items;
 mod job;
 mod journal;
+mod life;
 mod report;
 mod sample;
 mod sums;
@@ -41,12 +42,13 @@ pub use self::arguments::{DEFAULT_TOLERANCE, DatasetCoverage, VerifyArguments, p
 pub use self::datasets::{DatasetCheck, DatasetJudge, ReadSides, recheck_rows};
 pub(crate) use self::datasets::{JudgedRow, RowVerdicts, candidates_of, is_foreign_row};
 pub use self::finding::{
-    ExpectedValue, FindingLife, FindingPlace, FindingSubject, FindingVerdict, FoundItem, RollupPlace,
-    RowDifference, RowLocation, UndecidedReason, VerifyFinding,
+    ExpectedValue, FindingPlace, FindingSubject, FindingVerdict, FoundItem, RollupPlace, RowDifference,
+    RowLocation, UndecidedReason, VerifyFinding,
 };
 pub(crate) use self::finding::{check_generation, is_rollup};
 pub use self::finding_line::{finding_lines, parse_findings};
 pub use self::job::{VerifyJob, verify_units};
+pub use self::life::FindingLife;
 pub use self::report::{VerifyReport, VerifySummary, drift_upper_bound};
 pub use self::sample::KeySample;
 pub(crate) use self::sums::{RollupReading, SumVerdict, expected_values, judge, may_be_settled, read_sums};

@@ -217,10 +217,8 @@ fn an_optional_output_that_is_not_found_leaves_its_rollup_out() {
     assert_eq!((targets.as_slice(), counted.skipped), ([1].as_slice(), 0));
 }
 
-/// The number of contributions and of extremes of an order with this total, whose customer has this many letters, and how many
-/// aggregates skip it.
-fn order_of(total: AttributeValue<'static>, letters: usize) -> (usize, usize, u64) {
-    let source = r##"
+/// Orders, of which the first aggregate skips misfits.
+const ORDERS: &str = r##"
         name = "shop"
         generation = 1
         [tables.t]
@@ -247,7 +245,11 @@ fn order_of(total: AttributeValue<'static>, letters: usize) -> (usize, usize, u6
         into = "agents"
         measures.orders = "count"
         "##;
-    let model = Arc::new(Model::parse(source, "shop.toml").unwrap_or_else(|errors| panic!("{errors}")));
+
+/// The number of contributions and of extremes of an order with this total, whose customer has this many letters, and how many
+/// aggregates skip it.
+fn order_of(total: AttributeValue<'static>, letters: usize) -> (usize, usize, u64) {
+    let model = Arc::new(Model::parse(ORDERS, "shop.toml").unwrap_or_else(|errors| panic!("{errors}")));
     let key = SourceKey { table: 0, partition: "ORDER#1".into(), sort: Some("-".into()) };
     let candidates = key.candidates(&model);
     let customer = AttributeValue::text("c".repeat(letters));
