@@ -15,6 +15,9 @@ async fn after_command(console: &ConsoleClient, command: &str) -> String {
     loop {
         let page = console.get("/health").body;
         let newest = page.split("<details").nth(1).unwrap_or_default().to_owned();
+        // While it runs, the page asks for its end by itself.
+        let is_running = newest.contains(r#"warning">running<"#);
+        assert!(!is_running || page.contains(r#"hx-get="/health/running""#), "{page}");
         if newest.contains(&format!("afterwrite {command}")) && newest.contains("exit code") {
             return page;
         }
@@ -60,6 +63,7 @@ async fn drift_is_found_by_a_button_and_repaired_by_another_after_its_plan() {
 
     let plan = console.get(&format!("/health/run?command={}", encoded(&repair))).body;
     assert!(plan.contains("Dry run: nothing was written") && plan.contains("spent"), "{plan}");
+    assert!(plan.contains("--tolerance 5 --dry-run"), "a plan does not wait for five minutes: {plan}");
     development.spent("10").await;
     // Without the token of the session, and of findings that do not exist, nothing starts.
     assert_eq!(console.post("/health/run", &format!("command={}", encoded(&repair))).status, 403);
@@ -70,6 +74,10 @@ async fn drift_is_found_by_a_button_and_repaired_by_another_after_its_plan() {
     assert_eq!(run(&console, &repair).status, 303);
     let repaired = after_command(&console, "repair").await;
     assert!(repaired.contains("exit code 0"), "{repaired}");
+    let ended = console.get("/health/running");
+    assert!(ended.head.to_lowercase().contains("hx-refresh: true"), "{}", ended.head);
+    let page = console.get("/health").body;
+    assert!(!page.contains("hx-get=\"/health/running") && !page.contains("ETA"), "{page}");
     development.spent("9").await;
     development.stop();
 }

@@ -53,7 +53,7 @@ impl CommandLine {
         let output = self.command(arguments).kill_on_drop(true).output();
         let output = tokio::time::timeout(PLAN_TIME, output).await.map_err(|_| {
             Error::new(ErrorKind::Unavailable, "the plan was not made within a minute")
-                .hint("Run the command in a terminal")
+                .hint("Run the command in a terminal. The plan of a repair waits for the tolerance at each level of rollups that are sources, by default five minutes")
         })?;
         output
             .map(|output| CommandEnd::of(&output))

@@ -89,6 +89,9 @@ pub struct JobReport {
     pub waiting: Option<WaitReport>,
     /// Commands that make sense now.
     pub next_steps: Vec<String>,
+    /// Whether it can never run again.
+    #[serde(skip)]
+    has_ended: bool,
 }
 
 /// The beginning of a measured time.
@@ -136,18 +139,23 @@ impl JobReport {
             failure: job.failure.clone(),
             waiting: running_wait(job).map(|wait| WaitReport::of(&wait)),
             next_steps: next_steps(job),
+            has_ended: !job.status.can_run(),
         }
     }
 
-    /// One line: `42% 1234 items, 120/s, 1766 left, ETA 15 s`, or `99%, waits for the tolerance until 10:15:00Z`.
+    /// One line: `42% 1234 items, 120/s, 1766 left, ETA 15 s`, without an ETA once it has ended, or `99%, waits for the tolerance until 10:15:00Z`.
     #[must_use]
     pub fn line(&self) -> String {
         if let Some(wait) = &self.waiting {
             return format!("{:.0}%, {}", self.progress.percent, wait.line);
         }
         let JobProgress { items, percent, rate, backlog, .. } = self.progress;
+        let line = format!("{percent:.0}% {items} items, {rate:.0}/s, {backlog} left");
+        if self.has_ended {
+            return line;
+        }
         let eta = self.eta.map_or_else(|| "unknown".to_owned(), duration_text);
-        format!("{percent:.0}% {items} items, {rate:.0}/s, {backlog} left, ETA {eta}")
+        format!("{line}, ETA {eta}")
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `/health/reports` | the verifier's reports over time |
 //! | `/health/findings` | the findings of `afterwrite doctor` |
 //! | `/health/failures` | failed batches in the bucket of `dev` |
+//! | `/health/running` | the parts of the page that change while a command or a job runs |
 //! | `/health/run` | a command: its plan, and the button that starts it |
 
 pub(crate) mod failures;
@@ -19,9 +20,10 @@ pub(crate) mod run;
 
 use std::sync::Arc;
 
+use afterwrite_operations::jobs::ListedJob;
 use axum::extract::State;
-use axum::response::Response;
-use maud::html;
+use axum::response::{Html, IntoResponse as _, Response};
+use maud::{Markup, html};
 
 use super::answer;
 use crate::frame::Page;
@@ -37,11 +39,46 @@ pub(crate) async fn health(State(served): State<Arc<Served>>, query: PageQuery) 
     answer(&served, Page::Health, &query, view)
 }
 
+/// The address of the parts that change while something runs.
+pub(crate) const RUNNING: &str = "/health/running";
+
+/// `GET` of these parts. At the end of the last command and job, the whole page is loaded again: parked items and findings have changed, too.
+pub(crate) async fn running(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
+    match served.context.jobs().list().await {
+        Ok(jobs) if is_running(&served, &jobs) => {
+            Html(html! { (commands(&served, &jobs)) (shown_jobs(&jobs, true)) }.into_string()).into_response()
+        }
+        Ok(_) => [("HX-Refresh", "true")].into_response(),
+        Err(error) => answer(&served, Page::Health, &query, Err(error)),
+    }
+}
+
+/// Whether a command that was started here, or a job, has not ended.
+fn is_running(served: &Served, jobs: &[ListedJob]) -> bool {
+    run::is_any_running(served) || jobs::is_any_running(jobs)
+}
+
+/// The commands. While something runs, the element asks for itself again.
+fn commands(served: &Served, jobs: &[ListedJob]) -> Markup {
+    let again = is_running(served, jobs).then_some(RUNNING);
+    html! {
+        div id="commands" hx-get=[again] hx-trigger=[again.map(|_| "every 2s")] hx-swap=[again.map(|_| "outerHTML")] {
+            (run::offered(served))
+        }
+    }
+}
+
+/// The jobs. As an extra part of another answer, they replace those of the page.
+fn shown_jobs(jobs: &[ListedJob], is_extra: bool) -> Markup {
+    html! { div id="jobs" hx-swap-oob=[is_extra.then_some("true")] { (jobs::table(jobs).markup()) } }
+}
+
 async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let mut view = View::new(Page::Health, "Health");
     let context = &served.context;
-    view.show(html! { h2 { "Jobs" } });
-    view.table(jobs::table(&context.jobs().list().await?));
+    let listed = context.jobs().list().await?;
+    view.show(html! { h2 { "Jobs" } (shown_jobs(&listed, false)) });
+    view.data(jobs::table(&listed));
     view.show(html! { h2 { "Parked items" } });
     match parked::page(context, query).await {
         Ok(parked) => parked.add_to(&mut view, query),
@@ -63,7 +100,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
             });
         }
     }
-    view.show(html! { h2 { "Commands" } (run::offered(served)) });
+    view.show(html! { h2 { "Commands" } (commands(served, &listed)) });
     view.show(html! { h2 { "Verifications" } (loaded_later("/health/reports", "load")) });
     let (title, address) = match context.board() {
         Some(_) => ("Failed batches", "/health/failures"),

@@ -17,10 +17,13 @@ use crate::query::{PageForm, PageQuery, address};
 use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::time::time;
-use crate::view::{View, ViewResult, write_form};
+use crate::view::{View, ViewResult, problem, write_form};
 
 /// The parameter with the command's arguments, divided by spaces.
 const COMMAND: &str = "command";
+
+/// The tolerance of a repair inside `dev`, in seconds: its streams are seconds behind at most, and a repair waits for it at each level.
+const DEV_TOLERANCE: &str = "5";
 
 /// A command that the console may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +106,9 @@ impl OfferedCommand {
                 let file = findings.file(&served.findings, served.context.bucket.as_ref()).await?;
                 let mut repair = owned(&["repair", &file.to_string_lossy()]);
                 repair.extend(bucket_option(served));
+                if served.context.board().is_some() {
+                    repair.extend(owned(&["--tolerance", DEV_TOLERANCE]));
+                }
                 let with = |option: &str| [repair.clone(), vec![option.to_owned()]].concat();
                 (Some(with("--dry-run")), with("--yes"))
             }
@@ -145,13 +151,18 @@ pub(super) fn offered(served: &Served) -> Markup {
             li { a href=(address_of(&OfferedCommand::Redrive)) { "Plan of " code { "redrive" } ": parked items …" } }
             li { a href=(address_of(&OfferedCommand::Verify)) { "Plan of " code { "verify" } ": compare everything …" } }
         }
-        @for run in &runs {
-            (shown_run(served, run))
+        @for (place, run) in runs.iter().enumerate() {
+            (shown_run(served, run, place == 0))
         }
     }
 }
 
-fn shown_run(served: &Served, run: &CommandRun) -> Markup {
+/// Whether a command that was started here has not ended.
+pub(super) fn is_any_running(served: &Served) -> bool {
+    served.runs.newest().iter().any(|run| run.end().is_none())
+}
+
+fn shown_run(served: &Served, run: &CommandRun, is_newest: bool) -> Markup {
     let end = run.end();
     let (verdict, text) = match &end {
         None => (Verdict::Warning, "running".to_owned()),
@@ -160,7 +171,7 @@ fn shown_run(served: &Served, run: &CommandRun) -> Markup {
         Some(CommandEnd { code: None, .. }) => (Verdict::Bad, "ended by a signal".to_owned()),
     };
     html! {
-        details open[end.is_none()] {
+        details open[is_newest || end.is_none()] {
             summary {
                 code { "afterwrite " (run.arguments.join(" ")) } " "
                 span class={ "verdict " (verdict.name()) } { (text) } " " (time(run.started))
@@ -193,12 +204,15 @@ async fn plan(served: &Served, query: &PageQuery) -> ViewResult {
     let mut view = View::new(Page::Health, format!("Plan of {name}"));
     view.show(html! { p { (command.about()) } });
     if let Some(arguments) = &plan {
-        let planned = served.context.commands.plan(arguments).await?;
+        let planned = served.context.commands.plan(arguments).await;
         let mut table = PageTable::new("plan", &["command", "exit code"], "");
-        let code = planned.code.map_or(Cell::Empty, Cell::number);
+        let code = planned.as_ref().ok().and_then(|planned| planned.code).map_or(Cell::Empty, Cell::number);
         table.rows.push(vec![Cell::code(format!("afterwrite {}", arguments.join(" "))), code]);
         view.table(table);
-        view.show(html! { pre { (harmless_lines(&planned.output)) } });
+        view.show(match &planned {
+            Ok(planned) => html! { pre { (harmless_lines(&planned.output)) } },
+            Err(error) => problem(error),
+        });
     }
     let run = format!("afterwrite {}", run.join(" "));
     view.show(if served.context.options.allows_writes {
