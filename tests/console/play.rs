@@ -194,7 +194,7 @@ async fn write_until_faults_show(development: &Development, play: &Play) -> (usi
         let stages = play.console.json("/");
         let is_shown = |stage, name| fact(&stages, stage, name).parse::<u64>().unwrap() > 0;
         let facts = [
-            ("aggregator", "delivered again"),
+            ("aggregator", "delivered again after they were taken"),
             ("aggregator", "failed invocations"),
             ("rollups and mirrors", "conflicts"),
         ];

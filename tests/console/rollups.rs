@@ -182,6 +182,8 @@ fn buckets_of_partitions_are_read_by_key(counted: &CountedMatches) {
     ] {
         let refused = counted.console.get(&format!("/rollups/of?name=local_day&v.game=go&{wrong}"));
         assert!(refused.status == 400 && refused.body.contains(problem), "{}", refused.body);
+        // The form with the values is beside the problem.
+        assert!(refused.body.contains("Rollup local_day") && refused.body.contains(r#"value="go""#));
     }
 }
 
@@ -262,6 +264,10 @@ fn ranks_are_those_of_the_recount(counted: &CountedMatches) {
     let quarter = format!("/rollups/rank?name=season&v.{}=2026-Q1", encoded("played_at:quarter"));
     assert_eq!(counted.console.json(&quarter)["top"].as_array().unwrap().len(), PLAYERS.len());
     assert_eq!(counted.console.get("/rollups/rank?name=player").status, 400, "it has no rank");
+    let link = r#"href="/rollups/rank?name=score&amp;measure=points""#;
+    for page in ["/rollups", "/rollups/of?name=score"] {
+        assert!(counted.console.get(page).body.contains(link), "{page} leads to the rank");
+    }
 }
 
 fn contributors_add_up_to_their_rollup(counted: &CountedMatches) {

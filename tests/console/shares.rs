@@ -83,6 +83,9 @@ async fn a_share_is_that_of_the_counts_beside_it() {
         (&"7".into(), &"8".into(), &"87.50".into())
     );
 
+    let csv = console.get(&format!("{DAYS}&format=csv")).body;
+    assert!(csv.contains("pct") && !csv.contains(" value"), "numbers alone: {csv}");
+
     let total = console
         .json("/rollups/of?name=project&v.admin_id=a1&v.project_id=p1&share=passed&share_of=completed");
     assert_eq!(percentages(&total), [recount(&days)]);

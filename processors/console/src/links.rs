@@ -46,6 +46,11 @@ pub(crate) fn series_link<'v>(
     address(ROLLUPS_OF, [("name", rollup)].into_iter().chain(values).chain(more.iter().copied()))
 }
 
+/// The form for the order of a rollup's items by a measure.
+pub(crate) fn ranks_link(rollup: &str, measure: &str) -> String {
+    address(RANK, [("name", rollup), ("measure", measure)])
+}
+
 /// The order of a rollup's items by a measure, in the group of the item with this key.
 pub(crate) fn rank_link(rollup: &str, measure: &str, partition: &str, sort: &str) -> String {
     address(RANK, [("name", rollup), ("measure", measure), ("pk", partition), ("sk", sort)])

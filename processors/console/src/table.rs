@@ -34,6 +34,8 @@ pub(crate) enum Cell {
     Code(String),
     /// An exact number.
     Number(String),
+    /// An exact number of values, without its unit for machines.
+    Values(String),
     /// A time.
     Time(Timestamp),
     /// A link to a page of the console.
@@ -43,6 +45,8 @@ pub(crate) enum Cell {
         /// The address.
         to: String,
     },
+    /// Links to pages of the console: the text and the address of each.
+    Links(Vec<(String, String)>),
     /// A verdict.
     Verdict(Verdict, String),
 }
@@ -97,9 +101,11 @@ impl Cell {
             | Self::Prose(text)
             | Self::Code(text)
             | Self::Number(text)
+            | Self::Values(text)
             | Self::Verdict(_, text) => text.clone(),
             Self::Time(at) => at.to_string(),
             Self::Link { text, .. } => text.clone(),
+            Self::Links(links) => links.iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join(", "),
         }
     }
 
@@ -111,8 +117,15 @@ impl Cell {
             Self::Prose(text) => prose(text),
             Self::Code(text) => html! { code { (harmless(text)) } },
             Self::Number(text) => html! { (text) },
+            Self::Values(number) => html! { (number) @if number == "1" { " value" } @else { " values" } },
             Self::Time(at) => time(*at),
             Self::Link { text, to } => html! { a href=(to) { (harmless(text)) } },
+            Self::Links(links) => html! {
+                @for (place, (text, to)) in links.iter().enumerate() {
+                    @if place > 0 { ", " }
+                    a href=(to) { (harmless(text)) }
+                }
+            },
             Self::Verdict(verdict, text) => {
                 html! { span class={ "verdict " (verdict.name()) } { (harmless(text)) } }
             }
@@ -120,7 +133,7 @@ impl Cell {
     }
 
     fn is_number(&self) -> bool {
-        matches!(self, Self::Number(_))
+        matches!(self, Self::Number(_) | Self::Values(_))
     }
 }
 
@@ -175,8 +188,10 @@ impl PageTable {
                     | Cell::Prose(_)
                     | Cell::Code(_)
                     | Cell::Number(_)
+                    | Cell::Values(_)
                     | Cell::Time(_)
-                    | Cell::Link { .. } => {
+                    | Cell::Link { .. }
+                    | Cell::Links(_) => {
                         json!(cell.plain())
                     }
                     Cell::Verdict(verdict, text) => json!({ "verdict": verdict.name(), "text": text }),

@@ -24,6 +24,8 @@ pub(crate) struct View {
     pub(crate) title: String,
     /// The parts, from top to bottom.
     pub(crate) parts: Vec<ViewPart>,
+    /// The status of its HTML.
+    status: StatusCode,
 }
 
 /// A part of a page.
@@ -54,7 +56,12 @@ pub(crate) type ViewResult = Result<View, Error>;
 impl View {
     /// A page without parts.
     pub(crate) fn new(page: Page, title: impl Into<String>) -> Self {
-        Self { page, title: title.into(), parts: Vec::new() }
+        Self { page, title: title.into(), parts: Vec::new(), status: StatusCode::OK }
+    }
+
+    /// A page for people whose query is wrong: it shows the problem beside the form.
+    pub(crate) fn refused(self) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, ..self }
     }
 
     /// Adds something for people only.
@@ -101,7 +108,7 @@ impl View {
                     Some(_) => contents,
                     None => frame(served, self.page, &self.title, &contents),
                 };
-                Html(page.into_string()).into_response()
+                (self.status, Html(page.into_string())).into_response()
             }
             ViewFormat::Json => {
                 let tables = self.tables().map(|table| (table.name.to_owned(), table.json()));

@@ -116,8 +116,7 @@ impl MeasureValue {
     pub(crate) fn cell(&self) -> Cell {
         match self {
             Self::Number(number) => Cell::number(number),
-            Self::Values(number) if *number == Decimal::ONE => Cell::number("1 value"),
-            Self::Values(number) => Cell::number(format!("{number} values")),
+            Self::Values(number) => Cell::Values(number.to_string()),
             Self::Text(text) => Cell::text(text.clone()),
         }
     }

@@ -172,7 +172,7 @@ impl DevFlow<'_> {
             .fact("records", totals.delivered())
             .fact("delay of the newest", totals.lag().map_or_else(|| "–".to_owned(), shown_lag))
             .fact("in flight", totals.in_flight())
-            .fact("delivered again", totals.redelivered())
+            .fact("delivered again after they were taken", totals.redelivered())
             .fact("records that are retried", totals.waiting.iter().map(|batch| batch.records).sum::<u64>())
             .fact("failed invocations", totals.failures())
     }

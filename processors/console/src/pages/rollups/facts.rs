@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::downloads::downloads;
 use super::shares::show_share;
-use crate::links::{ROLLUPS_OF, item_link, rank_link, rollup_link, series_link};
+use crate::links::{ROLLUPS_OF, item_link, rank_link, ranks_link, rollup_link, series_link};
 use crate::prose::prose;
 use crate::query::PageQuery;
 use crate::rollup::asked::{FROM, TO};
@@ -45,6 +45,9 @@ pub(super) fn about(shape: &RollupShape<'_>) -> Markup {
             @for sentence in &shape.reader.about { (prose(sentence)) " " }
             "It counts items of " (sources.join(", ")) "."
             @if !shown.is_empty() { " Items of " (shown.join(", ")) " show copies of its measures." }
+            @for rank in &shape.reader.ranks {
+                " " a href=(ranks_link(&shape.rollup.name, &rank.measure)) { "Its items in the order of " (harmless(&rank.measure)) } "."
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ use axum::response::Response;
 use self::downloads::downloads;
 use super::answer;
 use crate::frame::Page;
-use crate::links::{ROLLUPS, series_link};
+use crate::links::{ROLLUPS, ranks_link, series_link};
 use crate::query::PageQuery;
 use crate::rollup::shape::RollupShape;
 use crate::served::Served;
@@ -44,8 +44,11 @@ fn view(served: &Served, query: &PageQuery) -> ViewResult {
         let description = shape.rollup.describe();
         let (partition, sort) = description.key.split_once(" / ").unwrap_or((&description.key, ""));
         let measures = shape.reader.measures.iter().map(|measure| measure.name.as_str());
-        let ranks =
-            description.rank.iter().map(|(measure, rank)| format!("{measure} within {}", rank.within));
+        let name = &*shape.rollup.name;
+        let ranks = description
+            .rank
+            .iter()
+            .map(|(measure, rank)| (format!("{measure} within {}", rank.within), ranks_link(name, measure)));
         let sources: Vec<&str> = shape.sources().iter().map(|entity| &*entity.name).collect();
         let is_counted = if model.is_source(shape.index) { "as a source" } else { "" };
         vec![
@@ -53,7 +56,7 @@ fn view(served: &Served, query: &PageQuery) -> ViewResult {
             Cell::code(partition),
             Cell::code(sort),
             Cell::text(measures.collect::<Vec<_>>().join(", ")),
-            Cell::text(ranks.collect::<Vec<_>>().join(", ")),
+            Cell::Links(ranks.collect()),
             Cell::number(shape.rollup.shards),
             Cell::text(description.expires.clone().unwrap_or_else(|| "never".to_owned())),
             Cell::text(sources.join(", ")),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use afterwrite_model::{Error, ErrorKind};
 use axum::extract::{Path, State};
 use axum::response::Response;
-use maud::html;
+use maud::{Markup, html};
 
 use super::choice::choice;
 use super::facts::{about, show_one};
@@ -20,7 +20,7 @@ use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::RollupShape;
 use crate::served::Served;
 use crate::table::{Cell, PageTable};
-use crate::view::{View, ViewResult};
+use crate::view::{View, ViewResult, problem};
 
 /// `GET` of the page with the name as a parameter.
 pub(crate) async fn of(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
@@ -48,15 +48,15 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     view.show(about(&shape));
     view.show(choice(&shape, query));
     let counted = CountedChanges::of(&served.context, std::slice::from_ref(&shape)).await?;
-    match asked(&shape, query)? {
-        AskedRollups::Nothing => view.show(html! {
-            @if let Some(board) = served.context.board() { (known_partitions(board, &shape)) }
-            p class="empty" {
-                "Write the values of a key. With the values of PK alone, the rollups of the partition are listed"
-                @if shape.bucket().is_some() { "; with all but the last bucket, and where it begins and ends, its buckets are shown as bars" }
-                "."
-            }
-        }),
+    let asked = match asked(&shape, query) {
+        Err(error) if !query.asks_for_data() => {
+            view.show(problem(&error));
+            return Ok(view.refused());
+        }
+        asked => asked?,
+    };
+    match asked {
+        AskedRollups::Nothing => view.show(nothing_asked(served, &shape)),
         AskedRollups::Incomplete(missing) => view.show(html! { p class="empty" { (missing) "." } }),
         AskedRollups::One(values) => {
             let key = shape.checked_key(&values)?;
@@ -75,6 +75,18 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
         }
     }
     Ok(view)
+}
+
+/// How a rollup is asked for.
+fn nothing_asked(served: &Served, shape: &RollupShape<'_>) -> Markup {
+    html! {
+        @if let Some(board) = served.context.board() { (known_partitions(board, shape)) }
+        p class="empty" {
+            "Write the values of a key. With the values of PK alone, the rollups of the partition are listed"
+            @if shape.bucket().is_some() { "; with all but the last bucket, and where it begins and ends, its buckets are shown as bars" }
+            "."
+        }
+    }
 }
 
 /// Adds how far the changes are counted that several rollups are made of.
