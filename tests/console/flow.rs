@@ -116,6 +116,9 @@ async fn discarded_records_are_named_with_the_command_that_counts_them() {
     let advised = advised(&console, "aggregator").await;
     assert_eq!(advised["verdict"]["verdict"], "bad", "{advised}");
     a_failed_batch_is_named(&development, &console);
+    development.reports("aggregator: discarded record ").await;
+    let item = console.get("/item?table=Corner&pk=CUSTOMER%23c1&sk=ORDER%231").body;
+    assert!(item.contains("A change of this item was given up after its retries"), "{item}");
     set_faults("off=1");
     let advice = advised["value"].as_str().unwrap();
     let command = advice.split('`').nth(1).unwrap().replace("--dry-run", "--yes");

@@ -115,8 +115,14 @@ async fn parked_items_are_counted_as_long_as_they_are_parked() {
     stages(&console, parked("1 item is parked")).await;
     let card = console.get("/flow/picture").body;
     assert!(card.contains(r#"<a href="/health">rollups and mirrors</a>"#), "{card}");
+    assert!(console.get("/play").body.contains("read, not counted"));
     development.put_order("1", number("7")).await;
     stages(&console, parked("no item is parked")).await;
+    // The change that mends the item has no problem: the item before it had.
+    let changes = console.json("/play")["changes"].clone();
+    assert_eq!(changes[0]["problem"], Value::Null, "{changes}");
+    let before = |change: usize, name: &str| changes[change][name].as_str().unwrap_or_default().to_owned();
+    assert_eq!(before(0, "problem before"), before(1, "problem").split(". ").next().unwrap(), "{changes}");
     let card = console.get("/flow/picture").body;
     assert!(card.contains(r#"<a href="/rollups">rollups and mirrors</a>"#), "{card}");
     development.stop();

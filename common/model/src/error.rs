@@ -146,6 +146,12 @@ impl Error {
         Self::new(self.kind, self.to_string())
     }
 
+    /// A copy without the hint, for a problem that is mended. The source is not copied.
+    #[must_use]
+    pub fn without_hint(&self) -> Self {
+        Self { context: self.context.clone(), ..Self::new(self.kind, self.message.clone()) }
+    }
+
     /// The error and its causes, one per line.
     #[must_use]
     pub fn report(&self) -> String {

@@ -231,6 +231,9 @@ fn reads_the_item(model: &Model, lookup: usize) -> bool {
     }
 }
 
+/// The hint of an error of a lookup that found no item.
+pub const IS_REDELIVERED: &str = "The record is redelivered; if the looked-up item is never written, the retry limit of the event source mapping ends this";
+
 fn no_outputs(model: &Model, lookup: usize, is_absent: bool) -> Error {
     let Some(lookup) = model.lookups.get(lookup) else {
         return Error::new(ErrorKind::State, "a lookup is not in the model; this is a defect of Afterwrite");
@@ -242,9 +245,7 @@ fn no_outputs(model: &Model, lookup: usize, is_absent: bool) -> Error {
         return Error::new(ErrorKind::Record, message)
             .hint("Write that item; then redrive or reconcile this one");
     }
-    Error::new(ErrorKind::Unavailable, format!("lookup `{name}` found no item")).hint(
-        "The record is redelivered; if the looked-up item is never written, the retry limit of the event source mapping ends this",
-    )
+    Error::new(ErrorKind::Unavailable, format!("lookup `{name}` found no item")).hint(IS_REDELIVERED)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use afterwrite_console::board::{DevBoard, StreamMeter, mapping_id};
@@ -56,6 +57,8 @@ struct StreamMapping<'d> {
     board: &'d DevBoard,
     discarded: S3Bucket,
     changes: &'d ChangeLines<'d>,
+    /// The discarded records that were told.
+    told: AtomicUsize,
 }
 
 /// A function whose failed invocations are reported: a mapping retries them silently. The records that `aggregator` has taken are printed.
@@ -134,6 +137,7 @@ pub(super) async fn deliver_streams(
                 board: delivery.board,
                 discarded: S3Bucket::retrying(servers.s3.client(), bucket.into()),
                 changes: delivery.changes,
+                told: AtomicUsize::new(0),
             });
         }
     }
@@ -152,13 +156,20 @@ impl StreamMapping<'_> {
                 Err(error) => ended = Err(error),
             }
         }
-        for skipped in self.meter.progress.skipped() {
-            eprintln!(
-                "afterwrite: {}: discarded record {}: {}",
-                self.settings.function_name, skipped.sequence_number, skipped.reason
-            );
-        }
+        self.tell_discarded();
         ended
+    }
+
+    /// Names the records that were discarded since the last call.
+    fn tell_discarded(&self) {
+        let skipped = self.meter.progress.skipped();
+        let told = self.told.swap(skipped.len(), Ordering::Relaxed);
+        for skipped in skipped.iter().skip(told) {
+            tell(&format!(
+                "{}: discarded record {}: {}. Its batch is a failed batch: the page Health has the command that processes it again",
+                self.settings.function_name, skipped.sequence_number, skipped.reason
+            ));
+        }
     }
 
     /// The stream of the checkpoints: an earlier process may not have delivered it to its end. Without checkpoints, the first of this
@@ -198,7 +209,7 @@ impl StreamMapping<'_> {
         Ok(next.filter(|_| ended == MappingEnd::Drained))
     }
 
-    /// Waits until the table has another stream than this one.
+    /// Waits until the table has another stream than this one, and meanwhile names discarded records.
     async fn next_stream(&self, stream: &EmbeddedStream) -> Result<EmbeddedStream> {
         let (table, is_counting) = (self.table, self.settings.function_name == AGGREGATOR);
         let mut is_missing = false;
@@ -218,6 +229,7 @@ impl StreamMapping<'_> {
                     "{table}: the table has no stream. Its changes are not counted until UpdateTable enables one"
                 ));
             }
+            self.tell_discarded();
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }

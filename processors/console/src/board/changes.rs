@@ -11,7 +11,7 @@ const MAX_CHANGES: usize = 500;
 /// The most bytes of their records.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// A change that was counted.
+/// A change that the counting function has taken.
 #[derive(Debug)]
 pub struct CountedChange {
     /// Its number: the first change of the process is 1.
@@ -20,8 +20,15 @@ pub struct CountedChange {
     pub record: String,
     /// Everything that follows from it, with contents of the item only if they may be shown.
     pub trace: RecordTrace,
-    /// When it was counted.
+    /// When it was taken.
     pub counted_at: Timestamp,
+}
+
+impl CountedChange {
+    /// How the function took it.
+    pub(crate) fn taken(&self) -> &'static str {
+        if self.trace.is_counted() { "counted" } else { "read, not counted" }
+    }
 }
 
 /// The newest changes. The oldest are forgotten.

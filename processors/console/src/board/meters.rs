@@ -214,6 +214,16 @@ impl StreamMeter {
         insert_newest(&mut lock(&self.state).failed, sequence_number, item);
     }
 
+    /// Whether a record of the item with this key was given up, as far as it is remembered.
+    pub(crate) fn has_given_up<'k>(&self, key: impl Iterator<Item = &'k str> + Clone) -> bool {
+        let failed = lock(&self.state).failed.clone();
+        let skipped = self.progress.skipped();
+        skipped
+            .iter()
+            .filter_map(|record| failed.get(&record.sequence_number))
+            .any(|item| item.key.iter().map(String::as_str).eq(key.clone()))
+    }
+
     /// The records that were delivered.
     pub(crate) fn delivered(&self) -> RateCounter {
         lock(&self.state).delivered.clone()

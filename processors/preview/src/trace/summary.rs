@@ -41,6 +41,9 @@ pub struct RecordTrace {
     /// Why the record is malformed, or cannot be counted as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// Why the item could not be counted before the change, which mends or removes it: then the differences are not known here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem_before: Option<String>,
     /// The change itself, if contents are shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Box<RawValue>>,
@@ -89,6 +92,14 @@ pub struct TracedRow {
     pub operation: String,
 }
 
+impl RecordTrace {
+    /// Whether the record is counted once a function has taken it: a record with a problem is parked, and one of no entity is ignored.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.entity.is_some() && self.problem.is_none()
+    }
+}
+
 /// One line, without characters that a terminal would obey.
 impl fmt::Display for RecordTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -110,7 +121,12 @@ impl fmt::Display for RecordTrace {
                 write!(f, " → {title}: {}", harmless(&parts.join(", ")))?;
             }
         }
-        let states = [("waits", &self.waits), ("unknown", &self.unknown), ("problem", &self.problem)];
+        let states = [
+            ("waits", &self.waits),
+            ("unknown", &self.unknown),
+            ("problem", &self.problem),
+            ("problem before the change", &self.problem_before),
+        ];
         for (title, text) in states.into_iter().filter_map(|(title, text)| Some((title, text.as_ref()?))) {
             write!(f, " → {title}: {}", harmless(text))?;
         }

@@ -132,7 +132,7 @@ impl<T: Tables> RecordTracer<T> {
         let change = IdentifiedChange { source: &source, candidates: &candidates, record, old };
         let lookups = self.lookups.read(self.lookup_keys(&change)).await?;
         if let Err(error) = self.add_consequences(&change, &lookups, &mut trace) {
-            self.add_error(&error, &lookups, &mut trace);
+            self.add_error(&error, &change, &lookups, &mut trace);
         }
         self.add_events(record, &source, json, &mut trace);
         trace.rows = self.rows(table, json);
@@ -141,7 +141,13 @@ impl<T: Tables> RecordTracer<T> {
 
     /// Adds why nothing is counted. An error may come from the name of an output in place of its value, such as a time zone: then nothing is
     /// known.
-    fn add_error(&self, error: &Error, lookups: &RecordLookups<'_>, trace: &mut RecordTrace) {
+    fn add_error(
+        &self,
+        error: &Error,
+        change: &IdentifiedChange<'_>,
+        lookups: &RecordLookups<'_>,
+        trace: &mut RecordTrace,
+    ) {
         let unread = lookups.unread(&self.model);
         if !unread.is_empty() {
             let names = unread.into_iter().collect::<Vec<_>>().join("`, `");
@@ -150,9 +156,19 @@ impl<T: Tables> RecordTracer<T> {
             ));
         } else if error.kind() == ErrorKind::Unavailable {
             trace.waits = Some(error.to_string());
+        } else if self.is_sound_after(change, lookups) {
+            trace.problem_before = Some(error.without_hint().to_string());
         } else {
             trace.problem = Some(error.to_string());
         }
+    }
+
+    /// Whether nothing is wrong with the item after the change.
+    fn is_sound_after(&self, change: &IdentifiedChange<'_>, lookups: &RecordLookups<'_>) -> bool {
+        let Some(new) = &change.record.new else { return true };
+        let measured =
+            self.add_measures(change, new, lookups, Decimal::clone, &mut MeasureDifferences::new());
+        measured.is_ok() && StaleCaches::default().add(change.candidates, 0, (None, Some(new))).is_ok()
     }
 
     /// The events of one record, as Lambda delivers it; none of a malformed record, or of a table that the model does not have.

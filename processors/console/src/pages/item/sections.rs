@@ -3,17 +3,20 @@
 use afterwrite_ledger::tables::item_bytes;
 use afterwrite_model::Result;
 use afterwrite_model::harmless::harmless;
-use afterwrite_model::projection::attribute;
+use afterwrite_model::projection::{IS_REDELIVERED, attribute};
 use afterwrite_model::record::{AttributeValue, Decimal, Image, Item, Timestamp};
 use afterwrite_preview::explain::{Consequences, LookupResult};
-use maud::html;
+use maud::{Markup, html};
 
 use super::contents::HIDDEN;
 use super::reading::ItemReading;
 use super::shares::{mirror_table, share_table};
 use super::{contents, entities, entry};
+use crate::incidents::{FailedBatches, prefix_of};
 use crate::links::ITEM;
+use crate::pages::health::failures::redrive_command;
 use crate::query::PageQuery;
+use crate::recount::COUNTING;
 use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::time::time;
@@ -34,8 +37,14 @@ pub(super) async fn show(
     if found.is_none() {
         entities::show(view, model, (&reading.source, reading.item.as_ref()), shows_items);
     }
+    let given_up = given_up(served, reading).await?;
     for problem in found.iter().flat_map(|found| &found.problems) {
-        view.show(html! { div class="problem" role="alert" { pre { "It cannot be counted: " (harmless(problem)) } } });
+        let end = if given_up { "Its record is not delivered again" } else { IS_REDELIVERED };
+        let problem = problem.replace(IS_REDELIVERED, end);
+        view.show(html! { div class="problem" role="alert" { pre { "It cannot be counted: " (harmless(&problem)) } } });
+    }
+    if given_up {
+        view.show(given_up_note(served, reading));
     }
     view.show(html! { h2 { "Shares of rollups" } });
     view.table(share_table(served, reading).await?);
@@ -56,6 +65,34 @@ pub(super) async fn show(
         html! { p class="quiet" { "All tables as " a href=(link) { "JSON" } ", with exact numbers." } },
     );
     Ok(())
+}
+
+/// Whether this process has given up a change of the item, and failed batches of its table are left.
+async fn given_up(served: &Served, reading: &ItemReading) -> Result<bool> {
+    let context = &served.context;
+    let name = context.config.table_names.get(reading.source.table);
+    let Some((board, name)) = context.board().zip(name) else { return Ok(false) };
+    let streams = board.meters.streams_of(COUNTING);
+    let of_table = streams.iter().find(|stream| *stream.table == **name);
+    if !of_table.is_some_and(|stream| stream.has_given_up(key_parts(reading))) {
+        return Ok(false);
+    }
+    Ok(FailedBatches::read(context).await?.of(COUNTING, name) > 0)
+}
+
+/// Where the record is that was given up, and the command that processes it again.
+fn given_up_note(served: &Served, reading: &ItemReading) -> Markup {
+    let context = &served.context;
+    let name = context.config.table_names.get(reading.source.table);
+    let command = name.and_then(|name| redrive_command(context, &prefix_of(COUNTING, name)));
+    html! {
+        p {
+            "A change of this item was given up after its retries. Unless it was processed again since, it is in a failed batch: "
+            a href="/health/failures" { "Failed batches" }
+            @if command.is_some() { ". In a terminal:" } @else { "." }
+        }
+        @if let Some(command) = command { pre { (command) } }
+    }
 }
 
 fn key_text(reading: &ItemReading) -> String {
@@ -192,7 +229,7 @@ fn show_events(served: &Served, view: &mut View, reading: &ItemReading) {
         view.show(html! {
             h2 { "Events of its newest change" }
             p class="quiet" {
-                (harmless(&change.trace.operation)) ", counted " (time(change.counted_at)) ", number " (change.number) " of the page "
+                (harmless(&change.trace.operation)) ", " (change.taken()) " " (time(change.counted_at)) ", number " (change.number) " of the page "
                 a href="/play" { "Play" } "."
             }
         });

@@ -77,6 +77,9 @@ fn add_share(shares: &mut BTreeMap<(Place, String), String>, key: (Place, String
 pub(super) async fn share_table(served: &Served, reading: &ItemReading) -> Result<PageTable> {
     let columns = ["PK", "SK", "measure", "counted", "of the item now", "total now", "comparison"];
     let if_empty = match (&reading.item, &reading.consequences) {
+        (Some(_), Some(found)) if found.problems.is_empty() && found.left_out.is_empty() => {
+            "The item counts into no rollup."
+        }
         (Some(_), Some(found)) if found.problems.is_empty() => {
             "The item counts into no rollup. Left out, below, has the conditions that it does not meet."
         }

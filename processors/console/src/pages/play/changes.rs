@@ -178,7 +178,7 @@ fn row(served: &Served, change: &CountedChange, is_marked: bool) -> Markup {
                 " → " (harmless(trace.entity.as_deref().unwrap_or("(no entity)")))
                 @if is_marked { " " span class="verdict good" { "your change" } }
             }
-            p class="quiet" { "counted " (time(change.counted_at)) ", number " (change.number) }
+            p class="quiet" { (change.taken()) " " (time(change.counted_at)) ", number " (change.number) }
             (effects(trace))
             @if let Some(contents) = &trace.change {
                 details { summary { "Contents" } pre { (harmless_lines(contents.get())) } }
@@ -215,6 +215,9 @@ fn effects(trace: &RecordTrace) -> Markup {
             @if let Some(problem) = &trace.problem {
                 li { span class="verdict bad" { "problem" } " " (harmless(problem)) }
             }
+            @if let Some(problem) = &trace.problem_before {
+                li { span class="verdict unknown" { "problem before the change" } " " (harmless(problem)) }
+            }
         }
     }
 }
@@ -237,7 +240,7 @@ pub(super) fn table(served: &Served, board: &DevBoard, filter: &ChangeFilter) ->
 /// A column of the table: its name, and the cell of a change.
 type ChangeColumn = (&'static str, fn(&Served, &CountedChange) -> Cell);
 
-const COLUMNS: [ChangeColumn; 12] = [
+const COLUMNS: [ChangeColumn; 13] = [
     ("number", |_, change| Cell::number(change.number)),
     ("counted", |_, change| Cell::Time(change.counted_at)),
     ("operation", |_, change| Cell::text(&change.trace.operation)),
@@ -261,6 +264,7 @@ const COLUMNS: [ChangeColumn; 12] = [
     ("events", |_, change| lines(change.trace.events.iter().map(event_name))),
     ("rows", |_, change| lines(change.trace.rows.iter().map(row_name))),
     ("problem", |_, change| change.trace.problem.as_ref().map_or(Cell::Empty, Cell::text)),
+    ("problem before", |_, change| change.trace.problem_before.as_ref().map_or(Cell::Empty, Cell::text)),
 ];
 
 fn lines(lines: impl Iterator<Item = String>) -> Cell {
