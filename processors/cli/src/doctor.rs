@@ -4,17 +4,18 @@
 //! tables, mappings, functions, bucket, queue ─▶ look: requests that only read ─▶ facts ─▶ judge ─▶ a table of findings
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use afterwrite_deployment::doctor::{
     DriftFacts, HealthFinding, HealthVerdict, Looked, deployment_facts, judge,
 };
-use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_model::Result;
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig};
 use clap::Args;
 
 use crate::deployment::DeploymentArguments;
 use crate::print::{json, new_table, print};
+use crate::verify::deployed::read_findings;
 
 /// The arguments of `afterwrite doctor`.
 #[derive(Debug, Args)]
@@ -62,15 +63,10 @@ impl DoctorArguments {
     }
 }
 
-/// The differences in a report of `verify`: its lines.
-fn differences(report: &PathBuf) -> Result<u64> {
-    let text = std::fs::read_to_string(report).map_err(|error| {
-        Error::new(ErrorKind::Configuration, "the report cannot be read")
-            .with("file", report.display().to_string())
-            .caused_by(error)
-    })?;
-    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
-    Ok(u64::try_from(lines).unwrap_or(u64::MAX))
+/// The differences in a report of `verify`: its findings.
+fn differences(report: &Path) -> Result<u64> {
+    let findings = read_findings(report)?;
+    Ok(u64::try_from(findings.len()).unwrap_or(u64::MAX))
 }
 
 fn findings_text(findings: &[HealthFinding]) -> String {
@@ -102,4 +98,26 @@ fn findings_text(findings: &[HealthFinding]) -> String {
         count(HealthVerdict::NotYet),
         count(HealthVerdict::NotChecked)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use afterwrite_model::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_report_is_refused_with_its_name() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(differences(file.path()).unwrap(), 0);
+        std::fs::write(file.path(), "{\"a\":").unwrap();
+        let error = differences(file.path()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        let name = file.path().display().to_string();
+        assert!(
+            error.report().contains(&name) && error.report().contains("not a finding"),
+            "{}",
+            error.report()
+        );
+    }
 }

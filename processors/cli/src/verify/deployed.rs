@@ -20,6 +20,7 @@ use afterwrite_services::s3::S3Bucket;
 use serde::{Deserialize, Serialize};
 
 use super::output::report_text;
+use super::report_file::write_report;
 use super::selection::VerifySelection;
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::job_output::{print_report, steps_text};
@@ -202,15 +203,10 @@ pub(super) fn print_end(end: &VerifyEnd, output: &VerifyOutput<'_>) -> Result<bo
         VerifyEnd::Done(report, _) => report,
         VerifyEnd::Paused(job) => return print_report(&JobReport::of(job), as_json),
     };
-    if let Some(file) = file {
-        std::fs::write(file, finding_lines(&report.findings)).map_err(|error| {
-            Error::new(ErrorKind::Configuration, "the report cannot be written")
-                .with("file", file.display().to_string())
-                .caused_by(error)
-        })?;
-    }
+    let written = file.map_or(Ok(()), |file| write_report(file, &finding_lines(&report.findings)));
     let printed = printed(report, output);
     print(&if as_json { json(&printed)? } else { report_text(report) + &steps_text(&printed.next_steps) })?;
+    written?;
     let VerifySummary { drift, unjudged, .. } = &report.summary;
     match (*drift, unjudged.as_slice()) {
         (0, []) => Ok(true),
@@ -249,5 +245,5 @@ pub(crate) fn read_findings(file: &Path) -> Result<Vec<VerifyFinding>> {
             .with("file", file.display().to_string())
             .caused_by(error)
     })?;
-    parse_findings(&text)
+    parse_findings(&text).map_err(|error| error.with("file", file.display().to_string()))
 }

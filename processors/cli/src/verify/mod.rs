@@ -2,9 +2,10 @@
 
 pub(crate) mod deployed;
 pub(crate) mod output;
+mod report_file;
 mod selection;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use self::deployed::{
     StoredArguments, VerifyEnd, VerifyOutput, create_job, dataset_bucket, dataset_judge, next_options,
     print_end, run_job,
 };
+use self::report_file::{absolute, begin_report};
 use self::selection::{RecheckFile, VerifySelection, read_recheck};
 use crate::arguments::pair;
 use crate::backfill::tenant;
@@ -94,33 +96,11 @@ impl VerifyCommand {
             Some(RecheckFile::Run(selection)) => selection,
             None => self.selection(),
         };
-        self.report.as_deref().map_or(Ok(()), remove_report)?;
+        self.report.as_deref().map_or(Ok(()), begin_report)?;
         let end = Box::pin(self.verify(&deployment, &selection)).await?;
         let is_right = print_end(&end, &self.output(&selection, &self.next_options()))?;
         Ok(end.report_lives(&deployment).await? && is_right)
     }
-}
-
-/// Removes the report of an earlier run, so that no repair takes it for this one's if this one fails.
-fn remove_report(file: &Path) -> Result<()> {
-    match std::fs::remove_file(file) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::new(ErrorKind::Configuration, "the report of an earlier run cannot be replaced")
-                .with("file", file.display().to_string())
-                .caused_by(error))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-/// The absolute path of a report: the job may be resumed in another folder.
-fn absolute(file: &Path) -> Result<String> {
-    let absolute = std::path::absolute(file).map_err(|error| {
-        Error::new(ErrorKind::Configuration, "the report cannot be written")
-            .with("file", file.display().to_string())
-            .caused_by(error)
-    })?;
-    Ok(absolute.display().to_string())
 }
 
 impl VerifyCommand {

@@ -1,0 +1,73 @@
+//! The file of a verification's findings.
+
+use std::fs;
+use std::path::Path;
+
+use afterwrite_model::{Error, ErrorKind, Result};
+
+/// The content of the file until the verification is done. It is no finding: no command takes it for the report of a run without drift.
+const UNFINISHED: &str = "This verification has not finished.\n";
+
+/// Checks that the file can be written, and replaces the report of an earlier run in it, so that no repair takes that one for this run's if
+/// this one fails. A device or a pipe is left alone until the end.
+pub(super) fn begin_report(file: &Path) -> Result<()> {
+    match fs::metadata(file) {
+        Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
+        Ok(_) | Err(_) => write_report(file, UNFINISHED),
+    }
+}
+
+/// Writes the report. The file keeps its permissions, and a link to it stays.
+pub(super) fn write_report(file: &Path, findings: &str) -> Result<()> {
+    fs::write(file, findings).map_err(|error| not_written(file, error))
+}
+
+/// The absolute path of a report: the job may be resumed in another folder.
+pub(super) fn absolute(file: &Path) -> Result<String> {
+    let absolute = std::path::absolute(file).map_err(|error| not_written(file, error))?;
+    Ok(absolute.display().to_string())
+}
+
+fn not_written(file: &Path, error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Configuration, "the report cannot be written")
+        .with("file", file.display().to_string())
+        .caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use afterwrite_operations::verify::parse_findings;
+
+    use super::*;
+
+    #[test]
+    fn a_report_that_is_begun_is_no_list_of_findings() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("drift.jsonl");
+        begin_report(&file).unwrap();
+        let error = parse_findings(&fs::read_to_string(&file).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        write_report(&file, "").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "");
+        for unwritable in [folder.path().join("missing/drift.jsonl"), folder.path().to_owned()] {
+            assert_eq!(begin_report(&unwritable).unwrap_err().kind(), ErrorKind::Configuration);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_devices_are_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("target"), folder.path().join("link"));
+        fs::write(&file, "earlier").unwrap();
+        for (target, is_file) in [(file.as_path(), true), (Path::new("/dev/null"), false)] {
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            begin_report(&link).unwrap();
+            write_report(&link, "found\n").unwrap();
+            assert_eq!(fs::read_link(&link).unwrap(), target);
+            assert_eq!(fs::metadata(&link).unwrap().is_file(), is_file);
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "found\n");
+    }
+}
