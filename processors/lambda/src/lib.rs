@@ -7,7 +7,7 @@ mod metrics;
 mod payload;
 mod runtime;
 
-pub use self::logging::start_logging;
+pub use self::logging::{LogOutput, start_logging};
 pub use self::metrics::{ESSENTIAL_METRICS, ESSENTIAL_STAGES, MetricsLabels, MetricsLine, observe_metrics};
 pub use self::payload::EventSource;
 pub use self::runtime::{

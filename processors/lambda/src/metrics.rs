@@ -1,4 +1,4 @@
-//! Metrics in CloudWatch's embedded metric format: one JSON line on standard output for each batch.
+//! Metrics in CloudWatch's embedded metric format: one JSON line in the log for each batch.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -10,6 +10,8 @@ use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::Model;
 use afterwrite_services::config::EnvironmentSettings;
 use serde_json::{Map, Value, json};
+
+use crate::logging::log_metrics;
 
 /// The namespace if `POWERTOOLS_METRICS_NAMESPACE` is unset.
 const NAMESPACE: &str = "Afterwrite";
@@ -121,7 +123,7 @@ impl MetricsLine {
         if labels.is_hidden {
             return;
         }
-        println!("{}", self.render(labels, started.elapsed(), SystemClock.now()));
+        log_metrics(&self.render(labels, started.elapsed(), SystemClock.now()));
     }
 
     /// The line as JSON.

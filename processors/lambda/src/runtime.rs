@@ -28,7 +28,7 @@ use lambda_runtime_api_client::{PooledClient, build_request};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::logging::start_logging;
+use crate::logging::{LogOutput, start_logging};
 
 /// Time before Lambda's deadline that is reserved for sending the response.
 const RESPONSE_RESERVE: Duration = Duration::from_millis(500);
@@ -156,7 +156,7 @@ where
 }
 
 fn run_object(name: &'static str, start: FunctionStart) -> ExitCode {
-    start_logging();
+    start_logging(LogOutput::StandardOutput);
     let settings = EnvironmentSettings::from_env();
     for warning in &settings.warnings {
         tracing::warn!("{warning}");

@@ -12,15 +12,14 @@ async fn i4_each_change_is_one_line_and_metrics_are_hidden() {
     for order in 0..5 {
         development.put_order(&order.to_string(), number("1")).await;
     }
+    development.put_order("parked", text("QQQ")).await;
+    development.reports("WARN").await;
     development.put_order("0", number("2")).await;
     let printed = development.prints("MODIFY").await;
     // The last line may not be whole.
     let (printed, _) = printed.rsplit_once('\n').unwrap();
-    let lines: Vec<serde_json::Value> = printed
-        .lines()
-        .filter(|line| line.starts_with('{'))
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<serde_json::Value> =
+        printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.len() >= 5, "{printed}");
     for line in &lines {
         assert_eq!(line["table"], "Corner", "{line}");
@@ -30,7 +29,7 @@ async fn i4_each_change_is_one_line_and_metrics_are_hidden() {
 
     let metrics = Development::start(&["--model", model.to_str().unwrap(), "--metrics"]);
     metrics.put_order("1", number("1")).await;
-    metrics.prints("_aws").await;
+    metrics.reports("_aws").await;
     metrics.stop();
 }
 

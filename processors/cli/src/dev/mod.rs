@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_console::board::{DevBoard, EditorItem, Redelivery};
+use afterwrite_lambda::{LogOutput, start_logging};
 use afterwrite_mapping::{FaultPlan, FaultSwitch, MappingControl};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
@@ -55,7 +56,7 @@ use crate::signals::StopSignal;
 /// The arguments of `afterwrite dev`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite dev\n  afterwrite dev --model my-model.toml --data ./dev-data\n  afterwrite dev --function relay=./bootstrap\n  afterwrite dev --function search=./bootstrap --mapping search=mapping.json\n  afterwrite dev --inject duplicate=0.1,crash=0.01,delay=50ms,conflict=0.05\n\nEach counted change is a line on standard output, as `afterwrite tail` prints it; the functions' logs go there, too. Parked items are reported on standard error.\n\nExit codes: 0 stopped by Ctrl-C, 2 wrong usage or configuration, 3 a server or a function failed."
+    after_help = "Examples:\n  afterwrite dev\n  afterwrite dev --model my-model.toml --data ./dev-data\n  afterwrite dev --function relay=./bootstrap\n  afterwrite dev --function search=./bootstrap --mapping search=mapping.json\n  afterwrite dev --inject duplicate=0.1,crash=0.01,delay=50ms,conflict=0.05\n\nEach counted change is a line on standard output, as `afterwrite tail` prints it. The functions' logs go to standard error; parked items are reported there, too.\n\nExit codes: 0 stopped by Ctrl-C, 2 wrong usage or configuration, 3 a server or a function failed."
 )]
 pub(crate) struct DevArguments {
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
@@ -85,7 +86,7 @@ pub(crate) struct DevArguments {
     /// Where the model's events go.
     #[arg(help_heading = "Functions", long, value_enum, default_value_t)]
     events: EventDisplay,
-    /// Print the functions' metrics, too, in the format that CloudWatch reads from logs (EMF).
+    /// Print the functions' metrics to standard error, too, in the format that CloudWatch reads from logs (EMF).
     #[arg(help_heading = "Functions", long)]
     metrics: bool,
     /// Show the contents of items in the console, too, without secrets. Otherwise the console shows only keys and measures.
@@ -116,7 +117,7 @@ impl DevArguments {
         let stop = StopSignal::listen()?;
         let lines = DevBanner::new(&servers, &config, &settings, sample, (&console.running.url, self.events));
         print(&if self.json { lines.json_line()? } else { lines.text() })?;
-        afterwrite_lambda::start_logging();
+        start_logging(LogOutput::StandardError);
         let (streams_control, background_control) =
             (MappingControl::default(), Arc::new(MappingControl::default()));
         let background = BackgroundFunctions {

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use afterwrite_functions::ProjectionHost;
+use afterwrite_lambda::{LogOutput, start_logging};
 use afterwrite_mapping::{MappingControl, MappingSettings, StartingPosition};
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
@@ -63,7 +64,7 @@ pub(crate) struct RunArguments {
     /// With --on-expired backfill or replay-archive: accept that the state table has no point-in-time recovery.
     #[arg(long)]
     without_recovery: bool,
-    /// Print the totals as one JSON object when the consumer is stopped.
+    /// Print the totals as a JSON list, one object a table, when the consumer is stopped.
     #[arg(long)]
     json: bool,
 }
@@ -108,7 +109,7 @@ impl RunArguments {
             mappings.iter().map(|(table, _)| TableConsumer::connect(&sdk, &state_table, &self.name, table)),
         )
         .await?;
-        afterwrite_lambda::start_logging();
+        start_logging(LogOutput::StandardError);
         let host = ProjectionHost::start("run", &[ProjectionKind::Aggregate], settings);
         let function = HostedFunction(Box::pin(host).await?);
         let control = MappingControl::default();

@@ -3,12 +3,14 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A running command; dropping it kills it.
 pub(crate) struct BackgroundCommand {
     child: Child,
     output: BufReader<ChildStdout>,
+    errors: Option<JoinHandle<String>>,
 }
 
 impl BackgroundCommand {
@@ -26,7 +28,14 @@ impl BackgroundCommand {
         command.args(arguments).envs(variables.iter().copied()).current_dir(folder);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self { child, output }
+        let mut stream = child.stderr.take().unwrap();
+        // Read all the time: a full pipe would stop the command.
+        let errors = std::thread::spawn(move || {
+            let mut errors = String::new();
+            stream.read_to_string(&mut errors).unwrap();
+            errors
+        });
+        Self { child, output, errors: Some(errors) }
     }
 
     /// The next line of its output.
@@ -58,11 +67,7 @@ impl BackgroundCommand {
 
     /// Its errors, once it has ended.
     fn errors(&mut self) -> String {
-        let mut errors = String::new();
-        if let Some(mut stream) = self.child.stderr.take() {
-            stream.read_to_string(&mut errors).unwrap();
-        }
-        errors
+        self.errors.take().map(|errors| errors.join().unwrap()).unwrap_or_default()
     }
 }
 

@@ -17,7 +17,8 @@ pub(super) struct FunctionInstance {
 }
 
 impl FunctionInstance {
-    /// Starts the program as Lambda does. Its environment is that of this process with Lambda's variables and the program's own.
+    /// Starts the program as Lambda does. Its standard output has its log, which goes to standard
+    /// error, as the logs of this process. Its environment is that of this process with Lambda's variables and the program's own.
     pub(super) async fn start(program: &FunctionProgram) -> Result<Self> {
         let FunctionProgram { name, path, variables } = program;
         let api = RuntimeApi::start(crate::on_failure::function_arn(name)).await?;
@@ -26,6 +27,7 @@ impl FunctionInstance {
             .envs(lambda_variables(name, &api.address()))
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
+            .stdout(std::io::stderr())
             .kill_on_drop(true);
         let process = command.spawn().map_err(|error| {
             Error::new(ErrorKind::Configuration, format!("the function {name} cannot be started"))
