@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::model_option::ModelOption;
-use crate::print::{json, print};
+use crate::print::{json, print_one};
 
 /// The time between two heartbeats.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -55,7 +55,9 @@ impl HeartbeatArguments {
                 Ok(tables) if tables.is_empty() => return Err(no_table()),
                 Ok(tables) => {
                     let tables = tables.iter().map(ToString::to_string).collect();
-                    self.print(&WrittenHeartbeat { written_at_ms: now.epoch_ms(), tables })?;
+                    if !self.print(&WrittenHeartbeat { written_at_ms: now.epoch_ms(), tables })? {
+                        return Ok(true);
+                    }
                 }
                 Err(error) if self.repeat && error.is_retryable() => {
                     eprintln!("afterwrite: {}", error.report());
@@ -72,11 +74,12 @@ impl HeartbeatArguments {
         }
     }
 
-    fn print(&self, written: &WrittenHeartbeat) -> Result<()> {
+    /// Prints a heartbeat; returns whether standard output takes more.
+    fn print(&self, written: &WrittenHeartbeat) -> Result<bool> {
         if self.json {
-            return print(&json(written)?);
+            return print_one(&json(written)?);
         }
-        print(&format!("heartbeat written to {}\n", written.tables.join(", ")))
+        print_one(&format!("heartbeat written to {}\n", written.tables.join(", ")))
     }
 }
 

@@ -11,13 +11,24 @@ use crate::result_table::ResultTable;
 
 /// Prints a result without characters that a terminal would obey. A reader that closes the pipe early (`| head`) does not cause an error.
 pub(crate) fn print(text: &str) -> Result<()> {
+    print_one(text).map(drop)
+}
+
+/// Prints one result of many; returns whether standard output takes more. Once the reader has closed the pipe, the command ends.
+pub(crate) fn print_one(text: &str) -> Result<bool> {
     let mut output = std::io::stdout().lock();
-    match output.write_all(harmless_lines(text).as_bytes()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != IoErrorKind::BrokenPipe => {
-            Err(Error::new(ErrorKind::Configuration, "the result cannot be written to standard output")
+    is_written(output.write_all(harmless_lines(text).as_bytes()).and_then(|()| output.flush()))
+}
+
+/// Whether an output takes more. A reader that closes the pipe early does not cause an error.
+pub(crate) fn is_written(written: std::io::Result<()>) -> Result<bool> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == IoErrorKind::BrokenPipe => Ok(false),
+        Err(error) => {
+            Err(Error::new(ErrorKind::Configuration, "the results cannot be written to the output")
                 .caused_by(error))
         }
-        Ok(()) | Err(_) => Ok(()),
     }
 }
 

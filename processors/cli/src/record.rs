@@ -12,7 +12,7 @@ use clap::Args;
 use crate::feed::RecordFeed;
 use crate::inputs::InputArguments;
 use crate::model_option::ModelOption;
-use crate::print::tell;
+use crate::print::{is_written, tell};
 use crate::streams::{RollupChanges, StreamArguments};
 
 /// The arguments of `afterwrite record`.
@@ -106,16 +106,5 @@ impl RecordArguments {
                 .caused_by(error)
         })?;
         Ok(Box::new(BufWriter::new(file)))
-    }
-}
-
-/// Whether the output takes more. A reader that closes the pipe early (`| head`) does not cause an error.
-fn is_written(written: std::io::Result<()>) -> Result<bool> {
-    match written {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => {
-            Err(Error::new(ErrorKind::Configuration, "the records cannot be written").caused_by(error))
-        }
     }
 }

@@ -12,7 +12,7 @@ use clap::Args;
 
 use crate::feed::RecordFeed;
 use crate::model_option::{ModelOption, remembered_lookups};
-use crate::print::{json_line, print, tell};
+use crate::print::{json_line, print_one, tell};
 use crate::streams::{RollupChanges, StreamArguments};
 
 /// The arguments of `afterwrite tail`.
@@ -73,7 +73,9 @@ impl TailArguments {
                 Ok(record) => {
                     let trace = tracer.trace(&record).await?;
                     is_sound &= trace.problem.is_none();
-                    print(&self.line(&trace)?)?;
+                    if !print_one(&self.line(&trace)?)? {
+                        break;
+                    }
                 }
                 Err((name, rejected)) => {
                     is_sound = false;

@@ -10,4 +10,5 @@
 mod adopt;
 mod background;
 mod dev;
+mod pipes;
 mod run;
