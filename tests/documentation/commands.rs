@@ -56,10 +56,19 @@ fn a_command_with_an_unknown_option_fails() {
     assert_parses(&["demo".to_owned(), "--sed".to_owned()], "a page");
 }
 
+#[test]
+#[should_panic(expected = "a dry run shows items only")]
+fn a_command_whose_options_exclude_each_other_fails() {
+    let words = ["replay", "archive/", "--only", "notify", "--dry-run"];
+    assert_parses(&words.map(str::to_owned), "a page");
+}
+
 fn assert_parses(arguments: &[String], place: &str) {
     let words = [PROGRAM].into_iter().chain(arguments.iter().map(String::as_str));
-    if let Err(error) = Cli::try_parse_from(words) {
-        panic!("{place}: `{PROGRAM} {}`: {error}", arguments.join(" "));
+    let command = format!("{place}: `{PROGRAM} {}`", arguments.join(" "));
+    let parsed = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+    if let Err(error) = parsed.check() {
+        panic!("{command}: {}", error.report());
     }
 }
 

@@ -171,6 +171,14 @@ impl Cli {
         })
     }
 
+    /// Checks that the arguments fit together, as far as a command's parser does not know it.
+    ///
+    /// # Errors
+    /// `Configuration`, as the command itself.
+    pub fn check(&self) -> Result<(), Error> {
+        if let Command::Replay(arguments) = &self.command { arguments.check_targets() } else { Ok(()) }
+    }
+
     /// Runs the command; prints its error, if any.
     pub async fn run(self) -> ExitCode {
         let result = match self.command {

@@ -102,13 +102,18 @@ impl ReplayArguments {
     }
 
     fn check(&self) -> Result<()> {
-        let wrong = |message: &str, hint: &str| {
-            Err(Error::new(ErrorKind::Configuration, message.to_owned()).hint(hint.to_owned()))
-        };
-        let is_aggregate_only = self.only == [ReplayProjection::Aggregate];
         if self.inputs.inputs.is_empty() {
             return wrong("the command names no input", "Name files, folders, s3://BUCKET/PREFIX or -");
         }
+        self.check_targets()
+    }
+
+    /// Checks that the targets fit the other options.
+    ///
+    /// # Errors
+    /// `Configuration` if a dry run, or a replay into another table, names targets that it does not have.
+    pub(crate) fn check_targets(&self) -> Result<()> {
+        let is_aggregate_only = self.only == [ReplayProjection::Aggregate];
         if self.dry_run && !is_aggregate_only {
             return wrong(
                 "a dry run shows items only",
@@ -120,4 +125,8 @@ impl ReplayArguments {
         }
         Ok(())
     }
+}
+
+fn wrong(message: &'static str, hint: &'static str) -> Result<()> {
+    Err(Error::new(ErrorKind::Configuration, message).hint(hint))
 }
