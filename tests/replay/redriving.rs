@@ -5,11 +5,11 @@ use std::sync::Arc;
 use afterwrite_functions::StreamAggregator;
 use afterwrite_input::item_json::ItemJson;
 use afterwrite_ledger::{Ledger, PoisonPolicy, StateItems};
-use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition, item_key};
-use afterwrite_model::Result;
+use afterwrite_memory::{IndexDefinition, MemoryObjects, MemoryTables, TableDefinition, item_key};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::{Item, Timestamp};
 use afterwrite_model::table::Model;
+use afterwrite_model::{ErrorKind, Result};
 use afterwrite_operations::jobs::{JobTask as _, JobTotals};
 use afterwrite_operations::redrive::{
     ObjectRedrive, ParkedRedrive, RedriveReport, RedriveTask, SettledObjects, parked_by_scan,
@@ -30,6 +30,27 @@ struct OrderWorld {
     bucket: Arc<MemoryObjects>,
 }
 
+/// The part of the model from generation 3 on: orders are counted for the shop of their user, too.
+const SHOPS: &str = r##"
+[entities.shop]
+key = { PK = "SHOP#{shop}", SK = "SHOP" }
+attributes = { user = "S" }
+[lookups.shop]
+of = "shop"
+index = "GSI1"
+key = { GSI1PK = "USER#{user}" }
+gives = ["shop"]
+[rollups.shop]
+key = { PK = "SHOP#{shop}", SK = "ROLLUP" }
+[[aggregates]]
+name = "shops"
+of = "order"
+lookup = "shop"
+into = "shop"
+[aggregates.measures]
+sold = "count"
+"##;
+
 fn model(generation: u32) -> Arc<Model> {
     let measures = match generation {
         1 => "orders = \"count\"\nspent = { sum = \"total\" }",
@@ -42,6 +63,7 @@ fn model(generation: u32) -> Arc<Model> {
          [[aggregates]]\nname = \"orders\"\nof = \"order\"\ninto = \"user\"\n[aggregates.measures]\n{measures}\n",
         if generation == 1 { "attributes = { total = \"N\" }\n" } else { "" },
     );
+    let source = if generation < 3 { source } else { source + SHOPS };
     Arc::new(Model::parse(&source, "orders.toml").unwrap_or_else(|errors| panic!("{errors}")))
 }
 
@@ -57,7 +79,8 @@ impl OrderWorld {
     fn new() -> Self {
         let tables = MemoryTables::new();
         for table in ["T", "state"] {
-            tables.create_table(TableDefinition::new(table, "PK").sort("SK"));
+            let index = IndexDefinition::new("GSI1", "GSI1PK");
+            tables.create_table(TableDefinition::new(table, "PK").sort("SK").index(index));
         }
         tables.set_time(SystemClock.now());
         Self { tables: Arc::new(tables), bucket: Arc::new(MemoryObjects::default()) }
@@ -166,6 +189,19 @@ async fn a_poison_record_is_parked_and_a_corrected_model_with_a_redrive_counts_i
 }
 
 #[tokio::test]
+async fn a_parked_item_whose_lookup_finds_nothing_does_not_hold_up_the_others() {
+    let world = OrderWorld::new();
+    let shop = json!({ "PK": "SHOP#s", "SK": "SHOP", "GSI1PK": "USER#b", "user": "b" });
+    world.tables.put("T", ItemJson::parse(&shop.to_string()).unwrap().to_item().unwrap()).unwrap();
+    let records = [order(1, "a", json!("five")), order(2, "b", json!("five"))];
+    assert_eq!(world.deliver(&world.aggregator(1, PoisonPolicy::Park), &records).await, (2, 0));
+    let (totals, report) = world.redrive_parked(3).await;
+    assert_eq!((total(&totals, "reconciled"), total(&totals, "still_parked")), (1, 1), "{totals:?}");
+    assert!(report.staying_parked[0].reason.contains("lookup `shop` found no item"), "{report:?}");
+    assert_eq!((world.orders("a"), world.orders("b"), world.parked().await), (0, 1, 1));
+}
+
+#[tokio::test]
 async fn the_next_change_of_a_parked_item_heals_it() {
     let world = OrderWorld::new();
     let aggregator = world.aggregator(1, PoisonPolicy::Park);
@@ -231,6 +267,35 @@ async fn objects_are_redriven_oldest_first_and_those_that_fail_stay_with_their_r
     assert_eq!((total(&totals, "objects"), total(&totals, "objects_failed")), (1, 1));
     assert_eq!((world.orders("a"), world.orders("b")), (2, 1), "each record is counted once");
     assert_eq!(world.keys().await, ["aws/lambda/m/shard/3", "redriven/aws/lambda/m/shard/1"]);
+}
+
+#[tokio::test]
+async fn objects_of_the_archive_and_of_other_forms_are_never_settled() {
+    let world = OrderWorld::new();
+    let (line, archived) = (order(1, "a", json!(5)).to_string(), "archive/dt=2026-02-06/hh=10/1");
+    for key in [archived, "datasets/orders/1", "reports/verify/1", "copied/1"] {
+        world.bucket.put(key, line.clone().into_bytes()).await.unwrap();
+    }
+    world.fail("aws/lambda/m/1", &[order(2, "a", json!(5))]).await;
+    for prefix in ["archive/", archived, "datasets/", "reports/"] {
+        let task = world.object_redrive(1, (prefix, SettledObjects::Delete));
+        for error in [task.count().await.unwrap_err(), task.run().await.unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{prefix}");
+            assert!(
+                error.report().contains("afterwrite replay s3://failures/archive/"),
+                "{}",
+                error.report()
+            );
+        }
+    }
+    // The whole bucket, and a record outside of the archive that no on-failure object has.
+    let task = world.object_redrive(1, ("", SettledObjects::Delete));
+    let totals = task.run().await.unwrap();
+    assert_eq!((total(&totals, "objects"), total(&totals, "objects_failed"), world.orders("a")), (1, 1, 1));
+    let staying = task.report().staying_objects;
+    assert_eq!(staying[0].key, "copied/1");
+    assert!(staying[0].reason.contains("not an on-failure object"), "{staying:?}");
+    assert_eq!(world.keys().await, [archived, "copied/1", "datasets/orders/1", "reports/verify/1"]);
 }
 
 /// Redrives the objects of a prefix, during whose first step they are listed; after it, `between` happens.

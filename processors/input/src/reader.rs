@@ -6,7 +6,7 @@ use std::io::{BufRead, Read as _};
 
 use afterwrite_model::{Error, ErrorKind, Result};
 
-use super::texts::{TextError, records_of};
+use super::texts::{TextError, failed_records_of, records_of};
 
 /// The maximum length of a line. An event has at most 6 MB; the escaping of an on-failure object at most doubles it.
 const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
@@ -20,6 +20,16 @@ pub struct RecordReader<R> {
     /// Text that was read ahead, in lines.
     ahead: VecDeque<Vec<u8>>,
     is_ended: bool,
+    form: TextForm,
+}
+
+/// The form of the texts with records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TextForm {
+    /// Each form that an input can have.
+    Any,
+    /// The object of an on-failure destination.
+    OnFailure,
 }
 
 impl<R> fmt::Debug for RecordReader<R> {
@@ -43,7 +53,14 @@ pub struct RejectedText {
 impl<R: BufRead> RecordReader<R> {
     /// Reads JSON lines, or one JSON value of several lines. `name` is part of errors.
     pub fn new(content: R, name: String) -> Self {
-        Self { content, name, line: 0, records: VecDeque::new(), ahead: VecDeque::new(), is_ended: false }
+        let (records, ahead) = (VecDeque::new(), VecDeque::new());
+        Self { content, name, line: 0, records, ahead, is_ended: false, form: TextForm::Any }
+    }
+
+    /// Takes records of on-failure objects only: every other text is rejected, also if it has records.
+    #[must_use]
+    pub fn of_failures(self) -> Self {
+        Self { form: TextForm::OnFailure, ..self }
     }
 
     /// The JSON of the next record; `None` at the end. A line that has no records is reported, and reading can go on.
@@ -75,13 +92,13 @@ impl<R: BufRead> RecordReader<R> {
     fn read_text(&mut self, mut text: Vec<u8>) -> Result<Result<(), RejectedText>> {
         let line = self.line;
         let rejected = |reason| Ok(Err(RejectedText { line, reason }));
-        let mut records = parse(&text);
+        let mut records = self.form.parse(&text);
         // Only a file that is one value has it on several lines.
         if records == Err(TextError::Incomplete) && line == 1 {
             let first = text.len();
             let rest = self.content.by_ref().take(MAX_LINE_BYTES).read_to_end(&mut text);
             rest.map_err(|error| self.unreadable(error))?;
-            if let Ok(whole) = parse(&text) {
+            if let Ok(whole) = self.form.parse(&text) {
                 records = Ok(whole);
             } else {
                 let rest = text.get(first..).unwrap_or_default();
@@ -95,9 +112,7 @@ impl<R: BufRead> RecordReader<R> {
             }
             Err(TextError::Incomplete) => rejected("the JSON is incomplete"),
             Err(TextError::NotJson) => rejected("the text is not JSON"),
-            Err(TextError::NotRecords) => rejected(
-                "the JSON is neither a change record nor a Lambda event nor an on-failure object with its payload",
-            ),
+            Err(TextError::NotRecords) => rejected(self.form.missing()),
         }
     }
 
@@ -119,8 +134,24 @@ impl<R: BufRead> RecordReader<R> {
     }
 }
 
-fn parse(text: &[u8]) -> Result<Vec<String>, TextError> {
-    std::str::from_utf8(text).map_err(|_| TextError::NotJson).and_then(|text| records_of(text.trim()))
+impl TextForm {
+    fn parse(self, text: &[u8]) -> Result<Vec<String>, TextError> {
+        let text = std::str::from_utf8(text).map_err(|_| TextError::NotJson)?.trim();
+        match self {
+            Self::Any => records_of(text),
+            Self::OnFailure => failed_records_of(text),
+        }
+    }
+
+    /// Why JSON of another form has no records.
+    fn missing(self) -> &'static str {
+        match self {
+            Self::Any => {
+                "the JSON is neither a change record nor a Lambda event nor an on-failure object with its payload"
+            }
+            Self::OnFailure => "the JSON is not an on-failure object with its payload",
+        }
+    }
 }
 
 #[cfg(test)]

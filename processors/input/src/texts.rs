@@ -45,14 +45,7 @@ pub(super) fn records_of(text: &str) -> Result<Vec<String>, TextError> {
         }
         return Ok(records.into_iter().map(|record| record.get().to_owned()).collect());
     }
-    let envelope: RecordEnvelope<'_> = serde_json::from_str(text).map_err(|error| {
-        use serde_json::error::Category;
-        match error.classify() {
-            Category::Eof => TextError::Incomplete,
-            Category::Data => TextError::NotRecords,
-            Category::Syntax | Category::Io => TextError::NotJson,
-        }
-    })?;
+    let envelope = envelope_of(text)?;
     if envelope.dynamodb.is_some() {
         return Ok(vec![text.to_owned()]);
     }
@@ -62,7 +55,27 @@ pub(super) fn records_of(text: &str) -> Result<Vec<String>, TextError> {
     if let Some(records) = envelope.records {
         return Ok(records.into_iter().map(|record| record.get().to_owned()).collect());
     }
-    let Some(payload) = envelope.payload else { return Err(TextError::NotRecords) };
+    records_of_payload(envelope.payload)
+}
+
+/// The records in an on-failure object. A text of another form has none.
+pub(super) fn failed_records_of(text: &str) -> Result<Vec<String>, TextError> {
+    records_of_payload(envelope_of(text)?.payload)
+}
+
+fn envelope_of(text: &str) -> Result<RecordEnvelope<'_>, TextError> {
+    serde_json::from_str(text).map_err(|error| {
+        use serde_json::error::Category;
+        match error.classify() {
+            Category::Eof => TextError::Incomplete,
+            Category::Data => TextError::NotRecords,
+            Category::Syntax | Category::Io => TextError::NotJson,
+        }
+    })
+}
+
+fn records_of_payload(payload: Option<&RawValue>) -> Result<Vec<String>, TextError> {
+    let Some(payload) = payload else { return Err(TextError::NotRecords) };
     // Lambda escapes the event; an unescaped one is read, too.
     match serde_json::from_str::<String>(payload.get()) {
         Ok(event) => records_of(&event),
@@ -87,6 +100,10 @@ mod tests {
         assert_eq!(records_of(&format!("[{RECORD}, {RECORD}]")).unwrap(), [RECORD, RECORD]);
         assert_eq!(records_of(&format!(r#"{{"shard":1,"record":{RECORD}}}"#)).unwrap(), [RECORD]);
         assert_eq!(records_of(&format!(r#"{{"payload":{event}}}"#)).unwrap(), [RECORD, RECORD]);
+        assert_eq!(failed_records_of(&failed).unwrap(), [RECORD, RECORD]);
+        for other in [RECORD, &event, "{}", "[]"] {
+            assert_eq!(failed_records_of(other), Err(TextError::NotRecords), "{other}");
+        }
     }
 
     #[test]

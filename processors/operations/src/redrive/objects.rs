@@ -15,6 +15,8 @@ use crate::replay::{DeliveryTotal, RecordTarget, TargetOutcome};
 
 /// The prefix to which objects move whose records are processed.
 const REDRIVEN: &str = "redriven/";
+/// The prefixes that the functions write, except [`REDRIVEN`]: their objects are never on-failure objects.
+const OWN: [&str; 6] = ["archive/", "datasets/", "exported/", "heartbeat/", "rejected/", "reports/"];
 /// The time that the records of one object may take.
 const OBJECT_TIME: Duration = Duration::from_secs(120);
 
@@ -69,9 +71,16 @@ pub(super) struct FailureObject {
 
 impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, B, C> {
     /// The objects of the prefix, the oldest first.
+    ///
+    /// # Errors
+    /// A prefix that has no on-failure objects; as [`Bucket::list`].
     pub(super) async fn list(&self) -> Result<Vec<FailureObject>> {
+        if is_own(&self.prefix) {
+            return Err(self.not_failures());
+        }
         let listed = self.bucket.list(&self.prefix).await?.into_iter();
-        let listed = listed.filter(|object| object.size > 0 && !object.key.starts_with(REDRIVEN));
+        let is_foreign = |key: &str| key.starts_with(REDRIVEN) || is_own(key);
+        let listed = listed.filter(|object| object.size > 0 && !is_foreign(&object.key));
         let mut objects: Vec<FailureObject> = listed
             .map(|object| FailureObject {
                 modified_ms: object.modified.epoch_ms(),
@@ -135,12 +144,22 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
             bytes: object.bytes,
             etag: None,
         };
-        let Some(mut reader) = listed.open_if_present().await? else { return Ok(None) };
+        let Some(reader) = listed.open_if_present().await? else { return Ok(None) };
+        let mut reader = reader.of_failures();
         let mut records = Vec::new();
         while let Some(record) = reader.next_record()? {
             records.push(record.map_err(|rejected| not_redrivable(rejected.reason))?);
         }
         Ok(Some(records))
+    }
+
+    fn not_failures(&self) -> Error {
+        let name = &self.name;
+        Error::new(ErrorKind::Configuration, "the objects of this prefix are not on-failure objects")
+            .with("objects", format!("s3://{name}/{}", self.prefix))
+            .hint(format!(
+                "Name the prefix of the on-failure objects, such as s3://{name}/aws/lambda/. Records of the archive are processed by `afterwrite replay s3://{name}/archive/`"
+            ))
     }
 
     /// An object that is gone since it was listed. Another redrive is expected to move objects of a prefix, but not the one object that the
@@ -169,6 +188,10 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
         }
         self.bucket.delete(&[key.to_owned()]).await
     }
+}
+
+fn is_own(key: &str) -> bool {
+    OWN.iter().any(|own| key.starts_with(own))
 }
 
 /// Whether an error is a property of the object: another object may succeed.

@@ -232,7 +232,7 @@ impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
         let mut failures = outcome.failures.into_iter().chain(outcome.parked).map(|failure| failure.error);
         match failures.next() {
             None => Ok(ParkedResult::Reconciled),
-            Some(error) if error.is_retryable() => Err(error),
+            // Also if a later attempt may succeed: the ledger has repeated its requests, and the item must not hold up the others.
             Some(error) => Ok(ParkedResult::Stays(error.to_string())),
         }
     }
