@@ -123,8 +123,10 @@ fn stopped(mut consumer: BackgroundCommand) -> u64 {
     consumer.signal("TERM");
     let (code, output, errors) = consumer.ended();
     assert_eq!(code, Some(0), "{errors}");
-    // Logs and metrics are on standard error: the totals are all of the output.
-    let totals: Value = serde_json::from_str(&output).unwrap_or_else(|_| panic!("{output}"));
+    // Logs and metrics are on standard error. The reports of recoveries precede the totals.
+    let values = serde_json::Deserializer::from_str(&output).into_iter::<Value>();
+    let values: Vec<Value> = values.collect::<Result<_, _>>().unwrap_or_else(|_| panic!("{output}"));
+    let totals = values.last().unwrap_or_else(|| panic!("{errors}"));
     assert_eq!(totals[0]["table"], SOURCE);
     totals[0]["read"].as_u64().unwrap()
 }
