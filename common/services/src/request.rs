@@ -208,16 +208,14 @@ impl ServiceRequest<'_> {
     }
 }
 
-/// The longest message of a cause that has no part of a request.
-const LONGEST_CAUSE: usize = 200;
-
-/// The messages of an error and its causes. A message that may quote the request, with keys and contents of items, is left out.
+/// The messages of an error and its causes. A message with a value as Rust writes it for debugging is left out: it may be the request, with
+/// keys and contents of items.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let mut causes = Vec::new();
     let mut cause = Some(error);
     while let Some(error) = cause {
         let message = error.to_string();
-        let may_quote = message.len() > LONGEST_CAUSE || message.contains(['{', '"', '\n']);
+        let may_quote = message.contains('{');
         causes.push(if may_quote {
             "a message that may quote the request is left out".to_owned()
         } else {
