@@ -25,8 +25,13 @@ async fn a_replay_into_a_fresh_table_counts_expired_sources() {
     assert_ne!(expiring, MODEL);
     fs::write(deployment.folder.path().join("model.toml"), expiring).unwrap();
     record(&deployment, orders.len());
-    let fresh = TableDefinition { stream: true, ..TableDefinition::state("fresh") };
-    deployment.dynamodb.create_table(&fresh).await.unwrap();
+    let deleting = TableDefinition { stream: true, ..TableDefinition::state("deleting") };
+    let fresh = TableDefinition { ttl_attribute: None, ..TableDefinition::state("fresh") };
+    for table in [&deleting, &TableDefinition { stream: true, ..fresh }] {
+        deployment.dynamodb.create_table(table).await.unwrap();
+    }
+    let refused = deployment.run(2, &["replay", "records.jsonl", "--into", "deleting", "--yes"]);
+    assert!(refused.contains("update-time-to-live --table-name deleting"), "{refused}");
     deployment.run(0, &["replay", "records.jsonl", "--into", "fresh", "--yes"]);
     assert_numbers(deployment.numbers_of("fresh").await, recount(&orders, &best));
     deployment.dynamodb.stop().await.unwrap();
