@@ -183,15 +183,14 @@ impl<'m, 'k> ItemCandidates<'m, 'k> {
         self.iter().any(|identity| holds(identity.entity))
     }
 
-    /// Whether the item is of a rollup whose time had passed at `at`, by its key, and stays counted in the level above when TTL deletes it.
+    /// Whether the item is of a rollup, had expired at `at` by the time in its key, and stays counted in the level above when TTL deletes it.
     #[must_use]
     pub fn keep_expired(&self, at: Timestamp) -> bool {
-        let has_expired = |identity: &ItemIdentity<'_, '_>| {
-            let rollup = self.model.rollups.get(identity.entity.rollup?)?;
-            Some(rollup.expiry_of(&identity.variables)? <= at)
-        };
-        self.iter()
-            .any(|identity| identity.entity.keeps_what_expired() && has_expired(identity) == Some(true))
+        self.iter().any(|identity| {
+            let rollup = identity.entity.rollup.and_then(|rollup| self.model.rollups.get(rollup));
+            let expiry = rollup.and_then(|rollup| rollup.expiry_of(&identity.variables));
+            identity.entity.keeps_what_expired() && expiry.is_some_and(|expiry| expiry <= at)
+        })
     }
 
     /// The aggregates that may count an item of one of these entities.

@@ -10,12 +10,12 @@ use afterwrite_ledger::tables::Tables as _;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
     BackfillArguments, BackfillJob, BackfillTask, BackfillTotal, DatasetFill, DatasetFilling, ExportFolder,
     ExportSource, TableExport, dataset_units, plan_backfill, plan_datasets,
 };
 use afterwrite_operations::jobs::{JobKind, JobPlan, JobReport, JobState, WorkUnit, require_recovery};
-use afterwrite_operations::{LifeTotal, TenantFilter};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
@@ -307,10 +307,7 @@ async fn run_task(
 ) -> Result<BackfillEnd> {
     let mut report = JobReport::of(&deployment.run_job(job, task, workers).await?);
     if let Some(counting) = &task.counting {
-        let recorded = Box::pin(counting.recorded_lives()).await?;
-        for total in [LifeTotal::Vanished, LifeTotal::ExpiredSources] {
-            report.totals.subtract(total, recorded.number(total));
-        }
+        report.totals.subtract_all(&Box::pin(counting.recorded_lives()).await?);
     }
     let is_done = print_report(&report, as_json)?;
     let needs_archive = !Box::pin(report_lives(deployment, &report.totals)).await?;

@@ -40,4 +40,5 @@ mod state_stream;
 mod streams;
 pub mod tail;
 pub mod template;
+mod time_to_live;
 pub mod verify;

@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::TimeToLiveStatus;
 
 use crate::deployment::Deployment;
 use crate::print::tell;
+use crate::time_to_live::time_to_live;
 
 /// The command that counts rollups of rollups.
 pub(crate) const BACKFILL_LEVELS: &str = "afterwrite backfill --yes";
@@ -96,9 +97,9 @@ fn vanished_text(number: u64, may_expire: bool) -> String {
 
 fn expired_sources_text(number: u64) -> String {
     format!(
-        "{number} rollups that are sources have expired, and no record shows that TTL deleted them. They stay counted in the levels above, as \
-         their entries have them. If changes of them were lost as well, these are missing there, and only a new state table has them: follow \
-         \"Rebuilding a state table\" in docs/OPERATE.md"
+        "{number} rollups that are sources have expired, and no record shows that TTL deleted them. The levels above still count these \
+         rollups as their ledger entries have them. If changes of the rollups were lost as well, the levels above lack these changes, and only a \
+         new state table has them: follow \"Rebuilding a state table\" in docs/OPERATE.md"
     )
 }
 
@@ -135,13 +136,7 @@ async fn may_expire(deployment: &Deployment) -> Result<bool> {
     // Rollups expire only if the model says so.
     let (config, model) = (&deployment.config, &deployment.config.model);
     for table in model.application_tables().filter_map(|(index, _)| config.table_names.get(index)) {
-        let described = Box::pin(client.describe_time_to_live().table_name(&**table).send()).await;
-        let status = described.map(|described| described.time_to_live_description);
-        let is_off = status.is_ok_and(|description| {
-            let status = description.and_then(|description| description.time_to_live_status);
-            status.is_none_or(|status| status == TimeToLiveStatus::Disabled)
-        });
-        if !is_off {
+        if time_to_live(&client, table).await != Some(TimeToLiveStatus::Disabled) {
             return Ok(true);
         }
     }

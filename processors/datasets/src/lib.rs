@@ -18,3 +18,5 @@ mod objects;
 mod paths;
 pub mod row_values;
 pub mod schema;
+
+pub use self::paths::DATASET_PREFIXES;

@@ -22,13 +22,18 @@ pub(crate) const ARCHIVE: &str = "archive/";
 pub(crate) const EXPORTED_HEARTBEAT: &str = "heartbeat/exported";
 
 const EXPORTED: &str = "exported/";
+const REJECTED: &str = "rejected/";
+
+/// The prefixes of these objects.
+pub const DATASET_PREFIXES: [&str; 5] = [ARCHIVE, "datasets/", EXPORTED, "heartbeat/", REJECTED];
+
 const PACKED: &str = "packed-";
 const CURRENT: &str = "current-";
 const PARQUET: &str = ".parquet";
 
 /// The key of the rejected lines of an archive object.
 pub(crate) fn rejected_lines(archive_key: &str) -> String {
-    format!("rejected/{}.jsonl", archive_name(archive_key))
+    format!("{REJECTED}{}.jsonl", archive_name(archive_key))
 }
 
 /// The prefix of the marks of objects that were exported with the model of this fingerprint.

@@ -152,7 +152,7 @@ impl DemoEnvironment {
         deliver_all(&samples, &self.counting, FaultPlan::default(), progress, &control).await
     }
 
-    /// The number of changes that are archived: those in the streams of the application's tables, and those of rollups that cache and event rules read.
+    /// The number of changes that are archived: all changes of the application's tables, and the changes of rollups that cache and event rules read.
     pub(crate) async fn changes(&self, workload: &Workload) -> Result<u64> {
         let progress = MappingProgress::default();
         let accept = |_: Vec<u8>, _: Duration| async { Ok(br#"{"batchItemFailures":[]}"#.to_vec()) };

@@ -1,5 +1,5 @@
-//! Logging: of a function to standard output, which Lambda sends to CloudWatch Logs, of a command to standard error. Metrics are lines of the
-//! log.
+//! The log. A function writes it to standard output, which Lambda sends to CloudWatch Logs; a command writes it to standard error. Metrics are
+//! lines of the log.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;

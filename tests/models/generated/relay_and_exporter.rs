@@ -164,7 +164,7 @@ async fn check(model: &str, run: &WorkloadRun) {
     assert_eq!(found.len(), run.model().datasets.len(), "{model}: every dataset has rows");
 }
 
-/// A replay of the archive makes the same keys stale as the changes did, those of rollups among them.
+/// A replay of the archive makes the same keys stale as the changes did, also the keys of rollups.
 async fn check_replay(model: &str, run: &WorkloadRun, lines: &str) {
     let (relay, _, cache) = relay(run);
     let lines: Vec<&str> = lines.lines().collect();

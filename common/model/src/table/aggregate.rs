@@ -32,8 +32,8 @@ pub struct Aggregate {
     pub for_each: Option<ForEach>,
     /// The treatment of items that do not fit: a value is missing or of a wrong type.
     pub on_misfit: OnMisfit,
-    /// Whether it has one more measure of the entity's aggregate before it: a distinct count is an aggregate of its own. An item that
-    /// does not fit one of them is left out of all.
+    /// Whether it is a further part of the declared aggregate that the entity's aggregate before it is a part of: each distinct count is
+    /// compiled to an aggregate of its own. An aggregate that skips an item in one part leaves the item out of all its parts.
     pub continues: bool,
     /// The rollups that are counted into.
     pub into: Vec<RollupDestination>,

@@ -125,8 +125,8 @@ impl Entity {
         !self.datasets.is_empty()
     }
 
-    /// Whether the changes of such an item are archived, as far as its entity decides: every change of an application's item is; of a rollup's item, only if
-    /// something but counting follows from it, which a replay or an export can repeat.
+    /// Whether the changes of such an item are archived, as far as its entity decides. Every change of an application's item is archived; a change
+    /// of a rollup's item only if something besides counting follows from it, which a replay or an export can repeat.
     #[must_use]
     pub fn is_archived(&self) -> bool {
         self.rollup.is_none() || self.has_datasets() || !self.events.is_empty() || !self.caches.is_empty()

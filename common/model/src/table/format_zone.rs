@@ -56,6 +56,14 @@ impl FormatZone {
         }
     }
 
+    /// The zone that all items have; `None` is UTC, in which the buckets of a zone of each item are read again.
+    pub(super) fn of_all(&self) -> Option<NamedZone> {
+        match self {
+            Self::Named(zone) => Some(*zone),
+            Self::Utc | Self::OfItem(_) => None,
+        }
+    }
+
     /// The same zone; if each item states it, in this value.
     pub(super) fn bound_to(&self, term: Term) -> Self {
         match self {

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::computed_measure::ComputedMeasure;
 use super::duration::{duration, parse};
-use super::format_zone::FormatZone;
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
 use super::load::reader::{self, SettingsTable, place};
@@ -75,18 +74,14 @@ impl Rollup {
         !self.computed.is_empty() || !self.extremes.is_empty()
     }
 
-    /// When an item of it expires, by the bucket of time in its key; `values` are those of [`Rollup::variables`]. `None` if it does not
-    /// expire, or its key has another time than a bucket.
+    /// When an item of the rollup expires, by the bucket of time in the item's key. `values` are the texts of [`Rollup::variables`] there. `None`
+    /// if items of the rollup do not expire, or the time in the key is not a bucket.
     #[must_use]
     pub fn expiry_of(&self, values: &[impl AsRef<str>]) -> Option<Timestamp> {
         let RollupLifetime { after, variable } = self.lifetime?;
         let (_, format) = split_format(self.variables.get(variable)?).ok()?;
         let TimeFormat { bucket, zone, .. } = format.time()?;
-        let zone = match zone {
-            FormatZone::Named(zone) => Some(*zone),
-            FormatZone::Utc | FormatZone::OfItem(_) => None,
-        };
-        let start = bucket.parse(values.get(variable)?.as_ref(), zone)?;
+        let start = bucket.parse(values.get(variable)?.as_ref(), zone.of_all())?;
         Some(start.plus(after))
     }
 

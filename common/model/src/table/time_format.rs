@@ -6,7 +6,6 @@ use super::format_zone::FormatZone;
 use super::named::NamedValue as _;
 use super::time_bucket::TimeBucket;
 use super::time_reading::TimeReading;
-use crate::record::NamedZone;
 
 /// The format of a time: the bucket that it lies in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,11 +55,7 @@ impl TimeFormat {
 
     /// How a text of this format is read as a time. Keys of items, which are read in this way, have no zones of items.
     pub(super) fn reading_of_bucket(&self) -> TimeReading {
-        let zone: Option<NamedZone> = match &self.zone {
-            FormatZone::Named(zone) => Some(*zone),
-            FormatZone::Utc | FormatZone::OfItem(_) => None,
-        };
-        TimeReading::Bucket(self.bucket, zone)
+        TimeReading::Bucket(self.bucket, self.zone.of_all())
     }
 
     /// Why a value that is read in this way does not determine the bucket.

@@ -8,7 +8,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use aws_types::service_config::ServiceConfigKey;
 
-use super::EnvironmentSettings;
+use super::{EnvironmentSettings, environment};
 use crate::clock_check::ClockCheck;
 use crate::cloudfront::CloudFront;
 use crate::events::EventService;
@@ -183,10 +183,7 @@ fn check_endpoints(variables: impl Iterator<Item = (String, String)>) -> Result<
 /// # Errors
 /// [`ErrorKind::Configuration`] if no region is set, or an endpoint is not a URL.
 pub async fn sdk_config() -> Result<SdkConfig> {
-    let variables = std::env::vars_os();
-    check_endpoints(
-        variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
-    )?;
+    check_endpoints(environment())?;
     let timeouts = timeouts().operation_attempt_timeout(ATTEMPT_TIMEOUT).build();
     let defaults =
         aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).timeout_config(timeouts);

@@ -43,6 +43,12 @@ const METRICS: &str = "AFTERWRITE_METRICS";
 const METRICS_NAMESPACE: &str = "POWERTOOLS_METRICS_NAMESPACE";
 const METRICS_SERVICE: &str = "POWERTOOLS_SERVICE_NAME";
 
+/// The environment variables whose names and values are text.
+fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
 /// The environment variables as text. An empty variable counts as unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvironmentSettings {
@@ -100,10 +106,7 @@ impl EnvironmentSettings {
     /// Reads the environment.
     #[must_use]
     pub fn from_env() -> Self {
-        let variables = std::env::vars_os();
-        Self::from_variables(
-            variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
-        )
+        Self::from_variables(environment())
     }
 
     fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Self {

@@ -7,12 +7,14 @@ use afterwrite_ledger::TombstoneHistory;
 use afterwrite_ledger::state::import::ImportTimes;
 use afterwrite_ledger::tables::{ScanRequest, TableScan as _, Tables as _};
 use afterwrite_model::clock::{Clock as _, SystemClock};
+use afterwrite_model::table::Entity;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::dynamodb_client;
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
 
 use crate::bulk::{check_import, enable_stream};
 use crate::deployment::Deployment;
+use crate::time_to_live::time_to_live;
 
 /// The times of the exports that the table was built from, if `backfill --bulk` built it.
 async fn import_times(deployment: &Deployment, into: &str) -> Result<Option<ImportTimes>> {
@@ -31,16 +33,13 @@ pub(super) async fn history(deployment: &Deployment, into: &str) -> Result<Tombs
 async fn check_ttl(deployment: &Deployment, into: &str) -> Result<()> {
     let model = &deployment.config.model;
     let expires = |rollup: usize| model.rollups.get(rollup).is_some_and(|rollup| rollup.lifetime.is_some());
-    let keeps = |entity: &afterwrite_model::table::Entity| {
-        entity.keeps_what_expired() && entity.rollup.is_some_and(expires)
-    };
+    let keeps = |entity: &Entity| entity.keeps_what_expired() && entity.rollup.is_some_and(expires);
     if !model.entities.iter().any(keeps) {
         return Ok(());
     }
     let client = Box::pin(dynamodb_client()).await?;
-    let described = Box::pin(client.describe_time_to_live().table_name(into).send()).await;
-    // A caller without the permission to describe it is told so by `doctor`.
-    let status = described.ok().and_then(|described| described.time_to_live_description?.time_to_live_status);
+    // `doctor` tells a caller who lacks the permission to read it.
+    let status = time_to_live(&client, into).await;
     if !matches!(status, Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)) {
         return Ok(());
     }

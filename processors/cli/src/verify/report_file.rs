@@ -8,8 +8,8 @@ use afterwrite_model::{Error, ErrorKind, Result};
 /// The content of the file until the verification is done. It is no finding: no command takes it for the report of a run without drift.
 const UNFINISHED: &str = "This verification has not finished.\n";
 
-/// Checks that the file can be written, and replaces the report of an earlier run in it, so that no repair takes that one for this run's if
-/// this one fails. A device or a pipe is left alone until the end.
+/// Checks that the file can be written, and replaces the report of an earlier run there: if this run fails, no repair may take the earlier report
+/// for the report of this run. A device or a pipe is left alone until the end.
 pub(super) fn begin_report(file: &Path) -> Result<()> {
     match fs::metadata(file) {
         Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),

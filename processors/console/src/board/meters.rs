@@ -216,12 +216,10 @@ impl StreamMeter {
 
     /// Whether a record of the item with this key was given up, as far as it is remembered.
     pub(crate) fn has_given_up<'k>(&self, key: impl Iterator<Item = &'k str> + Clone) -> bool {
-        let failed = lock(&self.state).failed.clone();
         let skipped = self.progress.skipped();
-        skipped
-            .iter()
-            .filter_map(|record| failed.get(&record.sequence_number))
-            .any(|item| item.key.iter().map(String::as_str).eq(key.clone()))
+        let failed = &lock(&self.state).failed;
+        let mut given_up = skipped.iter().filter_map(|record| failed.get(&record.sequence_number));
+        given_up.any(|item| item.key.iter().map(String::as_str).eq(key.clone()))
     }
 
     /// The records that were delivered.
@@ -249,7 +247,7 @@ fn insert_newest<T>(values: &mut BTreeMap<String, T>, sequence_number: &str, val
     }
 }
 
-/// The id of the mapping of a table's stream to a function of `dev`, by which the keys of failed batches name it. The deployed name names the table.
+/// The id of the mapping of a table's stream to a function of `dev`, by which the keys of failed batches name it. `table` is the deployed name.
 #[must_use]
 pub fn mapping_id(function: &str, table: &str) -> Uuid {
     // No name has a line break.

@@ -77,8 +77,8 @@ impl ExporterFunction {
         for (index, (_, created)) in messages.iter().enumerate() {
             match created {
                 Ok(created) => {
-                    let own = self.own_keys(created);
-                    foreign += created.len() - own.len();
+                    let (own, others) = self.own_keys(created);
+                    foreign += others;
                     message_of_key.extend(own.iter().map(|_| index));
                     keys.extend(own);
                 }
@@ -124,8 +124,8 @@ impl ExporterFunction {
         Ok(response)
     }
 
-    /// The keys of the objects in this function's bucket.
-    fn own_keys(&self, created: &[CreatedObject]) -> Vec<String> {
+    /// The keys of the objects in this function's bucket, and the number of the other objects.
+    fn own_keys(&self, created: &[CreatedObject]) -> (Vec<String>, usize) {
         let mut keys = Vec::with_capacity(created.len());
         for CreatedObject { bucket, key } in created {
             if *bucket == self.bucket {
@@ -138,10 +138,11 @@ impl ExporterFunction {
                 );
             }
         }
-        keys
+        let others = created.len() - keys.len();
+        (keys, others)
     }
 
-    /// Exports all of these objects, or as many as possible. So many other objects, which are not this function's, were named with them.
+    /// Exports all of these objects, or as many as possible. `foreign` is the number of objects of other buckets that the event named, too.
     async fn export(&self, keys: &[String], foreign: usize, deadline: Timestamp) -> Vec<Result<()>> {
         let started = Instant::now();
         let outcomes = self.exporter.export(keys, deadline).await;
@@ -203,8 +204,7 @@ impl ExporterFunction {
         let deadline = invocation.deadline();
         match ExporterEvent::read(invocation.payload())? {
             ExporterEvent::Objects(created) => {
-                let own = self.own_keys(&created);
-                let foreign = created.len() - own.len();
+                let (own, foreign) = self.own_keys(&created);
                 let outcomes = Box::pin(self.export(&own, foreign, deadline)).await;
                 outcomes.into_iter().collect::<Result<()>>()?;
                 Ok(ExporterResponse::Exported(BatchResponse::default()))

@@ -118,11 +118,18 @@ fn has_events(model: &Model, table: usize) -> bool {
     is_forwarded || entities.any(|entity| !entity.events.is_empty())
 }
 
-/// The projections of a function: those of its setting, or those of its binary, by its name.
+/// A function's name without its version or alias.
+pub(super) fn unqualified(name: &str) -> &str {
+    name.split(':').next().unwrap_or(name)
+}
+
+/// The projections of a function: the projections of its setting, or of its binary, by its name.
 pub(super) fn projections(name: &str, function: &FunctionFacts) -> BTreeSet<ProjectionKind> {
-    let unqualified = name.split(':').next().unwrap_or(name);
-    let default: &[ProjectionKind] =
-        if unqualified.ends_with("relay") { &ProjectionKind::OF_RELAY } else { &[ProjectionKind::Aggregate] };
+    let default: &[ProjectionKind] = if unqualified(name).ends_with("relay") {
+        &ProjectionKind::OF_RELAY
+    } else {
+        &[ProjectionKind::Aggregate]
+    };
     let settings = EnvironmentSettings {
         projections: function.environment.get(PROJECTIONS).cloned(),
         ..EnvironmentSettings::default()

@@ -17,8 +17,8 @@ pub(super) struct FunctionInstance {
 }
 
 impl FunctionInstance {
-    /// Starts the program as Lambda does. Its standard output has its log, which goes to standard
-    /// error, as the logs of this process. Its environment is that of this process with Lambda's variables and the program's own.
+    /// Starts the program as Lambda does. The program's standard output is its log, and goes to standard error, as the log of this process does.
+    /// The program has the environment of this process, with Lambda's variables and its own.
     pub(super) async fn start(program: &FunctionProgram) -> Result<Self> {
         let FunctionProgram { name, path, variables } = program;
         let api = RuntimeApi::start(crate::on_failure::function_arn(name)).await?;

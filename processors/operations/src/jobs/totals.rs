@@ -78,10 +78,12 @@ impl JobTotals {
         }
     }
 
-    /// Subtracts from a counter, which becomes 0 at least.
-    pub fn subtract(&mut self, total: impl JobTotal, number: u64) {
-        if let Some(known) = self.0.get_mut(&*total.name()) {
-            *known = known.saturating_sub(number);
+    /// Subtracts from all of these counters that exist. Each becomes 0 at least.
+    pub fn subtract_all(&mut self, others: &Self) {
+        for (name, number) in others.iter() {
+            if let Some(total) = self.0.get_mut(name) {
+                *total = total.saturating_sub(*number);
+            }
         }
     }
 

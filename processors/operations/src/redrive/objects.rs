@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use afterwrite_datasets::DATASET_PREFIXES;
 use afterwrite_input::InputObject;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Timestamp;
@@ -15,8 +16,8 @@ use crate::replay::{DeliveryTotal, RecordTarget, TargetOutcome};
 
 /// The prefix to which objects move whose records are processed.
 const REDRIVEN: &str = "redriven/";
-/// The prefixes that the functions write, except [`REDRIVEN`]: their objects are never on-failure objects.
-const OWN: [&str; 6] = ["archive/", "datasets/", "exported/", "heartbeat/", "rejected/", "reports/"];
+/// The prefix of the verifier's reports.
+const REPORTS: &str = "reports/";
 /// The time that the records of one object may take.
 const OBJECT_TIME: Duration = Duration::from_secs(120);
 
@@ -92,7 +93,7 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
         Ok(objects)
     }
 
-    /// Delivers the records of an object and settles it; returns the counters, and with the first reason why it stays, if it does.
+    /// Delivers the records of an object and settles it; returns the counters and the end. If the object stays, the end has the first reason.
     ///
     /// # Errors
     /// A wrong setting, which would fail every object; a bucket that cannot be reached.
@@ -190,8 +191,9 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
     }
 }
 
+/// Whether functions or commands have written the object with this key: then it is no on-failure object.
 fn is_own(key: &str) -> bool {
-    OWN.iter().any(|own| key.starts_with(own))
+    DATASET_PREFIXES.iter().chain([&REPORTS]).any(|own| key.starts_with(own))
 }
 
 /// Whether an error is a property of the object: another object may succeed.

@@ -156,9 +156,9 @@ pub fn repair_totals(log: &[RepairLogEntry]) -> JobTotals {
         totals.add(entry.outcome, 1);
         match entry.finding.subject.life().filter(|_| entry.outcome.is_written()) {
             Some(FindingLife::Vanished) => totals.add(LifeTotal::Vanished, 1),
-            Some(FindingLife::Expired) => totals.add(LifeTotal::ExpiredSources, 1),
             Some(FindingLife::Revived) => totals.add(LifeTotal::Revived, 1),
-            None => {}
+            // A repair writes nothing for an expired rollup.
+            Some(FindingLife::Expired) | None => {}
         }
     }
     totals

@@ -17,8 +17,8 @@ use serde_json::value::RawValue;
 use super::target::{RecordTarget, TargetOutcome};
 use crate::jobs::count;
 
-/// Which records of rollups are not counted. Rollups from which nothing is counted are none of them: they are archived for their datasets, caches and
-/// events.
+/// Which records of rollups are not counted. A record of a rollup from which nothing is counted is not one of them: such rollups are archived for
+/// their datasets, caches and events.
 #[derive(Clone, Debug)]
 pub struct UncountedRollups {
     model: Arc<Model>,

@@ -171,7 +171,7 @@ pub(super) fn set_back_units(job: &mut AcquiredJob, is_three_way: bool) {
     if is_three_way {
         units.set_back(&(3..=4));
         units.forget_totals(&ITEM_TOTALS);
-        units.forget_totals(&[LifeTotal::Vanished, LifeTotal::ExpiredSources, LifeTotal::Revived]);
+        units.forget_totals(&[LifeTotal::Vanished, LifeTotal::Revived]);
     }
     (state.work, state.totals) = (units.summary(), units.totals());
 }

@@ -67,7 +67,7 @@ fn drafts<'m>(
     SampleDraft::starts(model, entity, now).into_iter().take(MAX_STARTS)
 }
 
-/// The best of some drafts after their improvement. The first one that is good enough ends the search.
+/// The best of some drafts, each improved. The first draft that is good enough ends the search.
 fn best<'m>(
     drafts: impl Iterator<Item = SampleDraft<'m>>,
     is_enough: impl Fn(&SampleScore) -> bool,

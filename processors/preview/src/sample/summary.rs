@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::explain::{LookupValues, consequences};
 use afterwrite_input::item_json::ItemJson;
 use afterwrite_model::projection::{ItemContributions, RollupTargets};
 use afterwrite_model::table::Model;
+
+use crate::explain::{LookupValues, consequences};
 
 /// The consequences of an item of one table, counted.
 #[derive(Debug, PartialEq, Eq)]

@@ -68,7 +68,7 @@ fn commands(served: &Served, jobs: &[ListedJob]) -> Markup {
     }
 }
 
-/// The jobs. As an extra part of another answer, they replace those of the page.
+/// The jobs. As an extra part of another answer, the table replaces the jobs of the page.
 fn shown_jobs(jobs: &[ListedJob], is_extra: bool) -> Markup {
     html! { div id="jobs" hx-swap-oob=[is_extra.then_some("true")] { (jobs::table(jobs).markup()) } }
 }
