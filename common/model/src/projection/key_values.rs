@@ -1,7 +1,8 @@
 //! The values that an item gives a variable of rollups' keys: of the rollups that it counts into, and of the rollups that it shows.
 
 use super::{ImageScope, LookupKey};
-use crate::table::{BoundPiece, LookupUse, Model, RollupDestination, TemplatePiece, Term, ValueFormat};
+use crate::Result;
+use crate::table::{LookupUse, Model, Rollup, RollupDestination, Term, ValueFormat};
 
 /// The value of a variable of a rollup's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             let elements = aggregate.for_each.as_ref().and_then(|for_each| self.elements(for_each).ok());
             let elements = elements.as_ref().map(|elements| elements.iter().collect::<Vec<_>>());
             let into = aggregate.into.iter();
-            for term in into.flat_map(|destination| destination_terms(self.model, destination, variable)) {
+            for term in into.flat_map(|destination| values_of(self.model, destination, variable)) {
                 match elements.as_deref().filter(|_| term.0.is_of_element()) {
                     None => values.extend(self.key_value(term, &aggregate.lookups)),
                     Some(elements) => values.extend(elements.iter().filter_map(|element| {
@@ -49,6 +50,25 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         values
     }
 
+    /// Whether the values that the item writes into this key of a rollup are the values that are read from it.
+    pub(super) fn reads_back(
+        &self,
+        rollup: &Rollup,
+        destination: &RollupDestination,
+        (partition, sort): (&str, &str),
+    ) -> Result<bool> {
+        let read = rollup.values(partition, sort).unwrap_or_default();
+        let mut written = String::new();
+        for (variable, term, format) in values(rollup, destination) {
+            written.clear();
+            self.render_value(term, format, &mut written)?;
+            if read.get(variable).is_none_or(|value| **value != *written) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn key_value(&self, (term, format): (&Term, &ValueFormat), lookups: &[LookupUse]) -> Option<KeyValue> {
         let zone = format.zone_term().and_then(Term::lookup_output);
         if let Some((lookup, output)) = term.lookup_output().or(zone) {
@@ -61,22 +81,23 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     }
 }
 
-/// The terms, and their formats, that an aggregate writes into the variable's places of the key of one of its rollups.
-fn destination_terms<'m>(
+/// The values that an aggregate writes into the places of a variable in the key of one of its rollups.
+fn values_of<'m>(
     model: &'m Model,
     destination: &'m RollupDestination,
     variable: &str,
 ) -> impl Iterator<Item = (&'m Term, &'m ValueFormat)> {
     let rollup = model.rollups.get(destination.rollup);
     let index = rollup.and_then(|rollup| rollup.variables.iter().position(|name| **name == *variable));
-    let keys = rollup
-        .into_iter()
-        .flat_map(|rollup| [(&rollup.partition, &destination.partition), (&rollup.sort, &destination.sort)]);
-    let pieces = keys.flat_map(|(template, bound)| template.pieces.iter().zip(&bound.pieces));
-    pieces.filter_map(move |pieces| match pieces {
-        (TemplatePiece::Variable(of, _), BoundPiece::Value(term, format)) if Some(*of) == index => {
-            Some((term, format))
-        }
-        _ => None,
-    })
+    let values = rollup.into_iter().flat_map(|rollup| values(rollup, destination));
+    values.filter(move |(of, ..)| Some(*of) == index).map(|(_, term, format)| (term, format))
+}
+
+/// The values that an aggregate writes into the key of one of its rollups, each with the index of its variable in [`Rollup::variables`].
+fn values<'m>(
+    rollup: &'m Rollup,
+    destination: &'m RollupDestination,
+) -> impl Iterator<Item = (usize, &'m Term, &'m ValueFormat)> {
+    let partition = destination.partition.values_of_variables(&rollup.partition);
+    partition.chain(destination.sort.values_of_variables(&rollup.sort))
 }

@@ -8,7 +8,9 @@ use super::{
     TargetKey,
 };
 use crate::record::{AttributeValue, Decimal};
-use crate::table::{Aggregate, Latest, Measure, MeasureKind, OnMisfit, Operand, Pattern, Term, ValueFormat};
+use crate::table::{
+    Aggregate, Latest, Measure, MeasureKind, OnMisfit, Operand, Pattern, Rollup, Term, ValueFormat,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// The values of an item, or of one of its elements, for the extremes of an aggregate.
@@ -49,6 +51,9 @@ pub(super) fn destinations(
         }
         scope.render_rollup(&destination.partition, rollup.keys, &mut partition)?;
         scope.render_rollup(&destination.sort, rollup.keys, &mut sort)?;
+        if rollup.is_read_back && !scope.reads_back(rollup, destination, (&partition, &sort))? {
+            return Err(misread_key(rollup));
+        }
         let expires_at = match &destination.expires {
             Some(expiry) => Some(scope.expiry(expiry)?),
             None => None,
@@ -71,6 +76,13 @@ fn lacks_any(terms: &[Term], scope: &ImageScope<'_, '_>) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// The error of an item whose key in a rollup would be read as that of another group, in which the next level or the rank would count it.
+fn misread_key(rollup: &Rollup) -> Error {
+    let message = "a value of the rollup's key contains the text that divides the values";
+    let error = Error::new(ErrorKind::Record, message).with("rollup", rollup.name.as_ref());
+    error.hint("Set `rollup_keys = \"escaped\"` in a new generation of the model")
 }
 
 /// A rollup's key that DynamoDB does not accept is an error of the record when the rollup is written. An aggregate that does not

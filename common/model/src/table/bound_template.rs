@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::template::ValueFormat;
+use super::template::{Template, TemplatePiece, ValueFormat};
 use super::term::Term;
 
 /// A key template whose variables are bound to terms of one entity's scope.
@@ -13,6 +13,19 @@ pub struct BoundTemplate {
 }
 
 impl BoundTemplate {
+    /// The values that it is rendered from, each with the index of its variable in the template that was bound.
+    pub(crate) fn values_of_variables<'b>(
+        &'b self,
+        template: &'b Template,
+    ) -> impl Iterator<Item = (usize, &'b Term, &'b ValueFormat)> {
+        template.pieces.iter().zip(&self.pieces).filter_map(|pieces| match pieces {
+            (TemplatePiece::Variable(variable, _), BoundPiece::Value(term, format)) => {
+                Some((*variable, term, format))
+            }
+            (TemplatePiece::Literal(_), _) | (_, BoundPiece::Literal(_)) => None,
+        })
+    }
+
     /// The values that it is rendered from, with their formats.
     pub(super) fn values(&self) -> impl Iterator<Item = (&Term, &ValueFormat)> {
         self.pieces.iter().filter_map(|piece| match piece {

@@ -38,6 +38,8 @@ pub struct Rollup {
     pub variables: Vec<Arc<str>>,
     /// How values are written into its keys.
     pub keys: RollupKeys,
+    /// Whether an item whose values cannot be read from its key is refused: the rollup is a source or ranked, and the key has several readings.
+    pub is_read_back: bool,
     /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor computed measures.
     pub shards: u32,
     /// The effect on the contributions of its items, where the rollup is a source, when TTL deletes them.

@@ -272,3 +272,62 @@ fn a_skipped_item_is_left_out_of_the_distinct_counts_of_its_aggregate_too() {
     assert_eq!(order_of(AttributeValue::text("5"), 1), (1, 0, 1), "the first measures do not fit");
     assert_eq!(order_of(number(), 1_100), (1, 0, 1), "a distinct count in the middle does not fit");
 }
+
+/// Whether a hit of this page by this visitor, which is counted into a rollup with these settings, fits the model.
+fn fits(settings: &str, measure: &str, [page, visitor]: [&str; 2]) -> bool {
+    let source = format!(
+        r##"
+        name = "site"
+        generation = 1
+        [tables.t]
+        key = ["PK", "SK"]
+        [entities.hit]
+        key = {{ PK = "HIT#{{hit}}", SK = "-" }}
+        attributes = {{ page = "S", visitor = "S" }}
+        [rollups.page]
+        {settings}
+        [[aggregates]]
+        name = "hits"
+        of = "hit"
+        into = "page"
+        measures.hits = {measure}
+        "##
+    );
+    let model = Arc::new(Model::parse(&source, "site.toml").unwrap_or_else(|errors| panic!("{errors}")));
+    let key = SourceKey { table: 0, partition: "HIT#1".into(), sort: Some("-".into()) };
+    let item: Item = [("page", page), ("visitor", visitor)]
+        .map(|(name, value)| (name.into(), AttributeValue::text(value.to_owned())))
+        .into_iter()
+        .collect();
+    let image = Image::from_item(&item, &model.attributes);
+    let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
+    let mut targets = RollupTargets::of(&model);
+    match contributions(&model, &key.candidates(&model), &image, &NoItems, sharding, &mut targets) {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!((error.kind(), targets.count()), (ErrorKind::Record, 0));
+            false
+        }
+    }
+}
+
+#[test]
+fn an_item_is_a_misfit_if_other_values_are_read_from_a_key_that_is_read() {
+    let sort_key = r##"key = { PK = "SITE", SK = "PAGE#{page}" }"##;
+    let own_partition = r##"key = { PK = "PAGE#{page}", SK = "ALL" }"##;
+    let both = r##"key = { PK = "PAGE#{page}#{visitor}", SK = "ALL" }"##;
+    let ranked = &format!("{both}\nrank.hits = {{ within = \"PAGE#{{page}}\" }}");
+    let distinct = "{ distinct = \"visitor\" }";
+    for (settings, measure, fit, misfit) in [
+        // `a#b` and `c` make the same key as `a` and `b#c`: the second reading is the one.
+        (sort_key, distinct, Some(["a", "b#c"]), Some(["a#b", "c"])),
+        (own_partition, distinct, Some(["a#b", "c"]), None),
+        (ranked.as_str(), "\"count\"", Some(["a", "b#c"]), Some(["a#b", "c"])),
+        (ranked.as_str(), "\"count\"", Some(["", "b"]), Some(["", "b#c"])),
+        // Nobody reads the key.
+        (both, "\"count\"", Some(["a#b", "c"]), None),
+    ] {
+        assert!(fit.is_none_or(|values| fits(settings, measure, values)), "{settings} {fit:?}");
+        assert!(misfit.is_none_or(|values| !fits(settings, measure, values)), "{settings} {misfit:?}");
+    }
+}

@@ -2,6 +2,8 @@
 //!
 //! `PROVIDER#{provider}#{certificate}` is the key of `aws#sysops` and `x` as well as of `aws` and `sysops#x`. A value that is read from an
 //! entity's key before a literal text never contains that text, so it ends where it ends.
+//!
+//! The values of a source, and of a ranked rollup, are read from the keys of its items. Where that gives other values, the item is a misfit.
 
 use super::compiler::ModelCompiler;
 use super::problem::ProblemCode;
@@ -27,6 +29,7 @@ type PartOf = fn(&RollupDestination) -> &BoundTemplate;
 
 /// Reports rollups whose keys have several readings, each once.
 pub(super) fn check_readings(compiler: &mut ModelCompiler<'_, '_>) {
+    mark_read_back(&mut compiler.model);
     let ModelCompiler { model, findings, places, .. } = compiler;
     for (index, (rollup, at)) in model.rollups.iter().zip(&places.rollups).enumerate() {
         let parts: [(&Template, PartOf); 2] =
@@ -47,9 +50,10 @@ pub(super) fn check_readings(compiler: &mut ModelCompiler<'_, '_>) {
                 RollupKeys::Plain if may_merge(model, index, (template, *part), &values) => Some((
                     ProblemCode::MergeableGroups,
                     format!(
-                        "rollup `{}`: if a value of `{{{first}}}` contains `{}`, two groups can have one key and are counted together; {}put `{{{first}}}` and `{{{second}}}` into different parts of the key",
+                        "rollup `{}`: if a value of `{{{first}}}` contains `{}`, {}; {}put `{{{first}}}` and `{{{second}}}` into different parts of the key",
                         rollup.name,
                         values.following,
+                        effect_of_merging(rollup),
                         escaping(model, rollup, &values)
                     ),
                 )),
@@ -60,6 +64,29 @@ pub(super) fn check_readings(compiler: &mut ModelCompiler<'_, '_>) {
                 break;
             }
         }
+    }
+}
+
+/// Marks the rollups whose keys are read and have several readings.
+fn mark_read_back(model: &mut Model) {
+    let is_read_back = |(index, rollup): (usize, &Rollup)| {
+        let mut parts = [&rollup.partition, &rollup.sort].into_iter();
+        rollup.keys.is_plain()
+            && (model.is_source(index) || !rollup.ranks.is_empty())
+            && parts.any(|part| !neighbouring_values(part, rollup).is_empty())
+    };
+    let marks: Vec<bool> = model.rollups.iter().enumerate().map(is_read_back).collect();
+    for (rollup, is_read_back) in model.rollups.iter_mut().zip(marks) {
+        rollup.is_read_back = is_read_back;
+    }
+}
+
+/// The effect of a value that contains the text behind it.
+fn effect_of_merging(rollup: &Rollup) -> &'static str {
+    if rollup.is_read_back {
+        "the item is a misfit, because the rollup's values are read from its key"
+    } else {
+        "two groups can have one key and are counted together"
     }
 }
 
