@@ -399,6 +399,6 @@ keys = ["visits:{at:day}"]
     let candidates = source.candidates(&model);
     let image = Image::from_item(&Item::new(), &model.attributes);
     let mut stale = StaleCaches::default();
-    stale.add(&candidates, 0, (None, Some(&image))).expect("a key");
+    stale.add(&candidates, 0, (None, Some(&image)));
     assert_eq!(stale.keys().map(|stale| stale.key).collect::<Vec<_>>(), ["visits:2026-02-06"]);
 }

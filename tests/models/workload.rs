@@ -93,7 +93,7 @@ impl TableWorkload {
         let old = record.old.decode(&self.model.attributes).expect("an image");
         let source = self.source(&record);
         let mut stale = StaleCaches::default();
-        stale.add(&source.candidates(&self.model), 0, (old.as_ref(), record.new.as_ref())).expect("keys");
+        stale.add(&source.candidates(&self.model), 0, (old.as_ref(), record.new.as_ref()));
         stale
     }
 

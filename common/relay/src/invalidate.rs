@@ -122,18 +122,12 @@ impl<K: Cache, D: Distribution, Q: PathQueue, C: Clock> CacheInvalidator<K, D, Q
         deadline: Timestamp,
     ) -> InvalidationOutcome {
         let started = self.clock.now();
-        let (mut stale, mut failures) = (StaleCaches::default(), BTreeMap::new());
+        let mut stale = StaleCaches::default();
         for change in changes {
-            let images = (change.old.as_ref(), change.new);
-            if let Err(error) = stale.add(change.candidates, change.record, images) {
-                failures.insert(change.record, error);
-            }
+            stale.add(change.candidates, change.record, (change.old.as_ref(), change.new));
         }
         let keys = stale_keys(&stale, changes);
         let mut outcome = self.invalidate_keys(keys, started, deadline).await;
-        for (record, error) in failures {
-            outcome.failures.entry(record).or_insert(error);
-        }
         let records = changes.iter().map(|change| change.record);
         outcome.keys_gone = records.filter(|record| !outcome.failures.contains_key(record)).collect();
         let paths = paths_of(&stale, &outcome.keys_gone);

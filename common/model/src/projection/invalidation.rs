@@ -5,17 +5,20 @@
 //! a wildcard, a second path or a query; only the template's own text can. A value that the model declares as a path (`{page:path}`) is encoded
 //! segment by segment, and its slashes stay. No other character is encoded: CloudFront takes an unnecessarily
 //! encoded character for a different path, and rejects a bare `~`.
+//!
+//! A value never fails a record, as in datasets and events: the items that follow in the shard would wait for it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::measures::holds;
 use super::scope::{ImageScope, attribute};
-use crate::Result;
 use crate::entity::{ItemCandidates, ItemIdentity};
 use crate::record::Image;
-use crate::table::{BoundPiece, BoundTemplate, CacheRemedy, CacheRule, Model, PathTemplate};
+use crate::table::{
+    BoundPiece, BoundTemplate, CacheRemedy, CacheRule, InternedPath, Model, PathTemplate, Term, ValueFormat,
+};
 
 /// Letters, digits and what RFC 1738 allows in a segment of a path, but `*`, which is CloudFront's wildcard, stay as they are.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -63,15 +66,12 @@ impl StaleCaches {
     /// Adds the keys and paths that the change of the record with this index makes stale. The old image of an INSERT and the new image of a REMOVE are `None`.
     /// If an image lacks a value of a key, the key is skipped: nothing of that item is cached under it. An item that moves to another entity
     /// makes stale what either of them caches.
-    ///
-    /// # Errors
-    /// [`crate::ErrorKind::Record`] if a value has a type that cannot be part of a key. Then nothing is added.
     pub fn add(
         &mut self,
         candidates: &ItemCandidates<'_, '_>,
         record: usize,
         (old, new): (Option<&Image<'_>>, Option<&Image<'_>>),
-    ) -> Result<()> {
+    ) {
         let (mut keys, mut paths) = (Vec::new(), Vec::new());
         let [before, after] = [old, new].map(|image| candidates.in_state(image?));
         for identity in candidates.iter() {
@@ -79,7 +79,7 @@ impl StaleCaches {
                 state.is_some_and(|state| std::ptr::eq(state.entity, identity.entity))
             };
             let states = (old.filter(|_| is_it(before)), new.filter(|_| is_it(after)));
-            add_stale(candidates.model(), identity, states, &mut keys, &mut paths)?;
+            add_stale(candidates.model(), identity, states, &mut keys, &mut paths);
         }
         for (key, remedy, rule) in keys {
             self.add_key(key, remedy, rule, record);
@@ -87,7 +87,6 @@ impl StaleCaches {
         for path in paths {
             self.paths.entry(path).or_default().insert(record);
         }
-        Ok(())
     }
 
     /// If two rules name one key, the stronger remedy wins: the longest tombstone, which also deletes.
@@ -120,25 +119,22 @@ fn add_stale(
     (old, new): (Option<&Image<'_>>, Option<&Image<'_>>),
     keys: &mut Vec<(String, CacheRemedy, usize)>,
     paths: &mut Vec<String>,
-) -> Result<()> {
+) {
     for index in &identity.entity.caches {
         let Some(rule) = model.caches.get(*index).filter(|rule| is_affected(rule, old, new)) else {
             continue;
         };
         for image in [old, new].into_iter().flatten() {
             let scope = ImageScope::of(model, identity, image);
-            if !holds(rule.when.as_ref(), &scope)? {
+            if rule.when.as_ref().is_some_and(|when| !scope.satisfies(when)) {
                 continue;
             }
             for template in &rule.keys {
-                keys.extend(render_key(&scope, template)?.map(|key| (key, rule.remedy, *index)));
+                keys.extend(render_key(&scope, template).map(|key| (key, rule.remedy, *index)));
             }
-            for path in &rule.paths {
-                paths.extend(render_path(&scope, path)?);
-            }
+            paths.extend(rule.paths.iter().filter_map(|path| render_path(&scope, path)));
         }
     }
-    Ok(())
 }
 
 /// Whether a change affects a rule's keys: if it creates or removes the item, if the rule depends on the whole item, or if an attribute that the
@@ -150,7 +146,7 @@ fn is_affected(rule: &CacheRule, old: Option<&Image<'_>>, new: Option<&Image<'_>
 }
 
 /// The text of a key; `None` if the image lacks one of its values.
-fn render_key(scope: &ImageScope<'_, '_>, template: &BoundTemplate) -> Result<Option<String>> {
+fn render_key(scope: &ImageScope<'_, '_>, template: &BoundTemplate) -> Option<String> {
     render(scope, template, |key, _, value| {
         key.push_str(value);
         false
@@ -158,7 +154,7 @@ fn render_key(scope: &ImageScope<'_, '_>, template: &BoundTemplate) -> Result<Op
 }
 
 /// The text of a path; `None` if the image lacks one of its values.
-fn render_path(scope: &ImageScope<'_, '_>, path: &PathTemplate) -> Result<Option<String>> {
+fn render_path(scope: &ImageScope<'_, '_>, path: &PathTemplate) -> Option<String> {
     render(scope, &path.template, |rendered, place, value| {
         if !path.is_path(place) {
             rendered.extend(utf8_percent_encode(value, ENCODED));
@@ -182,7 +178,7 @@ fn render(
     scope: &ImageScope<'_, '_>,
     template: &BoundTemplate,
     push: impl Fn(&mut String, usize, &str) -> bool,
-) -> Result<Option<String>> {
+) -> Option<String> {
     let mut rendered = String::with_capacity(64);
     let (mut place, mut is_behind_path) = (0, false);
     for piece in &template.pieces {
@@ -194,13 +190,28 @@ fn render(
                 is_behind_path = false;
             }
             BoundPiece::Value(term, format) => {
-                let Some(value) = scope.text(term, format)? else { return Ok(None) };
-                is_behind_path = push(&mut rendered, place, &value);
+                is_behind_path = push(&mut rendered, place, &text_of(scope, term, format)?);
                 place += 1;
             }
         }
     }
-    Ok(Some(rendered))
+    Some(rendered)
+}
+
+/// The text of a value, of whatever type the model declares it; `None` if it is absent or `NULL`, or no key can contain it.
+fn text_of<'s, 'a: 's>(
+    scope: &ImageScope<'s, 'a>,
+    term: &Term,
+    format: &ValueFormat,
+) -> Option<Cow<'s, str>> {
+    let text = scope.text(term, format).or_else(|misfit| match term {
+        Term::Attribute(path) => {
+            let undeclared = InternedPath { declared: None, ..path.clone() };
+            scope.text(&Term::Attribute(undeclared), format)
+        }
+        Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => Err(misfit),
+    });
+    text.ok().flatten()
 }
 
 #[cfg(test)]

@@ -76,6 +76,13 @@ impl AttributePath {
         Self { names }
     }
 
+    /// The path with quotes around every name.
+    #[must_use]
+    pub fn quoted(&self) -> String {
+        let names: Vec<String> = self.names.iter().map(|name| quoted(name)).collect();
+        names.join(".")
+    }
+
     /// Whether this is the other, or lies within it.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
@@ -172,10 +179,14 @@ pub fn written_name(name: &str) -> Cow<'_, str> {
     if is_bare && !name.contains(is_special) {
         return Cow::Borrowed(name);
     }
-    Cow::Owned(format!("{QUOTE}{}{QUOTE}", name.replace(QUOTE, "''")))
+    Cow::Owned(quoted(name))
 }
 
-/// The places of the wanted characters outside quoted names.
+fn quoted(name: &str) -> String {
+    format!("{QUOTE}{}{QUOTE}", name.replace(QUOTE, "''"))
+}
+
+/// The places of the wanted characters outside quoted names. A name begins at the start, after a dot, and after the `@` of a format.
 pub(crate) fn unquoted_places(text: &str, is_wanted: impl Fn(char) -> bool) -> impl Iterator<Item = usize> {
     let (mut is_start, mut is_quoted) = (true, false);
     let mut is_found = move |character: char| {
@@ -185,7 +196,7 @@ pub(crate) fn unquoted_places(text: &str, is_wanted: impl Fn(char) -> bool) -> i
             (true, _) => {}
             (false, QUOTE) if is_start => is_quoted = true,
             (false, _) => {
-                is_start = character == '.';
+                is_start = ".@".contains(character);
                 return is_wanted(character);
             }
         }
@@ -294,6 +305,7 @@ mod tests {
         assert_eq!(colons("'a:b':day"), [5]);
         assert_eq!(colons("a.'b:''c:':day"), [10]);
         assert_eq!(colons("it's:day"), [4]);
+        assert_eq!(colons("at:day@'the:zone'"), [2]);
     }
 
     proptest! {

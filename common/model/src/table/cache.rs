@@ -10,6 +10,7 @@ use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, RawValue, SettingsTable, place};
 use super::named::{NamedValue as _, alternatives, meant, named_values};
+use super::template::split_at_brace;
 use super::{
     BoundPiece, BoundTemplate, Entity, InternedPath, Model, ModelNotation, Pattern, Template, TemplatePiece,
     Term,
@@ -285,24 +286,17 @@ impl EntityContext<'_, '_, '_> {
     /// A path: a template in which `{name:path}` is a value whose slashes stay.
     fn path_template(&mut self, text: Located<&str>) -> Option<PathTemplate> {
         let (mut plain, mut path_values, mut names) = (String::new(), BTreeSet::new(), Vec::new());
-        for (place, part) in text.value.split('{').enumerate() {
-            // The first part is before any variable.
-            let Some(value) = place.checked_sub(1) else {
-                plain.push_str(part);
-                continue;
-            };
-            plain.push('{');
-            match part.split_once('}') {
-                Some((written, rest)) => {
-                    let name = written.strip_suffix(PATH_FORMAT);
-                    path_values.extend(name.map(|_| value));
-                    let name = name.unwrap_or(written);
-                    names.push(name);
-                    plain.extend([name, "}", rest]);
-                }
-                None => plain.push_str(part),
-            }
+        let mut rest = text.value;
+        while let Some((literal, inside)) = rest.split_once('{') {
+            let (written, after) = split_at_brace(inside).unwrap_or((inside, ""));
+            let name = written.strip_suffix(PATH_FORMAT);
+            path_values.extend(name.map(|_| names.len()));
+            let name = name.unwrap_or(written);
+            names.push(name);
+            plain.extend([literal, "{", name]);
+            rest = after;
         }
+        plain.push_str(rest);
         let template = self.cache_template(Located { value: &plain, at: text.at })?;
         let path = PathTemplate { template, path_values };
         self.warn_of_slashes(&path, &names, text);

@@ -1,5 +1,6 @@
 //! The zone of a format's calendar: UTC, a zone of the IANA database, or the zone that each item states (`day@city_zone`).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -84,13 +85,23 @@ impl FormatZone {
     }
 }
 
+impl ItemZone {
+    /// The name as a format has it: in quotes if it would mean something else, such as a zone of the database, without them.
+    fn written(&self) -> Cow<'_, str> {
+        let name = &*self.name;
+        let is_bare = !is_unfit_bare(name) && NamedZone::of_name(name).is_none();
+        let path: Option<AttributePath> = if is_bare { None } else { name.parse().ok() };
+        path.map_or(Cow::Borrowed(name), |path| Cow::Owned(path.quoted()))
+    }
+}
+
 /// As templates write it, behind the name of the bucket: `@Europe/Berlin`.
 impl fmt::Display for FormatZone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Utc => Ok(()),
             Self::Named(zone) => write!(f, "@{}", zone.name()),
-            Self::OfItem(zone) => write!(f, "@{}", zone.name),
+            Self::OfItem(zone) => write!(f, "@{}", zone.written()),
         }
     }
 }
@@ -110,4 +121,42 @@ pub(super) fn is_unfit_bare(base: &str) -> bool {
         is_start = character == '.';
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::table::{Model, ProblemCode};
+
+    /// The codes of a model whose zone is this name, and whose attributes and paths have odd names.
+    fn codes(zone: &str) -> Vec<ProblemCode> {
+        let source = format!(
+            r##"
+            name = "zones"
+            generation = 1
+            tables.t.key = ["pk"]
+            [entities.thing]
+            key = {{ pk = "T#{{id}}" }}
+            attributes = {{ at = "S", "'t z'" = "S", "'tz:b'" = "S", "'{{tz}}'" = "S", "'it''s'" = "S", "'CET'" = "S", tz = "S" }}
+            [rollups.day]
+            key = {{ PK = "DAY#{{at:day@{zone}}}", SK = "ROLLUP" }}
+            [[aggregates]]
+            name = "things"
+            of = "thing"
+            into = "day"
+            measures.things = "count"
+            [[caches]]
+            of = "thing"
+            paths = ["/{{'{{tz}}':path}}"]
+            "##
+        );
+        Model::check(&source, "zones.toml").problems.iter().map(|problem| problem.code).collect()
+    }
+
+    #[test]
+    fn the_name_of_a_zone_can_be_quoted() {
+        for zone in ["tz", "'tz'", "'t z'", "'tz:b'", "'{tz}'", "'it''s'", "'CET'", "CET", "Europe/Berlin"] {
+            assert_eq!(codes(zone), [], "{zone}");
+        }
+        assert_eq!(codes("'Europe/Berlin'"), [ProblemCode::UnknownTimeZone], "a name, which is not declared");
+    }
 }

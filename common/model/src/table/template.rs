@@ -134,6 +134,12 @@ pub(super) fn split_format(variable: &str) -> Result<(&str, ValueFormat), NotATe
     }
 }
 
+/// Splits the text after the `{` of a variable at the brace that follows its name, which may have braces in quotes.
+pub(super) fn split_at_brace(inside: &str) -> Option<(&str, &str)> {
+    let brace = unquoted_places(inside, |character| "{}".contains(character)).next();
+    inside.split_at_checked(brace?)
+}
+
 /// A name, with or without a format, in its canonical form: in quotes only where it needs them.
 pub(super) fn canonical_name(written: &str) -> Result<Cow<'_, str>, InvalidPath> {
     if !written.contains('\'') {
@@ -168,10 +174,7 @@ impl Template {
                 continue;
             }
             let inside = rest.strip_prefix('{').ok_or(NotATemplate::Braces)?;
-            let end = unquoted_places(inside, |character| "{}".contains(character)).next();
-            let (name, after) = end
-                .and_then(|end| inside.split_at_checked(end))
-                .ok_or_else(|| NotATemplate::open_variable(inside))?;
+            let (name, after) = split_at_brace(inside).ok_or_else(|| NotATemplate::open_variable(inside))?;
             let after = after.strip_prefix('}').ok_or(NotATemplate::Braces)?;
             if name.is_empty() {
                 return Err(NotATemplate::Nameless);

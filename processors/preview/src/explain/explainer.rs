@@ -156,14 +156,13 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
         Ok(shown.collect())
     }
 
-    pub(super) fn stale(&self, image: &Image<'_>, found: &mut Consequences) -> Result<()> {
+    pub(super) fn stale(&self, image: &Image<'_>, found: &mut Consequences) {
         let mut stale = StaleCaches::default();
-        stale.add(self.candidates, 0, (None, Some(image)))?;
+        stale.add(self.candidates, 0, (None, Some(image)));
         let keys =
             stale.keys().map(|stale| StaleCacheKey { key: stale.key, remedy: stale.remedy.describe() });
         found.stale_keys = keys.collect();
         found.stale_paths = stale.paths().keys().cloned().collect();
-        Ok(())
     }
 
     /// Values in paths that have slashes, and are not declared as paths.

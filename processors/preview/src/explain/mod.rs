@@ -69,7 +69,7 @@ pub fn consequences(
     explained.lookup_results(image).map(|results| found.asks = results).unwrap_or_else(&mut report);
     let counted = explained.counted(image, targets);
     counted.map(|counted| (found.counted, found.skipped) = counted).unwrap_or_else(&mut report);
-    explained.stale(image, &mut found).unwrap_or_else(&mut report);
+    explained.stale(image, &mut found);
     let change = EventChange { source: &source, candidates: Some(&candidates), record: &record, json: &line };
     events_of_creation(model, &change).map(|events| found.events = events).unwrap_or_else(&mut report);
     problems.dedup();

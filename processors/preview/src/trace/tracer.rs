@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use afterwrite_ledger::state::settled_name;
 use afterwrite_ledger::tables::Tables;
 use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite_model::projection::{
@@ -168,7 +169,7 @@ impl<T: Tables> RecordTracer<T> {
         let Some(new) = &change.record.new else { return true };
         let measured =
             self.add_measures(change, new, lookups, Decimal::clone, &mut MeasureDifferences::new());
-        measured.is_ok() && StaleCaches::default().add(change.candidates, 0, (None, Some(new))).is_ok()
+        measured.is_ok()
     }
 
     /// The events of one record, as Lambda delivers it; none of a malformed record, or of a table that the model does not have.
@@ -219,12 +220,14 @@ impl<T: Tables> RecordTracer<T> {
     ) -> Result<()> {
         let mut stale = StaleCaches::default();
         let images = (change.old.as_ref(), change.record.new.as_ref());
-        stale.add(change.candidates, 0, images)?;
+        stale.add(change.candidates, 0, images);
         trace.keys = stale.keys().map(|key| key.key).collect();
         trace.paths = stale.paths().keys().cloned().collect();
         let (mut differences, mut extremes) = (MeasureDifferences::new(), Vec::new());
+        let is_settled = change.is_settled();
         if let Some(old) = images.0 {
-            self.add_measures(change, old, lookups, Decimal::negated, &mut differences)?;
+            let signed = if is_settled { Decimal::clone } else { Decimal::negated };
+            self.add_measures(change, old, lookups, signed, &mut differences)?;
         }
         if let Some(new) = images.1 {
             extremes = self.add_measures(change, new, lookups, Decimal::clone, &mut differences)?;
@@ -234,6 +237,7 @@ impl<T: Tables> RecordTracer<T> {
             let measures = measures.into_iter().filter(|(_, number)| !number.is_zero());
             let signed = measures.map(|(name, number)| {
                 let sign = if number.sign().is_gt() { "+" } else { "" };
+                let name = if is_settled { settled_name(&name) } else { name };
                 (name, format!("{sign}{number}"))
             });
             rollups.entry(key).or_default().extend(signed);
@@ -303,6 +307,13 @@ impl<T: Tables> RecordTracer<T> {
 }
 
 impl IdentifiedChange<'_> {
+    /// Whether the item has expired and stays counted: its measures are added to what is settled.
+    fn is_settled(&self) -> bool {
+        let Self { candidates, record, .. } = self;
+        candidates.is_expiry(record)
+            && candidates.before(record).is_some_and(|item| item.entity.keeps_what_expired())
+    }
+
     fn images(&self) -> impl Iterator<Item = &Image<'_>> {
         self.record.new.iter().chain(&self.old)
     }
