@@ -37,6 +37,8 @@ pub struct StoredEntry {
     pub position: Position<'static>,
     /// The changes of the item's life that no counted record shows.
     pub unrecorded: Vec<UnrecordedLife>,
+    /// Whether the item is of a table that the model does not have.
+    pub is_of_unknown_table: bool,
     /// The contributions that are counted.
     pub contributions: ItemContributions,
 }
@@ -111,10 +113,9 @@ impl StateItems {
     /// [`Unreadable`](ErrorKind::Unreadable) if the item is not a readable ledger entry; as [`Self::check_generation`].
     pub fn decode_entry(&self, item: &Item, targets: &mut RollupTargets) -> Result<StoredEntry> {
         self.check_generation(item)?;
-        let entry = LedgerEntry::decode(item, targets).map_err(|error| {
-            let (partition, sort) = key_texts(item).unwrap_or_default();
-            error.with(PARTITION_KEY, partition).with(SORT_KEY, sort)
-        })?;
+        let (partition, sort) = key_texts(item).unwrap_or_default();
+        let entry = LedgerEntry::decode(item, targets)
+            .map_err(|error| error.with(PARTITION_KEY, partition).with(SORT_KEY, sort))?;
         Ok(StoredEntry {
             rev: entry.rev,
             generation: entry.generation,
@@ -125,6 +126,7 @@ impl StateItems {
             as_of: entry.as_of,
             position: entry.position,
             unrecorded: entry.unrecorded,
+            is_of_unknown_table: LedgerEntry::is_of_unknown_table(&self.model, partition),
             contributions: entry.current,
         })
     }

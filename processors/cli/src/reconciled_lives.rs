@@ -38,6 +38,11 @@ pub(crate) async fn report_lives(deployment: &Deployment, totals: &JobTotals) ->
         tell(&revived_text(revived));
         are_right = false;
     }
+    let unknown = totals.number(LifeTotal::OfUnknownTable);
+    if unknown > 0 {
+        tell(&unknown_table_text(unknown));
+        are_right = false;
+    }
     let parked = totals.number(LifeTotal::ParkedExpiries);
     if parked > 0 {
         tell(&parked_expiries_text(parked));
@@ -82,6 +87,14 @@ fn old_expiries_text(number: u64) -> String {
         "{number} expiries of more than 35 days ago were not applied, because the state table does not show any more whether they were \
          settled. If it was restored to a time before them, their items are missing in its totals: follow \"expiries-too-old\" in \
          docs/RUNBOOK.md"
+    )
+}
+
+fn unknown_table_text(number: u64) -> String {
+    format!(
+        "{number} ledger entries of a table that the model does not have count into aggregates of the model, so items of a table that was \
+         renamed in the model count twice. Give the table its former name in the model (AFTERWRITE_TABLES alone names the deployed table), or \
+         run `afterwrite backfill --drop` with a generation that has the former table and none of its aggregates"
     )
 }
 

@@ -15,6 +15,7 @@ use afterwrite_model::table::{Entity, Model};
 
 use crate::DeploymentContext;
 use crate::jobs::{JobTotals, count, job_totals};
+use crate::projector::has_aggregate;
 use crate::verify::VerifyFinding;
 
 job_totals! {
@@ -29,6 +30,8 @@ job_totals! {
         /// Items whose entry has a position of a later stream than their table has: the table was exchanged for an earlier table, whose next
         /// records of them are taken for duplicates.
         OfLaterStream = "of_later_stream",
+        /// Entries of items of a table that the model does not have, which count into an aggregate of the model: the table has another name now.
+        OfUnknownTable = "of_unknown_table",
         /// Expiries that are parked: they are not settled.
         ParkedExpiries = "parked_expiries",
     }
@@ -43,6 +46,9 @@ impl LifeTotal {
         entry: Option<&StoredEntry>,
         now: Timestamp,
     ) {
+        if entry.is_some_and(|entry| counts_for_unknown_table(model, entry)) {
+            totals.add(Self::OfUnknownTable, 1);
+        }
         let keeps = match source {
             Some(source) => source.candidates(model).any(Entity::keeps_what_expired),
             None => model.entities.iter().any(Entity::keeps_what_expired),
@@ -87,6 +93,11 @@ impl LifeTotal {
         let is_later = !label.is_empty() && entry.position.label() > label;
         totals.add(Self::OfLaterStream, u64::from(is_later));
     }
+}
+
+fn counts_for_unknown_table(model: &Model, entry: &StoredEntry) -> bool {
+    let mut contributions = entry.contributions.by_aggregate.iter();
+    entry.is_of_unknown_table && contributions.any(|contribution| has_aggregate(model, contribution))
 }
 
 /// The entries of items, aligned with the items; `None` if an entry does not exist, or cannot be read.

@@ -110,8 +110,7 @@ impl LedgerEntry<'_> {
 
     /// The source item of an entry with this key; `None` if the key is hashed, or of no table of the model.
     pub(crate) fn source(model: &Model, partition: &str, sort: &str) -> Option<SourceKey<'static>> {
-        let rest = partition.strip_prefix(LEDGER_PREFIX)?;
-        let (name, partition) = rest.split_once('#')?;
+        let (name, partition) = Self::table_name(partition)?;
         let index = model.tables.iter().position(|table| *table.name == *name)?;
         if partition.contains(HASHED) || sort.contains(HASHED) {
             return None;
@@ -122,6 +121,17 @@ impl LedgerEntry<'_> {
             partition: Cow::Owned(partition.to_owned()),
             sort: has_sort_key.then(|| Cow::Owned(sort.to_owned())),
         })
+    }
+
+    /// Whether an entry with this `PK` is of a table that the model does not have.
+    pub(crate) fn is_of_unknown_table(model: &Model, partition: &str) -> bool {
+        Self::table_name(partition)
+            .is_some_and(|(name, _)| model.tables.iter().all(|table| *table.name != *name))
+    }
+
+    /// The name of an entry's table, as the model has it, and the item's partition key.
+    fn table_name(partition: &str) -> Option<(&str, &str)> {
+        partition.strip_prefix(LEDGER_PREFIX)?.split_once('#')
     }
 
     /// Whether an item of the state table is an entry. A marker, which has the same type, counts nothing.

@@ -16,7 +16,7 @@ use afterwrite_functions::StreamAggregator;
 use afterwrite_ledger::Ledger;
 use afterwrite_ledger::tables::{TableIndex, item_bytes};
 use afterwrite_model::entity::SourceKey;
-use afterwrite_model::record::{Item, RecordDecoder, Timestamp};
+use afterwrite_model::record::{Item, Position, RecordDecoder, Timestamp};
 use afterwrite_model::table::{Model, Table};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::approximate;
@@ -43,7 +43,7 @@ const FIREHOSE_RECORD: usize = 1_000 * 1024;
 pub struct CostTrial<'t> {
     /// The model.
     pub model: Arc<Model>,
-    /// Change records as Lambda delivers them, in the order of time.
+    /// Change records as Lambda delivers them, in any order.
     pub records: &'t [String],
     /// The rates of entities; entities without a rate do not change.
     pub rates: &'t [EntityRate],
@@ -190,12 +190,19 @@ impl CostTrial<'_> {
         StreamAggregator::new(ledger)
     }
 
-    /// The records at their rates, in the order of time.
+    /// The records at their rates, in the order of time. A second copy of a record is left out: the trial would take it for a duplicate.
     fn stream(&self) -> Result<PacedSample<'_>> {
+        let mut records: Vec<(SampledChange, &String)> = self
+            .records
+            .iter()
+            .filter_map(|json| Some((SampledChange::of(&self.model, json)?, json)))
+            .collect();
+        records.sort_by(|(one, _), (other, _)| one.order().cmp(&other.order()));
+        records.dedup_by(|(one, _), (other, _)| (one.table, &one.position) == (other.table, &other.position));
         let mut by_source: BTreeMap<RecordSource, Vec<TimedRecord<'_>>> = BTreeMap::new();
-        let total = approximate(count(self.records.len()));
-        for (json, number) in self.records.iter().zip(0_u64..) {
-            let Some((source, table, key)) = source_of(&self.model, json) else { continue };
+        let total = approximate(count(records.len()));
+        for ((change, json), number) in records.into_iter().zip(0_u64..) {
+            let SampledChange { source, table, key, .. } = change;
             // The share of the sample's time that has passed.
             let at = (approximate(number) + 0.5) / total;
             let json = json.as_str().into();
@@ -284,9 +291,9 @@ impl TrialRun<'_> {
 pub fn entity_counts(model: &Model, sample: &[String]) -> BTreeMap<String, f64> {
     let mut counts = BTreeMap::new();
     for record in sample {
-        let name = match source_of(model, record) {
-            Some((RecordSource::Entity(entity), ..)) => model.entities.get(entity).map(|known| &*known.name),
-            Some((RecordSource::Unmatched, ..)) => Some(UNMATCHED),
+        let name = match SampledChange::of(model, record).map(|change| change.source) {
+            Some(RecordSource::Entity(entity)) => model.entities.get(entity).map(|known| &*known.name),
+            Some(RecordSource::Unmatched) => Some(UNMATCHED),
             None => None,
         };
         if let Some(name) = name {
@@ -296,18 +303,45 @@ pub fn entity_counts(model: &Model, sample: &[String]) -> BTreeMap<String, f64> 
     counts
 }
 
-/// The source of a record, its table, and a hash of its key; `None` for a record that cannot be read or of a table that the model does not have.
-fn source_of(model: &Model, json: &str) -> Option<(RecordSource, usize, u64)> {
-    let mut decoder = RecordDecoder::new(&model.attributes);
-    let record = decoder.record(json.as_bytes()).ok()?;
-    let table = model.tables.iter().position(|table| *table.name == *record.table)?;
-    let source = SourceKey::of_keys(model, table, &record.keys)?;
-    let candidates = source.candidates(model);
-    let identity =
-        candidates.after(&record).or_else(|| candidates.before(&record)).or_else(|| candidates.by_key());
-    let index = identity
-        .and_then(|identity| model.entities.iter().position(|entity| entity.name == identity.entity.name));
-    Some((index.map_or(RecordSource::Unmatched, RecordSource::Entity), table, hash_of(&source)))
+/// A record of a sample: what is needed of it before it is delivered.
+struct SampledChange {
+    created_at: Option<Timestamp>,
+    position: Position<'static>,
+    source: RecordSource,
+    /// The table, an index into the model's.
+    table: usize,
+    /// A hash of the item's key.
+    key: u64,
+}
+
+impl SampledChange {
+    /// `None` if the record is malformed, or of no table of the model.
+    fn of(model: &Model, json: &str) -> Option<Self> {
+        let mut decoder = RecordDecoder::new(&model.attributes);
+        let record = decoder.record(json.as_bytes()).ok()?;
+        let table = model.tables.iter().position(|table| *table.name == *record.table)?;
+        let source = SourceKey::of_keys(model, table, &record.keys)?;
+        let candidates = source.candidates(model);
+        let identity =
+            candidates.after(&record).or_else(|| candidates.before(&record)).or_else(|| candidates.by_key());
+        let index = identity.and_then(|identity| {
+            model.entities.iter().position(|entity| entity.name == identity.entity.name)
+        });
+        let key = hash_of(&source);
+        let source = index.map_or(RecordSource::Unmatched, RecordSource::Entity);
+        Some(Self {
+            created_at: record.created_at,
+            position: record.position.into_owned(),
+            source,
+            table,
+            key,
+        })
+    }
+
+    /// Orders the records of a sample as they were made, whatever their order in its file.
+    fn order(&self) -> (Option<Timestamp>, &Position<'static>) {
+        (self.created_at, &self.position)
+    }
 }
 
 /// The effects of records outside the tables.

@@ -1,13 +1,15 @@
 //! The datasets as tables of Athena, a workgroup, and the model's saved queries. A model with many datasets has their tables and queries in nested
 //! stacks.
 
-use afterwrite_datasets::catalogue::{self, BUCKET as PLACEHOLDER};
+use afterwrite_datasets::catalogue::{self, BUCKET as PLACEHOLDER, CatalogueStatement};
+use afterwrite_model::table::Model;
 use serde_json::{Map, Value, json};
 
+use super::DeployedShape;
 use super::conditions::Condition;
 use super::intrinsics::{either, key_if_given, reference, substituted};
+use super::logical_ids::logical;
 use super::storage::BUCKET;
-use super::{DeployedShape, logical};
 
 /// Bytes that a query may read: 100 GiB.
 const SCAN_LIMIT: u64 = 100 << 30;
@@ -43,13 +45,10 @@ pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
 /// The tables of the datasets and the saved queries.
 pub(super) fn tables_and_queries(shape: &DeployedShape<'_>) -> Map<String, Value> {
     let mut resources = Map::new();
-    for dataset in &shape.model.datasets {
-        for name in [dataset.name.to_string(), format!("{}_log", dataset.name)] {
-            resources.insert(format!("Dataset{}", logical(&name)), delta_table(&name));
-        }
+    for name in table_names(shape.model) {
+        resources.insert(format!("Dataset{}", logical(&name)), delta_table(&name));
     }
-    for statement in catalogue::statements(shape.model) {
-        let Some(name) = saved_name(&statement.path) else { continue };
+    for (name, statement) in saved_queries(shape.model) {
         // A dollar sign of the query must not be taken for a parameter.
         let sql = statement.sql.replace(PLACEHOLDER, BUCKET);
         resources.insert(
@@ -66,6 +65,20 @@ pub(super) fn tables_and_queries(shape: &DeployedShape<'_>) -> Map<String, Value
         );
     }
     resources
+}
+
+/// The Delta tables of the datasets.
+pub(super) fn table_names(model: &Model) -> Vec<String> {
+    let names =
+        model.datasets.iter().map(|dataset| [dataset.name.to_string(), format!("{}_log", dataset.name)]);
+    names.flatten().collect()
+}
+
+/// The statements that are saved, with their names.
+pub(super) fn saved_queries(model: &Model) -> impl Iterator<Item = (String, CatalogueStatement)> {
+    catalogue::statements(model)
+        .into_iter()
+        .filter_map(|statement| Some((saved_name(&statement.path)?, statement)))
 }
 
 /// The parameters of a nested stack: the tables and queries refer to them.

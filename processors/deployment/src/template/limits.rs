@@ -6,6 +6,8 @@ use serde_json::Value;
 /// The resources of a template, after SAM has expanded it.
 pub(super) const MAX_RESOURCES: usize = 500;
 const MAX_PARAMETERS: usize = 200;
+/// The length of a logical id or of the name of a parameter.
+const MAX_NAME: usize = 255;
 /// The length of a template in S3.
 const MAX_BYTES: usize = 1_000_000;
 /// The length of the resources of a nested template; the rest is for its parameters.
@@ -27,6 +29,7 @@ pub(super) fn check(template: &Value, text: &str, can_nest: bool) -> Result<()> 
             "Divide the model into several, each with a deployment of its own: mappings, alarms and parameters grow with its tables"
         }));
     }
+    check_names(template)?;
     let parameters = template.get("Parameters").and_then(Value::as_object).map_or(0, serde_json::Map::len);
     if parameters > MAX_PARAMETERS {
         return Err(Error::new(
@@ -49,6 +52,25 @@ pub(super) fn check(template: &Value, text: &str, can_nest: bool) -> Result<()> 
         }));
     }
     Ok(())
+}
+
+/// Refuses logical ids and parameters with names that are too long.
+fn check_names(template: &Value) -> Result<()> {
+    let sections = ["Parameters", "Conditions", "Resources", "Outputs"].map(|section| template.get(section));
+    let mut names =
+        sections.into_iter().flatten().filter_map(Value::as_object).flat_map(serde_json::Map::keys);
+    match names.find(|name| name.len() > MAX_NAME) {
+        None => Ok(()),
+        Some(name) => Err(Error::new(
+            ErrorKind::Configuration,
+            format!(
+                "a name has {} characters in the template, and CloudFormation allows {MAX_NAME}",
+                name.len()
+            ),
+        )
+        .with("name", name.as_str())
+        .hint("Shorten the name of the table, dataset, query or target in the model")),
+    }
 }
 
 /// The resources after SAM has expanded the functions: each has a version and an alias, and a scheduled one settings of its invocations.

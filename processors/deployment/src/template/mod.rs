@@ -19,6 +19,7 @@ mod intrinsics;
 mod lake;
 mod limits;
 mod log_queries;
+mod logical_ids;
 mod mappings;
 mod outputs;
 mod parameters;
@@ -29,15 +30,14 @@ mod schedules;
 mod storage;
 mod yaml;
 
-use std::collections::BTreeMap;
-
+use afterwrite_model::Result;
 use afterwrite_model::table::{ArchiveScope, Model};
-use afterwrite_model::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
 use self::conditions::Condition;
 use self::functions::{AGGREGATOR, COMPACTOR, EXPORTER, INVALIDATOR, RELAY, TemplateFunction, VERIFIER};
 use self::intrinsics::reference;
+use self::logical_ids::logical;
 use crate::cost::Observability;
 
 /// The choices of a template.
@@ -65,9 +65,9 @@ pub struct SamTemplate {
 /// The template of a model's deployment.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] if tables have the same name in CloudFormation, or the template exceeds its limits.
+/// [`ErrorKind::Configuration`] if two names of the model are one in CloudFormation, or the template exceeds its limits.
 pub fn sam_template(model: &Model, options: &TemplateOptions<'_>) -> Result<SamTemplate> {
-    require_distinct(model)?;
+    logical_ids::require_distinct(model)?;
     let mut shape = DeployedShape {
         model,
         code: options.code,
@@ -107,22 +107,6 @@ fn parts(resources: Map<String, Value>) -> Vec<Map<String, Value>> {
         }
     }
     parts
-}
-
-/// Refuses tables whose names differ only in signs that a logical id cannot have. The state table as a source is `State`.
-fn require_distinct(model: &Model) -> Result<()> {
-    let mut known = BTreeMap::new();
-    for table in &model.tables {
-        if let Some(other) = known.insert(logical(&table.name), &table.name) {
-            return Err(Error::new(
-                ErrorKind::Configuration,
-                "two tables have the same name in CloudFormation, which allows only letters and digits",
-            )
-            .with("tables", format!("{other}, {}", table.name))
-            .hint("Rename one of them in the model; its deployed name is part of the stream's ARN"));
-        }
-    }
-    Ok(())
 }
 
 /// The decisions behind a template.
@@ -239,17 +223,6 @@ fn source_key_parameter(table: &str) -> String {
     format!("{}SourceKeyArn", logical(table))
 }
 
-/// A logical id: letters and digits only.
-fn logical(name: &str) -> String {
-    let words = name.split(|character: char| !character.is_ascii_alphanumeric());
-    let capital = |word: &str| {
-        let mut characters = word.chars();
-        let first = characters.next().map(|first| first.to_ascii_uppercase());
-        first.into_iter().chain(characters).collect::<String>()
-    };
-    words.map(capital).collect()
-}
-
 /// The ARN of the table to which a stream belongs.
 fn table_arn(table: &str) -> Value {
     json!({ "Fn::Select": [0, { "Fn::Split": ["/stream/", reference(&stream_parameter(table))] }] })
@@ -356,7 +329,6 @@ mod tests {
 
     #[test]
     fn a_logical_id_has_letters_and_digits() {
-        assert_eq!(logical("quiz-wrong_answers"), "QuizWrongAnswers");
         assert_eq!(stream_parameter("ExamBuddyTable"), "ExamBuddyTableStreamArn");
     }
 }

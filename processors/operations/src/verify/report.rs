@@ -98,7 +98,8 @@ pub struct VerifySummary {
     pub drift: u64,
     /// Findings that could not be decided.
     pub undecided: u64,
-    /// Lives of items that ended or began without a record, and expiries that are not settled: only the archive can mend their totals.
+    /// Lives of items that ended or began without a record, expiries that are not settled, and entries of a table that the model does not have:
+    /// no repair mends their totals.
     pub unrecorded_lives: u64,
     /// The upper bound of the share of wrong items, at 95 % confidence. Items of one partition are sampled independently.
     pub drift_upper_bound: f64,
@@ -131,6 +132,7 @@ impl VerifySummary {
             undecided: count(findings.len()) - drift + total(VerifyTotal::DatasetKeysUnjudged),
             unrecorded_lives: totals.number(LifeTotal::Vanished)
                 + totals.number(LifeTotal::Revived)
+                + totals.number(LifeTotal::OfUnknownTable)
                 + totals.number(LifeTotal::ParkedExpiries),
             drift_upper_bound: drift_upper_bound(
                 wrong,

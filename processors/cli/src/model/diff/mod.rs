@@ -141,11 +141,11 @@ impl Differences {
             .collect();
         let lost = old.tables.names().filter(|name| new.tables.get(name).is_none());
         differences.problems.extend(lost.map(|name| lost_table(name)));
-        let differs = !differences.changes.is_empty();
-        if differs && new.generation <= old.generation {
+        let is_lower = new.generation < old.generation;
+        if is_lower || (new.generation == old.generation && !differences.changes.is_empty()) {
             let generation = old.generation;
             differences.problems.push(format!(
-                "The generation must grow with every change: set generation = {} in the new model, so that a function with the old model never reverts it.",
+                "The generation must grow with every change, and never fall: set generation = {} in the new model, so that a function with the old model never reverts it.",
                 generation + 1
             ));
         }
