@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use afterwrite_functions::StreamAggregator;
-use afterwrite_input::{InputObject, TimeRange};
+use afterwrite_input::InputObject;
 use afterwrite_ledger::{Ledger, TombstoneHistory};
 use afterwrite_memory::{IndexDefinition, MemoryObjects, MemoryTables, TableDefinition};
 use afterwrite_model::clock::SystemClock;
@@ -79,7 +79,7 @@ async fn replay(tables: &Arc<MemoryTables>, folder: &Path, records: usize, round
     let ledger = Ledger::new(model, names, Arc::from("state"), Arc::clone(tables), SystemClock);
     let aggregator = StreamAggregator::new(ledger.with_history(TombstoneHistory::Complete));
     let objects: Vec<InputObject<MemoryObjects>> = InputObject::of_path(folder).unwrap();
-    let source = InputSource { objects, range: TimeRange::default() };
+    let source = InputSource::of(objects);
     let task: ReplayTask<_, _, _, Arc<MemoryTables>, _> =
         ReplayTask::new(source, aggregator, NoTarget, SystemClock);
     let (started, mut resident) = (Instant::now(), Vec::new());

@@ -21,7 +21,7 @@ type Source = InputSource<MemoryObjects>;
 /// The recording's own file, whose lines are `{"shard":…,"record":…}`.
 fn recording(range: TimeRange) -> Source {
     let path = fixtures().join("exam-42/records.jsonl.gz");
-    InputSource { objects: InputObject::of_path(&path).unwrap(), range }
+    InputSource::in_range(InputObject::of_path(&path).unwrap(), range)
 }
 
 async fn replay(world: &ExamWorld, source: Source) -> JobTotals {
@@ -133,8 +133,7 @@ async fn records_of_rollups_that_an_earlier_model_archived_are_passed_over() {
     let record = world.recording.records().next().unwrap().get();
     let of_rollup = record.replace(":table/ExamBuddyTable/stream/", ":table/live/stream/");
     std::fs::write(folder.path().join("archive.jsonl"), format!("{record}\n{of_rollup}\n")).unwrap();
-    let source =
-        || Source { objects: InputObject::of_path(folder.path()).unwrap(), range: TimeRange::default() };
+    let source = || Source::of(InputObject::of_path(folder.path()).unwrap());
     let task = || {
         let aggregator = world.aggregator(LIVE, Arc::clone(&world.tables), TombstoneHistory::Expiring);
         ReplayTask::<_, _, _, Arc<MemoryTables>, _>::new(source(), aggregator, NoTarget, SystemClock)
@@ -156,7 +155,7 @@ async fn a_replay_that_is_killed_after_any_step_goes_on_at_its_cursor() {
     loop {
         // Each step in a process of its own.
         let objects = InputObject::of_path(folder.path()).unwrap();
-        let source: Source = InputSource { objects, range: TimeRange::default() };
+        let source: Source = InputSource::of(objects);
         let aggregator = world.aggregator(LIVE, Arc::clone(&world.tables), TombstoneHistory::Complete);
         let task: ReplayTask<_, _, _, Arc<MemoryTables>, _> =
             ReplayTask::new(source, aggregator, NoTarget, SystemClock);

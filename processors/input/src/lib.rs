@@ -24,9 +24,11 @@ mod range;
 mod reader;
 mod stored;
 mod texts;
+mod undone;
 
 pub use self::location::RecordInput;
 pub use self::object::{InputObject, OpenedInput};
 pub use self::range::TimeRange;
 pub use self::reader::{RecordReader, RejectedText};
 pub use self::stored::{InputContent, StoredInput, bucket_names};
+pub use self::undone::UndoneChanges;

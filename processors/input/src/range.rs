@@ -90,7 +90,8 @@ impl TimeRange {
     }
 }
 
-fn creation_time(json: &str) -> Option<Timestamp> {
+/// When the change of a record was made.
+pub(crate) fn creation_time(json: &str) -> Option<Timestamp> {
     let record: TimedRecord<'_> = serde_json::from_str(json).ok()?;
     let seconds: Decimal = record.dynamodb.created.get().parse().ok()?;
     Timestamp::from_epoch_number(&seconds)

@@ -143,7 +143,7 @@ async fn a2_a_step_that_has_read_a_stream_is_not_repeated() {
     let held = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     (&held).write_all(Shop::records(0..20).as_bytes()).unwrap();
     let objects = vec![InputObject::<S3Bucket>::File(pipe), InputObject::File(folder.path().join("missing"))];
-    let source = InputSource { objects, range: TimeRange::default() };
+    let source = InputSource::of(objects);
     let task: ReplayTask<_, _, _, Arc<MemoryTables>, _> = ReplayTask::new(source, NoTarget, NoTarget, now);
     let unit = task.units().remove(0);
     let writer = std::thread::spawn(move || {

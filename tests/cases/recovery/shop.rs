@@ -34,6 +34,25 @@ partition = "placed_at:day"
 columns = { order_id = "string", total = "int64", placed_at = "timestamp" }
 "##;
 
+/// A second table, whose visits stay counted when TTL deletes them.
+pub(super) const VISITS: &str = r##"
+[tables.Visits]
+key = ["pk", "sk"]
+
+[entities.visit]
+table = "Visits"
+key = { pk = "SHOP#{shop_id}", sk = "VISIT#{visit_id}" }
+
+[rollups.visits]
+key = { PK = "SHOP#{shop_id}", SK = "ROLLUP#VISITS" }
+
+[[aggregates]]
+name = "visits"
+of = "visit"
+into = "visits"
+measures.visits = "count"
+"##;
+
 pub(crate) type StoredItem = HashMap<String, AttributeValue>;
 
 /// The change of an order.
@@ -76,4 +95,9 @@ pub(super) fn order_item(order: &str, total: i64) -> StoredItem {
         ("total".to_owned(), AttributeValue::N(total.to_string())),
         ("placed_at".to_owned(), text("2026-02-06T10:00:00Z")),
     ])
+}
+
+pub(super) fn visit_item(visit: &str) -> StoredItem {
+    let key = [("pk", "SHOP#s1".to_owned()), ("sk", format!("VISIT#{visit}"))];
+    key.map(|(name, value)| (name.to_owned(), AttributeValue::S(value))).into()
 }

@@ -18,11 +18,14 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::shop::{MODEL, OrderChange, OrderTotals, StoredItem, lines, order_item, source_table};
+use super::shop::{
+    MODEL, OrderChange, OrderTotals, StoredItem, VISITS, lines, order_item, source_table, visit_item,
+};
 
 /// The table as the model names it.
 pub(crate) const TABLE: &str = "Orders";
 const STATE: &str = "NAME-state";
+const VISITS_TABLE: &str = "Visits";
 const HOUR: i64 = 3_600;
 
 /// The deployment.
@@ -139,6 +142,41 @@ impl RecoveryWorld {
         let mut record = stream_record(&stream, &["pk", "sk"], change, (old.as_ref(), new.as_ref()));
         record["eventID"] = json!(format!("{label}-{}", self.number));
         if is_expiry { expired(record) } else { record }
+    }
+
+    /// Adds the table of visits.
+    pub(crate) async fn add_visits(&self) {
+        self.dynamodb.create_table(&source_table(VISITS_TABLE, true)).await.unwrap();
+        self.deploy(|model| {
+            model.replace("[entities.order]\n", "[entities.order]\ntable = \"Orders\"\n") + VISITS
+        });
+    }
+
+    /// A visit begins to exist, or TTL deletes it: in its table and in the stream.
+    pub(crate) async fn visit(&mut self, at: i64, visit: &str, exists: bool) {
+        let key = json!({ "pk": { "S": "SHOP#s1" }, "sk": { "S": format!("VISIT#{visit}") } });
+        let item = visit_item(visit);
+        let client = self.dynamodb.client();
+        if exists {
+            client.put_item().table_name(VISITS_TABLE).set_item(Some(item)).send().await.unwrap();
+        } else {
+            client.delete_item().table_name(VISITS_TABLE).set_key(Some(item)).send().await.unwrap();
+        }
+        self.number += 1;
+        let label = self.stream_label_of(VISITS_TABLE).await;
+        let stream = format!("arn:aws:dynamodb:us-east-1:000000000000:table/{VISITS_TABLE}/stream/{label}");
+        let number = format!("{:021}", self.number);
+        let images = if exists { (None, Some(&key)) } else { (Some(&key), None) };
+        let mut record = stream_record(&stream, &["pk", "sk"], (&*number, at), images);
+        record["eventID"] = json!(format!("{label}-{}", self.number));
+        self.pending.push(if exists { record } else { expired(record) });
+    }
+
+    /// The number of visits that the state table shows.
+    pub(crate) async fn visits(&self) -> i64 {
+        let rows = self.rows(&self.state_table()).await;
+        let of_visits = |row: &&StoredItem| row["SK"].as_s().is_ok_and(|key| key == "ROLLUP#VISITS");
+        rows.iter().find(of_visits).map_or(0, |row| row["visits"].as_n().unwrap().parse().unwrap())
     }
 
     /// The functions count the pending records, and archive them at the time `arrived`.
@@ -272,7 +310,11 @@ impl RecoveryWorld {
     }
 
     async fn stream_label(&self) -> String {
-        let table = self.dynamodb.client().describe_table().table_name(&self.source).send().await.unwrap();
+        self.stream_label_of(&self.source).await
+    }
+
+    async fn stream_label_of(&self, table: &str) -> String {
+        let table = self.dynamodb.client().describe_table().table_name(table).send().await.unwrap();
         table.table.unwrap().latest_stream_label.unwrap()
     }
 

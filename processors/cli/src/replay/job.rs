@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use afterwrite_input::{InputContent, InputObject, RecordInput, TimeRange};
+use afterwrite_input::{InputContent, InputObject, RecordInput, TimeRange, UndoneChanges};
 use afterwrite_ledger::TombstoneHistory;
-use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobTotals};
 use afterwrite_operations::replay::{
@@ -44,6 +44,9 @@ pub(crate) struct ReplayJob {
     inputs: Vec<String>,
     from_ms: Option<i64>,
     to_ms: Option<i64>,
+    /// The changes that are left out, as the command line has them.
+    #[serde(default)]
+    undone: Vec<String>,
     only: Vec<ReplayProjection>,
     into: Option<String>,
     /// Whether an input can be read only once.
@@ -65,8 +68,25 @@ impl PlannedArguments for ReplayJob {
 }
 
 impl ReplayJob {
-    pub(super) fn new(inputs: &InputArguments, only: Vec<ReplayProjection>, into: Option<String>) -> Self {
-        Self { into, ..Self::of_inputs(&inputs.inputs, &inputs.range(), only) }
+    pub(super) fn new(
+        inputs: &InputArguments,
+        undone: &[UndoneChanges],
+        only: Vec<ReplayProjection>,
+        into: Option<String>,
+    ) -> Self {
+        let undone = undone.iter().map(ToString::to_string).collect();
+        Self { undone, into, ..Self::of_inputs(&inputs.inputs, &inputs.range(), only) }
+    }
+
+    /// The changes that are left out.
+    fn undone(&self) -> Result<Vec<UndoneChanges>> {
+        let undone = self.undone.iter().map(|undone| undone.parse().map_err(Self::unreadable));
+        undone.collect()
+    }
+
+    fn unreadable(problem: String) -> Error {
+        Error::new(ErrorKind::Unreadable, "the changes that the job leaves out cannot be read")
+            .with("problem", problem)
     }
 
     /// A replay over the deployment's state table.
@@ -75,6 +95,7 @@ impl ReplayJob {
             inputs: inputs.iter().take(SHOWN_INPUTS).map(ToString::to_string).collect(),
             from_ms: range.from.map(Timestamp::epoch_ms),
             to_ms: range.to.map(Timestamp::epoch_ms),
+            undone: Vec::new(),
             only,
             into: None,
             reads_stream: false,
@@ -91,6 +112,11 @@ impl ReplayJob {
             "{} objects; records are estimated at {TYPICAL_BYTES} bytes each, compressed",
             source.objects.len()
         )];
+        notes.extend(
+            self.undone
+                .iter()
+                .map(|undone| format!("changes that a restore has undone are left out: {undone}")),
+        );
         if self.into.is_none() {
             notes.push("records that are counted already cost a read each and no write".to_owned());
         }
@@ -117,7 +143,7 @@ impl ReplayJob {
         plan: JobPlan,
         options: &JobOptions,
     ) -> Result<bool> {
-        let InputSource { objects, range } = source;
+        let InputSource { objects, range, undone } = source;
         let objects = objects.into_iter().map(InputObject::absolute).collect::<Result<Vec<_>>>()?;
         let inputs = objects.iter().map(InputObject::stored).collect::<Result<Vec<_>>>()?;
         let reads_stream = inputs.iter().any(|input| input.content == InputContent::Stream);
@@ -127,7 +153,7 @@ impl ReplayJob {
             );
         }
         let job = Self { reads_stream, stored: StoredInputs::of(&inputs)?, ..self.clone() };
-        let task = Box::pin(job.task(deployment, InputSource { objects, range })).await?;
+        let task = Box::pin(job.task(deployment, InputSource { objects, range, undone })).await?;
         let task = task.of_stored(inputs.clone());
         let created = deployment.create_job(&job, task.units(), (plan, options.rate)).await?;
         store_inputs(&JobJournal::new(deployment.job_store(), &created.id), &inputs).await?;
@@ -228,7 +254,8 @@ pub(crate) async fn resume(deployment: &Deployment, job: &JobState, as_json: boo
     let objects = objects.map_err(|error| error.with("job", job.id.as_str()))?;
     let time = |ms: Option<i64>| ms.map(Timestamp::from_epoch_ms);
     let range = TimeRange { from: time(arguments.from_ms), to: time(arguments.to_ms) };
-    let task = Box::pin(arguments.task(deployment, InputSource { objects, range })).await?;
+    let undone = arguments.undone()?;
+    let task = Box::pin(arguments.task(deployment, InputSource { objects, range, undone })).await?;
     let task = task.of_stored(inputs);
     Box::pin(arguments.run(deployment, &job, &task, as_json)).await
 }

@@ -7,6 +7,7 @@ mod inputs;
 mod job;
 mod targets;
 
+use afterwrite_input::UndoneChanges;
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::require_recovery;
@@ -34,6 +35,9 @@ use crate::replay_target::ReplayProjection;
 pub struct ReplayArguments {
     #[command(flatten)]
     inputs: InputArguments,
+    /// Leave out the changes of TABLE, by its deployed name, from FROM on or until TO: a restored table does not have them. Can be repeated.
+    #[arg(long, value_name = "TABLE=FROM[..TO]")]
+    undone: Vec<UndoneChanges>,
     /// The targets of the records. `archive` writes their lines into the delivery stream again.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "aggregate")]
     only: Vec<ReplayProjection>,
@@ -74,11 +78,11 @@ impl ReplayArguments {
         if self.only == [ReplayProjection::Export] {
             return Box::pin(export_archive(&deployment, &objects, self.options.json)).await;
         }
-        let source = InputSource { objects, range: self.inputs.range() };
+        let source = InputSource { objects, range: self.inputs.range(), undone: self.undone.clone() };
         if self.dry_run {
             return Box::pin(dry_run::run(&deployment, source, self.options.json)).await;
         }
-        let job = ReplayJob::new(&self.inputs, self.only.clone(), self.into.clone());
+        let job = ReplayJob::new(&self.inputs, &self.undone, self.only.clone(), self.into.clone());
         let mut plan = job.plan(&source);
         let is_counting = self.only.contains(&ReplayProjection::Aggregate);
         plan.notes.extend(self.notes(&deployment.config.model, is_counting));
@@ -118,6 +122,12 @@ impl ReplayArguments {
             return wrong(
                 "a dry run shows items only",
                 "Leave out --only, or use `afterwrite tail --file` for keys, paths and rows",
+            );
+        }
+        if !self.undone.is_empty() && self.only.contains(&ReplayProjection::Export) {
+            return wrong(
+                "an export reads whole objects, so it cannot leave out changes",
+                "Leave out --undone or `export`: rows of changes that a restore has undone are found by `afterwrite verify`",
             );
         }
         if self.into.is_some() && !is_aggregate_only {

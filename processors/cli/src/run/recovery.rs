@@ -131,7 +131,7 @@ impl ArchiveRecovery {
         let range = TimeRange { from: Some(from), to: None };
         let objects = Box::pin(objects_of(std::slice::from_ref(&input), &range)).await?;
         check_overlap(&objects, table, checkpoint_at).await?;
-        let source = InputSource { objects, range };
+        let source = InputSource::in_range(objects, range);
         let job = ReplayJob::of_inputs(std::slice::from_ref(&input), &range, self.only.clone());
         let plan = job.plan(&source);
         let options = JobOptions {

@@ -26,6 +26,7 @@ mod observed;
 mod paced;
 mod prices;
 mod ranks;
+mod sampled_change;
 mod trial;
 mod trial_clock;
 
@@ -41,4 +42,5 @@ pub use self::members::MemberTotals;
 pub use self::month::CostSettings;
 pub use self::paced::{EntityRate, UNMATCHED};
 pub use self::prices::PriceList;
-pub use self::trial::{BusyRank, CostTrial, TrialTotals, entity_counts};
+pub use self::sampled_change::entity_counts;
+pub use self::trial::{BusyRank, CostTrial, TrialTotals};

@@ -15,8 +15,7 @@ use std::sync::Arc;
 use afterwrite_functions::StreamAggregator;
 use afterwrite_ledger::Ledger;
 use afterwrite_ledger::tables::{TableIndex, item_bytes};
-use afterwrite_model::entity::SourceKey;
-use afterwrite_model::record::{Item, Position, RecordDecoder, Timestamp};
+use afterwrite_model::record::{Item, RecordDecoder, Timestamp};
 use afterwrite_model::table::{Model, Table};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::approximate;
@@ -25,11 +24,12 @@ use afterwrite_preview::tables::{OverlayTables, SourceItems, images_of};
 use afterwrite_preview::trace::{RecordTracer, TraceLookups};
 use afterwrite_relay::notify::TargetName;
 
-use super::batches::{DeliveredBatch, DeliverySettings, OpenBatches, TimedRecord, hash_of};
+use super::batches::{DeliveredBatch, DeliverySettings, OpenBatches, TimedRecord};
 use super::event_usage::{EventTargetKind, EventUsage, TrialEvents};
 use super::figures::PATH_WINDOW_SECONDS;
 use super::level_stream::{LevelStream, LevelTotals};
-use super::paced::{EntityRate, PacedSample, RecordSource, UNMATCHED, paced};
+use super::paced::{EntityRate, PacedSample, RecordSource, paced};
+use super::sampled_change::SampledChange;
 use super::trial_clock::TrialClock;
 
 /// The state table of a trial.
@@ -283,64 +283,6 @@ impl TrialRun<'_> {
             self.batches.add(record);
         }
         Ok(())
-    }
-}
-
-/// How many records of a sample each entity has, and how many are [`UNMATCHED`].
-#[must_use]
-pub fn entity_counts(model: &Model, sample: &[String]) -> BTreeMap<String, f64> {
-    let mut counts = BTreeMap::new();
-    for record in sample {
-        let name = match SampledChange::of(model, record).map(|change| change.source) {
-            Some(RecordSource::Entity(entity)) => model.entities.get(entity).map(|known| &*known.name),
-            Some(RecordSource::Unmatched) => Some(UNMATCHED),
-            None => None,
-        };
-        if let Some(name) = name {
-            *counts.entry(name.to_owned()).or_default() += 1.0;
-        }
-    }
-    counts
-}
-
-/// A record of a sample: what is needed of it before it is delivered.
-struct SampledChange {
-    created_at: Option<Timestamp>,
-    position: Position<'static>,
-    source: RecordSource,
-    /// The table, an index into the model's.
-    table: usize,
-    /// A hash of the item's key.
-    key: u64,
-}
-
-impl SampledChange {
-    /// `None` if the record is malformed, or of no table of the model.
-    fn of(model: &Model, json: &str) -> Option<Self> {
-        let mut decoder = RecordDecoder::new(&model.attributes);
-        let record = decoder.record(json.as_bytes()).ok()?;
-        let table = model.tables.iter().position(|table| *table.name == *record.table)?;
-        let source = SourceKey::of_keys(model, table, &record.keys)?;
-        let candidates = source.candidates(model);
-        let identity =
-            candidates.after(&record).or_else(|| candidates.before(&record)).or_else(|| candidates.by_key());
-        let index = identity.and_then(|identity| {
-            model.entities.iter().position(|entity| entity.name == identity.entity.name)
-        });
-        let key = hash_of(&source);
-        let source = index.map_or(RecordSource::Unmatched, RecordSource::Entity);
-        Some(Self {
-            created_at: record.created_at,
-            position: record.position.into_owned(),
-            source,
-            table,
-            key,
-        })
-    }
-
-    /// Orders the records of a sample as they were made, whatever their order in its file.
-    fn order(&self) -> (Option<Timestamp>, &Position<'static>) {
-        (self.created_at, &self.position)
     }
 }
 

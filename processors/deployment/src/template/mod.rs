@@ -12,6 +12,7 @@ mod alarms;
 mod capacity;
 mod conditions;
 mod dashboard;
+mod distinct_names;
 mod encryption;
 mod events;
 mod functions;
@@ -67,7 +68,7 @@ pub struct SamTemplate {
 /// # Errors
 /// [`ErrorKind::Configuration`] if two names of the model are one in CloudFormation, or the template exceeds its limits.
 pub fn sam_template(model: &Model, options: &TemplateOptions<'_>) -> Result<SamTemplate> {
-    logical_ids::require_distinct(model)?;
+    distinct_names::require_distinct(model)?;
     let mut shape = DeployedShape {
         model,
         code: options.code,

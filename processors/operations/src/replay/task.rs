@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use afterwrite_functions::FailedRecord;
-use afterwrite_input::{InputObject, OpenedInput, StoredInput, TimeRange};
+use afterwrite_input::{InputObject, OpenedInput, StoredInput, TimeRange, UndoneChanges};
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::{Error, ErrorKind, Result};
@@ -42,6 +42,26 @@ pub struct InputSource<B> {
     pub objects: Vec<InputObject<B>>,
     /// The range of records.
     pub range: TimeRange,
+    /// Changes that are left out.
+    pub undone: Vec<UndoneChanges>,
+}
+
+impl<B> InputSource<B> {
+    /// All records of these objects.
+    #[must_use]
+    pub fn of(objects: Vec<InputObject<B>>) -> Self {
+        Self::in_range(objects, TimeRange::default())
+    }
+
+    /// The records of these objects in a range of time.
+    #[must_use]
+    pub fn in_range(objects: Vec<InputObject<B>>, range: TimeRange) -> Self {
+        Self { objects, range, undone: Vec::new() }
+    }
+
+    fn has_record(&self, json: &str) -> bool {
+        self.range.contains_record(json) && !self.undone.iter().any(|undone| undone.has_record(json))
+    }
 }
 
 /// Replays records. `aggregator` and `relay` are handlers or [`super::NoTarget`].
@@ -230,7 +250,7 @@ where
     fn delivers(&self, record: &str, totals: &mut JobTotals) -> bool {
         let is_sourceless = self.sourceless.as_ref().is_some_and(|sourceless| sourceless.has(record));
         totals.add(DeliveryTotal::Unmatched, u64::from(is_sourceless));
-        !is_sourceless && self.source.range.contains_record(record)
+        !is_sourceless && self.source.has_record(record)
     }
 
     /// Delivers a batch to both handlers, up to three times while records fail that can succeed later.
