@@ -35,7 +35,7 @@ columns = { order_id = "string", total = "int64", placed_at = "timestamp" }
 "##;
 
 /// A second table, whose visits stay counted when TTL deletes them.
-pub(super) const VISITS: &str = r##"
+const VISITS: &str = r##"
 [tables.Visits]
 key = ["pk", "sk"]
 
@@ -100,4 +100,9 @@ pub(super) fn order_item(order: &str, total: i64) -> StoredItem {
 pub(super) fn visit_item(visit: &str) -> StoredItem {
     let key = [("pk", "SHOP#s1".to_owned()), ("sk", format!("VISIT#{visit}"))];
     key.map(|(name, value)| (name.to_owned(), AttributeValue::S(value))).into()
+}
+
+/// The model with the table of visits.
+pub(super) fn with_visits(model: String) -> String {
+    model.replace("[entities.order]\n", "[entities.order]\ntable = \"Orders\"\n") + VISITS
 }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::shop::{
-    MODEL, OrderChange, OrderTotals, StoredItem, VISITS, lines, order_item, source_table, visit_item,
+    MODEL, OrderChange, OrderTotals, StoredItem, lines, order_item, source_table, visit_item, with_visits,
 };
 
 /// The table as the model names it.
@@ -147,9 +147,7 @@ impl RecoveryWorld {
     /// Adds the table of visits.
     pub(crate) async fn add_visits(&self) {
         self.dynamodb.create_table(&source_table(VISITS_TABLE, true)).await.unwrap();
-        self.deploy(|model| {
-            model.replace("[entities.order]\n", "[entities.order]\ntable = \"Orders\"\n") + VISITS
-        });
+        self.deploy(with_visits);
     }
 
     /// A visit begins to exist, or TTL deletes it: in its table and in the stream.
