@@ -3,7 +3,8 @@
 //! Nothing is decoded and encoded again without need. White space between tokens is dropped; every string and number is copied byte for byte,
 //! so that 38 digits, binary values and sets stay as they are. An image is split only along the paths to a secret ([`SecretPaths`]). If a JSON
 //! key occurs twice, readers take the last one, but a secret is removed from both. `Keys` stay whatever they hold: without them a line names no
-//! item.
+//! item. If a model has secrets, only the members that DynamoDB Streams delivers are kept: a transformation on the way can have copied a secret into
+//! another one.
 
 use std::borrow::Cow;
 
@@ -15,6 +16,28 @@ use crate::{Error, ErrorKind, Result};
 
 /// The deepest value on the way to a secret. DynamoDB's items have at most 32 levels; each uses stack here.
 const MAX_LEVELS: u8 = 64;
+
+/// The members of a record, as DynamoDB Streams delivers it.
+const RECORD_MEMBERS: [&str; 8] = [
+    "awsRegion",
+    "dynamodb",
+    "eventID",
+    "eventName",
+    "eventSource",
+    "eventSourceARN",
+    "eventVersion",
+    "userIdentity",
+];
+/// The members of its `dynamodb`.
+const CHANGE_MEMBERS: [&str; 7] = [
+    "ApproximateCreationDateTime",
+    "Keys",
+    "NewImage",
+    "OldImage",
+    "SequenceNumber",
+    "SizeBytes",
+    "StreamViewType",
+];
 
 /// The archive's line of a record's JSON, newline included. Its images lack the attributes at `secrets`.
 ///
@@ -68,14 +91,16 @@ fn string_end(json: &[u8], mut place: usize) -> usize {
 }
 
 fn write_record(record: &str, secrets: &SecretPaths<'_>, line: &mut String) -> Result<()> {
-    write_object(record, "a record must be an object", line, |name, value, line| match name {
+    let members = known_members(record, "a record must be an object", &RECORD_MEMBERS)?;
+    write_object(members, line, |name, value, line| match name {
         "dynamodb" => write_change(value, secrets, line).map(|()| true),
         _ => Ok(false),
     })
 }
 
 fn write_change(change: &str, secrets: &SecretPaths<'_>, line: &mut String) -> Result<()> {
-    write_object(change, "dynamodb must be a map", line, |name, value, line| match name {
+    let members = known_members(change, "dynamodb must be a map", &CHANGE_MEMBERS)?;
+    write_object(members, line, |name, value, line| match name {
         "NewImage" | "OldImage" if value != "null" => {
             write_members(value, secrets, MAX_LEVELS, line).map(|()| true)
         }
@@ -107,7 +132,8 @@ fn write_members(members: &str, secrets: &SecretPaths<'_>, levels: u8, line: &mu
 /// An attribute value on a path to a secret: a path continues into an `M`, and into every element of an `L`.
 fn write_value(value: &str, secrets: &SecretPaths<'_>, levels: u8, line: &mut String) -> Result<()> {
     let levels = levels.checked_sub(1).ok_or_else(|| malformed("a value is nested too deep"))?;
-    write_object(value, "an attribute value must have a type", line, |kind, content, line| match kind {
+    let members = objects_members(value, "an attribute value must have a type")?;
+    write_object(members, line, |kind, content, line| match kind {
         "M" => write_members(content, secrets, levels, line).map(|()| true),
         "L" => write_elements(content, secrets, levels, line).map(|()| true),
         _ => Ok(false),
@@ -129,15 +155,14 @@ fn write_elements(list: &str, secrets: &SecretPaths<'_>, levels: u8, line: &mut 
     Ok(())
 }
 
-/// Copies an object. `write` returns `true` for a member that it has written itself; this member is not copied.
+/// Writes an object of these members. `write` returns `true` for a member that it has written itself; all others are copied.
 fn write_object(
-    json: &str,
-    expected: &'static str,
+    members: Vec<(&RawValue, &RawValue)>,
     line: &mut String,
     mut write: impl FnMut(&str, &str, &mut String) -> Result<bool>,
 ) -> Result<()> {
     line.push('{');
-    for (place, (key, value)) in objects_members(json, expected)?.into_iter().enumerate() {
+    for (place, (key, value)) in members.into_iter().enumerate() {
         write_key(place, key, line);
         if !write(&name_of(key)?, value.get(), line)? {
             compact(value.get(), line);
@@ -168,6 +193,21 @@ fn name_of(key: &RawValue) -> Result<Cow<'_, str>> {
 /// The members of an object as JSON, duplicates included.
 fn objects_members<'a>(json: &'a str, expected: &'static str) -> Result<Vec<(&'a RawValue, &'a RawValue)>> {
     serde_json::from_str(json).map(|JsonMembers(members)| members).map_err(|_| malformed(expected))
+}
+
+/// The members of an object that have one of these names.
+fn known_members<'a>(
+    json: &'a str,
+    expected: &'static str,
+    names: &[&str],
+) -> Result<Vec<(&'a RawValue, &'a RawValue)>> {
+    let mut members = Vec::new();
+    for (key, value) in objects_members(json, expected)? {
+        if names.contains(&&*name_of(key)?) {
+            members.push((key, value));
+        }
+    }
+    Ok(members)
 }
 
 fn malformed(what: &str) -> Error {

@@ -206,9 +206,20 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     Some(())
 }
 
+/// The length of an event's `DetailType` in EventBridge.
+const MAX_NAME: usize = 128;
+
 /// Two rules of one name would give two events one id.
 fn check_rule_name(compiler: &mut ModelCompiler<'_, '_>, name: Located<&str>) {
     compiler.check_name("event", name);
+    let length = name.value.chars().count();
+    if length > MAX_NAME {
+        let message = format!(
+            "event `{}`: its name has {length} characters, and the `DetailType` of EventBridge has at most {MAX_NAME}; shorten it",
+            name.value
+        );
+        compiler.report(ProblemCode::InvalidEvent, name.at, message);
+    }
     let first = compiler.model.events.iter().position(|rule| *rule.name == *name.value);
     if let Some(first) = first.and_then(|first| compiler.places.events.get(first)).copied() {
         let message = format!("event `{}`: another rule has this name; choose another", name.value);
@@ -270,6 +281,14 @@ impl EntityContext<'_, '_, '_> {
                 let message = format!("{owner}: `{}` is named twice; name it once", name.value);
                 self.report(ProblemCode::DuplicateName, name.at, message);
                 continue;
+            }
+            if !resolved.format.is_plain() && !resolved.value_type.is_ordered() {
+                let message = format!(
+                    "{owner}: `{}` would always be null, because the value is {}, not a time",
+                    name.value,
+                    resolved.value_type.described()
+                );
+                self.report(ProblemCode::InvalidEvent, name.at, message);
             }
             values.push(EventValue { name: Arc::from(known), from: resolved.term, format: resolved.format });
         }

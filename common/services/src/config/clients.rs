@@ -162,7 +162,32 @@ fn has_s3_endpoint(sdk: &SdkConfig) -> bool {
     services.and_then(|(services, key)| services.load_config(key)).is_some()
 }
 
-/// Refuses endpoints that are no URLs: the SDK would fail each request with them.
+/// The settings of the SDK that no request can be made with if a control character is in them, by the beginnings of their names.
+const PLAIN_SETTINGS: [&str; 7] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+];
+
+/// Refuses settings of the SDK that would fail each request: text with a control character, such as the carriage return of a file with the line ends
+/// of Windows, and endpoints that are no URLs.
+fn check_settings(variables: impl Iterator<Item = (String, String)>) -> Result<()> {
+    let variables: Vec<(String, String)> = variables.collect();
+    let is_plain = |name: &str| PLAIN_SETTINGS.iter().any(|plain| name.starts_with(plain));
+    let has_control = |(name, value): &&(String, String)| is_plain(name) && value.contains(char::is_control);
+    if let Some((name, _)) = variables.iter().find(has_control) {
+        let message = format!("{name} contains a control character, such as a line break");
+        return Err(Error::new(ErrorKind::Configuration, message).hint(format!(
+            "Set {name} without it: a file with the line ends of Windows leaves one behind each value"
+        )));
+    }
+    check_endpoints(variables.into_iter())
+}
+
 fn check_endpoints(variables: impl Iterator<Item = (String, String)>) -> Result<()> {
     let is_url = |value: &str| {
         let host = value.strip_prefix("http://").or_else(|| value.strip_prefix("https://"));
@@ -181,9 +206,9 @@ fn check_endpoints(variables: impl Iterator<Item = (String, String)>) -> Result<
 /// The configuration of all clients: the environment's, with our time limits.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] if no region is set, or an endpoint is not a URL.
+/// [`ErrorKind::Configuration`] if no region is set, an endpoint is not a URL, or a setting has a control character.
 pub async fn sdk_config() -> Result<SdkConfig> {
-    check_endpoints(environment())?;
+    check_settings(environment())?;
     let timeouts = timeouts().operation_attempt_timeout(ATTEMPT_TIMEOUT).build();
     let defaults =
         aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).timeout_config(timeouts);
@@ -215,5 +240,17 @@ mod tests {
             assert!(error.to_string().contains("AWS_ENDPOINT_URL_SQS"), "{error}");
         }
         assert!(checked("OTHER", "localhost").is_ok());
+    }
+
+    #[test]
+    fn a_line_break_in_a_setting_is_named() {
+        let checked =
+            |name: &str, value: &str| check_settings(std::iter::once((name.to_owned(), value.to_owned())));
+        for name in PLAIN_SETTINGS {
+            let error = checked(name, "http://secret\r").expect_err(name).to_string();
+            assert!(error.contains(name) && !error.contains("secret"), "{error}");
+            assert!(checked(name, "http://secret").is_ok(), "{name}");
+        }
+        assert!(checked("PS1", "\u{1b}[0m").is_ok());
     }
 }

@@ -7,6 +7,9 @@ use aws_types::region::Region;
 
 use crate::event_target::EventOrder;
 
+/// The end of the name of a FIFO queue or topic.
+const FIFO: &str = ".fifo";
+
 /// A service that takes events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventService {
@@ -52,9 +55,15 @@ impl EventArn {
             "sns" => (EventService::Sns, resource),
             _ => return Err(invalid()),
         };
-        // The ARN of a subscription to a topic has one more part.
-        let is_complete = [partition, region, account, name].iter().all(|part| !part.is_empty());
-        if !is_complete || name.contains(':') {
+        // The ARN of a subscription to a topic has one more part. Partner buses have slashes in their names.
+        let is_fit = |character: char| character.is_ascii_alphanumeric() || "-_./".contains(character);
+        let is_right = |part: &&str| !part.is_empty() && part.chars().all(is_fit);
+        let longest = match service {
+            EventService::Sqs => 80,
+            EventService::EventBridge | EventService::Sns => 256,
+        };
+        let is_named = name.len() <= longest && name != FIFO;
+        if !is_named || ![partition, region, account, name].iter().all(is_right) {
             return Err(invalid());
         }
         Ok(Self {
@@ -72,7 +81,7 @@ impl EventArn {
     #[must_use]
     pub fn order(&self) -> EventOrder {
         match self.service {
-            EventService::Sqs | EventService::Sns if self.name.ends_with(".fifo") => EventOrder::Fifo,
+            EventService::Sqs | EventService::Sns if self.name.ends_with(FIFO) => EventOrder::Fifo,
             EventService::EventBridge | EventService::Sqs | EventService::Sns => EventOrder::Standard,
         }
     }
@@ -134,6 +143,10 @@ mod tests {
             "arn:aws:sqs::1:orders",
             "arn:aws:sns:eu-west-1:1:orders:0f0f-subscription",
             "arn:aws:lambda:eu-west-1:1:function:f",
+            "arn:aws:sqs:eu-west-1:1:orders.fifo\n",
+            "arn:aws:sqs:eu-west-1:1:orders ",
+            "arn:aws:sns:eu-west-1:1:.fifo",
+            &format!("arn:aws:sqs:eu-west-1:1:{}", "o".repeat(81)),
         ] {
             let error = parse(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Configuration);

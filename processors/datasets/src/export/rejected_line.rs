@@ -64,7 +64,7 @@ fn without_secrets<'l>(secrets: &SecretAttributes, text: Cow<'l, str>) -> Option
     if secrets.all().is_empty() {
         return Some(text);
     }
-    // Of a record, all that can be secret is in its images. Other JSON may have it anywhere.
+    // Of the members of a record that are kept, only images have secrets. Other JSON may have them anywhere.
     let _record: RecordLine<'_> = serde_json::from_str(&text).ok()?;
     let line = archive_line(text.trim(), secrets.all()).ok()?;
     Some(Cow::Owned(line.trim_end().to_owned()))
@@ -85,9 +85,14 @@ mod tests {
         let secret = Model::parse(&format!("{MODEL}secret = [\"pin\", \"cards.pin\"]\n"), "m.toml").unwrap();
         let error = Error::new(ErrorKind::Record, "no change");
         let record = br#"{"dynamodb":{"NewImage":{"pin":{"S":"LEAK"},"cards":{"L":[{"M":{"pin":{"S":"LEAK"}}}]},"a":{"S":"kept"}}}}"#;
-        for (text, kept) in
-            [(&record[..], "kept"), (&b"{\"pin\":\"LEAK\"}"[..], "null"), (&b"pin=LEAK"[..], "null")]
-        {
+        let copied =
+            br#"{"item":{"pin":"LEAK"},"dynamodb":{"Item":{"pin":"LEAK"},"NewImage":{"a":{"S":"kept"}}}}"#;
+        for (text, kept) in [
+            (&record[..], "kept"),
+            (&copied[..], "kept"),
+            (&b"{\"pin\":\"LEAK\"}"[..], "null"),
+            (&b"pin=LEAK"[..], "null"),
+        ] {
             let stored = |model| {
                 let secrets = SecretAttributes::new(model);
                 serde_json::to_string(&RejectedLine::new(&secrets, 7, text, &error)).unwrap()

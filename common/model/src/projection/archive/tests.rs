@@ -36,6 +36,13 @@ fn secrets_are_removed_from_both_images_and_kept_in_the_keys() {
 }
 
 #[test]
+fn members_that_no_stream_delivers_are_left_out_if_there_are_secrets() {
+    let record = r#"{"eventID":"1","item":{"secret":"LEAK"},"dynamodb":{"Item":{"secret":"LEAK"},"newImage":{"secret":{"S":"LEAK"}},"SizeBytes":1}}"#;
+    assert_eq!(line(record, &["secret"]), "{\"eventID\":\"1\",\"dynamodb\":{\"SizeBytes\":1}}\n");
+    assert_eq!(line(record, &[]), format!("{record}\n"));
+}
+
+#[test]
 fn a_secret_in_a_map_or_a_list_is_removed_and_the_same_name_elsewhere_is_kept() {
     let record = r#"{"dynamodb":{"NewImage":{"pin":{"S":"0"},"card":{"M":{"pin":{"S":"1"},"held":{"M":{"pin":{"S":"2"}}}}},"list":{"L":[{"M":{"pin":{"S":"3"},"a":{"S":"4"}}},{"S":"5"}]}}}}"#;
     let expected = r#"{"dynamodb":{"NewImage":{"pin":{"S":"0"},"card":{"M":{"held":{"M":{}}}},"list":{"L":[{"M":{"a":{"S":"4"}}},{"S":"5"}]}}}}"#;
