@@ -27,7 +27,7 @@ struct ChangeSource {
 }
 
 impl UndoneChanges {
-    /// Whether the change of a record is one of them. A record that does not show its table or its time is none.
+    /// Whether the change of a record is one of them. A record that does not show its table or its time is kept.
     #[must_use]
     pub fn has_record(&self, json: &str) -> bool {
         let stream = format!(":table/{}/stream/", self.table);

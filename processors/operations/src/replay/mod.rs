@@ -29,13 +29,15 @@
 
 mod batch;
 mod lookup_copy;
+mod source;
 mod state_only;
 mod target;
 mod task;
 mod uncounted;
 
 pub use self::lookup_copy::LookupCopy;
+pub use self::source::InputSource;
 pub use self::state_only::StateOnlyTables;
 pub use self::target::{DeliveryTotal, NoTarget, RecordTarget, TargetOutcome};
-pub use self::task::{InputSource, ReplayTask, ReplayTotals};
+pub use self::task::{ReplayTask, ReplayTotals};
 pub use self::uncounted::{CountedRecords, UncountedRollups};

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use afterwrite_functions::FailedRecord;
-use afterwrite_input::{InputObject, OpenedInput, StoredInput, TimeRange, UndoneChanges};
+use afterwrite_input::{InputObject, OpenedInput, StoredInput};
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::{Error, ErrorKind, Result};
@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::batch::RecordBatch;
 use super::lookup_copy::{LookupCopy, cursor_key, key_cursor};
+use super::source::InputSource;
 use super::state_only::StateOnlyTables;
 use super::target::{DeliveryTotal, RecordTarget, TargetOutcome};
 use super::uncounted::SourcelessRecords;
@@ -34,35 +35,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 const FEW_RECORDS: u64 = 10;
 /// The failed records whose reasons are kept.
 const MAX_REASONS: usize = 100;
-
-/// The files and objects of a replay, in order.
-#[derive(Debug)]
-pub struct InputSource<B> {
-    /// The objects.
-    pub objects: Vec<InputObject<B>>,
-    /// The range of records.
-    pub range: TimeRange,
-    /// Changes that are left out.
-    pub undone: Vec<UndoneChanges>,
-}
-
-impl<B> InputSource<B> {
-    /// All records of these objects.
-    #[must_use]
-    pub fn of(objects: Vec<InputObject<B>>) -> Self {
-        Self::in_range(objects, TimeRange::default())
-    }
-
-    /// The records of these objects in a range of time.
-    #[must_use]
-    pub fn in_range(objects: Vec<InputObject<B>>, range: TimeRange) -> Self {
-        Self { objects, range, undone: Vec::new() }
-    }
-
-    fn has_record(&self, json: &str) -> bool {
-        self.range.contains_record(json) && !self.undone.iter().any(|undone| undone.has_record(json))
-    }
-}
 
 /// Replays records. `aggregator` and `relay` are handlers or [`super::NoTarget`].
 #[derive(Debug)]
@@ -397,12 +369,4 @@ fn stopped_elsewhere(problem: &str, object: &str) -> Error {
 fn reason(failed: &FailedRecord) -> String {
     let number = failed.sequence_number.as_deref().unwrap_or("without a sequence number");
     format!("record {number}: {}", failed.error)
-}
-
-impl<B: Bucket> InputSource<B> {
-    /// The size of all objects, as far as it is known.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.objects.iter().map(InputObject::bytes).sum()
-    }
 }
