@@ -11,6 +11,7 @@ use afterwrite_ledger::StateItems;
 use afterwrite_ledger::state::import::ImportTimes;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
+use afterwrite_model::table::{Entity, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::backfill::{
     BackfillTotal, BulkArguments, BulkTask, ExportFolder, ImportTotal, StepInvoker, TableImporter,
@@ -216,14 +217,12 @@ fn next_steps(arguments: &BulkArguments, deployment: &Deployment, is_imported: b
             "{into} has another number of items than were written: delete it, and start another run"
         )];
     }
-    // Expiries between the beginning of the archive and the exports are settled by the replay.
-    let mapped = Timestamp::from_epoch_ms(arguments.bulk.mapping_since_ms);
-    let from = mapped.min(Timestamp::from_epoch_ms(arguments.earliest_ms).minus(StateItems::CLOCK_TOLERANCE));
+    let from = replayed_from(arguments, &deployment.config.model);
     // The replay counts rollups of rollups, too.
     let has_levels = deployment.config.model.state_source().is_some();
     let mut steps: Vec<String> = has_levels.then(|| enable_stream(into)).into_iter().collect();
     steps.push(format!(
-        "afterwrite replay s3://{}/archive/ --from {from} --into {into} --yes",
+        "afterwrite replay s3://{}/archive/ {from}--into {into} --yes",
         archive_bucket(arguments)
     ));
     steps.push(format!("afterwrite verify --state-table {into} --sample 0.01"));
@@ -232,6 +231,17 @@ fn next_steps(arguments: &BulkArguments, deployment: &Deployment, is_imported: b
         deployment.state_table
     ));
     steps
+}
+
+/// The option with the time from which the archive is replayed. Expiries of all times are settled by the replay, so a model that keeps what
+/// expired needs the whole archive.
+fn replayed_from(arguments: &BulkArguments, model: &Model) -> String {
+    if model.entities.iter().any(Entity::keeps_what_expired) {
+        return String::new();
+    }
+    let mapped = Timestamp::from_epoch_ms(arguments.bulk.mapping_since_ms);
+    let exported = Timestamp::from_epoch_ms(arguments.earliest_ms).minus(StateItems::CLOCK_TOLERANCE);
+    format!("--from {} ", mapped.min(exported))
 }
 
 /// The command that enables the stream of a state table.

@@ -15,6 +15,8 @@ const UNTIL: &str = "..";
 /// table does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoneChanges {
+    /// As it was written.
+    text: String,
     /// The deployed name of the table that the changes were made to.
     table: String,
     range: TimeRange,
@@ -56,15 +58,13 @@ impl FromStr for UndoneChanges {
         if range.is_empty() {
             return Err("the first time is not earlier than the second".to_owned());
         }
-        Ok(Self { table: table.to_owned(), range })
+        Ok(Self { text: text.to_owned(), table: table.to_owned(), range })
     }
 }
 
 impl fmt::Display for UndoneChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}=", self.table)?;
-        self.range.from.map_or(Ok(()), |from| write!(f, "{from}"))?;
-        self.range.to.map_or(Ok(()), |to| write!(f, "{UNTIL}{to}"))
+        f.write_str(&self.text)
     }
 }
 

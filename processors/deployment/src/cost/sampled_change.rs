@@ -44,6 +44,11 @@ impl SampledChange {
         })
     }
 
+    /// Whether it is the same change of the same item.
+    pub(super) fn is_copy_of(&self, other: &Self) -> bool {
+        (self.table, self.key, &self.position) == (other.table, other.key, &other.position)
+    }
+
     /// Orders the records of a sample as they were made, whatever their order in its file.
     pub(super) fn order(&self) -> (Option<Timestamp>, &Position<'static>) {
         (self.created_at, &self.position)

@@ -198,7 +198,7 @@ impl CostTrial<'_> {
             .filter_map(|json| Some((SampledChange::of(&self.model, json)?, json)))
             .collect();
         records.sort_by(|(one, _), (other, _)| one.order().cmp(&other.order()));
-        records.dedup_by(|(one, _), (other, _)| (one.table, &one.position) == (other.table, &other.position));
+        records.dedup_by(|(one, _), (other, _)| one.is_copy_of(other));
         let mut by_source: BTreeMap<RecordSource, Vec<TimedRecord<'_>>> = BTreeMap::new();
         let total = approximate(count(records.len()));
         for ((change, json), number) in records.into_iter().zip(0_u64..) {
