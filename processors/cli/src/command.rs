@@ -28,6 +28,7 @@ use crate::record::RecordArguments;
 use crate::redrive::RedriveArguments;
 use crate::repair::RepairCommand;
 use crate::replay::ReplayArguments;
+use crate::request_output::telling_of_requests;
 use crate::run::RunArguments;
 use crate::state::StateCommand;
 use crate::tail::TailArguments;
@@ -132,6 +133,37 @@ enum Command {
     Compact(CompactArguments),
 }
 
+impl Command {
+    async fn run(self) -> Result<bool, Error> {
+        match self {
+            Self::Demo(arguments) => Box::pin(arguments.run()).await,
+            Self::Invoke(arguments) => Box::pin(arguments.run()).await,
+            Self::Tail(arguments) => Box::pin(arguments.run()).await,
+            Self::Record(arguments) => Box::pin(arguments.run()).await,
+            Self::Replay(arguments) => Box::pin(arguments.run()).await,
+            Self::Redrive(arguments) => Box::pin(arguments.run()).await,
+            Self::State(command) => Box::pin(command.run()).await,
+            Self::Heartbeat(arguments) => Box::pin(arguments.run()).await,
+            Self::Dev(arguments) => Box::pin(arguments.run()).await,
+            Self::Run(arguments) => Box::pin(arguments.run()).await,
+            Self::Query(arguments) => Box::pin(arguments.run()).await,
+            Self::Export(arguments) => Box::pin(arguments.run()).await,
+            Self::Compact(arguments) => Box::pin(arguments.run()).await,
+            Self::Datasets(command) => Box::pin(command.run()).await,
+            Self::Backfill(command) => Box::pin(command.run()).await,
+            Self::Verify(command) => Box::pin(command.run()).await,
+            Self::Repair(command) => Box::pin(command.run()).await,
+            Self::Cost(arguments) => Box::pin(arguments.run()).await,
+            Self::Doctor(arguments) => Box::pin(arguments.run()).await,
+            Self::Console(arguments) => Box::pin(arguments.run()).await,
+            Self::Template(command) => command.run(),
+            Self::Client(command) => command.run(),
+            Self::Model(command) => Box::pin(command.run()).await,
+            Self::Jobs(command) => Box::pin(command.run()).await,
+        }
+    }
+}
+
 /// The headings of the list of commands, each with its first command.
 const COMMAND_HEADINGS: [(&str, &str); 6] = [
     ("demo", "Try it on this machine"),
@@ -181,32 +213,7 @@ impl Cli {
 
     /// Runs the command; prints its error, if any.
     pub async fn run(self) -> ExitCode {
-        let result = match self.command {
-            Command::Demo(arguments) => Box::pin(arguments.run()).await,
-            Command::Invoke(arguments) => Box::pin(arguments.run()).await,
-            Command::Tail(arguments) => Box::pin(arguments.run()).await,
-            Command::Record(arguments) => Box::pin(arguments.run()).await,
-            Command::Replay(arguments) => Box::pin(arguments.run()).await,
-            Command::Redrive(arguments) => Box::pin(arguments.run()).await,
-            Command::State(command) => Box::pin(command.run()).await,
-            Command::Heartbeat(arguments) => Box::pin(arguments.run()).await,
-            Command::Dev(arguments) => Box::pin(arguments.run()).await,
-            Command::Run(arguments) => Box::pin(arguments.run()).await,
-            Command::Query(arguments) => Box::pin(arguments.run()).await,
-            Command::Export(arguments) => Box::pin(arguments.run()).await,
-            Command::Compact(arguments) => Box::pin(arguments.run()).await,
-            Command::Datasets(command) => Box::pin(command.run()).await,
-            Command::Backfill(command) => Box::pin(command.run()).await,
-            Command::Verify(command) => Box::pin(command.run()).await,
-            Command::Repair(command) => Box::pin(command.run()).await,
-            Command::Cost(arguments) => Box::pin(arguments.run()).await,
-            Command::Doctor(arguments) => Box::pin(arguments.run()).await,
-            Command::Console(arguments) => Box::pin(arguments.run()).await,
-            Command::Template(command) => command.run(),
-            Command::Client(command) => command.run(),
-            Command::Model(command) => Box::pin(command.run()).await,
-            Command::Jobs(command) => Box::pin(command.run()).await,
-        };
+        let result = telling_of_requests(Box::pin(self.command.run())).await;
         if let Err(error) = &result {
             eprintln!("afterwrite: {}", error.report());
         }

@@ -137,7 +137,7 @@ pub(crate) fn level_notes(model: &Model, is_of_tenant: bool) -> Vec<String> {
 }
 
 /// How often a line of progress is told where there is no terminal.
-const TOLD_EVERY: Duration = Duration::from_secs(30);
+pub(crate) const TOLD_EVERY: Duration = Duration::from_secs(30);
 
 /// The progress of work on standard error: one line on a terminal, which each second replaces; elsewhere a line when a wait begins, and every
 /// 30 seconds, so that work which takes less is quiet in a pipe.

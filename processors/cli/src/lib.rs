@@ -32,6 +32,7 @@ pub mod redrive;
 pub mod repair;
 pub mod replay;
 mod replay_target;
+mod request_output;
 mod result_table;
 mod run;
 mod signals;

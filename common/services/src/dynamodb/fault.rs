@@ -118,6 +118,17 @@ impl TableRequest<'_> {
     }
 }
 
+/// The error for a scan of an index that failed.
+#[must_use]
+pub fn index_scan_error<E>(table: &str, index: &str, error: &SdkError<E, HttpResponse>) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    let permission = "dynamodb:Scan (for its indexes, too)";
+    let request = TableRequest { action: "Scan", permission, key: None, tables: table };
+    request.fault(error).into_error(request).with("index", index)
+}
+
 /// The refusal of one write of a cancelled transaction; `None` if that write was not at fault.
 ///
 /// # Errors

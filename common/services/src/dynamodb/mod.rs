@@ -30,6 +30,7 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use self::expression::WriteExpressions;
+pub use self::fault::index_scan_error;
 pub use self::partition::{PartitionPage, PartitionPart, PartitionQuery};
 pub use self::server_clock::ServerClock;
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};

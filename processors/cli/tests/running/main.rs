@@ -12,3 +12,4 @@ mod background;
 mod dev;
 mod pipes;
 mod run;
+mod unreachable;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use afterwrite_local::sdk::CREDENTIAL;
 
-const LINE: &str = r#"{"eventID":"1","eventName":"REMOVE","eventSourceARN":"arn:aws:dynamodb:us-east-1:1:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000","dynamodb":{"ApproximateCreationDateTime":1770372000,"Keys":{"PK":{"S":"A"},"SK":{"S":"B"}},"OldImage":{"PK":{"S":"A"},"SK":{"S":"B"}},"SequenceNumber":"1","StreamViewType":"NEW_AND_OLD_IMAGES"}}"#;
+pub(crate) const LINE: &str = r#"{"eventID":"1","eventName":"REMOVE","eventSourceARN":"arn:aws:dynamodb:us-east-1:1:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000","dynamodb":{"ApproximateCreationDateTime":1770372000,"Keys":{"PK":{"S":"A"},"SK":{"S":"B"}},"OldImage":{"PK":{"S":"A"},"SK":{"S":"B"}},"SequenceNumber":"1","StreamViewType":"NEW_AND_OLD_IMAGES"}}"#;
 
 /// A command whose reader is gone.
 fn unread(command: &mut Command) -> Child {

@@ -69,7 +69,7 @@ pub use self::plan::{JobCosts, JobPlan, UnitPrices, approximate, require_recover
 pub(crate) use self::progress::LACKING_OUTPUT;
 pub use self::progress::{JobProgress, JobReport, WaitReport};
 pub use self::rate::RateLimiter;
-pub use self::requests::repeated;
+pub use self::requests::{RepeatedRequest, repeated, repeated_request};
 pub use self::runner::{JobObserver, JobRunner, JobTask, SilentObserver};
 pub(crate) use self::runner::{STEP_TIME, run_units};
 pub use self::state::{JobKind, JobLease, JobState, JobStatus, NewJob};

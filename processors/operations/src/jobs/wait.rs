@@ -43,8 +43,7 @@ impl JobWait {
     /// `waits for the tolerance until 10:15:00Z: 9 differences may be of changes in flight (--tolerance)`.
     #[must_use]
     pub fn line(&self) -> String {
-        let until = self.until.to_string();
-        let time = until.split_once('T').map_or(&*until, |(_, time)| time);
+        let time = time_of_day(self.until);
         let differences = match self.differences {
             0 => String::new(),
             1 => ": 1 difference may be of a change in flight (--tolerance)".to_owned(),
@@ -52,6 +51,12 @@ impl JobWait {
         };
         format!("waits for {} until {time}{differences}", self.reason.described())
     }
+}
+
+/// The time of day of a moment that is near: `10:15:00Z`.
+pub(super) fn time_of_day(moment: Timestamp) -> String {
+    let text = moment.to_string();
+    text.split_once('T').map_or_else(|| text.clone(), |(_, time)| time.to_owned())
 }
 
 /// The waits that go on. Copies share them.

@@ -12,7 +12,8 @@ use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::record::{AttributeValue, Item};
-use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_model::{ErrorKind, Result};
+use afterwrite_services::dynamodb::index_scan_error;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use aws_sdk_dynamodb::types::AttributeValue as SdkValue;
@@ -47,6 +48,18 @@ impl ParkedItem {
         Some(Self { behind: text(BEHIND)?, partition: text("PK")?, sort: text("SK")? })
     }
 
+    /// The position of the newest missing record.
+    #[must_use]
+    pub fn position(&self) -> &str {
+        self.behind.rsplit_once(' ').map_or(&*self.behind, |(position, _)| position)
+    }
+
+    /// The name of the kind of its error.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.behind.rsplit_once(' ').map_or("", |(_, kind)| kind)
+    }
+
     /// A parked item as the index has it.
     fn of_sdk(item: &HashMap<String, SdkValue>) -> Option<Self> {
         let text = |name: &str| item.get(name).and_then(|value| value.as_s().ok()).cloned();
@@ -73,7 +86,7 @@ pub async fn parked_by_scan(tables: &impl TableScan, state_table: &Arc<str>) -> 
 /// The parked items of a state table, the oldest first, from its sparse index `parked`; `None` if the table has no such index.
 ///
 /// # Errors
-/// `Unavailable` if the index cannot be read at the moment; `Configuration` if a permission is missing.
+/// As [`TableScan::scan`].
 pub async fn parked_by_index(client: &Client, state_table: &str) -> Result<Option<Vec<ParkedItem>>> {
     let scan = client.scan().table_name(state_table).index_name(PARKED_INDEX);
     let mut pages = scan.into_paginator().items().send();
@@ -82,7 +95,7 @@ pub async fn parked_by_index(client: &Client, state_table: &str) -> Result<Optio
         let item = match item {
             Ok(item) => item,
             Err(error) if error.code() == Some("ValidationException") => return Ok(None),
-            Err(error) => return Err(unread(state_table, error.code()).caused_by(error)),
+            Err(error) => return Err(index_scan_error(state_table, PARKED_INDEX, &error)),
         };
         parked.extend(ParkedItem::of_sdk(&item));
     }
@@ -120,7 +133,7 @@ pub async fn parked_page(
     let page = match scan.set_exclusive_start_key(after).send().await {
         Ok(page) => page,
         Err(error) if error.code() == Some("ValidationException") => return Ok(None),
-        Err(error) => return Err(unread(state_table, error.code()).caused_by(error)),
+        Err(error) => return Err(index_scan_error(state_table, PARKED_INDEX, &error)),
     };
     let parked = page.items().iter().filter_map(ParkedItem::of_sdk).collect();
     let next = page.last_evaluated_key.map(|key| {
@@ -128,26 +141,6 @@ pub async fn parked_page(
         texts.collect()
     });
     Ok(Some((parked, next)))
-}
-
-fn unread(state_table: &str, code: Option<&str>) -> Error {
-    Error::new(failure_kind(code), "the index of parked items cannot be read")
-        .with("table", state_table)
-        .hint("Allow dynamodb:Scan on the table's index `parked`")
-}
-
-/// Whether a request that failed with this code can succeed later; without a code, there was no response.
-fn failure_kind(code: Option<&str>) -> ErrorKind {
-    match code {
-        None
-        | Some(
-            "ProvisionedThroughputExceededException"
-            | "ThrottlingException"
-            | "RequestLimitExceeded"
-            | "InternalServerError",
-        ) => ErrorKind::Unavailable,
-        Some(_) => ErrorKind::Configuration,
-    }
 }
 
 /// A redrive of parked items.
