@@ -39,13 +39,14 @@ impl ClientDescription {
 fn reader(model: &Model, index: usize, rollup: &Rollup, names: &mut UniqueNames) -> ReaderDescription {
     let is_free = |name: &str| !runtime::has_name_of(&type_name(name));
     let property = names.take(&rollup.name, is_free);
-    let fields = key_fields(rollup);
-    let template = |template: &Template| field_template(template, &fields);
+    let formats = bucket_formats(model, index);
+    let fields = key_fields(rollup, &formats);
+    let template = |template: &Template| field_template(template, (&fields, &formats));
     let mut measures = measures(model, index);
     measures.sort_by_key(|measure| measure.value.is_computed());
     let ranks = rollup.ranks.iter().map(|rank| {
         let property = names.take(&format!("{property}_by_{}", rank.measure), is_free);
-        reader_rank(rank, rollup, property, &fields)
+        reader_rank(rank, rollup, property, (&fields, &formats))
     });
     let ranks = ranks.collect();
     ReaderDescription {
@@ -57,7 +58,7 @@ fn reader(model: &Model, index: usize, rollup: &Rollup, names: &mut UniqueNames)
         sort: template(&rollup.sort),
         is_escaped: !rollup.keys.is_plain(),
         shards: rollup.shards,
-        bucket: bucket(rollup),
+        bucket: bucket(rollup, &formats),
         skips_zero: is_member(model, rollup),
         measures,
         ranks,
@@ -88,18 +89,17 @@ fn is_member(model: &Model, rollup: &Rollup) -> bool {
 }
 
 /// The values of a key, aligned with [`Rollup::variables`].
-fn key_fields(rollup: &Rollup) -> Vec<KeyField> {
-    let formats = variable_formats(rollup);
+fn key_fields(rollup: &Rollup, formats: &BucketFormats) -> Vec<KeyField> {
     let base = |index: usize| {
         let variable = rollup.variables.get(index).map_or("", |variable| variable);
-        let time = formats.get(&index).and_then(|format| format.time());
+        let time = formats.get(&index);
         let ending = time.map_or_else(String::new, |format| format!(":{format}"));
         variable.strip_suffix(&ending).unwrap_or(variable).to_owned()
     };
     let bases: Vec<String> = (0..rollup.variables.len()).map(|index| identifier(&base(index))).collect();
     let mut names = UniqueNames::default();
     let fields = rollup.variables.iter().enumerate().map(|(index, variable)| {
-        let time = formats.get(&index).and_then(|format| format.time());
+        let time = formats.get(&index);
         let is_shared = bases.iter().filter(|other| **other == identifier(&base(index))).count() > 1;
         let bucket = time.filter(|_| is_shared).map(|format| format!("_{}", format.bucket.name()));
         let name = names.take(&format!("{}{}", base(index), bucket.unwrap_or_default()), |_| true);
@@ -125,35 +125,38 @@ fn bucket_form(format: &TimeFormat) -> String {
     format!("the {} in {zone}, such as {example}", format.bucket.name())
 }
 
-fn variable_formats(rollup: &Rollup) -> BTreeMap<usize, &ValueFormat> {
-    let pieces = rollup.partition.pieces.iter().chain(&rollup.sort.pieces);
-    pieces.filter_map(variable).collect()
+/// The formats of the variables of a key that are buckets of time, by the variable's index.
+type BucketFormats = BTreeMap<usize, TimeFormat>;
+
+fn bucket_formats(model: &Model, rollup: usize) -> BucketFormats {
+    let variables = model.rollups.get(rollup).map_or(0, |rollup| rollup.variables.len());
+    (0..variables).filter_map(|variable| Some((variable, model.bucket_format(rollup, variable)?))).collect()
 }
 
-fn variable(piece: &TemplatePiece) -> Option<(usize, &ValueFormat)> {
+fn variable(piece: &TemplatePiece) -> Option<usize> {
     match piece {
         TemplatePiece::Literal(_) => None,
-        TemplatePiece::Variable(index, format) => Some((*index, format)),
+        TemplatePiece::Variable(index, _) => Some(*index),
     }
 }
 
 fn is_in(template: &Template, index: usize) -> bool {
-    template.pieces.iter().filter_map(variable).any(|(other, _)| other == index)
+    template.pieces.iter().filter_map(variable).any(|other| other == index)
 }
 
 /// The last variable of a key that is a bucket of time.
-fn bucket(rollup: &Rollup) -> Option<usize> {
+fn bucket(rollup: &Rollup, formats: &BucketFormats) -> Option<usize> {
     let pieces = rollup.partition.pieces.iter().chain(&rollup.sort.pieces);
-    pieces.filter_map(variable).rfind(|(_, format)| !format.is_plain()).map(|(index, _)| index)
+    pieces.filter_map(variable).rfind(|index| formats.contains_key(index))
 }
 
 /// A template with the names of the fields, as the fixed part of a client reads it. No literal text has braces.
-fn field_template(template: &Template, fields: &[KeyField]) -> String {
+fn field_template(template: &Template, (fields, formats): (&[KeyField], &BucketFormats)) -> String {
     let piece = |piece: &TemplatePiece| match piece {
         TemplatePiece::Literal(text) => text.to_string(),
-        TemplatePiece::Variable(index, format) => {
+        TemplatePiece::Variable(index, _) => {
             let name = fields.get(*index).map_or("", |field| &field.name);
-            let format = format.time().map(|format| match format.zone.of_item() {
+            let format = formats.get(index).map(|format| match format.zone.of_item() {
                 Some(_) => format!(":{}@", format.bucket.name()),
                 None => format!(":{format}"),
             });
@@ -163,16 +166,21 @@ fn field_template(template: &Template, fields: &[KeyField]) -> String {
     template.pieces.iter().map(piece).collect()
 }
 
-fn reader_rank(rank: &Rank, rollup: &Rollup, property: String, fields: &[KeyField]) -> ReaderRank {
+fn reader_rank(
+    rank: &Rank,
+    rollup: &Rollup,
+    property: String,
+    key: (&[KeyField], &BucketFormats),
+) -> ReaderRank {
     let within = rank.within.as_ref().unwrap_or(&rollup.partition);
-    let mut named: Vec<usize> = within.pieces.iter().filter_map(variable).map(|(index, _)| index).collect();
+    let mut named: Vec<usize> = within.pieces.iter().filter_map(variable).collect();
     named.sort_unstable();
     named.dedup();
     ReaderRank {
         type_name: type_name(&property),
         property,
         measure: rank.measure.to_string(),
-        within: field_template(within, fields),
+        within: field_template(within, key),
         shards: rank.shards,
         fields: named,
     }

@@ -135,6 +135,7 @@ mod aggregate;
 mod aggregate_settings;
 mod binding;
 mod bound_template;
+mod bucket_format;
 mod cache;
 mod column_type;
 mod computed;

@@ -3,9 +3,7 @@
 use afterwrite_client::{ClientDescription, KeyField, ReaderDescription};
 use afterwrite_model::projection::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 use afterwrite_model::record::{AttributeValue, Item};
-use afterwrite_model::table::{
-    Aggregate, Entity, Model, Rollup, TemplatePiece, TimeFormat, ValueFormat, nearest_name,
-};
+use afterwrite_model::table::{Aggregate, Entity, Model, Rollup, TemplatePiece, TimeFormat, nearest_name};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 /// A rollup of the model.
@@ -62,25 +60,20 @@ impl<'m> RollupShape<'m> {
     }
 
     /// The last variable that is a bucket of time, with its format.
-    pub(crate) fn bucket(&self) -> Option<(usize, &'m TimeFormat)> {
+    pub(crate) fn bucket(&self) -> Option<(usize, TimeFormat)> {
         let bucket = self.reader.bucket?;
         Some((bucket, self.format(bucket)?))
     }
 
     /// The format of a variable that is a bucket of time.
-    pub(crate) fn format(&self, variable: usize) -> Option<&'m TimeFormat> {
-        let pieces = self.rollup.partition.pieces.iter().chain(&self.rollup.sort.pieces);
-        pieces
-            .filter_map(piece_variable)
-            .find(|(index, _)| *index == variable)
-            .and_then(|(_, format)| format.time())
+    fn format(&self, variable: usize) -> Option<TimeFormat> {
+        self.model.bucket_format(self.index, variable)
     }
 
     /// Whether the rollups of a series are in one partition, in the order of their buckets.
     pub(crate) fn is_ordered_by(&self, bucket: usize) -> bool {
         let Rollup { partition, sort, .. } = self.rollup;
-        let is_bucket =
-            |piece: &TemplatePiece| piece_variable(piece).is_some_and(|(index, _)| index == bucket);
+        let is_bucket = |piece: &TemplatePiece| piece_variable(piece) == Some(bucket);
         let places = partition.pieces.iter().chain(&sort.pieces).filter(|piece| is_bucket(piece)).count();
         places == 1 && sort.pieces.last().is_some_and(is_bucket)
     }
@@ -177,11 +170,11 @@ impl<'m> RollupShape<'m> {
     }
 }
 
-/// The variable of a piece, with its format.
-fn piece_variable(piece: &TemplatePiece) -> Option<(usize, &ValueFormat)> {
+/// The variable of a piece.
+fn piece_variable(piece: &TemplatePiece) -> Option<usize> {
     match piece {
         TemplatePiece::Literal(_) => None,
-        TemplatePiece::Variable(index, format) => Some((*index, format)),
+        TemplatePiece::Variable(index, _) => Some(*index),
     }
 }
 

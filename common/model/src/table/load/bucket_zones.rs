@@ -6,10 +6,8 @@ use std::collections::BTreeSet;
 
 use super::compiler::ModelCompiler;
 use super::problem::ProblemCode;
-use crate::table::{
-    Aggregate, BoundPiece, FormatZone, Model, RollupDestination, TemplatePiece, Term, TimeReading,
-    ValueFormat,
-};
+use crate::table::bucket_format::filled_with;
+use crate::table::{Aggregate, FormatZone, Model, RollupDestination, Term, TimeReading, ValueFormat};
 
 /// The calendar that a part of a key lies in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,14 +81,7 @@ fn zones_of(
     variable: usize,
 ) -> BTreeSet<BucketZone> {
     let Some(rollup) = model.rollups.get(destination.rollup) else { return BTreeSet::new() };
-    let keys = [(&rollup.partition, &destination.partition), (&rollup.sort, &destination.sort)];
-    let pieces = keys.into_iter().flat_map(|(key, bound)| key.pieces.iter().zip(&bound.pieces));
-    let values = pieces.filter_map(|(piece, bound)| match (piece, bound) {
-        (TemplatePiece::Variable(index, _), BoundPiece::Value(term, format)) if *index == variable => {
-            Some((term, format))
-        }
-        (TemplatePiece::Variable(..) | TemplatePiece::Literal(_), _) => None,
-    });
+    let values = filled_with(rollup, destination, variable);
     values.flat_map(|(term, format)| zones_of_value(model, aggregate, term, format)).collect()
 }
 
