@@ -164,6 +164,12 @@ impl Error {
         report
     }
 
+    /// The hint: the user's next step.
+    #[must_use]
+    pub fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

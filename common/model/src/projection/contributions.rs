@@ -232,7 +232,7 @@ fn reads_the_item(model: &Model, lookup: usize) -> bool {
 }
 
 /// The hint of an error of a lookup that found no item.
-pub const IS_REDELIVERED: &str = "The record is redelivered; if the looked-up item is never written, the retry limit of the event source mapping ends this";
+const IS_REDELIVERED: &str = "The record is redelivered; if the looked-up item is never written, the retry limit of the event source mapping ends this";
 
 fn no_outputs(model: &Model, lookup: usize, is_absent: bool) -> Error {
     let Some(lookup) = model.lookups.get(lookup) else {

@@ -24,7 +24,7 @@ mod secrets;
 mod target;
 
 pub use archive::archive_line;
-pub use contributions::{IS_REDELIVERED, contributions};
+pub use contributions::contributions;
 pub use element::ItemElement;
 pub use events::{Event, EventChange, events_of};
 pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};

@@ -1,9 +1,12 @@
 //! Everything that follows from one item, as a result.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use afterwrite_model::Error;
+use afterwrite_model::harmless::harmless;
 use afterwrite_model::table::NamedList;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::events::ItemEvent;
 
@@ -18,6 +21,9 @@ pub struct Consequences {
     pub key: NamedList<String>,
     /// Its contributions to rollups.
     pub counted: Vec<RollupContribution>,
+    /// The outputs of lookups that are not known, if some of its contributions depend on them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown_outputs: Vec<String>,
     /// The lookups that it needs.
     pub asks: Vec<LookupResult>,
     /// Its outputs for other items that look it up.
@@ -43,7 +49,41 @@ pub struct Consequences {
     /// Attributes that never leave the table.
     pub secret: Vec<String>,
     /// Why it cannot be counted, or has no rows or stale keys.
-    pub problems: Vec<String>,
+    pub problems: Vec<ItemProblem>,
+}
+
+/// Why an item cannot be counted, or has no rows or stale keys. As text, its advice follows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ItemProblem {
+    /// The error alone.
+    pub problem: String,
+    /// The user's next step, or the event that follows by itself.
+    pub advice: Option<String>,
+    /// Whether the record is delivered again because of it; otherwise it is parked.
+    pub is_redelivered: bool,
+}
+
+impl From<Error> for ItemProblem {
+    fn from(error: Error) -> Self {
+        Self {
+            problem: error.without_hint().to_string(),
+            advice: error.advice().map(|advice| harmless(advice).into_owned()),
+            is_redelivered: error.is_retryable(),
+        }
+    }
+}
+
+impl fmt::Display for ItemProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)?;
+        self.advice.iter().try_for_each(|advice| write!(f, ". {advice}"))
+    }
+}
+
+impl Serialize for ItemProblem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// The item's contribution to one rollup.

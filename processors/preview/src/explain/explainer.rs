@@ -32,6 +32,16 @@ pub(super) struct ItemExplainer<'e, L> {
     pub(super) counted_now: &'e ItemContributions,
 }
 
+/// The contributions of an item, as far as outputs of lookups are known.
+pub(super) struct ExplainedCount {
+    /// Its contributions, as far as they are known.
+    pub(super) rollups: Vec<RollupContribution>,
+    /// The number of aggregates that leave it out.
+    pub(super) skipped: u64,
+    /// Whether contributions depend on outputs of lookups that are not known.
+    pub(super) is_unknown: bool,
+}
+
 impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     pub(super) fn key(&self) -> NamedList<String> {
         let names = self.identity.entity.variables.iter().map(ToString::to_string);
@@ -60,8 +70,32 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
         }
     }
 
+    /// The item's contributions. An error that some values of unknown outputs do not cause is not reported: the contributions are not known.
+    pub(super) fn explained_count(
+        &self,
+        image: &Image<'_>,
+        targets: &mut RollupTargets,
+    ) -> Result<ExplainedCount> {
+        let counted = self.counted(image, targets);
+        let skipped = counted.as_ref().map_or(u64::MAX, |(_, skipped)| *skipped);
+        let guesses = if skipped == 0 { Vec::new() } else { self.lookups.guesses() };
+        let guessed = guesses.iter().filter_map(|lookups| {
+            let Self { model, source, candidates, identity, counted_now, .. } = *self;
+            let guess = ItemExplainer { model, source, candidates, identity, lookups, counted_now };
+            guess.counted(image, &mut RollupTargets::of(model)).ok().map(|(_, skipped)| skipped)
+        });
+        match (guessed.min().filter(|guessed| *guessed < skipped), counted) {
+            (None, Err(error)) => Err(error),
+            (None, Ok((rollups, skipped))) => Ok(ExplainedCount { rollups, skipped, is_unknown: false }),
+            (Some(skipped), counted) => {
+                let rollups = counted.map(|(rollups, _)| rollups).unwrap_or_default();
+                Ok(ExplainedCount { rollups, skipped, is_unknown: true })
+            }
+        }
+    }
+
     /// The item's contributions, and the number of aggregates that leave it out.
-    pub(super) fn counted(
+    fn counted(
         &self,
         image: &Image<'_>,
         targets: &mut RollupTargets,

@@ -22,13 +22,14 @@ use afterwrite_model::table::{Model, Table};
 use afterwrite_model::{Error, Result};
 
 pub use self::consequences::{
-    Consequences, DatasetRow, LeftOut, LookupResult, MirroredValue, RollupContribution, StaleCacheKey,
+    Consequences, DatasetRow, ItemProblem, LeftOut, LookupResult, MirroredValue, RollupContribution,
+    StaleCacheKey,
 };
 pub use self::events::ItemEvent;
 pub use self::lookups::{ExplainedLookups, LookupValues};
 
 use self::events::events_of_creation;
-use self::explainer::ItemExplainer;
+use self::explainer::{ExplainedCount, ItemExplainer};
 
 /// The consequences of the item in this table; `None` if it matches no entity there. The contributions that are counted now, whose targets are
 /// in `targets`, decide about shards.
@@ -65,10 +66,10 @@ pub fn consequences(
         ..Consequences::default()
     };
     let mut problems = Vec::new();
-    let mut report = |error: Error| problems.push(error.to_string());
+    let mut report = |error: Error| problems.push(ItemProblem::from(error));
     explained.lookup_results(image).map(|results| found.asks = results).unwrap_or_else(&mut report);
-    let counted = explained.counted(image, targets);
-    counted.map(|counted| (found.counted, found.skipped) = counted).unwrap_or_else(&mut report);
+    let counted = explained.explained_count(image, targets);
+    counted.map(|counted| add_counted(&mut found, counted, lookups)).unwrap_or_else(&mut report);
     explained.stale(image, &mut found);
     let change = EventChange { source: &source, candidates: Some(&candidates), record: &record, json: &line };
     events_of_creation(model, &change).map(|events| found.events = events).unwrap_or_else(&mut report);
@@ -80,17 +81,32 @@ pub fn consequences(
     Ok(Some(found))
 }
 
-/// The outputs whose names stand for their values. An error can come from such a name, where a value such as a time zone is needed.
-fn placeholder_note(asks: &[LookupResult], lookups: &impl ExplainedLookups) -> Option<String> {
+fn add_counted(found: &mut Consequences, counted: ExplainedCount, lookups: &impl ExplainedLookups) {
+    (found.counted, found.skipped) = (counted.rollups, counted.skipped);
+    if counted.is_unknown {
+        found.unknown_outputs = unknown_outputs(&found.asks, lookups);
+    }
+}
+
+/// The outputs whose names stand for their values.
+fn unknown_outputs(asks: &[LookupResult], lookups: &impl ExplainedLookups) -> Vec<String> {
     let outputs = asks.iter().flat_map(|ask| ask.gives.names());
-    let unknown: Vec<String> = outputs
-        .filter(|output| lookups.is_placeholder(output))
-        .map(|output| format!("--given {output}=VALUE"))
-        .collect();
+    outputs.filter(|output| lookups.is_placeholder(output)).cloned().collect()
+}
+
+/// The options that state outputs: `--given city=VALUE --given zone=VALUE`.
+#[must_use]
+pub fn given_options(outputs: &[String]) -> String {
+    outputs.iter().map(|output| format!("--given {output}=VALUE")).collect::<Vec<_>>().join(" ")
+}
+
+/// An error can come from the name of an output, where another value is needed.
+fn placeholder_note(asks: &[LookupResult], lookups: &impl ExplainedLookups) -> Option<String> {
+    let unknown = unknown_outputs(asks, lookups);
     (!unknown.is_empty()).then(|| {
         format!(
             "the lookups are not read here, and the names of their outputs stand for the values; an error that a name causes goes with {}",
-            unknown.join(" ")
+            given_options(&unknown)
         )
     })
 }

@@ -25,7 +25,7 @@ use crate::print::{json, new_table, print};
 /// The arguments of `afterwrite model explain`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite model explain my-model.toml --item item.json\n  afterwrite model explain --item item.json --given admin_id=a-1 --json\n  aws dynamodb get-item --table-name ExamBuddyTable --key file://key.json |\n    afterwrite model explain --item -\n\nExit codes: 0 explained, 1 the item matches no entity or cannot be counted."
+    after_help = "Examples:\n  afterwrite model explain my-model.toml --item item.json\n  afterwrite model explain --item item.json --given admin_id=a-1 --json\n  aws dynamodb get-item --table-name ExamBuddyTable --key file://key.json |\n    afterwrite model explain --item -\n\nExit codes: 0 explained, 1 the item matches no entity or cannot be counted, 2 wrong usage or an unreadable item or model."
 )]
 pub struct ExplainArguments {
     #[command(flatten)]

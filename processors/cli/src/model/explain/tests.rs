@@ -68,8 +68,19 @@ fn an_output_that_a_zone_needs_is_asked_for() {
         "total": "12.50", "placed_at": "2026-02-06T10:00:00Z",
     });
     let explanation = explain("marketplace", &order, &[]);
+    // The item is good: nothing is known of its contributions, and nothing is wrong.
+    let [item] = explanation.items.as_slice() else { panic!("{explanation:?}") };
+    assert_eq!((&item.problems, item.skipped, item.counted.len()), (&Vec::new(), 0, 0), "{item:?}");
     let text = explanation.to_string();
-    assert!(text.contains("--given city=VALUE --given time_zone=VALUE"), "{text}");
+    assert!(
+        text.contains("Not known here") && text.contains("--given city=VALUE --given time_zone=VALUE"),
+        "{text}"
+    );
+    // Of another wrong value of the item, no output is the cause.
+    let mut wrong = order.clone();
+    wrong["total"] = json!("a lot");
+    let [item] = &explain("marketplace", &wrong, &[]).items[..] else { panic!("an order") };
+    assert!(!item.problems.is_empty() && item.unknown_outputs.is_empty(), "{item:?}");
     let given = [("city", "lisbon"), ("time_zone", "Europe/Lisbon")];
     let text = explain("marketplace", &order, &given).to_string();
     assert!(text.contains("DAY#2026-02-06") && !text.contains("--given"), "{text}");
@@ -90,6 +101,7 @@ fn the_error_of_a_record_is_shown_next_to_what_still_follows() {
     let explanation = explain("exambuddy", &item, &[]);
     let [item] = explanation.items.as_slice() else { panic!("{explanation:?}") };
     let [problem] = item.problems.as_slice() else { panic!("{:?}", item.problems) };
+    let problem = problem.to_string();
     assert!(problem.contains("score") && !problem.contains("eight"), "{problem}");
     assert!(!item.stale_keys.is_empty() && !item.rows.is_empty());
 }

@@ -4,7 +4,9 @@ use std::fmt;
 
 use afterwrite_ledger::state::{EXPIRES_AT, PARTITION_KEY, SORT_KEY};
 use afterwrite_model::harmless::harmless;
-use afterwrite_preview::explain::{Consequences, DatasetRow, ItemEvent, LeftOut, LookupResult};
+use afterwrite_preview::explain::{
+    Consequences, DatasetRow, ItemEvent, LeftOut, LookupResult, given_options,
+};
 
 use crate::print::new_table;
 use crate::result_table::ResultTable;
@@ -20,17 +22,7 @@ impl fmt::Display for ItemText<'_> {
         let Self(item) = self;
         let key: Vec<String> = item.key.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         writeln!(f, "{} of {}: {}", item.entity, item.table, harmless(&key.join(", ")))?;
-        for problem in &item.problems {
-            writeln!(f, "\nIt cannot be counted: {}", harmless(problem))?;
-        }
-        if item.skipped > 0 {
-            let aggregates = if item.skipped == 1 { "aggregate leaves" } else { "aggregates leave" };
-            writeln!(
-                f,
-                "\n{} {aggregates} it out, because it does not fit (on_misfit = \"skip\")",
-                item.skipped
-            )?;
-        }
+        self.judgement(f)?;
         let parts = [
             ("Contributions", self.counted_table()),
             ("Left out by a condition", self.left_out_table()),
@@ -75,6 +67,30 @@ impl fmt::Display for RowText<'_> {
 }
 
 impl ItemText<'_> {
+    /// Why it cannot be counted, what is not known of it, and how many aggregates leave it out.
+    fn judgement(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(item) = self;
+        for problem in &item.problems {
+            writeln!(f, "\nIt cannot be counted: {}", harmless(&problem.to_string()))?;
+        }
+        if !item.unknown_outputs.is_empty() {
+            writeln!(
+                f,
+                "\nNot known here: contributions that depend on outputs of its lookups, which are not read. {} shows them",
+                harmless(&given_options(&item.unknown_outputs))
+            )?;
+        }
+        if item.skipped > 0 {
+            let aggregates = if item.skipped == 1 { "aggregate leaves" } else { "aggregates leave" };
+            writeln!(
+                f,
+                "\n{} {aggregates} it out, because it does not fit (on_misfit = \"skip\")",
+                item.skipped
+            )?;
+        }
+        Ok(())
+    }
+
     fn counted_table(&self) -> ResultTable {
         let mut table = new_table(&[PARTITION_KEY, SORT_KEY, "measure", ""]);
         for counted in &self.0.counted {

@@ -14,7 +14,7 @@ use afterwrite_model::record::{AttributeValue, Image, Item, TypedItem};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::{ItemProjector, RememberedOutputs};
-use afterwrite_preview::explain::{Consequences, ExplainedLookups, consequences};
+use afterwrite_preview::explain::{Consequences, ExplainedLookups, LookupValues, consequences};
 
 use crate::served::Served;
 
@@ -72,6 +72,10 @@ impl KnownLookups for KnownOutputs {
 impl ExplainedLookups for KnownOutputs {
     fn is_placeholder(&self, _output: &str) -> bool {
         false
+    }
+
+    fn guesses(&self) -> Vec<LookupValues> {
+        Vec::new()
     }
 }
 

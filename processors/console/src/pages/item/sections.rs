@@ -3,9 +3,9 @@
 use afterwrite_ledger::tables::item_bytes;
 use afterwrite_model::Result;
 use afterwrite_model::harmless::harmless;
-use afterwrite_model::projection::{IS_REDELIVERED, attribute};
+use afterwrite_model::projection::attribute;
 use afterwrite_model::record::{AttributeValue, Decimal, Image, Item, Timestamp};
-use afterwrite_preview::explain::{Consequences, LookupResult};
+use afterwrite_preview::explain::{Consequences, ItemProblem, LookupResult};
 use maud::{Markup, html};
 
 use super::contents::HIDDEN;
@@ -39,9 +39,7 @@ pub(super) async fn show(
     }
     let given_up = given_up(served, reading).await?;
     for problem in found.iter().flat_map(|found| &found.problems) {
-        let end = if given_up { "Its record is not delivered again" } else { IS_REDELIVERED };
-        let problem = problem.replace(IS_REDELIVERED, end);
-        view.show(html! { div class="problem" role="alert" { pre { "It cannot be counted: " (harmless(&problem)) } } });
+        view.show(html! { div class="problem" role="alert" { pre { "It cannot be counted: " (problem_text(problem, given_up)) } } });
     }
     if given_up {
         view.show(given_up_note(served, reading));
@@ -65,6 +63,16 @@ pub(super) async fn show(
         html! { p class="quiet" { "All tables as " a href=(link) { "JSON" } ", with exact numbers." } },
     );
     Ok(())
+}
+
+/// A problem of the item. Its advice does not hold for a record that was given up: that record is not delivered again.
+fn problem_text(problem: &ItemProblem, given_up: bool) -> String {
+    let text = if given_up && problem.is_redelivered {
+        format!("{}. Its record is not delivered again", problem.problem)
+    } else {
+        problem.to_string()
+    };
+    harmless(&text).into_owned()
 }
 
 /// Whether this process has given up a change of the item, and failed batches of its table are left.
@@ -254,4 +262,28 @@ fn event_table<'e>(events: impl Iterator<Item = (&'e str, Option<&'e str>)>, if_
     };
     table.rows = events.map(row).collect();
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_a_problem_is_delivered_again_unless_it_was_given_up_or_is_parked() {
+        let of = |problem: &str, is_redelivered| ItemProblem {
+            problem: problem.to_owned(),
+            advice: Some("Wait".to_owned()),
+            is_redelivered,
+        };
+        let absent = of("lookup `depot` found no item", true);
+        assert_eq!(problem_text(&absent, false), "lookup `depot` found no item. Wait");
+        assert_eq!(
+            problem_text(&absent, true),
+            "lookup `depot` found no item. Its record is not delivered again"
+        );
+        assert_eq!(
+            problem_text(&of("attribute at is not a time", false), true),
+            "attribute at is not a time. Wait"
+        );
+    }
 }
