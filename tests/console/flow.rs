@@ -75,6 +75,10 @@ fn a_failed_batch_is_named(development: &Development, console: &ConsoleClient) {
     assert!(rollup.contains("1 failed batch of aggregator"), "{rollup}");
     let card = console.get("/flow/picture").body;
     assert!(card.contains(r#"<a href="/health/failures">aggregator</a>"#), "{card}");
+    let failures = console.json("/health/failures");
+    let batch = &failures["failures"][0];
+    assert!(batch["item"].to_string().contains("c1"), "{failures}");
+    assert!(batch["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{failures}");
     let found = development.run(&["doctor", "--json"]);
     let findings: Value = serde_json::from_slice(&found.stdout).unwrap();
     let failed = findings.as_array().unwrap().iter().find(|finding| finding["check"] == "failed records");

@@ -60,7 +60,7 @@ async fn an_item_whose_rollup_would_have_a_key_that_is_too_long_is_undecided() {
     assert_eq!((summary.drift, summary.undecided), (0, 2), "{:#?}", report.findings);
     for finding in &report.findings {
         let cause = finding.cause.as_deref().unwrap_or_default();
-        assert!(cause.contains("the item cannot be counted (RecordError)"), "{finding:?}");
+        assert!(cause.contains("the item cannot be counted (RecordError): "), "{finding:?}");
     }
 }
 

@@ -162,7 +162,7 @@ impl BackgroundFunctions {
             report_error(warn_of_newer_generation(&client, self.deployment.model.generation).await);
         }
         loop {
-            report_error(report_parked(&client).await);
+            report_error(report_parked(&client, &self.deployment).await);
             tokio::time::sleep(SWEEP_EVERY).await;
         }
     }

@@ -44,6 +44,7 @@ use self::background::BackgroundFunctions;
 use self::banner::{DevBanner, editor_items, sample_of};
 use self::changes::ChangeLines;
 use self::console::DevConsole;
+use self::data::DataFolder;
 use self::events::EventDisplay;
 use self::functions::FunctionSet;
 use self::redelivery::deliver_again;
@@ -112,7 +113,7 @@ impl DevArguments {
         let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
         let mappings = self.mappings(&functions)?;
         let sample = sample_of(&config);
-        let (board, redeliveries) = self.board(faults, editor_items(&sample, &config));
+        let (board, redeliveries) = self.board(faults, editor_items(&sample, &config), &settings);
         let console = DevConsole::start(self, &servers, (&config, &settings), &board).await?;
         let stop = StopSignal::listen()?;
         let lines = DevBanner::new(&servers, &config, &settings, sample, (&console.running.url, self.events));
@@ -145,6 +146,11 @@ impl DevArguments {
         servers.flush().await.map(|()| true)
     }
 
+    /// The folder of --data.
+    fn data_folder(&self, model: &str) -> Result<Option<DataFolder>> {
+        self.data.as_deref().map(|folder| DataFolder::open(folder, model)).transpose()
+    }
+
     /// The settings of the functions, without the addresses of the servers.
     fn settings(&self) -> EnvironmentSettings {
         let mut settings = EnvironmentSettings::from_env();
@@ -161,9 +167,11 @@ impl DevArguments {
         &self,
         faults: FaultSwitch,
         sample: Vec<EditorItem>,
+        settings: &EnvironmentSettings,
     ) -> (Arc<DevBoard>, mpsc::Receiver<Redelivery>) {
         let programs = self.function.iter().map(|(name, _)| name.clone());
-        let (board, redeliveries) = DevBoard::new(faults, sample, programs);
+        let has_cache = settings.cache_url.is_some() || settings.cache_secret.is_some();
+        let (board, redeliveries) = DevBoard::new(faults, sample, programs, has_cache);
         let observed = Arc::clone(&board);
         afterwrite_lambda::observe_metrics(move |function, metrics| {
             observed.meters.add_metrics(function, metrics, SystemClock.now());
@@ -172,7 +180,7 @@ impl DevArguments {
         afterwrite_functions::observe_failures(move |function, failures| {
             for failed in failures {
                 if let Some(number) = &failed.sequence_number {
-                    observed.meters.note_reason(function, number, failed.error.to_string());
+                    observed.meters.note_reason(function, number, &failed.error);
                 }
             }
         });

@@ -55,6 +55,8 @@ pub(super) struct DevServers {
     pub(super) sqs: EmbeddedSqs,
     pub(super) cloudfront: EmbeddedCloudFront,
     pub(super) eventbridge: EmbeddedEventBridge,
+    /// The folder of the data: while it is open, no other process uses it.
+    _data: Option<DataFolder>,
     /// The objects that were created in the bucket.
     pub(super) created: Mutex<mpsc::UnboundedReceiver<CreatedObject>>,
 }
@@ -66,8 +68,7 @@ impl DevServers {
         faults: &FaultSwitch,
     ) -> Result<Self> {
         let port = |offset: u16| if arguments.port == 0 { 0 } else { arguments.port + offset };
-        let data = arguments.data.as_deref();
-        let data = data.map(|folder| DataFolder::open(folder, &config.model.name)).transpose()?;
+        let data = arguments.data_folder(&config.model.name)?;
         let file = data.as_ref().map(DataFolder::database);
         let dynamodb = EmbeddedDynamoDb::open(file.as_deref(), 0).await?;
         let streams = StreamServer::start(&dynamodb, port(0)).await?;
@@ -100,6 +101,7 @@ impl DevServers {
             sqs,
             cloudfront,
             eventbridge,
+            _data: data,
             created: Mutex::new(created),
         };
         servers.require_signatures();

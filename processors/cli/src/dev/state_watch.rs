@@ -1,12 +1,16 @@
 //! Entries of the state table of `afterwrite dev` that need the developer: parked items, and entries of a newer model.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_deployment::doctor::count_text;
 use afterwrite_ledger::state::{ENTITY_TYPE, GENERATION, LEDGER_PREFIX, LEDGER_TYPE};
+use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::redrive::{ParkedItem, parked_by_index, parked_reason};
+use afterwrite_operations::DeploymentContext;
+use afterwrite_operations::redrive::{ParkedItem, parked_by_index, parked_reasons};
+use afterwrite_services::dynamodb::DynamoDb;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -18,7 +22,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MAX_NAMED: usize = 20;
 
 /// Reports every item that becomes parked, and every item that stops being parked, until the watch is dropped.
-pub(super) async fn report_parked(client: &Client) -> Result<()> {
+pub(super) async fn report_parked(
+    client: &Client,
+    deployment: &DeploymentContext<Arc<DynamoDb>, SystemClock>,
+) -> Result<()> {
     let mut known: BTreeSet<ParkedItem> = BTreeSet::new();
     loop {
         let parked: BTreeSet<ParkedItem> =
@@ -27,8 +34,12 @@ pub(super) async fn report_parked(client: &Client) -> Result<()> {
             (&one.partition, &one.sort) == (&other.partition, &other.sort)
         };
         let healed = known.iter().filter(|item| !parked.iter().any(|other| is_same_item(item, other)));
-        report(healed, |item| format!("{} is counted again", item_name(item)));
-        report(parked.difference(&known), |item| format!("{} is parked: {}", item_name(item), reason(item)));
+        healed.take(MAX_NAMED).for_each(|item| tell(&format!("{} is counted again", item_name(item))));
+        let added: Vec<ParkedItem> = parked.difference(&known).take(MAX_NAMED).cloned().collect();
+        let reasons = parked_reasons(deployment, &added).await?;
+        for (item, reason) in added.iter().zip(reasons) {
+            tell(&format!("{} is parked: {reason}", item_name(item)));
+        }
         if !parked.is_empty() && parked != known {
             tell(&format!(
                 "{} parked: `afterwrite redrive --dry-run` shows why. An item's next change counts it; after a correction of the model, `afterwrite redrive --parked --yes`",
@@ -69,21 +80,10 @@ pub(super) async fn warn_of_newer_generation(client: &Client, generation: u64) -
     Ok(())
 }
 
-fn report<'p>(found: impl Iterator<Item = &'p ParkedItem>, line: impl Fn(&ParkedItem) -> String) {
-    for item in found.take(MAX_NAMED) {
-        tell(&line(item));
-    }
-}
-
 /// The table and the key of an item.
 fn item_name(item: &ParkedItem) -> String {
     let partition = item.partition.strip_prefix(LEDGER_PREFIX).unwrap_or(&item.partition);
     format!("{} {}", partition.replacen('#', " ", 1), item.sort)
-}
-
-/// The reason, by the kind of the error, which follows the position.
-fn reason(item: &ParkedItem) -> String {
-    parked_reason(item.behind.split_once(' ').map_or(&*item.behind, |(_, kind)| kind))
 }
 
 #[cfg(test)]
@@ -98,6 +98,6 @@ mod tests {
             sort: "ATTEMPT#größe".to_owned(),
         };
         assert_eq!(item_name(&item), "Exams USER#1 ATTEMPT#größe");
-        assert_eq!(reason(&item), "a value is missing or does not fit the model (RecordError)");
+        assert_eq!((item.position(), item.kind()), ("2026-02-06T10:00:00.000#0001", "RecordError"));
     }
 }

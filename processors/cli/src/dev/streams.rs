@@ -90,7 +90,7 @@ impl EventHandler for ReportingFunction<'_> {
             Ok(_) => measure_delivery(self.meter, &event, SystemClock.now()),
             Err(error) => {
                 if let Some((number, _)) = first_failed(&event, None) {
-                    self.board.meters.note_reason(self.name, &number, error.to_string());
+                    self.board.meters.note_reason(self.name, &number, error);
                 }
                 eprintln!(
                     "afterwrite: {}: the invocation failed and is retried: {}",

@@ -39,6 +39,8 @@ pub struct ChangeRing(Mutex<RingState>);
 struct RingState {
     /// The number of the newest change.
     newest: u64,
+    /// The cache keys that all changes of the process have made stale.
+    stale_keys: usize,
     /// The bytes of the kept records.
     bytes: usize,
     /// The oldest first.
@@ -50,6 +52,7 @@ impl ChangeRing {
     pub fn add(&self, record: &str, trace: RecordTrace, counted_at: Timestamp) {
         let mut state = self.lock();
         state.newest += 1;
+        state.stale_keys += trace.keys.len();
         state.bytes += record.len();
         let change = CountedChange { number: state.newest, record: record.to_owned(), trace, counted_at };
         state.changes.push_back(Arc::new(change));
@@ -86,6 +89,11 @@ impl ChangeRing {
         self.lock().newest
     }
 
+    /// The cache keys that all changes of the process have made stale.
+    pub(crate) fn stale_keys(&self) -> usize {
+        self.lock().stale_keys
+    }
+
     fn lock(&self) -> MutexGuard<'_, RingState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,8 +112,14 @@ mod tests {
         let numbers: Vec<u64> = ring.after(508).iter().map(|change| change.number).collect();
         assert_eq!(numbers, [510, 509]);
         assert!(ring.get(10).is_none() && ring.get(11).is_some());
-        let of_item = RecordTrace { table: "T".to_owned(), key: vec!["a".to_owned()], ..Default::default() };
+        let of_item = RecordTrace {
+            table: "T".to_owned(),
+            key: vec!["a".to_owned()],
+            keys: vec!["user:a".to_owned(), "users".to_owned()],
+            ..Default::default()
+        };
         ring.add("{}", of_item, at);
+        assert_eq!(ring.stale_keys(), 2);
         let newest_of = |table, key| ring.newest_of(table, std::iter::once(key)).map(|change| change.number);
         assert_eq!([newest_of("T", "a"), newest_of("T", "b"), newest_of("U", "a")], [Some(511), None, None]);
         // Large records are limited by their bytes.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use afterwrite_mapping::MappingProgress;
+use afterwrite_model::Error;
 use afterwrite_model::record::Timestamp;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -77,7 +78,16 @@ pub(crate) struct FunctionMeter {
     pub(crate) failures: u64,
     metrics: BTreeMap<String, u64>,
     /// Why records were not taken, by sequence number.
-    reasons: BTreeMap<String, String>,
+    reasons: BTreeMap<String, RecordReason>,
+}
+
+/// Why a record was not taken.
+#[derive(Clone, Debug, Default)]
+struct RecordReason {
+    /// The problem alone.
+    problem: String,
+    /// The problem, with what happens to the record.
+    text: String,
 }
 
 /// A counter that knows how many were added lately.
@@ -147,10 +157,17 @@ impl DevMeters {
     }
 
     /// Notes why a function did not take a record.
-    pub fn note_reason(&self, function: &str, sequence_number: &str, reason: String) {
+    pub fn note_reason(&self, function: &str, sequence_number: &str, error: &Error) {
+        let reason = RecordReason { problem: error.without_hint().to_string(), text: error.to_string() };
         let mut functions = lock(&self.functions);
         let reasons = &mut functions.entry(function.to_owned()).or_default().reasons;
         insert_newest(reasons, sequence_number, reason);
+    }
+
+    /// Why a function did not take a record, as far as it is remembered. It holds for a record that was given up, too.
+    pub(crate) fn reason_of(&self, function: &str, sequence_number: &str) -> Option<String> {
+        let functions = lock(&self.functions);
+        Some(functions.get(function)?.reasons.get(sequence_number)?.problem.clone())
     }
 
     /// The batches that are delivered to a function again, of all streams.
@@ -164,7 +181,7 @@ impl DevMeters {
         });
         let waiting = waiting.map(|(item, batch)| WaitingBatch {
             item,
-            reason: reasons.get(&batch.first).cloned().unwrap_or(batch.reason),
+            reason: reasons.get(&batch.first).map_or(batch.reason, |reason| reason.text.clone()),
             first: batch.first,
             records: batch.records,
             invocations: batch.invocations,

@@ -41,6 +41,8 @@ pub struct DevBoard {
     pub(crate) sample: Vec<EditorItem>,
     /// The functions that are programs of their own: their metrics are not known.
     pub(crate) programs: BTreeSet<String>,
+    /// Whether the process has a Redis, from which it removes cache keys.
+    pub(crate) has_cache: bool,
     pub(crate) recount: RecountBoard,
     redeliveries: mpsc::Sender<Redelivery>,
 }
@@ -61,6 +63,7 @@ impl DevBoard {
         faults: FaultSwitch,
         sample: Vec<EditorItem>,
         programs: impl IntoIterator<Item = String>,
+        has_cache: bool,
     ) -> (Arc<Self>, mpsc::Receiver<Redelivery>) {
         let (redeliveries, queue) = mpsc::channel(WAITING_REDELIVERIES);
         let board = Self {
@@ -69,6 +72,7 @@ impl DevBoard {
             meters: DevMeters::default(),
             sample,
             programs: programs.into_iter().collect(),
+            has_cache,
             recount: RecountBoard::default(),
             redeliveries,
         };

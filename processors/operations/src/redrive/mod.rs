@@ -10,6 +10,7 @@
 
 mod objects;
 mod parked;
+mod parked_problems;
 mod task;
 
 pub use self::objects::{ObjectRedrive, SettledObjects};
@@ -17,4 +18,5 @@ pub use self::parked::{
     PARKED_INDEX, ParkedItem, ParkedPosition, ParkedRedrive, parked_by_index, parked_by_scan, parked_page,
     parked_reason,
 };
+pub use self::parked_problems::parked_reasons;
 pub use self::task::{RedriveReport, RedriveTask, RedriveTotal, StayingObject, StayingParked};

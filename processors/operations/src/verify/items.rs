@@ -246,7 +246,9 @@ impl<T: Tables> ItemJudge<T> {
         error: Error,
     ) -> Result<UndecidedCause> {
         if error.kind().concerns_item() {
-            let text = format!("the item cannot be counted ({})", error.kind().name());
+            // Errors of items name attributes, and no values.
+            let text =
+                format!("the item cannot be counted ({}): {}", error.kind().name(), error.without_hint());
             return Ok(UndecidedCause::new(UndecidedReason::Uncountable, text));
         }
         if error.is_retryable() {

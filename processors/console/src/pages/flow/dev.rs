@@ -119,13 +119,22 @@ impl DevFlow<'_> {
             .fact("failed", of(RELAY, relay.metric("EventsFailed") + drained.metric("EventsFailed")));
         vec![
             self.stream_stage(RELAY, "reads the streams, and passes each change on"),
-            Stage::new("cache keys", "removed from Redis")
-                .linked("/play")
-                .fact("keys", of(RELAY, relay.metric("KeysInvalidated"))),
+            self.cache_stage(&relay),
             self.queue_stage("paths", "invalidated in CloudFront", INVALIDATOR, &drained)
                 .fact("paths", of(INVALIDATOR, drained.metric("PathsInvalidated"))),
             events,
         ]
+    }
+
+    /// The cache keys. Without a Redis, none is removed, and each change still states its keys.
+    fn cache_stage(&self, relay: &FunctionMeter) -> Stage {
+        let stage = Stage::new("cache keys", "removed from Redis")
+            .linked("/play")
+            .fact("keys that changes made stale", self.board.changes.stale_keys());
+        if self.board.has_cache {
+            return stage.fact("keys removed", self.metric(RELAY, relay.metric("KeysInvalidated")));
+        }
+        stage.judged(Verdict::Unknown, "no Redis here: no key is removed, Play shows the keys of each change")
     }
 
     fn datasets(&self) -> Vec<Stage> {

@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
+use super::failed_batch::FailedBatch;
 use crate::context::ConsoleContext;
 use crate::frame::Page;
 use crate::incidents::prefix_of;
@@ -57,13 +58,23 @@ async fn view(served: &Served) -> ViewResult {
     };
     let objects = bucket.list(FAILED_RECORDS).await?;
     let if_empty = "No failed batch is left: none was given up, or each was processed again.";
-    let mut table = PageTable::new("failures", &["function", "object", "command"], if_empty);
-    table.rows.extend(objects.iter().take(MAX_OBJECTS).map(|object| {
+    let columns = ["function", "item", "other records", "reason", "object", "command"];
+    let mut table = PageTable::new("failures", &columns, if_empty);
+    for object in objects.iter().take(MAX_OBJECTS) {
         let command = redrive_command(&served.context, &object.key);
-        let function = function_of(&served.context, &object.key)
-            .map_or(Cell::Empty, |(function, _)| Cell::text(function));
-        vec![function, Cell::code(object.key.as_str()), command.map_or(Cell::Empty, Cell::Code)]
-    }));
+        let function = function_of(&served.context, &object.key).map(|(function, _)| function);
+        let place = (object.key.as_str(), object.size);
+        let batch = FailedBatch::read(&served.context, bucket, place, function).await?;
+        let (item, others) = batch.item.unzip();
+        table.rows.push(vec![
+            function.map_or(Cell::Empty, Cell::text),
+            item.unwrap_or(Cell::Empty),
+            others.map_or(Cell::Empty, Cell::number),
+            batch.reason.map_or(Cell::Empty, Cell::text),
+            Cell::code(object.key.as_str()),
+            command.map_or(Cell::Empty, Cell::Code),
+        ]);
+    }
     view.table(table);
     if objects.len() > MAX_OBJECTS {
         view.show(

@@ -10,6 +10,7 @@
 //! | `/health/running` | the parts of the page that change while a command or a job runs |
 //! | `/health/run` | a command: its plan, and the button that starts it |
 
+mod failed_batch;
 pub(crate) mod failures;
 pub(crate) mod findings;
 pub(crate) mod job;

@@ -4,7 +4,7 @@ use afterwrite_ledger::tables::Tables as _;
 use afterwrite_ledger::{StateItem, StateItems};
 use afterwrite_model::Result;
 use afterwrite_model::entity::SourceKey;
-use afterwrite_operations::redrive::{PARKED_INDEX, ParkedItem, parked_page, parked_reason};
+use afterwrite_operations::redrive::{PARKED_INDEX, ParkedItem, parked_page, parked_reasons};
 use maud::html;
 
 use crate::context::ConsoleContext;
@@ -54,8 +54,8 @@ async fn rows(context: &ConsoleContext, parked: &[ParkedItem]) -> Result<Vec<Vec
     let state = StateItems::new(context.model().clone(), names, context.state_table.clone());
     let keys: Vec<_> = parked.iter().map(|item| state.key(&item.partition, &item.sort)).collect();
     let entries = context.tables.read(&keys).await?.items;
-    let rows = parked.iter().zip(entries).map(|(item, entry)| {
-        let (record, reason) = item.behind.rsplit_once(' ').unwrap_or((item.behind.as_str(), ""));
+    let reasons = parked_reasons(&context.deployment(), parked).await?;
+    let rows = parked.iter().zip(entries).zip(reasons).map(|((item, entry), reason)| {
         let source = entry.as_ref().and_then(|entry| match state.classify(entry) {
             StateItem::Entry(source, _) => source,
             StateItem::Rollup(..) | StateItem::ParkedExpiry | StateItem::Other => None,
@@ -63,15 +63,15 @@ async fn rows(context: &ConsoleContext, parked: &[ParkedItem]) -> Result<Vec<Vec
         let named = source.and_then(|source| source_link(context, &source));
         vec![
             named.unwrap_or_else(|| Cell::code(format!("{} {}", item.partition, item.sort))),
-            Cell::Verdict(Verdict::Bad, parked_reason(reason)),
-            Cell::code(record),
+            Cell::Verdict(Verdict::Bad, reason),
+            Cell::code(item.position()),
         ]
     });
     Ok(rows.collect())
 }
 
 /// A link to an item, by its key.
-fn source_link(context: &ConsoleContext, source: &SourceKey<'_>) -> Option<Cell> {
+pub(super) fn source_link(context: &ConsoleContext, source: &SourceKey<'_>) -> Option<Cell> {
     let table = context.config.table_names.get(source.table)?;
     let sort = source.sort.as_deref();
     let text = [Some(&*source.partition), sort].into_iter().flatten().collect::<Vec<_>>().join(" ");

@@ -179,7 +179,7 @@ fn row(served: &Served, change: &CountedChange, is_marked: bool) -> Markup {
                 @if is_marked { " " span class="verdict good" { "your change" } }
             }
             p class="quiet" { (change.taken()) " " (time(change.counted_at)) ", number " (change.number) }
-            (effects(trace))
+            (effects(trace, served.context.board().is_some_and(|board| board.has_cache)))
             @if let Some(contents) = &trace.change {
                 details { summary { "Contents" } pre { (harmless_lines(contents.get())) } }
             }
@@ -187,11 +187,12 @@ fn row(served: &Served, change: &CountedChange, is_marked: bool) -> Markup {
     }
 }
 
-/// Everything that follows from a change.
-fn effects(trace: &RecordTrace) -> Markup {
+/// Everything that follows from a change. Without a cache, its keys are shown and not removed.
+fn effects(trace: &RecordTrace, has_cache: bool) -> Markup {
+    let cache_key = if has_cache { "cache key" } else { "cache key (no Redis here)" };
     let (events, rows) = (trace.events.iter().map(event_name), trace.rows.iter().map(row_name));
     let others: [(&str, Vec<String>); 4] = [
-        ("cache key", trace.keys.clone()),
+        (cache_key, trace.keys.clone()),
         ("path", trace.paths.clone()),
         ("event", events.collect()),
         ("row", rows.collect()),
