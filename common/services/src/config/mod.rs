@@ -7,6 +7,7 @@ mod clients;
 mod events;
 mod paths;
 mod projections;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use self::clients::{
 use self::events::EVENTS_TO;
 pub use self::events::event_setting;
 pub use self::projections::ProjectionKind;
+use self::tables::deployed_names;
 
 use crate::redis::{CacheTopology, RedisCache};
 
@@ -283,61 +285,6 @@ fn redis_cache(url: &str, topology: CacheTopology, source: &str) -> Result<Redis
 
 fn built_in_models() -> String {
     Model::built_in_names().collect::<Vec<_>>().join(", ")
-}
-
-/// Resolves `AFTERWRITE_TABLES`: the deployed name of each table, which is the first one that is given, or the model's. All further names go
-/// to [`Table::former_names`](afterwrite_model::table::Table::former_names). The state table, where its rollups are sources, is `state`; the names of
-/// `@state` in `AFTERWRITE_TABLES` are its earlier names.
-fn deployed_names(model: &mut Model, renames: &str, state: Option<&str>) -> Result<Vec<Arc<str>>> {
-    let mut deployed: Vec<Vec<Arc<str>>> = model.tables.iter().map(|_| Vec::new()).collect();
-    if let Some(names) = model.state_source().and_then(|table| deployed.get_mut(table)) {
-        // A function that reads no stream of it need not know its name.
-        names.push(Arc::from(state.unwrap_or(afterwrite_model::table::STATE_TABLE)));
-    }
-    for rename in renames.split(',').map(str::trim).filter(|rename| !rename.is_empty()) {
-        let Some((name, written)) = rename.split_once('=').filter(|(_, written)| !written.is_empty()) else {
-            return Err(invalid(format!("{TABLES} holds `{rename}`, which is not a rename"))
-                .hint("Write `name in the model=deployed name`, separated by commas"));
-        };
-        // The state table's present name is a setting of its own: the names here are earlier ones.
-        let names = model.tables.iter().zip(&mut deployed).find(|(table, _)| *table.name == *name);
-        let Some((_, names)) = names else {
-            let declared = model.tables.iter().filter(|table| !table.is_state());
-            let known: Vec<&str> = declared.map(|table| table.name.as_ref()).collect();
-            return Err(invalid(format!("{TABLES} renames `{name}`, which is not a table of the model"))
-                .with("tables of the model", known.join(", ")));
-        };
-        if names.iter().any(|known| **known == *written) {
-            return Err(invalid(format!("{TABLES} has `{rename}` twice")).hint("Remove one of the two"));
-        }
-        names.push(Arc::from(written));
-    }
-    for (table, names) in model.tables.iter().zip(&mut deployed).filter(|(_, names)| names.is_empty()) {
-        names.push(Arc::clone(&table.name));
-    }
-    check_distinct(model, &deployed)?;
-    let mut current = Vec::with_capacity(deployed.len());
-    for (table, names) in model.tables.iter_mut().zip(deployed) {
-        let mut names = names.into_iter();
-        current.extend(names.next());
-        table.former_names = names.collect();
-    }
-    Ok(current)
-}
-
-/// Two tables of one name would be counted by the entities of the first.
-fn check_distinct(model: &Model, deployed: &[Vec<Arc<str>>]) -> Result<()> {
-    for (index, (table, names)) in model.tables.iter().zip(deployed).enumerate() {
-        for (other, others) in model.tables.iter().zip(deployed).skip(index + 1) {
-            if let Some(name) = names.iter().find(|name| others.contains(name)) {
-                let message = format!("the tables `{}` and `{}` have the same name", table.name, other.name);
-                return Err(invalid(message)
-                    .with("name", &**name)
-                    .hint(format!("Each table of the model needs a table of its own: correct {TABLES}")));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The region of a function on AWS itself; `None` anywhere else.

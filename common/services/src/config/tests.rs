@@ -75,15 +75,37 @@ fn tables_of_one_name_are_refused() {
     };
     let tables: Vec<_> = Model::load("quiz").unwrap().tables.iter().map(|table| table.name.clone()).collect();
     let [one, other, ..] = &tables[..] else { panic!("two tables") };
-    assert!(config(&format!("{one}=a,{other}=b"), "state").is_ok());
+    assert!(config(&format!("{one}=aaa,{other}=bbb"), "state").is_ok());
     assert!(config(&format!("{one}={other},{other}={one}"), "state").is_ok());
-    assert_names(config(&format!("{one}=a,{other}=a"), "state"), &["same name", one, other]);
+    assert_names(config(&format!("{one}=aaa,{other}=aaa"), "state"), &["same name", one, other]);
     assert_names(config(&format!("{one}={other}"), "state"), &["same name", one, other]);
-    assert_names(config(&format!("{one}=a,{one}=a"), "state"), &["AFTERWRITE_TABLES", "twice", one]);
-    assert_names(config(&format!("{one}=a,{one}=b,{other}=b"), "state"), &["same name", one, other]);
-    assert_names(config(&format!("{one}=a,{one}={other}"), "state"), &["same name", one, other]);
-    assert_names(config(&format!("{one}=a,{one}=state"), "state"), &["AFTERWRITE_STATE_TABLE", "state"]);
+    assert_names(config(&format!("{one}=aaa,{one}=aaa"), "state"), &["AFTERWRITE_TABLES", "twice", one]);
+    assert_names(config(&format!("{one}=aaa,{one}=bbb,{other}=bbb"), "state"), &["same name", one, other]);
+    assert_names(config(&format!("{one}=aaa,{one}={other}"), "state"), &["same name", one, other]);
+    assert_names(config(&format!("{one}=aaa,{one}=state"), "state"), &["AFTERWRITE_STATE_TABLE", "state"]);
     assert_names(config(&format!("{one}=state"), "state"), &["AFTERWRITE_STATE_TABLE", "state"]);
+}
+
+#[test]
+fn a_name_that_no_table_can_have_is_refused() {
+    let table = Model::load("exambuddy").unwrap().tables[0].name.clone();
+    let config = |written: &str| {
+        FunctionConfig::resolve(&settings(&[(MODEL, "exambuddy"), (TABLES, &format!("{table}={written}"))]))
+    };
+    assert_eq!(config(" prod-exams ,").unwrap().table_names, [Arc::from("prod-exams")]);
+    let arn = "arn:aws:dynamodb:eu-west-1:1:table/Exams";
+    for (written, named) in
+        [("a", "3 to 255"), ("aaa=b", "aaa=b"), ("aaa;b=bbb", ";"), (arn, "after `table/`")]
+    {
+        assert_names(config(written), &["AFTERWRITE_TABLES", written, named]);
+    }
+    assert!(config(&"a".repeat(255)).is_ok() && config(&"a".repeat(256)).is_err());
+    let short = |tables| {
+        let text = "name = \"short\"\ngeneration = 1\ntables.T.key = [\"pk\"]\n";
+        deployed_names(&mut Model::parse(text, "short.toml").unwrap(), tables, None)
+    };
+    assert_names(short(""), &["the model names a table `T`", "3 to 255"]);
+    assert!(short("T=Things").is_ok());
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::result_table::ResultTable;
 /// The arguments of `afterwrite model test`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite model test fixtures\n  afterwrite model test fixtures/one.json --model my-model.toml --json\n\nA fixture is a file NAME.json with items or change records and the expected rollups, or a folder with expected.json; docs/MODEL.md describes the format. Fixtures run through the ledger that runs in Lambda, over items in memory, without AWS.\n\nExit codes: 0 all fixtures pass, 1 differences were found, 2 wrong usage or configuration."
+    after_help = "Examples:\n  afterwrite model test fixtures\n  afterwrite model test fixtures/one.json --model my-model.toml --json\n\nA fixture is a file NAME.json with items or change records and the expected rollups, or a folder with expected.json; docs/MODEL.md describes the format. Fixtures run through the ledger that runs in Lambda, over items in memory, without AWS.\n\nExit codes: 0 all fixtures pass, 1 differences were found, 2 wrong usage or configuration, or a fixture that cannot be run."
 )]
 pub struct TestArguments {
     /// The folder of the fixtures, or one fixture.

@@ -104,14 +104,16 @@ impl SourceItems {
                 invalid("an item is of a table that the model does not have").with("table", named)
             });
         }
-        let keyed = tables().filter_map(|(index, _)| {
+        // Rollups are items of the state table; they are not given.
+        let given = tables().filter(|(_, table)| !table.is_state());
+        let keyed = given.filter_map(|(index, _)| {
             let source = SourceKey::of_item(&self.model, index, item)?;
             Some((index, !source.candidates(&self.model).is_empty()))
         });
         let keyed: Vec<(usize, bool)> = keyed.collect();
         let matching = keyed.iter().find(|(_, is_entity)| *is_entity).or(keyed.first());
         matching.map(|(index, _)| *index).ok_or_else(|| {
-            invalid("an item has the key of no table")
+            invalid("an item is of no table of the model")
                 .hint("Name its table: {\"table\": \"NAME\", \"item\": {…}}")
         })
     }
