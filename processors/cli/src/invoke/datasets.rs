@@ -10,9 +10,10 @@ use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_datasets::export::event::ExporterEvent;
 use afterwrite_input::InputObject;
+use afterwrite_lambda::{BatchItemFailure, BatchResponse};
 use afterwrite_local::s3::EmbeddedS3;
 use afterwrite_model::clock::{Clock as _, SystemClock};
-use afterwrite_model::harmless::harmless;
+use afterwrite_model::harmless::{harmless, harmless_lines};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, s3_client};
 use afterwrite_services::s3::S3Bucket;
@@ -39,12 +40,27 @@ pub(super) struct DatasetInvocation<'i> {
 /// The result of an invocation.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct DatasetReport {
+    /// The response to SQS messages: those that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response: Option<BatchResponse>,
     /// The totals by name.
     pub(super) totals: Value,
     /// The keys of new objects; `None` for the environment's bucket, which is not listed.
     pub(super) new_objects: Option<Vec<String>>,
-    /// Objects that were not exported, and why.
+    /// Objects that were not exported and messages that were not read, and why.
     pub(super) errors: Vec<String>,
+}
+
+/// The objects that an event names.
+#[derive(Default)]
+struct NamedObjects {
+    /// Their keys, whatever their bucket.
+    keys: Vec<String>,
+    /// The SQS message of each key; empty for an event of S3.
+    messages: Vec<String>,
+    /// The messages that cannot be read.
+    unread: Vec<(String, Error)>,
+    is_of_queue: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -62,7 +78,7 @@ enum InvokedBucket {
 impl DatasetInvocation<'_> {
     /// Exports the objects that the event names.
     pub(super) async fn export(&self, is_deployed: bool) -> Result<DatasetReport> {
-        let keys = self.exported_keys()?;
+        let named = NamedObjects::of(self.event)?;
         let bucket = self.bucket(is_deployed).await?;
         let before = bucket.keys().await?;
         let model = &self.config.model;
@@ -74,15 +90,10 @@ impl DatasetInvocation<'_> {
             remembered,
             SystemClock,
         );
-        let outcomes = Box::pin(exporter.export(&keys, SystemClock.now().plus(TIME_LIMIT))).await;
-        let mut report = DatasetReport::default();
+        let outcomes = Box::pin(exporter.export(&named.keys, SystemClock.now().plus(TIME_LIMIT))).await;
+        let mut report = named.report(&outcomes);
         let mut totals = afterwrite_datasets::export::ExportTotals::default();
-        for (key, outcome) in keys.iter().zip(outcomes) {
-            match outcome {
-                Ok(exported) => totals += exported,
-                Err(error) => report.errors.push(format!("{key}: {}", error.report())),
-            }
-        }
+        outcomes.into_iter().flatten().for_each(|exported| totals += exported);
         report.totals = serde_json::to_value(totals).unwrap_or_default();
         self.finish(report, bucket, before).await
     }
@@ -101,18 +112,6 @@ impl DatasetInvocation<'_> {
         let compaction = compactor.compact(target.dataset.as_deref(), target.dt.as_deref());
         let totals = serde_json::to_value(Box::pin(compaction).await?).unwrap_or_default();
         self.finish(DatasetReport { totals, ..DatasetReport::default() }, bucket, before).await
-    }
-
-    /// The keys of the event's objects, whatever their bucket.
-    fn exported_keys(&self) -> Result<Vec<String>> {
-        let created = match ExporterEvent::read(self.event)? {
-            ExporterEvent::Objects(created) => created,
-            ExporterEvent::Messages(messages) => {
-                let of_messages = messages.into_iter().map(|(_, created)| created);
-                of_messages.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
-            }
-        };
-        Ok(created.into_iter().map(|object| object.key).collect())
     }
 
     async fn bucket(&self, is_deployed: bool) -> Result<InvokedBucket> {
@@ -151,6 +150,51 @@ impl DatasetInvocation<'_> {
     }
 }
 
+impl NamedObjects {
+    fn of(event: &str) -> Result<Self> {
+        let mut named = Self::default();
+        match ExporterEvent::read(event)? {
+            ExporterEvent::Objects(created) => {
+                named.keys = created.into_iter().map(|object| object.key).collect();
+            }
+            ExporterEvent::Messages(messages) => {
+                named.is_of_queue = true;
+                for (message, created) in messages {
+                    match created {
+                        Ok(created) => {
+                            named.messages.extend(created.iter().map(|_| message.clone()));
+                            named.keys.extend(created.into_iter().map(|object| object.key));
+                        }
+                        Err(error) => named.unread.push((message, error)),
+                    }
+                }
+            }
+        }
+        Ok(named)
+    }
+
+    /// The errors, and the response of the function if the event is of a queue: a message fails if it cannot be read, or one of its objects
+    /// is not exported.
+    fn report<O>(&self, outcomes: &[Result<O>]) -> DatasetReport {
+        let mut report = DatasetReport::default();
+        let mut failed: BTreeSet<&str> = BTreeSet::new();
+        for (message, error) in &self.unread {
+            failed.insert(message);
+            report.errors.push(format!("message {message}: {}", error.report()));
+        }
+        for (index, (key, outcome)) in self.keys.iter().zip(outcomes).enumerate() {
+            if let Err(error) = outcome {
+                failed.extend(self.messages.get(index).map(String::as_str));
+                report.errors.push(format!("{key}: {}", error.report()));
+            }
+        }
+        let failures = failed.into_iter().map(|id| BatchItemFailure { item_identifier: id.to_owned() });
+        let response = BatchResponse { batch_item_failures: failures.collect() };
+        report.response = self.is_of_queue.then_some(response);
+        report
+    }
+}
+
 impl InvokedBucket {
     fn objects(&self) -> &S3Bucket {
         match self {
@@ -182,7 +226,14 @@ impl DatasetReport {
             let _ = writeln!(text, "new object: {}", harmless(key));
         }
         for error in &self.errors {
-            let _ = writeln!(text, "not exported: {error}");
+            let _ = writeln!(text, "not exported: {}", harmless_lines(error));
+        }
+        for failure in self.response.iter().flat_map(|response| &response.batch_item_failures) {
+            let _ = writeln!(
+                text,
+                "the function answers that a message failed: {}",
+                harmless(&failure.item_identifier)
+            );
         }
         text
     }
@@ -192,4 +243,32 @@ fn unreadable(path: &Path, cause: std::io::Error) -> Error {
     Error::new(ErrorKind::Configuration, "a file of --objects cannot be read")
         .with("file", path.display().to_string())
         .caused_by(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_that_cannot_be_read_fails_alone_as_in_the_function() {
+        let created = json!({ "Records": [{ "s3": { "bucket": { "name": "lake" }, "object": { "key": "archive/a.gz" } } }] });
+        let event = json!({ "Records": [
+            { "messageId": "m1", "body": "hello" },
+            { "messageId": "m2", "body": created.to_string() },
+            { "messageId": "m3", "body": created.to_string() },
+        ]});
+        let named = NamedObjects::of(&event.to_string()).unwrap();
+        assert_eq!(named.keys, ["archive/a.gz", "archive/a.gz"]);
+        let lost = Error::new(ErrorKind::Unavailable, "the object cannot be read now");
+        let report = named.report(&[Ok(()), Err(lost)]);
+        let failed = report.response.as_ref().map(|response| &response.batch_item_failures[..]);
+        let ids: Vec<&str> = failed.unwrap().iter().map(|failed| failed.item_identifier.as_str()).collect();
+        assert_eq!((ids, report.errors.len()), (vec!["m1", "m3"], 2), "{report:?}");
+        assert!(report.text().contains("message m1"), "{}", report.text());
+        // An event of S3 succeeds or fails as a whole.
+        let named = NamedObjects::of(&created.to_string()).unwrap();
+        assert!(named.report(&[Ok(())]).response.is_none());
+    }
 }

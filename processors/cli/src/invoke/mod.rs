@@ -15,11 +15,12 @@ use afterwrite_preview::tables::{OverlayTables, SourceItems};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::datasets::{DatasetInvocation, DatasetReport};
 use crate::model_option::ModelOption;
-use crate::print::{json, print};
+use crate::print::{json, print, tell};
 
 /// The state table of an invocation without AWS.
 const LOCAL_STATE_TABLE: &str = "AfterwriteState";
@@ -27,7 +28,7 @@ const LOCAL_STATE_TABLE: &str = "AfterwriteState";
 /// The arguments of `afterwrite invoke`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite invoke --event event.json\n  afterwrite invoke --event event.json --items items.jsonl --json\n  afterwrite invoke --event s3-event.json --objects bucket/\n  afterwrite invoke --event event.json --deployed --dry-run\n\nWithout --deployed nothing but this process is used: the tables have the items of --items and of the event; the bucket has the files of --objects. The state table is empty. With --deployed, `aggregator` uses the environment's tables, and `exporter` and `compactor` the environment's bucket. Cache keys, paths, archive lines and events of a stream event are shown and never sent.\n\nExit codes: 0 success, 1 a record was not counted or an object not exported, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite invoke --event event.json\n  afterwrite invoke --event event.json --items items.jsonl --json\n  afterwrite invoke --event s3-event.json --objects bucket/\n  afterwrite invoke --event event.json --deployed --dry-run\n\nAn event without records is taken for a stream event. Without --deployed nothing but this process is used: the tables have the items of --items and of the event; the bucket has the files of --objects. The state table is empty. With --deployed, `aggregator` uses the environment's tables, and `exporter` and `compactor` the environment's bucket. Cache keys, paths, archive lines and events of a stream event are shown and never sent.\n\nExit codes: 0 success, 1 a record was not counted or an object not exported, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct InvokeArguments {
     /// The event as JSON; - is standard input.
@@ -159,6 +160,12 @@ impl InvokeArguments {
                         "Name the function with --function",
                     ));
                 }
+                None if has_no_records(event) => {
+                    tell(
+                        "the event has no records: it is taken for a stream event, of `aggregator` and `relay`; name another function with --function",
+                    );
+                    EventTarget::Stream(StreamFunctions::Both)
+                }
                 None if event.contains("\"dynamodb\"") => EventTarget::Stream(StreamFunctions::Both),
                 None => EventTarget::Compactor,
             },
@@ -209,6 +216,12 @@ impl InvokeArguments {
     }
 }
 
+/// Whether an event is a list of records, for whatever function, and the list is empty.
+fn has_no_records(event: &str) -> bool {
+    let event: Value = serde_json::from_str(event).unwrap_or_default();
+    event.get("Records").unwrap_or(&event).as_array().is_some_and(Vec::is_empty)
+}
+
 /// The state table in memory: under the name that records of its stream have, if rollups are sources.
 fn local_state_table(config: &FunctionConfig) -> Arc<str> {
     let source = config.model.state_source().and_then(|table| config.table_names.get(table));
@@ -220,4 +233,23 @@ fn unreadable(file: &str, cause: std::io::Error) -> Error {
         .with("file", file)
         .hint("Name a file of JSON, or - for standard input")
         .caused_by(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_without_records_is_recognized_in_both_forms() {
+        for (event, is_empty) in [
+            (r#"{"Records":[]}"#, true),
+            ("[]", true),
+            (r#"{"Records":[{}]}"#, false),
+            (r#"{"dataset":"orders"}"#, false),
+            ("{}", false),
+            ("no JSON", false),
+        ] {
+            assert_eq!(has_no_records(event), is_empty, "{event}");
+        }
+    }
 }
