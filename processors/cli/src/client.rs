@@ -71,7 +71,9 @@ impl ClientArguments {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unusable(file, "read", error)),
         };
-        if found.as_deref() == Some(text.as_bytes()) {
+        // A checkout may have written the line ends of Windows.
+        let is_equal = |found: &Vec<u8>| String::from_utf8_lossy(found).replace("\r\n", "\n") == text;
+        if found.as_ref().is_some_and(is_equal) {
             return Ok(true);
         }
         let (file, state) = (file.display(), if found.is_some() { "out of date" } else { "missing" });

@@ -21,7 +21,8 @@ use afterwrite_preview::tables::{ItemDifference, OverlayTables};
 use afterwrite_services::config::{EnvironmentSettings, dynamodb_client, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::{NamedBy, S3Bucket};
-use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
@@ -52,7 +53,7 @@ pub struct RedriveArguments {
     parked: bool,
     /// The targets of the objects' records: `aggregate`, `invalidate`, `archive`, `notify`. Default: `aggregate`, and each other target whose
     /// settings the environment has.
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_parser = failed_target(), value_delimiter = ',')]
     only: Vec<ReplayProjection>,
     /// Delete processed objects; default: move them to redriven/.
     #[arg(long)]
@@ -64,6 +65,13 @@ pub struct RedriveArguments {
     deployment: DeploymentArguments,
     #[command(flatten)]
     options: JobOptions,
+}
+
+/// Reads a target of failed records.
+fn failed_target() -> impl TypedValueParser<Value = ReplayProjection> {
+    let targets = ReplayProjection::value_variants().iter().filter(|target| target.takes_failed_records());
+    let names = PossibleValuesParser::new(targets.filter_map(ValueEnum::to_possible_value));
+    names.try_map(|name| ReplayProjection::from_str(&name, false))
 }
 
 /// The arguments of the job, as the state table keeps them.
@@ -91,13 +99,6 @@ impl RedriveArguments {
     /// # Errors
     /// A setting that is missing or wrong, a bucket or table that cannot be reached, the error of the job.
     pub async fn run(&self) -> Result<bool> {
-        if self.only.contains(&ReplayProjection::Export) {
-            return Err(Error::new(
-                ErrorKind::Configuration,
-                "`export` reads objects of the archive, not on-failure objects",
-            )
-            .hint("Export the archive with `afterwrite replay … --only export`"));
-        }
         let deployment = Box::pin(self.deployment.connect()).await?;
         let events = &deployment.config.model.events;
         let mut only = self.only.clone();

@@ -35,6 +35,14 @@ impl ReplayProjection {
         targets.into_iter().filter(|(_, is_configured)| *is_configured).map(|(target, _)| target).collect()
     }
 
+    /// Whether it takes the records of a failed batch. `Export` reads objects of the archive.
+    pub(crate) fn takes_failed_records(self) -> bool {
+        match self {
+            Self::Aggregate | Self::Invalidate | Self::Archive | Self::Notify => true,
+            Self::Export => false,
+        }
+    }
+
     /// The names of targets, as `--only` takes them.
     pub(crate) fn names(targets: &[Self]) -> String {
         let values = targets.iter().filter_map(ValueEnum::to_possible_value);

@@ -96,6 +96,23 @@ fn tables_and_a_verdict_are_printed() {
 }
 
 #[test]
+fn the_environment_names_the_model_if_it_has_a_demo() {
+    let played = |model: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_afterwrite"));
+        let command = command.args(["demo", "--attempts", "20", "--json", "--datasets"]).arg(folder.path());
+        let done = command.env("AFTERWRITE_MODEL", model).output().unwrap();
+        let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+        (report["model"].as_str().unwrap().to_owned(), String::from_utf8(done.stderr).unwrap())
+    };
+    let (model, told) = played("glad");
+    assert_eq!((&*model, told.contains("AFTERWRITE_MODEL")), ("glad", false), "{told}");
+    let (model, told) = played("my-model.toml");
+    assert_eq!(model, "exambuddy");
+    assert!(told.contains("AFTERWRITE_MODEL is not a built-in model with a demo"), "{told}");
+}
+
+#[test]
 fn help_has_an_example_and_wrong_usage_has_its_own_exit_code() {
     let help = afterwrite(&["help", "demo"]);
     assert_eq!(help.status.code(), Some(0));

@@ -5,13 +5,15 @@ mod text;
 use std::path::PathBuf;
 
 use afterwrite_demo::report::DemoReport;
+use afterwrite_demo::workload::Workload;
 use afterwrite_demo::{Demo, workloads};
 use afterwrite_model::Result;
 use afterwrite_model::table::Model;
+use afterwrite_services::config::EnvironmentSettings;
 use clap::Args;
 
 use crate::arguments::whole_number;
-use crate::print::{json, print};
+use crate::print::{json, print, tell};
 use crate::query::{Layout, Place, run_query};
 
 /// The size of the largest run.
@@ -25,9 +27,9 @@ pub(crate) struct DemoArguments {
     /// The built-in model whose application is run: exambuddy (exams), algoitny (a judge of algorithms), quiz (a quiz in five
     /// tables), shop (orders, reviews, sensors), glad (people's skills), or a public design of docs/COOKBOOK.md: ecommerce (orders
     /// and their items), github (a code-hosting service), leaderboard (boards of an online game), marketplace (food delivery), metering
-    /// (calls of APIs) or social (a photo-sharing network).
-    #[arg(long, value_name = "NAME", default_value = Model::DEFAULT_NAME)]
-    model: String,
+    /// (calls of APIs) or social (a photo-sharing network) [default: AFTERWRITE_MODEL if it is one of these, else exambuddy].
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
     /// Random seed.
     #[arg(long, default_value_t = 42, value_parser = whole_number)]
     seed: u64,
@@ -54,7 +56,7 @@ impl DemoArguments {
     /// Returns whether every number is right.
     pub(crate) async fn run(&self) -> Result<bool> {
         let datasets = self.datasets.clone().unwrap_or_else(|| std::env::temp_dir().join("afterwrite-demo"));
-        let workload = workloads::of(&self.model)?;
+        let workload = self.workload()?;
         let size = self.attempts.unwrap_or(workload.usual_size);
         let demo = Demo { workload, seed: self.seed, size, datasets };
         let mut report = Box::pin(demo.run()).await?;
@@ -63,6 +65,25 @@ impl DemoArguments {
         }
         print(&if self.json { json(&report)? } else { text::report(&report) })?;
         Ok(report.right)
+    }
+}
+
+impl DemoArguments {
+    fn workload(&self) -> Result<&'static Workload> {
+        if let Some(model) = &self.model {
+            return workloads::of(model);
+        }
+        let named = EnvironmentSettings::from_env().model;
+        if let Some(workload) = named.as_deref().and_then(|named| workloads::of(named).ok()) {
+            return Ok(workload);
+        }
+        if named.is_some() {
+            tell(&format!(
+                "AFTERWRITE_MODEL is not a built-in model with a demo: this is the demo of {}; --model names another",
+                Model::DEFAULT_NAME
+            ));
+        }
+        workloads::of(Model::DEFAULT_NAME)
     }
 }
 

@@ -22,6 +22,7 @@ use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, Projectio
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
+use serde::Serialize;
 
 use self::consumer::{ConsumedTable, ConsumptionPlan, TableConsumer};
 use self::recovery::{ArchiveRecovery, GapRecovery};
@@ -64,7 +65,7 @@ pub(crate) struct RunArguments {
     /// With --on-expired backfill or replay-archive: accept that the state table has no point-in-time recovery.
     #[arg(long)]
     without_recovery: bool,
-    /// Print the totals as a JSON list, one object a table, when the consumer is stopped.
+    /// Print the totals of each table as one JSON object when the consumer is stopped; before it, a recovery of --on-expired prints its report.
     #[arg(long)]
     json: bool,
 }
@@ -127,7 +128,7 @@ impl RunArguments {
             consumed = try_join_all(consume) => consumed?,
             failed = async { stop.await?; std::future::pending::<Result<Vec<ConsumedTable>>>().await } => failed?,
         };
-        print(&if self.json { json(&consumed)? } else { totals_table(&consumed) })?;
+        print(&totals(&consumed, self.json)?)?;
         // Only a --mapping with a limit of attempts or of age discards records.
         Ok(consumed.iter().all(|table| table.counts.skipped == 0))
     }
@@ -219,6 +220,16 @@ pub(crate) fn read_mapping(file: &std::path::Path) -> Result<MappingSettings> {
             .caused_by(error)
     })?;
     MappingSettings::from_json(&text)
+}
+
+/// The totals of a consumer.
+#[derive(Serialize)]
+struct ConsumerTotals<'c> {
+    tables: &'c [ConsumedTable],
+}
+
+fn totals(tables: &[ConsumedTable], as_json: bool) -> Result<String> {
+    if as_json { json(&ConsumerTotals { tables }) } else { Ok(totals_table(tables)) }
 }
 
 fn totals_table(consumed: &[ConsumedTable]) -> String {

@@ -127,8 +127,8 @@ fn stopped(mut consumer: BackgroundCommand) -> u64 {
     let values = serde_json::Deserializer::from_str(&output).into_iter::<Value>();
     let values: Vec<Value> = values.collect::<Result<_, _>>().unwrap_or_else(|_| panic!("{output}"));
     let totals = values.last().unwrap_or_else(|| panic!("{errors}"));
-    assert_eq!(totals[0]["table"], SOURCE);
-    totals[0]["read"].as_u64().unwrap()
+    assert_eq!(totals["tables"][0]["table"], SOURCE);
+    totals["tables"][0]["read"].as_u64().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
