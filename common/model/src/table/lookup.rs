@@ -327,7 +327,7 @@ fn add_offer(
     }
     let terms = match terms {
         Some(terms) => terms,
-        None => context.lookup_inputs(owner, &plain, at),
+        None => context.lookup_inputs(owner, (&plain, at), true),
     };
     let mut outputs = Vec::new();
     let mut types = Vec::new();

@@ -260,6 +260,11 @@ impl EntityContext<'_, '_, '_> {
 
     /// Resolves a name; an undefined one is reported.
     pub(crate) fn resolve(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
+        self.resolve_advised(owner, name, "")
+    }
+
+    /// As [`EntityContext::resolve`], with advice behind the problem.
+    fn resolve_advised(&mut self, owner: &str, name: Located<&str>, advice: &str) -> Option<ResolvedName> {
         let (scope, interner) = self.names();
         match scope.resolve(name.value, interner) {
             Ok(resolved) => Some(resolved),
@@ -267,7 +272,8 @@ impl EntityContext<'_, '_, '_> {
                 if let Some((code, problem)) = problem {
                     let rollup = self.rollup;
                     let cause = format!("{}: {}", self.owner, name.value);
-                    let problem = self.report(code, name.at, format!("{owner}: {problem}")).caused_by(cause);
+                    let problem =
+                        self.report(code, name.at, format!("{owner}: {problem}{advice}")).caused_by(cause);
                     if let Some(at) = rollup {
                         problem
                             .caused_by(format!("rollup at {at}: {}", name.value))
@@ -299,20 +305,20 @@ impl EntityContext<'_, '_, '_> {
             };
             let Some(lookup) = self.compiler.model.lookups.get(index) else { continue };
             let (inputs, output_names) = (lookup.inputs.clone(), lookup.outputs.clone());
+            let is_indexed = lookup.index().is_some();
             let owner = format!("{owner}: lookup `{}`", name.value);
             let is_broken = self.compiler.broken_lookups.contains(&index);
-            let inputs = if is_broken { Vec::new() } else { self.lookup_inputs(&owner, &inputs, name.at) };
+            let inputs = if is_broken {
+                Vec::new()
+            } else {
+                self.lookup_inputs(&owner, (&inputs, name.at), is_indexed)
+            };
             let types = self.compiler.output_types.get(index).cloned().unwrap_or_default();
             for (output, output_name) in output_names.into_iter().enumerate() {
                 let earlier = outputs.iter().find(|other| other.name == output_name);
                 if let Some(lookup) = earlier.and_then(|other| other.term.output_lookup()) {
                     let first = places.get(lookup).copied().unwrap_or(name.at);
-                    let message = format!(
-                        "{}: two of its lookups give `{output_name}`; remove one of them",
-                        self.owner
-                    );
-                    self.report(ProblemCode::DuplicateName, name.at, message)
-                        .related(first, "the other lookup");
+                    self.report_second_output(&output_name, name.at, first);
                 }
                 let unknown = (ValueType::Any, TimeReading::Detected);
                 let (value_type, reading) = types.get(output).copied().unwrap_or(unknown);
@@ -326,11 +332,26 @@ impl EntityContext<'_, '_, '_> {
         uses
     }
 
+    fn report_second_output(&mut self, output: &str, at: usize, first: usize) {
+        let message = format!("{}: two of its lookups give `{output}`; remove one of them", self.owner);
+        self.report(ProblemCode::DuplicateName, at, message).related(first, "the other lookup");
+    }
+
     /// The values of a lookup's inputs in this scope.
-    pub(crate) fn lookup_inputs(&mut self, owner: &str, inputs: &[Arc<str>], at: usize) -> Vec<Term> {
+    pub(crate) fn lookup_inputs(
+        &mut self,
+        owner: &str,
+        (inputs, at): (&[Arc<str>], usize),
+        is_indexed: bool,
+    ) -> Vec<Term> {
         let mut terms = Vec::new();
         for input in inputs {
-            let Some(resolved) = self.resolve(owner, Located { value: &**input, at }) else { continue };
+            let advice = format!(
+                "; the looked-up item and each item that uses a lookup by an index have this name for the value: `derive.{input} = {{ first = [\"…\"] }}` gives it to a value with another name"
+            );
+            let advice = if is_indexed { &*advice } else { "" };
+            let name = Located { value: &**input, at };
+            let Some(resolved) = self.resolve_advised(owner, name, advice) else { continue };
             if resolved.value_type.fits_key(&ValueFormat::Plain) {
                 terms.push(resolved.term);
             } else {
