@@ -87,7 +87,7 @@ impl Serialize for ItemProblem {
 }
 
 /// The item's contribution to one rollup.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RollupContribution {
     /// The rollup's `PK`.
     #[serde(rename = "PK")]

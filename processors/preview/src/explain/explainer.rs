@@ -78,20 +78,36 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     ) -> Result<ExplainedCount> {
         let counted = self.counted(image, targets);
         let skipped = counted.as_ref().map_or(u64::MAX, |(_, skipped)| *skipped);
-        let guesses = if skipped == 0 { Vec::new() } else { self.lookups.guesses() };
-        let guessed = guesses.iter().filter_map(|lookups| {
-            let Self { model, source, candidates, identity, counted_now, .. } = *self;
-            let guess = ItemExplainer { model, source, candidates, identity, lookups, counted_now };
-            guess.counted(image, &mut RollupTargets::of(model)).ok().map(|(_, skipped)| skipped)
-        });
-        match (guessed.min().filter(|guessed| *guessed < skipped), counted) {
-            (None, Err(error)) => Err(error),
-            (None, Ok((rollups, skipped))) => Ok(ExplainedCount { rollups, skipped, is_unknown: false }),
-            (Some(skipped), counted) => {
-                let rollups = counted.map(|(rollups, _)| rollups).unwrap_or_default();
-                Ok(ExplainedCount { rollups, skipped, is_unknown: true })
+        let guesses = if skipped == 0 { Vec::new() } else { self.guessed_counts(image) };
+        match guesses.first().filter(|(guessed, ..)| *guessed < skipped) {
+            Some((skipped, replaced, rollups)) => {
+                // The names of all other outputs stand for their values, as without a guess.
+                let alike = guesses.iter().take_while(|other| (other.0, other.1) == (*skipped, *replaced));
+                let alike: Vec<_> = alike.collect();
+                let is_known = |rollup: &&RollupContribution| {
+                    alike.iter().all(|(_, _, rollups)| rollups.contains(rollup))
+                };
+                let rollups = rollups.iter().filter(is_known).cloned().collect();
+                Ok(ExplainedCount { rollups, skipped: *skipped, is_unknown: true })
             }
+            None => counted.map(|(rollups, skipped)| ExplainedCount { rollups, skipped, is_unknown: false }),
         }
+    }
+
+    /// The results with guessed outputs that cause no error: the number of aggregates that leave the item out, the number of guessed values, and the
+    /// contributions. Those with the smallest numbers are the first.
+    fn guessed_counts(&self, image: &Image<'_>) -> Vec<(u64, usize, Vec<RollupContribution>)> {
+        let guesses = self.lookups.guesses();
+        let counts = guesses.iter().filter_map(|guess| {
+            let Self { model, source, candidates, identity, counted_now, .. } = *self;
+            let lookups = &guess.values;
+            let explained = ItemExplainer { model, source, candidates, identity, lookups, counted_now };
+            let (rollups, skipped) = explained.counted(image, &mut RollupTargets::of(model)).ok()?;
+            Some((skipped, guess.replaced, rollups))
+        });
+        let mut counts: Vec<_> = counts.collect();
+        counts.sort_by_key(|(skipped, replaced, _)| (*skipped, *replaced));
+        counts
     }
 
     /// The item's contributions, and the number of aggregates that leave it out.

@@ -13,20 +13,32 @@ pub trait ExplainedLookups: KnownLookups {
     fn is_placeholder(&self, output: &str) -> bool;
 
     /// Values that the outputs could have, if some of them are not known: an error that some of these values do not cause is not an error of the item.
-    fn guesses(&self) -> Vec<LookupValues>;
+    fn guesses(&self) -> Vec<GuessedOutputs>;
 }
 
-/// The most combinations of values that are guessed: of four outputs.
-const MAX_GUESSES: usize = 256;
+/// The most combinations of values that are guessed: of three outputs.
+const MAX_GUESSES: usize = 512;
 
-/// The values that an output could have: its name, a time zone, a number, a time.
-fn guessed(name: &str) -> [AttributeValue<'static>; 4] {
+/// The values that an output could have besides its name: two time zones, numbers and times. A contribution that is the same with both values of a
+/// kind does not depend on the output: all zones of the world are between these two, for example.
+fn guessed() -> [AttributeValue<'static>; 6] {
     [
-        placeholder(name),
-        AttributeValue::text("UTC"),
+        AttributeValue::text("Etc/GMT+12"),
+        AttributeValue::text("Pacific/Kiritimati"),
         AttributeValue::N(Decimal::ZERO),
+        AttributeValue::N(Decimal::from(1)),
+        AttributeValue::text("2001-02-03T04:05:06Z"),
         AttributeValue::text("2026-02-06T14:30:00Z"),
     ]
+}
+
+/// Values that the outputs of lookups could have.
+#[derive(Debug)]
+pub struct GuessedOutputs {
+    /// The outputs.
+    pub(super) values: LookupValues,
+    /// The number of outputs with another value than their names.
+    pub(super) replaced: usize,
 }
 
 fn placeholder(name: &str) -> AttributeValue<'static> {
@@ -78,15 +90,20 @@ impl ExplainedLookups for LookupValues {
         !self.given.contains(output)
     }
 
-    fn guesses(&self) -> Vec<LookupValues> {
+    fn guesses(&self) -> Vec<GuessedOutputs> {
         let unknown: BTreeSet<&Arc<str>> =
             self.names.iter().flatten().filter(|name| self.is_placeholder(name)).collect();
-        let mut guesses = vec![self.clone()];
+        let mut guesses = vec![GuessedOutputs { values: self.clone(), replaced: 0 }];
         for name in unknown {
-            let with_name = guesses
-                .iter()
-                .flat_map(|guess| guessed(name).into_iter().map(move |value| guess.with(name, &value)));
-            guesses = with_name.take(MAX_GUESSES).collect();
+            let replaced = guesses.iter().flat_map(|guess| {
+                guessed().into_iter().map(move |value| GuessedOutputs {
+                    values: guess.values.with(name, &value),
+                    replaced: guess.replaced + 1,
+                })
+            });
+            let replaced: Vec<GuessedOutputs> = replaced.collect();
+            guesses.extend(replaced);
+            guesses.truncate(MAX_GUESSES);
         }
         guesses
     }

@@ -26,7 +26,7 @@ pub use self::consequences::{
     StaleCacheKey,
 };
 pub use self::events::ItemEvent;
-pub use self::lookups::{ExplainedLookups, LookupValues};
+pub use self::lookups::{ExplainedLookups, GuessedOutputs, LookupValues};
 
 use self::events::events_of_creation;
 use self::explainer::{ExplainedCount, ItemExplainer};

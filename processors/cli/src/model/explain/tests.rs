@@ -70,7 +70,11 @@ fn an_output_that_a_zone_needs_is_asked_for() {
     let explanation = explain("marketplace", &order, &[]);
     // The item is good: nothing is known of its contributions, and nothing is wrong.
     let [item] = explanation.items.as_slice() else { panic!("{explanation:?}") };
-    assert_eq!((&item.problems, item.skipped, item.counted.len()), (&Vec::new(), 0, 0), "{item:?}");
+    assert_eq!((&item.problems, item.skipped), (&Vec::new(), 0), "{item:?}");
+    // The total of the restaurant has no time, and the day is that of the zone.
+    let partitions: Vec<&str> = item.counted.iter().map(|counted| &*counted.partition).collect();
+    assert!(partitions.contains(&"RESTAURANT#r-1"), "{partitions:?}");
+    assert!(!partitions.iter().any(|partition| partition.starts_with("CITY#")), "{partitions:?}");
     let text = explanation.to_string();
     assert!(
         text.contains("Not known here") && text.contains("--given city=VALUE --given time_zone=VALUE"),

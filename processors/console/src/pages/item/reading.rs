@@ -14,7 +14,7 @@ use afterwrite_model::record::{AttributeValue, Image, Item, TypedItem};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::{ItemProjector, RememberedOutputs};
-use afterwrite_preview::explain::{Consequences, ExplainedLookups, LookupValues, consequences};
+use afterwrite_preview::explain::{Consequences, ExplainedLookups, GuessedOutputs, consequences};
 
 use crate::served::Served;
 
@@ -74,7 +74,7 @@ impl ExplainedLookups for KnownOutputs {
         false
     }
 
-    fn guesses(&self) -> Vec<LookupValues> {
+    fn guesses(&self) -> Vec<GuessedOutputs> {
         Vec::new()
     }
 }
