@@ -115,6 +115,7 @@ async fn parked_items_are_counted_as_long_as_they_are_parked() {
     stages(&console, parked("1 item is parked")).await;
     let card = console.get("/flow/picture").body;
     assert!(card.contains(r#"<a href="/health">rollups and mirrors</a>"#), "{card}");
+    assert!(verdict(&console.json("/"), "cache keys").starts_with("no Redis here"));
     let reason = console.json("/health")["parked"][0]["reason"].to_string();
     assert!(reason.contains("(RecordError): ") && reason.contains("price"), "{reason}");
     assert!(!reason.contains("seven"), "{reason}");

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use afterwrite_model::ErrorKind;
 use afterwrite_model::table::Model;
 use afterwrite_preview::fixture::{
     FixtureDifference, FixtureFile, FixtureReport, find_fixtures, run_fixture,
@@ -38,6 +39,30 @@ async fn a_fixture_runs_within_milliseconds() {
     let report = run("exambuddy", &documented().join("exambuddy/attempts.json")).await;
     println!("{} records in {} µs", report.records, report.micros);
     assert!(report.micros < 100_000, "{} µs", report.micros);
+}
+
+#[tokio::test]
+async fn an_item_or_a_record_of_no_table_of_the_model_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foreign.json");
+    let record = r#"{"eventID":"1","eventName":"REMOVE","eventSourceARN":"arn:aws:dynamodb:us-east-1:1:table/Others/stream/1","dynamodb":{"Keys":{"PK":{"S":"A"},"SK":{"S":"B"}},"SequenceNumber":"1","StreamViewType":"NEW_AND_OLD_IMAGES"}}"#;
+    // The items of the state table have `PK` and `SK`, and they are not given.
+    let item = r#"{"PK":"SHOP#s","SK":"DAY#2026-02-06"}"#;
+    let text = include_str!("../../infra/tests/levels.toml")
+        .replace(r#"["PK", "SK"]"#, r#"["pk", "sk"]"#)
+        .replace(r#"PK = "CUSTOMER#{customer}", SK ="#, r#"pk = "CUSTOMER#{customer}", sk ="#);
+    let model = Arc::new(Model::parse(&text, "levels.toml").unwrap_or_else(|errors| panic!("{errors}")));
+    for (part, named) in [
+        (format!(r#""items":[{item}]"#), "item of the fixture: 1"),
+        (format!(r#""events":[{record}]"#), "record of the fixture: 1"),
+    ] {
+        std::fs::write(&path, format!(r#"{{{part},"expect":{{}}}}"#)).unwrap();
+        let names: Vec<Arc<str>> = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+        let fixture = FixtureFile::read(&path, &path).await.unwrap();
+        let error = run_fixture(&model, &names, &fixture).await.expect_err("a foreign table");
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+        assert!(error.to_string().contains(named), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -88,3 +88,22 @@ fn unusable(file: &Path, done: &str, error: io::Error) -> Error {
         .with("file", file.display().to_string())
         .caused_by(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_the_line_ends_of_windows_is_up_to_date() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rollups.py");
+        let text = client(&Model::load("shop").unwrap(), ClientLanguage::Python);
+        let arguments = ClientArguments { model: "shop".to_owned(), out: Some(file.clone()), check: true };
+        let is_fresh = |content: String| {
+            fs::write(&file, content).unwrap();
+            arguments.run(ClientLanguage::Python).unwrap()
+        };
+        assert!(is_fresh(text.replace('\n', "\r\n")) && is_fresh(text.clone()));
+        assert!(!is_fresh(text.replacen("shop", "shops", 1)));
+    }
+}

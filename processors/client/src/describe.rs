@@ -342,3 +342,33 @@ fn mirror_values(model: &Model, entity: usize) -> Vec<MirrorValue> {
     });
     values.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_that_bind_fills_with_a_day_is_a_bucket() {
+        let model = r##"
+name = "scans"
+generation = 1
+tables.Scans.key = ["pk", "sk"]
+[entities.scan]
+key = { pk = "DEPOT#{depot}", sk = "SCAN#{scan}" }
+attributes = { at = "S" }
+[rollups.depot_day]
+key = { PK = "DEPOT#{depot}", SK = "DAY#{day}" }
+[[aggregates]]
+name = "scans"
+of = "scan"
+into = "depot_day"
+bind = { day = "at:day@Europe/Berlin" }
+measures.scans = "count"
+"##;
+        let model = Model::parse(model, "scans.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let description = ClientDescription::of(&model);
+        let [reader] = &description.readers[..] else { panic!("{description:?}") };
+        assert_eq!((reader.bucket, &*reader.sort), (Some(1), "DAY#{day:day@Europe/Berlin}"));
+        assert!(reader.fields[1].about.starts_with("`day`: the day in Europe/Berlin"), "{reader:?}");
+    }
+}

@@ -47,6 +47,11 @@ async fn i5_parked_items_are_listed_until_they_are_counted() {
     // It is listed after a restart, too.
     let second = Development::start(&arguments);
     second.reports("Corner CUSTOMER#c1 ORDER#1 is parked").await;
+    // The folder is used by one process.
+    let third = second.run(&[&["dev", "--port", "0"][..], &arguments].concat());
+    let refused = String::from_utf8_lossy(&third.stderr).into_owned();
+    assert_eq!(third.status.code(), Some(2), "{refused}");
+    assert!(refused.contains("another process uses the folder of --data"), "{refused}");
     second.put_order("1", number("10")).await;
     second.reports("Corner CUSTOMER#c1 ORDER#1 is counted again").await;
     second.spent("10").await;

@@ -28,8 +28,8 @@ async fn a9_a_redrive_to_a_target_that_it_does_not_have_is_refused() {
     let shop = Shop::with_orders(1).await;
     let redrive = ["redrive", "s3://failures/aws/lambda/", "--yes", "--without-recovery", "--only"];
     for (only, reason) in [
-        ("export", "`afterwrite replay … --only export`"),
-        ("aggregate,export", "`afterwrite replay … --only export`"),
+        ("export", "possible values: aggregate, invalidate, archive, notify"),
+        ("aggregate,export", "possible values: aggregate, invalidate, archive, notify"),
         ("invalidate", "AFTERWRITE_CACHE_URL"),
         ("aggregate,invalidate", "AFTERWRITE_CLOUDFRONT_DISTRIBUTION"),
     ] {

@@ -171,3 +171,14 @@ fn the_options_in_the_help_are_accepted() {
         assert!(Cli::try_parse_from(line.clone()).is_ok(), "{:?}", line.collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn redrive_takes_the_targets_that_its_help_lists() {
+    let mut command = Cli::command();
+    let help = command.find_subcommand_mut("redrive").expect("a command").render_long_help().to_string();
+    assert!(help.contains("- notify:") && !help.contains("- export:"), "{help}");
+    let parsed = |target: &str| Cli::try_parse_from(["afterwrite", "redrive", "--only", target]);
+    assert!(parsed("aggregate,notify").is_ok());
+    let refused = parsed("export").expect_err("an object of the archive").to_string();
+    assert!(refused.contains("aggregate, invalidate, archive, notify"), "{refused}");
+}
