@@ -1,8 +1,7 @@
 //! Variables of rollups' keys that are buckets of time: with a format in the key, or filled with one format by every aggregate through `bind`.
 
 use super::{
-    Aggregate, BoundPiece, FormatZone, Model, Rollup, RollupDestination, TemplatePiece, Term, TimeFormat,
-    ValueFormat,
+    Aggregate, FormatZone, Model, Rollup, RollupDestination, TemplatePiece, Term, TimeFormat, ValueFormat,
 };
 
 impl Model {
@@ -45,14 +44,9 @@ pub(super) fn filled_with<'m>(
     destination: &'m RollupDestination,
     variable: usize,
 ) -> impl Iterator<Item = (&'m Term, &'m ValueFormat)> {
-    let keys = [(&key.partition, &destination.partition), (&key.sort, &destination.sort)];
-    let pieces = keys.into_iter().flat_map(|(key, bound)| key.pieces.iter().zip(&bound.pieces));
-    pieces.filter_map(move |(piece, bound)| match (piece, bound) {
-        (TemplatePiece::Variable(index, _), BoundPiece::Value(term, format)) if *index == variable => {
-            Some((term, format))
-        }
-        (TemplatePiece::Variable(..) | TemplatePiece::Literal(_), _) => None,
-    })
+    let partition = destination.partition.values_of_variables(&key.partition);
+    let values = partition.chain(destination.sort.values_of_variables(&key.sort));
+    values.filter(move |(index, ..)| *index == variable).map(|(_, term, format)| (term, format))
 }
 
 /// The format that the key has for a variable.
