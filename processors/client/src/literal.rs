@@ -63,6 +63,8 @@ impl LiteralStyle {
         let is_bare = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
             && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
         match self {
+            // Without the brackets, it would be the prototype of the object.
+            Self::Prettier if name == "__proto__" => "[\"__proto__\"]".to_owned(),
             Self::Prettier if is_bare => name.to_owned(),
             Self::Prettier | Self::Black => self.text(name),
         }
@@ -204,6 +206,7 @@ mod tests {
         let map = Literal::map([("a-b", Literal::Word("1".to_owned())), ("c", fits)]);
         let written = map.write(LiteralStyle::Prettier, 0, 0);
         assert!(written.starts_with("{\n  \"a-b\": 1,\n  c: [\""), "{written}");
+        assert_eq!(LiteralStyle::Prettier.property("__proto__"), "[\"__proto__\"]");
         let written = map.write(LiteralStyle::Black, 0, 0);
         assert!(written.starts_with("{\"a-b\": 1, \"c\": [\""), "{written}");
     }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-/// The words that are no identifiers in Python. In TypeScript, every word can name a property.
+/// The member of a class that no property can have the name of in TypeScript. All other words can name a property.
+const TYPESCRIPT_MEMBER: &str = "constructor";
+
+/// The words that are no identifiers in Python.
 const PYTHON_KEYWORDS: [&str; 35] = [
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
     "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
@@ -19,7 +22,7 @@ pub(crate) fn identifier(name: &str) -> String {
     if !identifier.starts_with(|first: char| first.is_ascii_alphabetic()) {
         identifier.insert(0, 'x');
     }
-    if PYTHON_KEYWORDS.contains(&&*identifier) {
+    if PYTHON_KEYWORDS.contains(&&*identifier) || identifier == TYPESCRIPT_MEMBER {
         identifier.push('_');
     }
     identifier
@@ -77,6 +80,7 @@ mod tests {
             ("'First Name'", "First_Name"),
             ("größe", "gr__e"),
             ("class", "class_"),
+            ("constructor", "constructor_"),
             ("7days", "x7days"),
             ("__init__", "x__init__"),
         ] {

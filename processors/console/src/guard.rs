@@ -97,7 +97,7 @@ fn check_access(served: &Served, request: &Request) -> Result<(), Refusal> {
     }
     let query = PageQuery::parse(request.uri().query().unwrap_or_default());
     if query.get(TOKEN).is_some_and(|given| are_equal(given, token)) {
-        let path = query.address(request.uri().path(), [(TOKEN, None)]);
+        let path = own_path(&query.address(request.uri().path(), [(TOKEN, None)]));
         let cookie = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/");
         return Err(Refusal::Redirect { path, cookie });
     }
@@ -118,7 +118,7 @@ fn check_site(request: &Request) -> Result<(), Refusal> {
                 && fetched("sec-fetch-dest") == Some("document") =>
         {
             let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-            Err(Refusal::AskFirst { path: path.to_owned() })
+            Err(Refusal::AskFirst { path: own_path(path) })
         }
         Some(_) => {
             Err(Refusal::Because(StatusCode::FORBIDDEN, "Another site may not load pages of this console"))
@@ -190,6 +190,11 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// A path of this console: browsers take a path that begins with two slashes for the address of another site.
+fn own_path(path: &str) -> String {
+    format!("/{}", path.trim_start_matches(['/', '\\']))
+}
+
 /// A page with a link to the page that another site has opened.
 fn ask_first(path: &str) -> Markup {
     html! {
@@ -237,6 +242,18 @@ mod tests {
             "localhost:80@evil.example",
         ] {
             assert!(!is_own_host(foreign, &allowed), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_path_leads_to_no_other_site() {
+        for (path, expected) in [
+            ("/rollups?name=a", "/rollups?name=a"),
+            ("//evil.example/x", "/evil.example/x"),
+            ("/\\evil.example", "/evil.example"),
+            ("", "/"),
+        ] {
+            assert_eq!(own_path(path), expected);
         }
     }
 }

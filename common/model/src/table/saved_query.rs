@@ -49,14 +49,15 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     Some(())
 }
 
-/// Checks that a query names a dataset, or the table of all its rows. Anything more would need an SQL parser.
+/// Checks that a query names a dataset, the table of all its rows (`<name>_log`) or the view of its newest rows (`<name>_now`). Anything more would need an SQL parser.
 fn check_query(compiler: &mut ModelCompiler<'_, '_>, owner: &str, at: usize, sql: &str) {
     let sql = sql.to_ascii_lowercase();
     let words: Vec<&str> =
         sql.split(|character: char| !character.is_ascii_alphanumeric() && character != '_').collect();
     let mut datasets = compiler.model.datasets.iter();
-    let is_dataset =
-        |word: &str, name: &str| word.strip_suffix("_log").unwrap_or(word) == name || word == name;
+    let is_dataset = |word: &str, name: &str| {
+        word.strip_prefix(name).is_some_and(|suffix| ["", "_log", "_now"].contains(&suffix))
+    };
     if !datasets.any(|dataset| words.iter().any(|word| is_dataset(word, &dataset.name))) {
         let known: Vec<&str> = compiler.model.datasets.iter().map(|dataset| &*dataset.name).collect();
         let known = if known.is_empty() { "there are none".to_owned() } else { listed(&known) };
