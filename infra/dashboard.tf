@@ -4,7 +4,7 @@ locals {
   # A panel for each group of the functions' own metrics. An entry is left out if its function is not deployed.
   own_panels = [
     for panel in [
-      { title = "Records counted", function = "aggregator", stat = "Sum", when = local.has_aggregate, metrics = ["Records", "Duplicates", "Folded", "Unmatched", "Failed", "Parked", "Skipped"] },
+      { title = "Records counted", function = "aggregator", stat = "Sum", when = local.has_aggregate, metrics = ["Records", "Duplicates", "Folded", "Unmatched", "Failed", "Parked", "Skipped", "DroppedContributions"] },
       { title = "Transactions", function = "aggregator", stat = "Sum", when = local.has_aggregate, metrics = ["Transactions", "Conflicts", "Retries", "LedgerWrites", "WriteUnits", "Reconciled"] },
       { title = "Mirrors and models", function = "aggregator", stat = "Sum", when = local.has_aggregate, metrics = ["Mirrors", "UnwritableMirrors", "OtherModels", "ExpiriesTooOld"] },
       { title = "Delay of counting (ms)", function = "aggregator", stat = "Maximum", when = local.has_aggregate, metrics = ["RecordAge", "Duration"] },

@@ -11,6 +11,7 @@ mod configuration;
 mod copies;
 mod crashes;
 mod delays;
+mod expired_sources;
 mod expiries;
 mod failing;
 mod generations;

@@ -67,6 +67,15 @@ into = "total"
 measures.customers = { distinct = "customer" }
 "##;
 
+/// The model, with days that expire 30 days after their start: those of all orders have expired.
+pub(super) fn with_expired_days() -> String {
+    let day = "SK = \"DAY#{placed_at:day}\" }\n";
+    let expiring =
+        MODEL.replace(day, &format!("{day}expires = {{ after = \"30 days\", of = \"placed_at\" }}\n"));
+    assert_ne!(expiring, MODEL);
+    expiring
+}
+
 /// An order: shop, number, day of the month, month, total, customer, whether it is paid.
 pub(super) type Order = (u32, u32, u32, u32, i64, u32, bool);
 

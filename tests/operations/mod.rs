@@ -10,6 +10,7 @@ mod command_line;
 mod created;
 mod dataset_drift;
 mod datasets;
+mod dropped_contributions;
 mod expired_sources;
 mod exports;
 mod jobs;

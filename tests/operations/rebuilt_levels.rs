@@ -4,11 +4,13 @@ use std::fs;
 
 use afterwrite_local::dynamodb::TableDefinition;
 
-use super::levels::{FILL, LevelDeployment, MODEL, TABLE, assert_numbers, filled, recount};
+use super::levels::{
+    FILL, LevelDeployment, MODEL, TABLE, assert_numbers, filled, recount, with_expired_days,
+};
 use super::world::STATE;
 
 /// Writes the records of all orders into a file.
-fn record(deployment: &LevelDeployment, orders: usize) {
+pub(super) fn record(deployment: &LevelDeployment, orders: usize) {
     let records = orders.to_string();
     let record = ["record", "--stream", "--table", TABLE, "--from-start", "--limit", &records];
     deployment.run(0, &[&record[..], &["--out", "records.jsonl"]].concat());
@@ -19,11 +21,7 @@ fn record(deployment: &LevelDeployment, orders: usize) {
 #[ignore = "needs the release binaries: run tests/run"]
 async fn a_replay_into_a_fresh_table_counts_expired_sources() {
     let (deployment, orders, best) = filled().await;
-    let day = "SK = \"DAY#{placed_at:day}\" }\n";
-    let expiring =
-        MODEL.replace(day, &format!("{day}expires = {{ after = \"30 days\", of = \"placed_at\" }}\n"));
-    assert_ne!(expiring, MODEL);
-    fs::write(deployment.folder.path().join("model.toml"), expiring).unwrap();
+    fs::write(deployment.folder.path().join("model.toml"), with_expired_days()).unwrap();
     record(&deployment, orders.len());
     let deleting = TableDefinition { stream: true, ..TableDefinition::state("deleting") };
     let fresh = TableDefinition { ttl_attribute: None, ..TableDefinition::state("fresh") };

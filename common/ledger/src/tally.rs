@@ -82,6 +82,8 @@ tally! {
     parked,
     /// Counts of items that an aggregate with `on_misfit = "skip"` left out, because they do not fit it.
     skipped,
+    /// Contributions to rollups that are sources and had expired: the levels above lack them.
+    dropped_contributions,
     /// Ledger entries that another model of the same generation wrote.
     other_models,
     /// TTL expiries too old to be settled.

@@ -258,6 +258,7 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
             return Err(error.restated());
         }
         self.add("reconciled", outcome.totals.reconciled);
+        self.add("dropped_contributions", outcome.totals.dropped_contributions);
         self.add("failed", u64::try_from(outcome.failures.len()).unwrap_or(0));
         for failure in &outcome.failures {
             self.add(&format!("failed_{}", failure.error.kind().name()), 1);

@@ -26,12 +26,12 @@ use crate::bulk::{self, BulkOptions};
 use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
 use crate::job_output::{JobOptions, event_note, level_notes, print_report};
 use crate::print::tell;
-use crate::reconciled_lives::report_lives;
+use crate::reconciled_lives::{report_dropped, report_lives};
 
 /// The arguments of `afterwrite backfill`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, and every mirror is written, 1 items could not be counted, mirrors could not be written, --only selected no item, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, and every mirror is written, 1 items could not be counted, mirrors could not be written, --only selected no item, items vanished or were restored so that the archive must be consulted, contributions to expired rollups are missing in the levels above, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
     /// The segments of each table that are read in parallel.
@@ -310,7 +310,8 @@ async fn run_task(
         report.totals.subtract_all(&Box::pin(counting.recorded_lives()).await?);
     }
     let is_done = print_report(&report, as_json)?;
-    let needs_archive = !Box::pin(report_lives(deployment, &report.totals)).await?;
+    let needs_archive =
+        !(Box::pin(report_lives(deployment, &report.totals)).await? & report_dropped(&report.totals));
     report_without_item_key(&report);
     for mirror in task.counting.iter().flat_map(BackfillTask::unwritable_mirrors) {
         tell(&mirror);

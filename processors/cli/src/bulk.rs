@@ -25,6 +25,7 @@ use clap::Args;
 
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::job_output::{JobOptions, print_report};
+use crate::reconciled_lives::report_dropped;
 
 /// How long the plan of the run is repeated while a service is throttled or unavailable.
 const PLAN_TIME: Duration = Duration::from_secs(120);
@@ -207,7 +208,7 @@ async fn run_job(
         report.next_steps = next_steps(arguments, deployment, is_imported);
     }
     let is_done = print_report(&report, as_json)?;
-    Ok(is_done && is_imported && job.totals.number(BackfillTotal::Failed) == 0)
+    Ok(report_dropped(&job.totals) && is_done && is_imported && job.totals.number(BackfillTotal::Failed) == 0)
 }
 
 fn next_steps(arguments: &BulkArguments, deployment: &Deployment, is_imported: bool) -> Vec<String> {

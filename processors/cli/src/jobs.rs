@@ -1,15 +1,16 @@
 //! `afterwrite jobs`: shows and controls jobs, from any machine that reaches the state table.
 
 use afterwrite_model::Result;
-use afterwrite_operations::jobs::{JobControl, JobKind, JobReport, JobState, ListedJob};
+use afterwrite_operations::jobs::{JobControl, JobKind, JobReport, JobState, JobStatus, ListedJob};
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::arguments::pair;
 use crate::backfill;
-use crate::deployment::DeploymentArguments;
+use crate::deployment::{Deployment, DeploymentArguments};
 use crate::job_output::print_report;
-use crate::print::{align_right, json, new_table, print};
+use crate::print::{align_right, json, new_table, print, tell};
 use crate::{repair, verify};
 
 /// The commands of `afterwrite jobs`.
@@ -132,14 +133,39 @@ impl ResumeArguments {
         job.check_can_run()?;
         let deployment = Box::pin(self.job.deployment.connect()).await?;
         let (job, workers, as_json) = (&job, usize::from(self.workers), self.job.json);
-        match job.kind {
-            JobKind::Backfill => Box::pin(backfill::resume(&deployment, job, workers, as_json)).await,
-            JobKind::Replay => Box::pin(crate::replay::resume(&deployment, job, as_json)).await,
-            JobKind::Redrive => Box::pin(crate::redrive::resume(&deployment, job, as_json)).await,
-            JobKind::Verify => Box::pin(verify::deployed::resume(&deployment, job, workers, as_json)).await,
-            JobKind::Repair => Box::pin(repair::resume(&deployment, job, workers, as_json)).await,
+        let is_right = match job.kind {
+            JobKind::Backfill => Box::pin(backfill::resume(&deployment, job, workers, as_json)).await?,
+            JobKind::Replay => Box::pin(crate::replay::resume(&deployment, job, as_json)).await?,
+            JobKind::Redrive => Box::pin(crate::redrive::resume(&deployment, job, as_json)).await?,
+            JobKind::Verify => Box::pin(verify::deployed::resume(&deployment, job, workers, as_json)).await?,
+            JobKind::Repair => Box::pin(repair::resume(&deployment, job, workers, as_json)).await?,
+        };
+        let may_have_dropped = may_have_dropped(&deployment, job);
+        if may_have_dropped {
+            tell(DROPPED_BEFORE);
         }
+        Ok(is_right && !may_have_dropped)
     }
+}
+
+/// After a job that was continued in another process, if sources expire.
+const DROPPED_BEFORE: &str = "an earlier process of this job ended before it saved its last steps: the totals lack contributions to expired rollups that these steps dropped. If sources had expired by then, the levels above lack such contributions: follow \"Rebuilding a state table\" in docs/OPERATE.md";
+
+/// Whether a process of the job may have dropped contributions that the totals lack. Steps that are repeated do not find them again.
+fn may_have_dropped(deployment: &Deployment, job: &JobState) -> bool {
+    let drops = match job.kind {
+        JobKind::Verify => false,
+        // A new state table takes contributions to expired sources.
+        JobKind::Replay => job.arguments.get("into").is_none_or(Value::is_null),
+        // The steps of a bulk backfill find everything again.
+        JobKind::Backfill => job.arguments.get("bulk").is_none(),
+        JobKind::Redrive | JobKind::Repair => true,
+    };
+    let is_unsaved = match job.status {
+        JobStatus::Running | JobStatus::Failed => true,
+        JobStatus::Planned | JobStatus::Paused | JobStatus::Stopped | JobStatus::Done => false,
+    };
+    drops && is_unsaved && deployment.config.model.has_expiring_sources()
 }
 
 /// A job in the list.

@@ -1,9 +1,9 @@
 //! Reports items whose totals only the archive can confirm.
 
 use afterwrite_model::Result;
-use afterwrite_operations::LifeTotal;
 use afterwrite_operations::jobs::JobTotals;
 use afterwrite_operations::replay::DeliveryTotal;
+use afterwrite_operations::{DROPPED_CONTRIBUTIONS, LifeTotal};
 use afterwrite_services::config::{EnvironmentSettings, dynamodb_client};
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
 
@@ -65,6 +65,15 @@ pub(crate) fn report_old_expiries(totals: &JobTotals) -> bool {
     number == 0
 }
 
+/// Reports the contributions that expired rollups did not take and that the levels above lack; returns whether there are none.
+pub(crate) fn report_dropped(totals: &JobTotals) -> bool {
+    let number = totals.number(DROPPED_CONTRIBUTIONS);
+    if number > 0 {
+        tell(&dropped_text(number));
+    }
+    number == 0
+}
+
 /// Reports records of rollups that were left out because they are of an earlier state table; returns whether there are none.
 pub(crate) fn report_uncounted_rollups(totals: &JobTotals) -> bool {
     let records = totals.number(DeliveryTotal::RollupsNotCounted);
@@ -95,6 +104,13 @@ fn unknown_table_text(number: u64) -> String {
         "{number} ledger entries of a table that the model does not have count into aggregates of the model, so items of a table that was \
          renamed in the model count twice. Give the table its former name in the model (AFTERWRITE_TABLES alone names the deployed table), or \
          run `afterwrite backfill --drop` with a generation that has the former table and none of its aggregates"
+    )
+}
+
+fn dropped_text(number: u64) -> String {
+    format!(
+        "{number} contributions to rollups that are sources and have expired are not counted, so the levels above lack them: `afterwrite replay \
+         --into` a new state table counts them, as far as the archive has their items: follow \"Rebuilding a state table\" in docs/OPERATE.md"
     )
 }
 

@@ -29,7 +29,7 @@ use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, Runna
 use crate::item_table::{difference_text, without_secrets};
 use crate::job_output::{JobOptions, print_report};
 use crate::print::{json, print};
-use crate::reconciled_lives::{report_lives, report_old_expiries, report_uncounted_rollups};
+use crate::reconciled_lives::{report_dropped, report_lives, report_old_expiries, report_uncounted_rollups};
 use crate::replay::{DeployedAggregator, DeployedRelay, aggregator, ledger, relay, uncounted_rollups};
 use crate::replay_target::ReplayProjection;
 
@@ -42,7 +42,7 @@ const LIST_TIME: Duration = Duration::from_secs(120);
 /// The arguments of `afterwrite redrive`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite redrive --dry-run\n  afterwrite redrive --yes\n  afterwrite redrive s3://my-failures/aws/lambda/ --parked --yes\n\nObjects are the events that Lambda wrote to an on-failure destination in S3. Those whose records are all processed move to redriven/; the others stay, and the reason is printed. Parked items are found in the index `parked` of the state table, or by a scan, and are counted as their tables have them now. Both are processed in the order of their age.\n\nExit codes: 0 everything was processed, 1 something stays, expiries were too old to be settled, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
+    after_help = "Examples:\n  afterwrite redrive --dry-run\n  afterwrite redrive --yes\n  afterwrite redrive s3://my-failures/aws/lambda/ --parked --yes\n\nObjects are the events that Lambda wrote to an on-failure destination in S3. Those whose records are all processed move to redriven/; the others stay, and the reason is printed. Parked items are found in the index `parked` of the state table, or by a scan, and are counted as their tables have them now. Both are processed in the order of their age.\n\nExit codes: 0 everything was processed, 1 something stays, expiries were too old to be settled, contributions to expired rollups are missing in the levels above, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
 )]
 pub struct RedriveArguments {
     /// The objects: s3://BUCKET/PREFIX. Without it, only parked items are processed.
@@ -130,7 +130,9 @@ impl RedriveArguments {
         let task = Box::pin(job.task(deployment, Arc::clone(&tables), SettledObjects::Keep)).await?;
         let totals = Box::pin(task.run()).await?;
         let items = without_secrets(deployment, tables.differences());
-        let are_settled = report_old_expiries(&totals) & Box::pin(report_lives(deployment, &totals)).await?;
+        let are_settled = report_old_expiries(&totals)
+            & report_dropped(&totals)
+            & Box::pin(report_lives(deployment, &totals)).await?;
         let report = DryRedrive { totals, items, staying: task.report() };
         print(&if self.options.json { json(&report)? } else { report.text() })?;
         Ok(are_settled && report.staying == RedriveReport::default())
@@ -286,6 +288,7 @@ async fn run(
     let staying = [RedriveTotal::ObjectsFailed, RedriveTotal::StillParked];
     let is_nothing_left = staying.into_iter().all(|total| done.totals.number(total) == 0);
     let are_settled = report_old_expiries(&done.totals)
+        & report_dropped(&done.totals)
         & report_uncounted_rollups(&done.totals)
         & Box::pin(report_lives(deployment, &done.totals)).await?;
     Ok(is_done && are_settled && is_nothing_left)

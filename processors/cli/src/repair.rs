@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
 use crate::job_output::{event_note, print_report, showing_waits};
 use crate::print::{json, print, tell};
-use crate::reconciled_lives::report_lives;
+use crate::reconciled_lives::{report_dropped, report_lives};
 use crate::verify::deployed::{dataset_bucket, dataset_judge, next_options, read_findings};
 use crate::verify::output::finding_text;
 
@@ -32,7 +32,7 @@ const ENTRY_FINDINGS: usize = 500;
 /// The arguments of `afterwrite repair`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite repair drift.jsonl --dry-run\n  afterwrite repair drift.jsonl --yes\n\nEach finding is judged again before anything is written, and every write depends on the revision that was judged. The log names each finding, its cause if known, and what was written. Rows of datasets are repaired in the log; the next compaction derives the current rows. A repair is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 everything is right, or would be after --dry-run; 1 findings are left, the archive must be consulted or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite repair drift.jsonl --dry-run\n  afterwrite repair drift.jsonl --yes\n\nEach finding is judged again before anything is written, and every write depends on the revision that was judged. The log names each finding, its cause if known, and what was written. Rows of datasets are repaired in the log; the next compaction derives the current rows. A repair is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 everything is right, or would be after --dry-run; 1 findings are left, the archive must be consulted, contributions to expired rollups are missing in the levels above, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct RepairCommand {
     /// The findings: the file that `afterwrite verify --report` wrote.
@@ -92,7 +92,7 @@ impl RepairCommand {
             let overlay = Arc::new(OverlayTables::new(Arc::clone(&deployment.tables)));
             let task = arguments.task(&deployment, overlay, "dry-run", &findings).await?.dry();
             let log = showing_waits(|| task.waiting(), Box::pin(task.run())).await?;
-            let is_right = print_log(&log, self.json)?;
+            let is_right = print_log(&log, self.json)? & report_dropped(&task.totals());
             if !self.json {
                 print(&self.dry_run_end(&deployment))?;
             }
@@ -200,7 +200,8 @@ async fn run_job<T: Tables + TableScan + Clone>(
     // An earlier process may have printed a part of the log; the totals include that part.
     let is_left = RepairOutcome::LEFT.into_iter().any(|outcome| done.totals.number(outcome) > 0);
     let is_repaired = print_log(&task.log(), as_json)? && !is_left;
-    Ok(Box::pin(report_lives(deployment, &done.totals)).await? && is_repaired)
+    let are_counted = report_dropped(&done.totals);
+    Ok(Box::pin(report_lives(deployment, &done.totals)).await? && are_counted && is_repaired)
 }
 
 /// Prints the log; returns whether everything in it is right.

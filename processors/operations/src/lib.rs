@@ -15,6 +15,7 @@ pub mod backfill;
 pub mod contributors;
 mod cursor;
 mod deployment_context;
+mod dropped;
 mod items;
 pub mod jobs;
 mod lives;
@@ -29,6 +30,7 @@ pub mod verifier;
 pub mod verify;
 
 pub use self::deployment_context::DeploymentContext;
+pub use self::dropped::DROPPED_CONTRIBUTIONS;
 pub use self::lives::{LifeTotal, lives_of_findings};
 pub use self::patient_tables::PatientTables;
 pub use self::projector::{ItemProjector, RememberedOutputs};

@@ -2,6 +2,7 @@
 
 mod basis;
 mod deployment;
+mod dropped;
 mod exports;
 mod inputs;
 mod leases;

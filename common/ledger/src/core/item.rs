@@ -107,8 +107,10 @@ impl<'r> LedgerItem<'r> {
             (ItemState::Planned(plan), ItemInput::Rejected(error)) => {
                 self.reject(&plan.records, &error, context)
             }
-            (ItemState::Planned(_), ItemInput::ResponseLost) => {
+            (ItemState::Planned(plan), ItemInput::ResponseLost) => {
                 self.counted.is_elsewhere = true;
+                // A later read shows whether it was written, and not what was dropped.
+                context.tally.dropped_contributions.add(plan.lost);
                 ItemState::Unread
             }
             (ItemState::Planned(plan), ItemInput::GivenUp(_)) if self.are_parked_again(&plan.records) => {
@@ -282,6 +284,7 @@ impl<'r> LedgerItem<'r> {
         context.tally.ledger_writes.add(1);
         context.tally.folded.add_len(plan.records.len().saturating_sub(1));
         context.tally.skipped.add(plan.skipped);
+        context.tally.dropped_contributions.add(plan.lost);
         let is_parked = plan.entry.behind.is_some() && plan.entry.behind.as_ref() != self.facts.behind();
         let parked_expiries = plan.markers.iter().filter(|marker| marker.parked.is_some()).count();
         context.tally.parked.add_len(usize::from(is_parked) + parked_expiries);

@@ -4,6 +4,7 @@
 //! A [`LedgerItem`] is the state of one source item in a batch. The driver gives it what was read and the results of its
 //! writes ([`ItemInput`]); its state names the next request ([`ItemState`]).
 
+mod amounts;
 pub(crate) mod decide;
 pub(crate) mod evaluate;
 pub(crate) mod facts;

@@ -13,7 +13,8 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::plan::{ItemPlan, PlannedAddition, amount_of};
+use super::amounts::amount_of;
+use super::plan::{ItemPlan, PlannedAddition};
 use crate::policy::TransactionPeers;
 use crate::state::rollup::RollupUpdate;
 use crate::tables::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};

@@ -9,11 +9,12 @@ use afterwrite_model::projection::{
     Contribution, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, RollupTargets, TargetId,
     TargetIds,
 };
-use afterwrite_model::record::{Decimal, Position, Timestamp};
+use afterwrite_model::record::{Position, Timestamp};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
 use smallvec::SmallVec;
 
+use super::amounts::add;
 use super::decide::RecordIndexes;
 use super::evaluate::{ItemWork, NewState};
 use super::{DroppedAggregates, TombstoneHistory};
@@ -35,6 +36,18 @@ pub(crate) struct RollupDelta {
     pub(crate) measures: MeasureAmounts,
     /// The settled part, which is also added to `settled_<measure>`.
     pub(crate) settled: MeasureAmounts,
+}
+
+impl RollupDelta {
+    /// The addition that settles a contribution.
+    fn settling(Contribution { targets, measures, .. }: Contribution) -> Self {
+        Self { targets, settled: measures.clone(), measures }
+    }
+
+    /// Whether a measure is changed by more than zero.
+    fn changes_measures(&self) -> bool {
+        self.measures.iter().any(|(_, number)| !number.is_zero())
+    }
 }
 
 /// A borrowed [`RollupDelta`].
@@ -67,6 +80,8 @@ pub(crate) struct ItemPlan<'r> {
     pub(crate) newest: Option<Timestamp>,
     /// The number of times that an aggregate leaves out a state of the item.
     pub(crate) skipped: u64,
+    /// The number of expired rollups that do not take their addition, which the levels above lack.
+    pub(crate) lost: u64,
 }
 
 impl ItemPlan<'_> {
@@ -181,7 +196,9 @@ impl ItemPlanner<'_> {
         let projections = state.iter().map(|state| &state.projection);
         let projections = projections.chain(settlements.iter().map(|(_, projection)| projection));
         let skipped = projections.map(|projection| projection.skipped).sum();
+        let may_be_known = is_read_again(entry, state.as_ref());
         let (mut entry, mut extremes) = self.next_entry(entry, state, start);
+        let new_extremes = if may_be_known { 0 } else { extremes.len() };
         let lives = lives.unwrap_or(entry.unrecorded);
         let is_live = entry.expires_at.is_none();
         entry.unrecorded = if lives.is_empty() { lives } else { kept_lives(lives, is_live, self.now) };
@@ -191,20 +208,15 @@ impl ItemPlanner<'_> {
         let mut markers = parked_expiries;
         for (position, ImageProjection { contributions, extremes: settled, .. }) in settlements {
             extremes.extend(settled);
-            deltas.extend(contributions.by_aggregate.into_iter().map(
-                |Contribution { targets, measures, .. }| RollupDelta {
-                    targets,
-                    settled: measures.clone(),
-                    measures,
-                },
-            ));
+            deltas.extend(contributions.by_aggregate.into_iter().map(RollupDelta::settling));
             markers.push(ExpiryMarker { position, parked: None });
         }
         entry.left = self.left_targets(left, before, &entry.current);
+        let lost = 0;
         let mut plan =
-            ItemPlan { entry, markers, new_contributions, deltas, extremes, records, newest, skipped };
+            ItemPlan { entry, markers, new_contributions, deltas, extremes, records, newest, skipped, lost };
         merge_deltas(&mut plan);
-        self.drop_expired_targets(&mut plan);
+        self.drop_expired_targets(&mut plan, new_extremes);
         Ok(plan)
     }
 
@@ -291,8 +303,9 @@ impl ItemPlanner<'_> {
     }
 
     /// Drops additions to expired rollups: DynamoDB has deleted them or will, and an addition would restore a part of
-    /// them. A table that is built from an archive gets the expired sources of the next level whole.
-    fn drop_expired_targets(&self, plan: &mut ItemPlan<'_>) {
+    /// them. A table that is built from an archive gets the expired sources of the next level whole; in any other table, the next level lacks
+    /// these additions. The first `new_extremes` extremes are additions, too.
+    fn drop_expired_targets(&self, plan: &mut ItemPlan<'_>, new_extremes: usize) {
         let is_live = |target: TargetId| {
             let target = self.targets.get(target);
             let expires_later = target.expires_at.is_none_or(|at| at > self.service_now);
@@ -302,12 +315,21 @@ impl ItemPlanner<'_> {
             return;
         }
         plan.make_deltas();
+        let changes = plan.deltas.iter().filter(|delta| delta.changes_measures());
+        let extremes = plan.extremes.iter().take(new_extremes).map(|extreme| extreme.target);
+        let added = changes.flat_map(|delta| delta.targets.iter().copied()).chain(extremes);
+        plan.lost = self.targets.missed_above(added.filter(|target| !is_live(*target)), self.service_now);
         for delta in &mut plan.deltas {
             delta.targets.retain(|target| is_live(*target));
         }
         plan.deltas.retain(|delta| !delta.targets.is_empty());
         plan.extremes.retain(|extreme| is_live(extreme.target));
     }
+}
+
+/// Whether an item is read again that the ledger has counted. Its entry does not show which extremes were counted.
+fn is_read_again(entry: Option<&LedgerEntry<'_>>, state: Option<&NewState<'_>>) -> bool {
+    entry.is_some() && state.is_some_and(|state| state.as_of.is_some())
 }
 
 /// The difference between two states of an item: the indexes of the contributions in `after` that have no counterpart
@@ -367,22 +389,6 @@ fn merge_deltas(plan: &mut ItemPlan<'_>) {
         }
     }
     plan.deltas = by_target.into_values().collect();
-}
-
-/// Adds to a measure, exactly. The sum may exceed what DynamoDB stores: see [`ItemPlan::exceeding`].
-fn add(sums: &mut MeasureAmounts, name: &Arc<str>, number: &Decimal) {
-    match amount_of(sums, name) {
-        None => sums.push((Arc::clone(name), number.clone())),
-        Some(sum) => *sum = sum.plus_unlimited(number),
-    }
-}
-
-/// The amount of a measure.
-pub(super) fn amount_of<'s>(sums: &'s mut MeasureAmounts, name: &Arc<str>) -> Option<&'s mut Decimal> {
-    // Nearly all names are shared with the model, so that comparing pointers is enough.
-    let same = sums.iter().position(|(known, _)| Arc::ptr_eq(known, name));
-    let index = same.or_else(|| sums.iter().position(|(known, _)| known == name));
-    index.and_then(|index| sums.get_mut(index)).map(|(_, sum)| sum)
 }
 
 fn newer_generation(entry: u64, model: u64) -> Error {

@@ -14,6 +14,7 @@ mod derived;
 mod element;
 mod elements;
 mod events;
+mod expired_source;
 mod invalidation;
 mod key_values;
 mod measures;

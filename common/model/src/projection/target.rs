@@ -10,7 +10,7 @@ use crate::effect::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 use crate::entity::SourceKey;
 use crate::record::{AttributeValue, Decimal, Timestamp};
 use crate::stable_hash::stable_hash;
-use crate::table::{Entity, Latest, Model, RankGroup, Rollup};
+use crate::table::{Latest, Model, RankGroup, Rollup};
 use crate::{Error, ErrorKind, Result};
 
 /// Why a record fails that would write a rollup whose key DynamoDB does not accept.
@@ -35,15 +35,6 @@ pub struct RollupTarget {
     pub expires_at: Option<Timestamp>,
     /// The groups in which the item is ranked.
     pub ranks: Box<[RankGroup]>,
-}
-
-impl RollupTarget {
-    /// Whether the rollup stays counted in rollups of the next level when TTL deletes it.
-    #[must_use]
-    pub fn stays_counted(&self, model: &Model) -> bool {
-        let is_source = |entity: &&Entity| entity.rollup.is_some_and(|rollup| self.rollups.contains(&rollup));
-        model.entities.iter().filter(is_source).any(Entity::keeps_what_expired)
-    }
 }
 
 impl RollupTarget {
@@ -126,6 +117,11 @@ impl RollupTargets {
             hasher: DefaultHashBuilder::default(),
             buffers: Default::default(),
         }
+    }
+
+    /// The model.
+    pub(super) fn model(&self) -> &Model {
+        &self.model
     }
 
     /// Takes the buffers for a key; return them with [`RollupTargets::return_buffers`].

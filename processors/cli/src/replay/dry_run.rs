@@ -21,7 +21,7 @@ use crate::deployment::Deployment;
 use crate::item_table::{difference_text, without_secrets};
 use crate::job_output::event_note;
 use crate::print::{json, print, tell};
-use crate::reconciled_lives::{report_old_expiries, report_uncounted_rollups};
+use crate::reconciled_lives::{report_dropped, report_old_expiries, report_uncounted_rollups};
 
 /// The result of a dry run.
 #[derive(Serialize)]
@@ -56,7 +56,8 @@ pub(super) async fn run(
     let totals = Box::pin(task.run(|_| {})).await?;
     let (advanced, items): (Vec<_>, Vec<_>) = tables.differences().into_iter().partition(is_advanced);
     let has_levels = report_uncounted_rollups(&totals);
-    let is_complete = report_old_expiries(&totals) && has_levels && all_processed(&totals);
+    let are_counted = report_old_expiries(&totals) & report_dropped(&totals);
+    let is_complete = are_counted && has_levels && all_processed(&totals);
     let advanced_items = advanced.len();
     let items = without_secrets(deployment, items);
     let report = DryRunReport { totals, searched, items, advanced_items, problems: task.report() };

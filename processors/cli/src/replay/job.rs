@@ -27,7 +27,9 @@ use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, print_report};
 use crate::print::tell;
-use crate::reconciled_lives::{BACKFILL_LEVELS, report_old_expiries, report_uncounted_rollups};
+use crate::reconciled_lives::{
+    BACKFILL_LEVELS, report_dropped, report_old_expiries, report_uncounted_rollups,
+};
 use crate::replay_target::ReplayProjection;
 
 /// The compressed size of a typical record of the archive.
@@ -285,8 +287,8 @@ impl ReplayJob {
             report.next_steps.push(BACKFILL_LEVELS.to_owned());
         }
         let is_done = print_report(&report, as_json)?;
-        let is_complete =
-            report_old_expiries(&done.totals) && is_done && has_levels && all_processed(&done.totals);
+        let are_counted = report_old_expiries(&done.totals) & report_dropped(&done.totals);
+        let is_complete = are_counted && is_done && has_levels && all_processed(&done.totals);
         if is_done && self.only.contains(&ReplayProjection::Export) {
             return Ok(Box::pin(export_archive(deployment, task.objects(), as_json)).await? && is_complete);
         }

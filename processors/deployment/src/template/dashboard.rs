@@ -161,7 +161,16 @@ const COUNTING: [OwnPanel; 4] = [
     OwnPanel {
         title: "Records counted",
         statistic: "Sum",
-        metrics: &["Records", "Duplicates", "Folded", "Unmatched", "Failed", "Parked", "Skipped"],
+        metrics: &[
+            "Records",
+            "Duplicates",
+            "Folded",
+            "Unmatched",
+            "Failed",
+            "Parked",
+            "Skipped",
+            "DroppedContributions",
+        ],
     },
     OwnPanel {
         title: "Transactions",

@@ -27,6 +27,7 @@ mod export;
 mod job;
 mod ledger_scan;
 mod lives;
+mod outcomes;
 mod plan;
 mod ranks;
 mod stream_labels;

@@ -13,6 +13,7 @@ use afterwrite_preview::tables::OverlayTables;
 
 use super::task::BackfillTask;
 use super::{BackfillArguments, BackfillPart, BackfillTotal, ExportSource};
+use crate::dropped::DROPPED_CONTRIBUTIONS;
 use crate::jobs::{JobPlan, JobTask as _, JobTotals, STEP_TIME, repeated};
 use crate::{DeploymentContext, PatientTables};
 
@@ -22,6 +23,10 @@ pub(super) const EXACT_ITEMS: u64 = 5_000;
 pub(super) const SEGMENT_ITEMS: u64 = 500;
 /// The sampled segments of each table.
 pub(super) const SAMPLED_SEGMENTS: u32 = 8;
+
+/// The note of a plan that drops contributions.
+const DROPPED_NOTE: &str =
+    "items count into rollups that are sources and have expired: the levels above lack these contributions";
 
 /// The counters of a sample.
 #[derive(Default)]
@@ -94,6 +99,9 @@ fn notes(
     notes.extend(sampled.map(|items| format!("estimated from a sample of {items} items")));
     if sampled.is_some() && has_ranks {
         notes.push("without the rollups that lack the group of a rank: each costs one write".to_owned());
+    }
+    if totals.number(DROPPED_CONTRIBUTIONS) > 0 {
+        notes.push(DROPPED_NOTE.to_owned());
     }
     let has_earlier = totals.number(BackfillTotal::EntriesOfEarlierModels) > 0;
     notes.extend(arguments.export.as_ref().filter(|_| has_earlier).map(ExportSource::earlier_model_note));

@@ -1,12 +1,10 @@
 //! The steps of a backfill: a page of items, reconciled where the ledger lacks them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_ledger::tables::{TableScan, Tables, item_bytes};
-use afterwrite_ledger::{
-    CommitOutcome, ExportedImage, ItemRecords, Ledger, SourceItem, StateItems, StoredEntry,
-};
+use afterwrite_ledger::{ExportedImage, ItemRecords, Ledger, SourceItem, StateItems, StoredEntry};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::projection::{
     LookupKey, RollupTargets, SearchedLookups, awaits_lookup, lookup_keys, offered_outputs,
@@ -16,6 +14,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::export::{ExportSource, TableExport};
 use super::lives::BackfillLives;
+use super::outcomes::ReconcileOutcomes;
 use super::stream_labels::stream_labels;
 use super::{BackfillArguments, BackfillPart, BackfillTotal, SegmentItems, level_of, parts};
 use crate::DeploymentContext;
@@ -30,8 +29,6 @@ use crate::projector::{ItemProjector, contribute_equally};
 pub(super) const PAGE_ITEMS: u32 = 200;
 /// The time limit of a page.
 const PAGE_TIME: Duration = Duration::from_secs(60);
-/// The unwritable mirrors that are named.
-const NAMED_MIRRORS: usize = 100;
 
 /// Counts what a table already has.
 #[derive(Debug)]
@@ -44,7 +41,7 @@ pub struct BackfillTask<T, C> {
     parts: UnitMeanings<BackfillPart>,
     pub(super) labels: Vec<String>,
     files: Option<TableExport>,
-    unwritable_mirrors: Mutex<Vec<String>>,
+    outcomes: ReconcileOutcomes,
     pub(super) lives: BackfillLives<T, C>,
 }
 
@@ -75,7 +72,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> BackfillTask<T, C> {
             arguments,
             labels,
             files,
-            unwritable_mirrors: Mutex::default(),
+            outcomes: ReconcileOutcomes::default(),
         })
     }
 }
@@ -94,7 +91,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
 
     /// The first mirrors that this process could not write, each with its item and the reason.
     pub fn unwritable_mirrors(&self) -> Vec<String> {
-        self.unwritable_mirrors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.outcomes.unwritable_mirrors()
     }
 
     /// The lives that this process has counted and that have ended by their records since. Waits a short time for these records.
@@ -289,12 +286,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
                 self.ledger.reconcile_exported(sources.zip(images).collect(), label, self.deadline()).await?
             }
         };
-        let unwritable = outcome.unwritable_mirrors.iter().map(ToString::to_string);
-        let mut named = self.unwritable_mirrors.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = NAMED_MIRRORS.saturating_sub(named.len());
-        named.extend(unwritable.take(room));
-        drop(named);
-        add_outcome(totals, outcome)
+        self.outcomes.add(totals, outcome)
     }
 
     /// The items that can be decided: no lookup through an index, which may lag, finds nothing. The other items are reported; a second
@@ -359,39 +351,19 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
 
 impl<T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillTask<T, C> {
     async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        match (self.parts.find(unit)?, &self.arguments.export) {
+        let mut outcome = match (self.parts.find(unit)?, &self.arguments.export) {
             (BackfillPart::Segment { table, segment, items }, _) => {
-                Box::pin(self.segment(unit, *table, *segment, *items)).await
+                Box::pin(self.segment(unit, *table, *segment, *items)).await?
             }
-            (BackfillPart::File { index }, Some(export)) => Box::pin(self.file(unit, *index, export)).await,
+            (BackfillPart::File { index }, Some(export)) => Box::pin(self.file(unit, *index, export)).await?,
             (BackfillPart::Ledger { segment, level }, _) => {
-                Box::pin(self.ledger_segment(unit, *segment, *level)).await
+                Box::pin(self.ledger_segment(unit, *segment, *level)).await?
             }
-            (BackfillPart::File { .. }, None) => Err(unknown_unit(unit)),
-        }
+            (BackfillPart::File { .. }, None) => return Err(unknown_unit(unit)),
+        };
+        self.outcomes.report_dropped(&mut outcome.totals);
+        Ok(outcome)
     }
-}
-
-/// Adds what a reconciliation did. An error that a later attempt can heal fails the step, which is then repeated.
-fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
-    let CommitOutcome { failures, parked: _, unwritable_mirrors, totals: done } = outcome;
-    if let Some(failure) = failures.iter().find(|failure| failure.error.is_retryable()) {
-        return Err(failure.error.restated());
-    }
-    // An older model, for example, would fail on every item.
-    if let Some(failure) = failures.iter().find(|failure| failure.error.kind() == ErrorKind::State) {
-        return Err(failure.error.restated());
-    }
-    totals.add(BackfillTotal::Reconciled, done.reconciled);
-    totals.add(BackfillTotal::WriteUnits, done.write_units);
-    totals.add(BackfillTotal::Mirrors, done.mirrors);
-    totals.add(BackfillTotal::Conflicts, done.conflicts);
-    totals.add(BackfillTotal::UnwritableMirrors, count(unwritable_mirrors.len()));
-    totals.add(BackfillTotal::Failed, count(failures.len()));
-    for failure in &failures {
-        totals.add(format!("failed_{}", failure.error.kind().name()), 1);
-    }
-    Ok(())
 }
 
 fn missing_table(table: &str) -> Error {

@@ -19,6 +19,7 @@ use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use aws_sdk_dynamodb::types::AttributeValue as SdkValue;
 use serde::{Deserialize, Serialize};
 
+use crate::dropped::DROPPED_CONTRIBUTIONS;
 use crate::jobs::JobTotals;
 use crate::lives::LifeTotal;
 
@@ -166,11 +167,15 @@ pub(super) enum ParkedResult {
 }
 
 impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
-    /// Reconciles items; the results align with them.
+    /// Reconciles items; the results align with them. Adds the contributions that were dropped.
     ///
     /// # Errors
     /// As [`Ledger::reconcile`] and [`Tables::read`].
-    pub(super) async fn redrive(&self, parked: &[ParkedItem]) -> Result<Vec<ParkedResult>> {
+    pub(super) async fn redrive(
+        &self,
+        parked: &[ParkedItem],
+        totals: &mut JobTotals,
+    ) -> Result<Vec<ParkedResult>> {
         let keys: Vec<ItemKey> =
             parked.iter().map(|item| self.entries.key(&item.partition, &item.sort)).collect();
         let stored = self.ledger.tables().read(&keys).await?.items;
@@ -181,7 +186,7 @@ impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
                 continue;
             };
             let result = match self.entries.classify(&entry) {
-                StateItem::Entry(Some(source), _) => Box::pin(self.reconcile(&source)).await?,
+                StateItem::Entry(Some(source), _) => Box::pin(self.reconcile(&source, totals)).await?,
                 StateItem::Entry(None, _) => ParkedResult::Stays(
                     "the key is hashed, or of a table that the model does not have: the item's next change heals it".to_owned(),
                 ),
@@ -213,7 +218,7 @@ impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
         Ok(())
     }
 
-    async fn reconcile(&self, source: &SourceKey<'static>) -> Result<ParkedResult> {
+    async fn reconcile(&self, source: &SourceKey<'static>, totals: &mut JobTotals) -> Result<ParkedResult> {
         let candidates = source.candidates(self.ledger.model());
         if candidates.is_empty() {
             return Ok(ParkedResult::Stays("the item matches no entity of the model any more".to_owned()));
@@ -222,6 +227,7 @@ impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
         let item = SourceItem { source, candidates: &candidates, records: ItemRecords::new() };
         let deadline = self.ledger.clock().now().plus(BATCH_TIME);
         let outcome = Box::pin(self.ledger.reconcile(vec![item], label, deadline)).await?;
+        totals.add(DROPPED_CONTRIBUTIONS, outcome.totals.dropped_contributions);
         let mut failures = outcome.failures.into_iter().chain(outcome.parked).map(|failure| failure.error);
         match failures.next() {
             None => Ok(ParkedResult::Reconciled),

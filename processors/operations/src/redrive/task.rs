@@ -189,8 +189,8 @@ where
         let items: Vec<ParkedItem> = behind.take(STEP_ITEMS).cloned().collect();
         let Some(last) = items.last() else { return Ok(StepOutcome::default()) };
         let cursor = write_cursor(last)?;
-        let results = redrive.redrive(&items).await?;
         let mut totals = JobTotals::new();
+        let results = redrive.redrive(&items, &mut totals).await?;
         redrive.note_lives(&items, &mut totals).await?;
         let count = count(items.len());
         for (item, result) in items.into_iter().zip(results) {

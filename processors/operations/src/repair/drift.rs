@@ -15,7 +15,8 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
 use super::written::NotedWrites;
 use crate::DeploymentContext;
-use crate::jobs::JobWait;
+use crate::dropped::UnreportedDrops;
+use crate::jobs::{JobTotals, JobWait};
 use crate::lives::read_entries;
 use crate::verify::{
     FindingLife, FindingSubject, FoundItem, RollupPlace, RollupReading, SumVerdict, Tolerance, VerifyFinding,
@@ -36,6 +37,7 @@ pub struct DriftRepairer<T, C> {
     context: DeploymentContext<NotedWrites<T>, C>,
     state: StateItems,
     tolerance: Tolerance,
+    dropped: UnreportedDrops,
     is_dry_run: bool,
 }
 
@@ -57,7 +59,8 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     pub fn new(context: DeploymentContext<T, C>, tolerance: Duration) -> Self {
         let tables = NotedWrites::new(context.tables.clone(), &context.state_table);
         let context = context.with_tables(tables);
-        Self { state: context.state_items(), context, tolerance: tolerance.into(), is_dry_run: false }
+        let (state, dropped) = (context.state_items(), UnreportedDrops::default());
+        Self { state, context, tolerance: tolerance.into(), dropped, is_dry_run: false }
     }
 
     /// The log says what would be written.
@@ -70,6 +73,11 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// The current wait of the repair.
     pub(super) fn waiting(&self) -> Option<JobWait> {
         self.tolerance.waits.current()
+    }
+
+    /// Adds the contributions that were dropped since the last call.
+    pub(super) fn report_dropped(&self, totals: &mut JobTotals) {
+        self.dropped.report(totals);
     }
 
     /// Judges findings about items again, and reconciles the items that have drifted. Returns a log with a line for each finding; findings
@@ -185,6 +193,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         });
         let deadline = self.context.clock.now().plus(RECONCILE_TIME);
         let outcome = ledger.reconcile(items.collect(), &label, deadline).await?;
+        self.dropped.add(&outcome.totals);
         // Items without records fail as index 0, and copies without an index: a failure is assigned by reconciling one by one.
         if outcome.failures.is_empty() && outcome.unwritable_mirrors.is_empty() {
             return Ok(Vec::new());
@@ -194,6 +203,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             let item = SourceItem { source, candidates, records: ItemRecords::new() };
             let deadline = self.context.clock.now().plus(RECONCILE_TIME);
             let outcome = ledger.reconcile(vec![item], &label, deadline).await?;
+            self.dropped.add(&outcome.totals);
             let errors = outcome.failures.into_iter().map(|failure| failure.error);
             let errors = errors.chain(outcome.unwritable_mirrors);
             failed.extend(errors.map(|error| ((*source).clone(), error)));

@@ -22,7 +22,7 @@ use afterwrite_services::Bucket;
 use super::datasets::DatasetRepairer;
 use super::drift::DriftRepairer;
 use super::log::{RepairLogEntry, RepairOutcome, repair_totals};
-use crate::jobs::{JobTask, JobWait, StepOutcome, UnitMeanings, WorkUnit, count, later};
+use crate::jobs::{JobTask, JobTotals, JobWait, StepOutcome, UnitMeanings, WorkUnit, count, later};
 use crate::verify::{DatasetJudge, FindingSubject, RollupPlace, VerifyFinding};
 
 /// The findings of a unit.
@@ -50,6 +50,7 @@ pub struct RepairTask<B, T, C> {
     findings: SortedFindings,
     parts: UnitMeanings<RepairPart>,
     log: Mutex<Vec<RepairLogEntry>>,
+    totals: Mutex<JobTotals>,
 }
 
 /// Findings by what repairs them, or states in the log why nothing does.
@@ -130,6 +131,7 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T
             parts: UnitMeanings::new(findings.parts()),
             findings,
             log: Mutex::default(),
+            totals: Mutex::default(),
         }
     }
 
@@ -145,6 +147,12 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T
     #[must_use]
     pub fn log(&self) -> Vec<RepairLogEntry> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The totals of the steps of this process.
+    #[must_use]
+    pub fn totals(&self) -> JobTotals {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Does everything at once, without a job; returns the log.
@@ -201,7 +209,9 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> JobTask for Rep
             RepairPart::Above => Box::pin(self.repairer.repair_levels_above(&self.left_rollups())).await?,
         };
         let items = count(log.len());
-        let totals = repair_totals(&log);
+        let mut totals = repair_totals(&log);
+        self.repairer.report_dropped(&mut totals);
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner).add_all(&totals);
         self.log.lock().unwrap_or_else(PoisonError::into_inner).extend(log);
         Ok(StepOutcome { items, spent: items, totals, ..StepOutcome::default() })
     }

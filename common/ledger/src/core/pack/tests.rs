@@ -62,6 +62,7 @@ fn plan(outline: &PackedPlan, targets: &mut RollupTargets) -> ItemPlan<'static> 
         records: RecordIndexes::new(),
         newest: None,
         skipped: 0,
+        lost: 0,
     }
 }
 
