@@ -9,6 +9,7 @@ generation = 1
 key = ["pk", "sk"]
 [entities.book]
 key = { pk = "SHELF#{shelf_id}", sk = "BOOK#{book_id}" }
+attributes = { bought_at = "S" }
 [entities.loan]
 key = { pk = "LOAN#{loan_id}", sk = "LOAN" }
 on_expiry = "subtract"
@@ -32,6 +33,19 @@ size = "struct<outerWidth:double,Order:int64,parts:list<struct<name:string>>>"
 of = "loan"
 partition = "lent_at:day"
 columns = { loan_id = "string" }
+[rollups.shelf_day]
+key = { PK = "SHELF#{shelf_id}", SK = "DAY#{bought_at:day}" }
+expires = { after = "30 days", of = "bought_at" }
+[[aggregates]]
+name = "shelf_days"
+of = "book"
+into = "shelf_day"
+optional = ["bought_at"]
+measures.books = "count"
+[datasets.shelf_days]
+of = "shelf_day"
+partition = "bought_at:day"
+columns = { books = "int64" }
 [queries.books_by_day]
 about = """
 How many books were bought,
@@ -85,6 +99,7 @@ fn the_model_decides_whether_the_view_shows_expired_items() {
         r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE') OR "_copy" = 1 AND "_operation" = 'EXPIRE'"#
     );
     assert_eq!(condition(1).unwrap(), r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE')"#);
+    assert_eq!(condition(2).unwrap(), r#"WHERE "_newest" = 1 AND "_operation" <> 'REMOVE'"#);
 }
 
 #[test]
@@ -96,8 +111,11 @@ fn tables_come_before_views_and_views_before_queries() {
         "tables/books_log.sql",
         "tables/loans.sql",
         "tables/loans_log.sql",
+        "tables/shelf_days.sql",
+        "tables/shelf_days_log.sql",
         "views/books_now.sql",
         "views/loans_now.sql",
+        "views/shelf_days_now.sql",
         "queries/books_by_day.sql",
     ];
     assert_eq!(paths, expected);

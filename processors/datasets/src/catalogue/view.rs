@@ -18,13 +18,14 @@
 //! # Expired items
 //!
 //! If the entity keeps what expires (`on_expiry = "keep"`), every row of an expiry is in the view, one for each life of the item that
-//! ended so, whatever happened to the key since; as rollups keep counting it. Otherwise an expiry is like a removal.
+//! ended so, whatever happened to the key since; as rollups keep counting it. The key of a rollup shows when it expires, so that it has one
+//! life, in whichever state table it expired: its newest row is in the view, also if it is of an expiry. Otherwise an expiry is like a removal.
 //!
 //! All rows of an item lie in one partition, so the newest row is determined by partition, and a condition on `dt` is pushed down
 //! to the files.
 
 use afterwrite_model::projection::RowOperation;
-use afterwrite_model::table::{Dataset, Model, OnExpiry};
+use afterwrite_model::table::{Dataset, ExpiredRows, Model};
 
 use super::{PARTITION, log_name, view_name};
 use crate::schema::{CHANGED_AT, GENERATION, OPERATION, POSITION, RESCUED, SNAPSHOT_LAG_MINUTES};
@@ -46,7 +47,6 @@ pub fn create_view(model: &Model, dataset: &Dataset) -> String {
     let key = dataset.key.iter().filter_map(|index| dataset.columns.get(*index));
     let item: Vec<String> =
         [quoted(PARTITION)].into_iter().chain(key.map(|column| quoted(&column.name))).collect();
-    let on_expiry = model.entities.get(dataset.of).map_or(OnExpiry::Keep, |entity| entity.on_expiry);
     let looked_up = dataset.columns.iter().filter(|column| column.from.output_lookup().is_some());
     let first_with = |name: &str| format!(r#"CASE WHEN "{name}" IS NULL THEN 1 ELSE 0 END"#);
     let best_copy: Vec<String> = [
@@ -57,22 +57,18 @@ pub fn create_view(model: &Model, dataset: &Dataset) -> String {
     .chain(looked_up.map(|column| first_with(&column.name)))
     .collect();
     let best_copy = best_copy.join(",\n        ");
-    let (remove, expire) = (RowOperation::Remove.name(), RowOperation::Expire.name());
-    let newest = format!(r#""_newest" = 1 AND "{OPERATION}" NOT IN ('{remove}', '{expire}')"#);
-    let (copies, condition) = match on_expiry {
-        OnExpiry::Keep => (
-            format!(
-                r#",
+    let expired = dataset.expired_rows(model);
+    let copies = match expired {
+        ExpiredRows::EachLife => format!(
+            r#",
     row_number() OVER (
       PARTITION BY {item}, "{POSITION}"
       ORDER BY
         {best_copy}
     ) AS "_copy""#,
-                item = item.join(", "),
-            ),
-            format!(r#"{newest} OR "_copy" = 1 AND "{OPERATION}" = '{expire}'"#),
+            item = item.join(", "),
         ),
-        OnExpiry::Subtract => (String::new(), newest),
+        ExpiredRows::NewestLife | ExpiredRows::NoLife => String::new(),
     };
     format!(
         r#"CREATE OR REPLACE VIEW {name} AS
@@ -108,7 +104,19 @@ WHERE {condition}"#,
         item = item.join(", "),
         snapshot = RowOperation::Snapshot.name(),
         log = quoted(&log_name(dataset)),
+        condition = condition(expired),
     )
+}
+
+/// The condition on the rows that are in the view.
+fn condition(expired: ExpiredRows) -> String {
+    let (remove, expire) = (RowOperation::Remove.name(), RowOperation::Expire.name());
+    let newest = format!(r#""_newest" = 1 AND "{OPERATION}" NOT IN ('{remove}', '{expire}')"#);
+    match expired {
+        ExpiredRows::EachLife => format!(r#"{newest} OR "_copy" = 1 AND "{OPERATION}" = '{expire}'"#),
+        ExpiredRows::NewestLife => format!(r#""_newest" = 1 AND "{OPERATION}" <> '{remove}'"#),
+        ExpiredRows::NoLife => newest,
+    }
 }
 
 /// A quoted name. Names in a model consist of letters, digits and `_`.

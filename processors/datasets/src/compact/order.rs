@@ -14,7 +14,7 @@
 //! - this row is a stream row, and the next row is a snapshot that is newer by 15 minutes or more.
 //!
 //! If the entity keeps what expires, a row of an expiry is never dropped: it is a life of the item that stays counted, whatever
-//! happened to the key since.
+//! happened to the key since. The key of a rollup shows when it expires, so that it has one life: of its rows, the newest one stays.
 //!
 //! The relation is transitive, so the next row may be dropped in turn. Rows of the key in other files can only
 //! outdate more rows, never fewer. The newest snapshot always stays: it decides what counts.
@@ -22,7 +22,7 @@
 use std::sync::Arc;
 
 use afterwrite_model::projection::RowOperation;
-use afterwrite_model::table::Dataset;
+use afterwrite_model::table::{Dataset, ExpiredRows};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
@@ -50,8 +50,8 @@ pub(super) struct RowOrder {
     columns: Vec<usize>,
     /// If rows of one item are compared: encoders of the columns of the item, and of those up to `_position`.
     prefixes: Option<[RowConverter; 2]>,
-    /// Whether a life of an item that ended by expiry stays counted.
-    keeps_expired: bool,
+    /// The expired lives of an item whose rows are current.
+    expired: ExpiredRows,
     operation: usize,
     changed_at: usize,
     generation: usize,
@@ -76,7 +76,7 @@ impl RowOrder {
         dataset: &Dataset,
         schema: &Schema,
         purpose: OrderPurpose,
-        keeps_expired: bool,
+        expired: ExpiredRows,
     ) -> Result<Self, ArrowError> {
         let leading: &[usize] = match purpose {
             OrderPurpose::History | OrderPurpose::Newest => &[],
@@ -108,7 +108,7 @@ impl RowOrder {
             converter: RowConverter::new(fields)?,
             columns,
             prefixes,
-            keeps_expired,
+            expired,
             operation,
             changed_at,
             generation: schema.index_of(GENERATION)?,
@@ -142,7 +142,7 @@ impl RowOrder {
         let changes = (0..batch.num_rows()).map(|row| KeyedChange {
             item_bytes: items.row_len(row),
             position_bytes: positions.row_len(row),
-            kind: ChangeKind::of(operations.value(row), self.keeps_expired),
+            kind: ChangeKind::of(operations.value(row), self.expired),
             changed_at: changed_at.is_valid(row).then(|| changed_at.value(row)),
         });
         Ok(RowKeys { rows, copy_bytes, changes: changes.collect() })
@@ -214,7 +214,7 @@ pub(super) struct KeyedChange {
 /// The state of the item that a row reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChangeKind {
-    /// It exists.
+    /// It exists, or its only life has expired and stays counted.
     Existing,
     /// It existed when the table was read.
     Snapshot,
@@ -225,13 +225,18 @@ pub(super) enum ChangeKind {
 }
 
 impl ChangeKind {
-    fn of(operation: &str, keeps_expired: bool) -> Self {
+    fn of(operation: &str, expired: ExpiredRows) -> Self {
         let is = |other: RowOperation| operation == other.name();
         if is(RowOperation::Snapshot) {
             Self::Snapshot
-        } else if is(RowOperation::Expire) && keeps_expired {
-            Self::Expired
-        } else if is(RowOperation::Remove) || is(RowOperation::Expire) {
+        } else if is(RowOperation::Expire) {
+            match expired {
+                ExpiredRows::NoLife => Self::Gone,
+                ExpiredRows::EachLife => Self::Expired,
+                // A row like any other: whatever happens to the key later, in another state table, is of the same life.
+                ExpiredRows::NewestLife => Self::Existing,
+            }
+        } else if is(RowOperation::Remove) {
             Self::Gone
         } else {
             Self::Existing

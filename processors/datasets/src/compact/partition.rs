@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Timestamp;
-use afterwrite_model::table::{Dataset, Model, OnExpiry, RowHistory};
+use afterwrite_model::table::{Dataset, Model, RowHistory};
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::{Bucket, ObjectBody, PutOutcome};
 use arrow_schema::SchemaRef;
@@ -110,7 +110,7 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
     }
 
     fn order(&self, schema: &SchemaRef, purpose: OrderPurpose) -> Result<RowOrder> {
-        RowOrder::new(self.dataset, schema, purpose, keeps_expired(self.model, self.dataset))
+        RowOrder::new(self.dataset, schema, purpose, self.dataset.expired_rows(self.model))
             .map_err(unsortable)
     }
 
@@ -266,15 +266,6 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
     fn report(&self, message: &str, files_in: usize, files_out: usize) {
         tracing::info!(dataset = &*self.dataset.name, day = self.day, files_in, files_out, "{message}");
     }
-}
-
-/// Whether lives of items that ended by expiry stay among the current rows.
-pub(super) fn keeps_expired(model: &Model, dataset: &Dataset) -> bool {
-    let entity = model.entities.get(dataset.of);
-    entity.is_none_or(|entity| match entity.on_expiry {
-        OnExpiry::Keep => true,
-        OnExpiry::Subtract => false,
-    })
 }
 
 /// The files of a day.

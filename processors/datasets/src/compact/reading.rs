@@ -15,7 +15,7 @@ use super::filter::RowSelection;
 use super::inputs::{InputFile, common_schema, fetch_inputs};
 use super::options::CompactionOptions;
 use super::order::{OrderPurpose, RowOrder};
-use super::partition::{DatasetTables, files_of_day, keeps_expired};
+use super::partition::{DatasetTables, files_of_day};
 use super::sort::RowSorter;
 use super::temporary::WorkFolder;
 use crate::delta::{DeltaTable, TableSnapshot};
@@ -133,9 +133,8 @@ impl<B: Bucket> DatasetReader<B> {
         visit: impl FnMut(&RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let schema = common_schema(dataset, inputs)?;
-        let keeps_expired = keeps_expired(&self.model, dataset);
-        let order =
-            RowOrder::new(dataset, &schema, OrderPurpose::Newest, keeps_expired).map_err(unsortable)?;
+        let expired = dataset.expired_rows(&self.model);
+        let order = RowOrder::new(dataset, &schema, OrderPurpose::Newest, expired).map_err(unsortable)?;
         let (memory, target) = (self.options.memory_bytes, self.options.target_file_bytes);
         let mut sorter = RowSorter::new(&order, RowSelection::Latest, memory, target);
         each_batch(dataset, inputs, |batch| {

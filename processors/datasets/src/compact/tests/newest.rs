@@ -59,6 +59,66 @@ fn an_expired_life_stays_whatever_happens_to_the_key_later() {
     }
 }
 
+/// A dataset of a rollup whose items expire: the attempts of each project on each day.
+fn of_rollup(history: &str) -> Arc<Model> {
+    let source = format!(
+        "name = \"exams\"\ngeneration = 1\n[tables.exams]\nkey = [\"pk\", \"sk\"]\n[entities.answer]\n\
+         key = {{ pk = \"PROJECT#{{project_id}}\", sk = \"ANSWER#{{attempt_id}}#{{answer_id}}\" }}\n\
+         [rollups.attempt]\nkey = {{ PK = \"PROJECT#{{project_id}}\", SK = \"ATTEMPT#{{attempt_id}}\" }}\n\
+         expires = {{ after = \"1 hours\", of = \"attempt_id\" }}\n\
+         [[aggregates]]\nname = \"answers\"\nof = \"answer\"\ninto = \"attempt\"\nmeasures.score = \"count\"\n\
+         [datasets.attempts]\nof = \"attempt\"\npartition = \"attempt_id:day\"\n{history}\n[datasets.attempts.columns]\n\
+         attempt_id = \"string\"\nproject_id = \"string\"\nscore = \"int64\"\n"
+    );
+    Arc::new(Model::parse(&source, "exams.toml").unwrap_or_else(|errors| panic!("{errors}")))
+}
+
+/// A change in a state table: the positions of a table that was created later are greater.
+fn in_table(table: u64, change: u64, operation: &str) -> AttemptRow {
+    AttemptRow { tags: None, ..row(1, 1, 100 * table + change, operation) }
+}
+
+#[test]
+fn a_rollup_that_expired_in_several_state_tables_has_one_row() {
+    let expired = [1, 2, 3].map(|table| in_table(table, 9, "EXPIRE"));
+    let insert = |table| in_table(table, 1, "INSERT");
+    for model in ["", "history = \"newest\""].map(of_rollup) {
+        let first = vec![insert(1), expired[0].clone(), expired[0].clone()];
+        let bucket = bucket(&model, &[first, vec![insert(2)]]);
+        compact(&model, &bucket, options(), NOW);
+        assert_eq!(current_rows(&bucket), [insert(2)], "it lives in the second table");
+        for (hours, table) in [(1, 2), (2, 3)] {
+            export(&bucket, &model, DAY, 10 + u64::from(hours), &[expired[table - 1].clone()]);
+            compact(&model, &bucket, options(), NOW.plus(HOUR * hours));
+            assert_eq!(current_rows(&bucket), [expired[table - 1].clone()]);
+        }
+        export(&bucket, &model, DAY, 20, &[in_table(4, 1, "REMOVE")]);
+        compact(&model, &bucket, options(), NOW.plus(HOUR * 3));
+        assert_eq!(current_rows(&bucket), []);
+    }
+}
+
+/// An earlier state table is deployed again: its rows lose against those of the later one, until a reading of it is newer by 15 minutes.
+#[test]
+fn a_reading_brings_the_rows_of_an_earlier_state_table_back() {
+    let later = at(0, in_table(2, 5, "MODIFY"));
+    let back = at(5, in_table(1, 6, "MODIFY"));
+    let read = |minutes| at(minutes, in_table(1, 0, "SNAPSHOT"));
+    let next = at(30, in_table(1, 7, "MODIFY"));
+    for (rows, current) in [
+        (vec![later.clone(), back.clone()], &later),
+        (vec![later.clone(), back.clone(), read(14)], &later),
+        (vec![later.clone(), back.clone(), read(20)], &read(20)),
+        (vec![later.clone(), back.clone(), read(20), next.clone()], &next),
+    ] {
+        for model in ["", "history = \"newest\""].map(of_rollup) {
+            let bucket = bucket(&model, std::slice::from_ref(&rows));
+            compact(&model, &bucket, options(), NOW);
+            assert_eq!(current_rows(&bucket), std::slice::from_ref(current));
+        }
+    }
+}
+
 #[test]
 fn what_expires_is_gone_if_the_entity_subtracts_it() {
     let source = "name = \"exams\"\ngeneration = 1\n[tables.exams]\nkey = [\"pk\", \"sk\"]\n[entities.attempt]\n\
