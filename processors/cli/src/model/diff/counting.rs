@@ -12,7 +12,7 @@ use afterwrite_model::table::{
 };
 
 use super::measures::{computed_consequence, extreme_problem, removed_measures};
-use super::{Differences, PartChange, changed_parts, from_to, ranks};
+use super::{Differences, PartChange, changed_parts, derived, from_to, ranks};
 
 pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     entities(old, new, differences);
@@ -85,17 +85,8 @@ fn entity(
     let attributes = [old, new].map(|entity| entity.ttl.as_deref().unwrap_or("none"));
     let consequence = "Removals of items that had expired by this attribute are TTL deletions from now on; what was settled or subtracted before stays.";
     differences.setting(&part, "ttl", attributes, consequence);
-    for (value, change) in changed_parts(&old.derived, &new.derived) {
-        let change = match change {
-            PartChange::Added(how) => format!("derived value {value} added: {how}"),
-            PartChange::Removed(_) => format!("derived value {value} removed"),
-            PartChange::Changed(before, now) => {
-                recount(name, models, differences);
-                from_to(&format!("derived value {value}"), before, now)
-            }
-        };
-        let consequence = "Measures and keys that use it change once an item changes or is reconciled.";
-        differences.add(part.clone(), change, consequence);
+    if derived::compare((name, &part), [old, new], models, differences) {
+        recount(name, models, differences);
     }
     for (value, change) in changed_parts(&old.times, &new.times) {
         let change = match change {

@@ -1,6 +1,7 @@
 //! `afterwrite model diff`: what happens to existing items when a new model replaces an old one.
 
 mod counting;
+mod derived;
 mod measures;
 mod ranks;
 mod reading;

@@ -263,3 +263,61 @@ fn events_begin_with_the_changes_after_the_deployment() {
         "an event contributes to nothing: {added}"
     );
 }
+
+/// A model in which attempts are counted by a country that another item has under this definition.
+fn by_country(generation: u32, land: &str, lookup: &str) -> Model {
+    let source = format!(
+        r##"
+        name = "exams"
+        generation = {generation}
+        tables.exams.key = ["pk"]
+        [entities.attempt]
+        key = {{ pk = "ATTEMPT#{{attempt}}" }}
+        attributes = {{ candidate = "S" }}
+        [entities.candidate]
+        key = {{ pk = "CANDIDATE#{{candidate}}" }}
+        attributes = {{ home = "S", moved_to = "S", moved_at = "N", born_at = "N" }}
+        {land}
+        [lookups.{lookup}]
+        of = "candidate"
+        key = {{ pk = "CANDIDATE#{{candidate}}" }}
+        gives = ["land"]
+        [rollups.land]
+        key = {{ PK = "LAND#{{land}}", SK = "ROLLUP" }}
+        [[aggregates]]
+        name = "attempts"
+        of = "attempt"
+        lookup = "{lookup}"
+        into = "land"
+        measures.attempts = "count"
+        "##
+    );
+    Model::parse(&source, "exams.toml").unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn an_output_of_a_lookup_that_is_derived_in_another_way_needs_a_decision() {
+    let home = "derive.land = { first = [\"home\", \"moved_to\"] }";
+    let moved = "derive.land = { first = [\"moved_to\", \"home\"] }";
+    let part = |key: &str| format!("derive.land = {{ part = [\"home\", \"{key}\"] }}");
+    let waited = |unit: &str| {
+        format!(
+            "derive.land = {{ duration = [\"born_at\", \"moved_at\"] }}\ntimes = {{ moved_at = \"{unit}\" }}"
+        )
+    };
+    for (before, after) in [
+        (home.to_owned(), moved.to_owned()),
+        (part("C#{land}"), part("C#{land}#{_}")),
+        (waited("seconds"), waited("milliseconds")),
+        (home.to_owned(), part("C#{land}")),
+    ] {
+        let [old, new] =
+            [(1, &before), (2, &after)].map(|(generation, land)| by_country(generation, land, "c"));
+        let problems = Differences::between(&old, &new).problems;
+        assert!(problems.iter().any(|problem| problem.contains("--reattribute")), "{after}: {problems:?}");
+        let renamed = Differences::between(&old, &by_country(2, &after, "d")).problems;
+        assert!(!renamed.iter().any(|problem| problem.contains("--reattribute")), "{after}: {renamed:?}");
+    }
+    let unchanged = Differences::between(&by_country(1, home, "c"), &by_country(2, home, "c"));
+    assert_eq!(unchanged.problems, Vec::<String>::new());
+}
