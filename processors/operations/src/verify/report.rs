@@ -36,7 +36,7 @@ impl VerifyReport {
         Self { summary: VerifySummary::of(run, totals, &findings), findings }
     }
 
-    /// A report of findings that were judged again: `found` are those that are left of `given`.
+    /// A report of findings that were judged again: `found` has the differences of `given` that still exist.
     #[must_use]
     pub fn of_recheck(
         model: &Model,
@@ -44,8 +44,7 @@ impl VerifyReport {
         found: Vec<VerifyFinding>,
         coverage: DatasetCoverage,
     ) -> Self {
-        let found_keys: BTreeSet<_> = found.iter().map(|finding| finding.subject.key()).collect();
-        let is_left = |finding: &&VerifyFinding| found_keys.contains(&finding.subject.key());
+        let is_left = |given: &&VerifyFinding| found.iter().any(|found| given.is_repeated_by(found));
         let (items, left) = (count(given.len()), count(given.iter().filter(is_left).count()));
         let totals =
             JobTotals::from([(VerifyTotal::Items, items), (VerifyTotal::ItemsConfirmed, items - left)]);
@@ -162,7 +161,37 @@ pub fn drift_upper_bound(drifted: u64, checked: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use afterwrite_model::Error;
+
+    use super::super::finding::FindingVerdict;
+    use super::super::finding_line::parse_findings;
     use super::*;
+
+    const MODEL: &str = r#"
+name = "shop"
+generation = 1
+tables.Shop.key = ["PK", "SK"]
+entities.order.key = { PK = "ORDER#{order}", SK = "ORDER" }
+"#;
+
+    /// Two places of one item were found: its ledger entry is right again, and its mirror cannot be decided.
+    #[test]
+    fn a_place_that_is_right_again_is_confirmed_beside_another_place_of_its_item() -> Result<(), Error> {
+        let line = |place: &str| {
+            format!(
+                r#"{{"place":"{place}","verdict":"drift","table":"Shop","key":["ORDER#1","ORDER"],"values":{{}}}}"#
+            )
+        };
+        let given = parse_findings(&format!("{}\n{}", line("ledger"), line("mirror")))?;
+        let mut found = parse_findings(&line("mirror"))?;
+        found.iter_mut().for_each(|finding| finding.verdict = FindingVerdict::Undecided(None));
+        let model = Model::parse(MODEL, "shop.toml").expect("a model");
+        let report = VerifyReport::of_recheck(&model, &given, found, DatasetCoverage::Compared);
+        let VerifySummary { items, items_confirmed, undecided, unjudged, .. } = report.summary;
+        assert_eq!((items, items_confirmed, undecided), (2, 1, 1));
+        assert_eq!(unjudged, [], "one place was decided");
+        Ok(())
+    }
 
     #[test]
     fn the_bounds_are_those_of_the_tables() {
