@@ -14,7 +14,7 @@ use afterwrite_model::table::{MeasureKind, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
 
 use crate::state::rollup::{RollupUpdate, computed_change, rollup_revision};
-use crate::state::{ENTITY_TYPE, EXPIRES_AT, REV};
+use crate::state::{ENTITY_TYPE, EXPIRES_AT, PARTITION_KEY, REV, SORT_KEY};
 
 /// How the values of an attribute in two parts become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl RollupMerger {
     /// The rollups that may be this item; rollups that overlap have other measures.
     fn rollups_of(&self, item: &Item) -> Result<Vec<usize>> {
         let text = |name: &str| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default();
-        let (partition, sort) = (text("PK"), text("SK"));
+        let (partition, sort) = (text(PARTITION_KEY), text(SORT_KEY));
         let rollups = self.model.rollups.iter().enumerate();
         let rollups = rollups.filter(|(_, rollup)| rollup.has_stored_key(partition, sort));
         let rollups: Vec<usize> = rollups.map(|(index, _)| index).collect();
@@ -131,7 +131,7 @@ impl RollupMerger {
         match name {
             REV => return Ok(AttributeMerge::Sum),
             // The parts of one rollup agree on these.
-            "PK" | "SK" | ENTITY_TYPE | EXPIRES_AT => return Ok(AttributeMerge::Computed),
+            PARTITION_KEY | SORT_KEY | ENTITY_TYPE | EXPIRES_AT => return Ok(AttributeMerge::Computed),
             _ => {}
         }
         let mut known = rollups.iter().filter_map(|index| self.attributes.get(*index)?.get(name));

@@ -197,12 +197,35 @@ fn not_in_model(part: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
+    use std::collections::BTreeSet;
 
     use afterwrite_model::entity::SourceKey;
-    use afterwrite_model::table::Model;
+    use afterwrite_model::table::{Model, STATE_ATTRIBUTES};
 
     use super::entry::LedgerEntry;
     use super::*;
+
+    /// The constants of this folder that name an attribute, in its sources: not a type, a prefix or a separator.
+    fn attribute_constants() -> BTreeSet<String> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/state");
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let sources = paths.map(|path| std::fs::read_to_string(path).unwrap());
+        let constant = |line: &str| {
+            let (name, value) = line.split_once("const ")?.1.split_once(": &str = \"")?;
+            let value = value.strip_suffix("\";")?;
+            let is_attribute = value.chars().all(|character| character.is_alphabetic() || character == '_');
+            let is_other = name.ends_with("_TYPE") && value.to_uppercase() == value || value.ends_with('_');
+            (is_attribute && !is_other).then(|| value.to_owned())
+        };
+        sources.flat_map(|source| source.lines().filter_map(constant).collect::<Vec<_>>()).collect()
+    }
+
+    /// The model refuses the index of a rank whose measure has the name of another attribute of the state table.
+    #[test]
+    fn the_model_knows_every_attribute_of_the_state_table() {
+        let known: BTreeSet<String> = STATE_ATTRIBUTES.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(known, attribute_constants());
+    }
 
     #[test]
     fn no_model_may_have_keys_like_those_of_operations() {

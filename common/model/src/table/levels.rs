@@ -12,13 +12,10 @@ use super::load::reader::{Located, RawValue, place};
 use super::load::scope::{EntityScope, interned_path};
 use super::pattern::Pattern;
 use super::source_table::STATE_TABLE;
-use super::state_key::STATE_KEY;
+use super::state_key::{EXPIRES_AT, STATE_KEY};
 use super::value_type::{DeclaredType, ValueType};
 use super::{KeySchema, KeyType, Model, Rollup, Table, Term};
 use crate::record::AttributePath;
-
-/// The attribute by which TTL deletes the items of rollups.
-const EXPIRES_AT: &str = "expires_at";
 
 /// The entries of `[[aggregates]]`, each after the aggregates that count into the rollup whose items it counts. Aggregates in a circle are
 /// reported and left out.

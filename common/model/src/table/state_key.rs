@@ -3,8 +3,17 @@
 /// The key attributes of the state table.
 pub(super) const STATE_KEY: [&str; 2] = ["PK", "SK"];
 
-/// The attributes of items of the state table that are not rollups. A measure with one of these names cannot be the key of an index.
-pub(super) const STATE_ATTRIBUTES: &[&str] = &[
+/// The attribute by which TTL deletes the items of rollups.
+pub(super) const EXPIRES_AT: &str = "expires_at";
+
+/// The attributes of a rollup that are not measures, next to those that begin with [`SETTLED`].
+pub(super) const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", EXPIRES_AT];
+
+/// Precedes a measure in the name of the attribute that has the part of expired items.
+pub(super) const SETTLED: &str = "settled_";
+
+/// The attributes of Afterwrite's own items in the state table. A measure with one of these names cannot be the key of an index.
+pub const STATE_ATTRIBUTES: &[&str] = &[
     "EntityType",
     "PK",
     "SK",
@@ -49,3 +58,15 @@ pub(super) const STATE_ATTRIBUTES: &[&str] = &[
 
 /// The beginnings of partition keys that are Afterwrite's own, in the state table.
 pub(super) const RESERVED_PREFIXES: [&str; 3] = ["LEDGER#", "LOOKUP#", "AFTERWRITE#"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_attributes_of_keys_and_rollups_are_attributes_of_the_state_table() {
+        for attribute in STATE_KEY.into_iter().chain(ROLLUP_ATTRIBUTES) {
+            assert!(STATE_ATTRIBUTES.contains(&attribute), "{attribute}");
+        }
+    }
+}

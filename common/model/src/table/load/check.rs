@@ -8,16 +8,13 @@ use super::problem::ProblemCode;
 use super::{entity_order, key_overlap, key_readings, update_size};
 use crate::record::{AttributePath, AttributeSecrecy, secrecy};
 use crate::table::rank;
-use crate::table::state_key::RESERVED_PREFIXES;
+use crate::table::state_key::{RESERVED_PREFIXES, ROLLUP_ATTRIBUTES, SETTLED};
 use crate::table::{
     Entity, InternedPath, ItemEvents, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat,
 };
 
 /// A transaction's actions: DynamoDB's limit.
 const MAX_ACTIONS: usize = 100;
-
-/// The attributes of a rollup that are not measures, next to `settled_<measure>`.
-const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
 
 /// Checks everything that concerns more than one part of the model.
 pub(super) fn check_model(compiler: &mut ModelCompiler<'_, '_>) {
@@ -83,7 +80,7 @@ fn reserved_prefix(template: &Template, is_state_key: bool) -> Option<&'static s
 
 fn check_measure_names(compiler: &mut ModelCompiler<'_, '_>) {
     for held in &compiler.measures {
-        if ROLLUP_ATTRIBUTES.contains(&&*held.attribute) || held.attribute.starts_with("settled_") {
+        if ROLLUP_ATTRIBUTES.contains(&&*held.attribute) || held.attribute.starts_with(SETTLED) {
             let aggregate = compiler.model.aggregates.get(held.aggregate);
             let message = format!(
                 "aggregate `{}`: measure `{}`: every rollup has an attribute of this name; choose another",
