@@ -158,7 +158,7 @@ impl<'r> LedgerBatch<'r> {
         repeated
     }
 
-    /// Gives items that delay their transactions others of their own, so that no others wait for them.
+    /// Gives the delaying items transactions of their own, so that no other item waits for them.
     pub(crate) fn separate(&mut self, delaying: &BTreeSet<usize>) {
         let first_tries = self.first_tries(delaying);
         self.start_group(&first_tries);
@@ -174,7 +174,7 @@ impl<'r> LedgerBatch<'r> {
         self.divide(&first_tries, SplitCause::Failure);
     }
 
-    /// These items without those that have parked records which are delivered again: they share transactions with none of the others anyway.
+    /// The items of `indexes` that have no redelivered parked record. Items with such records share transactions only with each other.
     fn first_tries<'i>(&self, indexes: impl IntoIterator<Item = &'i usize>) -> Vec<usize> {
         indexes.into_iter().copied().filter(|index| !self.item(*index).peers.is_retry).collect()
     }

@@ -73,7 +73,7 @@ impl<'l> Requests<'l> {
         self.read_parts(keys, parts(keys).map(|part| self.tables.read_some(part))).await
     }
 
-    /// The parts of a read together. Each has its own time, so that one that hangs leaves only its own keys unread.
+    /// Reads the parts concurrently. Each part has its own time limit, so a part that hangs leaves only its own keys unread.
     async fn read_parts(
         &self,
         keys: &[ItemKey],

@@ -142,7 +142,7 @@ impl ExportManifest {
     /// The table that was exported: an index into these deployed names.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if it is none of them, or not known.
+    /// [`ErrorKind::Configuration`] if the names lack the table, or if the export does not name its table.
     pub fn table_among(&self, table_names: &[Arc<str>]) -> Result<usize> {
         let position = |name: &String| table_names.iter().position(|known| **known == **name);
         match (&self.table, table_names) {

@@ -179,7 +179,7 @@ impl DeploymentArguments {
         Ok(JobStore::new(Arc::new(connect().await?), SystemClock, state_table))
     }
 
-    /// The settings of the environment, with those of these options.
+    /// The settings of the environment; a setting that an option names has the option's value.
     pub(crate) fn settings(&self) -> EnvironmentSettings {
         let mut settings = EnvironmentSettings::from_env();
         settings.model =

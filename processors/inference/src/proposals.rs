@@ -150,7 +150,7 @@ fn references<'e>(entity: &'e InferredEntity, all: &[&InferredEntity]) -> Vec<&'
     references.map(|attribute| attribute.name.as_str()).take(MOST_REFERENCES).collect()
 }
 
-/// The time that decides the day of an item: a time of its own before an id of its own. An id in the key of another item, or in the
+/// The time that decides the day of an item. The item's own time attribute is preferred to a time in its id. An id in the key of another item, or in the
 /// key of the partition, has the time of the other item. Of several times, the creation is the earliest.
 fn day_of(entity: &InferredEntity, all: &[&InferredEntity]) -> Option<String> {
     let is_changing = |name: &str| CHANGING_NAMES.iter().any(|part| name.to_lowercase().contains(part));

@@ -27,8 +27,8 @@ job_totals! {
         ExpiredSources = "expired_sources",
         /// Items that exist, although a record of an earlier stream of the table deleted them.
         Revived = "revived",
-        /// Items whose entry has a position of a later stream than their table has: the table was exchanged for an earlier table, whose next
-        /// records of them are taken for duplicates.
+        /// Items whose entry has a position of a later stream than their table has: the table was exchanged for an earlier table, and the next
+        /// records of these items are taken for duplicates.
         OfLaterStream = "of_later_stream",
         /// Entries of items of a table that the model does not have, which count into an aggregate of the model: the table has another name now.
         OfUnknownTable = "of_unknown_table",

@@ -249,9 +249,9 @@ impl RecordDecision {
 
 /// Decides on `records`, which belong to one item and are ordered by position.
 ///
-/// `markers` are the stored markers of the item's expiries. `settles` decides whether the record with an index is an expiry that is settled. `judged_at` is the time at which their age is judged: see
-/// [`TombstoneHistory`](super::TombstoneHistory). `is_item_read` means that the item was
-/// read after its entry was found absent, so that records older than tombstones are done.
+/// `markers` are the stored markers of the item's expiries. `settles` tells by the index of a record whether it is an expiry to settle.
+/// `judged_at` is the time at which the age of a record is judged: see [`TombstoneHistory`](super::TombstoneHistory). `is_item_read` means
+/// that the item was read after its entry was found absent, so that records older than tombstones are done.
 pub(crate) fn decide(
     entry: Option<&LedgerEntry>,
     records: &[&ChangeRecord<'_>],

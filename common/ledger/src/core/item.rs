@@ -77,7 +77,7 @@ impl<'r> LedgerItem<'r> {
         }
     }
 
-    /// The next state, by what the driver has learned.
+    /// The next state, by the news of a stage.
     pub(crate) fn step(
         &mut self,
         input: ItemInput<'r, '_>,
@@ -265,10 +265,11 @@ impl<'r> LedgerItem<'r> {
         }
     }
 
-    /// The rollups that the item left and whose mirrors may still be stale: nobody is known to have refreshed them since.
+    /// The rollups that the item left and whose mirrors may still be stale: no refresh since is known.
     ///
-    /// The records whose plan left them are delivered until their mirrors are refreshed. So if no record of the item is counted
-    /// already, they are; except if those records were discarded, or if a reconciliation left them and was not repeated.
+    /// A record is redelivered until the mirrors of the rollups that its plan left are refreshed. So if this delivery finds no record of the
+    /// item counted already, these mirrors are fresh. Two exceptions leave them stale: the records were discarded, or a reconciliation left the
+    /// rollups and was not repeated.
     fn stale_left(&self) -> &[TargetId] {
         let may_be_stale = self.counted.is_elsewhere || !self.counted.changed_targets.is_empty();
         self.facts.readable_entry().filter(|_| may_be_stale).map_or(&[], |entry| &entry.left)

@@ -57,7 +57,7 @@ pub(crate) struct OpenLookup {
     pub(crate) offer: Option<Vec<AttributeValue<'static>>>,
     /// Whether an item of the batch waits for it. If none does, its offer only has to be remembered.
     is_needed: bool,
-    /// Whether its next attempt need not search the remembered lookups: it was not among them a moment ago.
+    /// Whether its next attempt need not search the remembered lookups: the previous search did not find it.
     pub(crate) is_unremembered: bool,
     /// How often it was tried.
     pub(crate) attempts: u32,

@@ -1,16 +1,30 @@
 //! The states that an item of a batch passes through.
 //!
 //! ```text
-//!                    lost response
-//!        ┌────────────────────────────────────────┐
-//!        ▼          entry        lookups          │    written, and nothing is left to count
-//!     Unread ──────────────▶ AwaitingLookup ─▶ Planned ───────────────────────────────────▶ Committed
-//!                  │            ▲ ▲    │          │ │
-//!     its table is │            │ │    │          │ └─ refused: the entry or a marker changed ─▶ AwaitingLookup
-//!     to be read   ▼   item     │ │    │          └─── rejected: its records have errors ──────▶ AwaitingLookup
-//!              NeedsItem ───────┘ │    │
-//!                                 └────┴─ written, and records are left: the next plan         any ─▶ Failed
+//!                              lost response
+//!      ┌───────────────────────────────────────────────────────────────┐
+//!      ▼                                                               │
+//!   Unread ──entry──▶ decide ──┬──▶ AwaitingLookup ──lookups──▶ Planned
+//!                       ▲      ├──▶ NeedsItem ──item──▶ AwaitingLookup │
+//!                       │      └──▶ Committed, Failed                  │
+//!                       └────────── written, refused, rejected ────────┘
 //! ```
+//!
+//! | state | news | next state |
+//! |---|---|---|
+//! | `Unread` | its entry was read | decide |
+//! | `NeedsItem` | the item was read from its table | `AwaitingLookup`, on the basis of the table |
+//! | `AwaitingLookup` | its lookups are resolved | `Planned`; `Committed`, if there is no work; decide, if the item of the table changes nothing or cannot be counted, or if no plan is possible |
+//! | `Planned` | written | decide |
+//! | `Planned` | refused: the entry or a marker changed | decide |
+//! | `Planned` | rejected: its records have errors | decide |
+//! | `Planned` | the response is lost | `Unread` |
+//! | `Planned` | given up, its parked records rejected again | decide |
+//! | any | given up | `Failed` |
+//!
+//! *Decide* compares the records with the entry. The next state is `Committed` if no record is left to count, so a duplicate needs no plan;
+//! `NeedsItem` if the item must be counted from its table, or `AwaitingLookup` at once if an export has it; otherwise `AwaitingLookup` on the
+//! basis of the records. An item that can be counted neither by its records nor from its table is `Failed`.
 //!
 //! A record that cannot be counted does not stop its item: it has an error, the other records are counted, and the plan
 //! marks the item as parked. So there is no state for it. The same holds for a record that needs the item's table, if
@@ -53,7 +67,7 @@ pub(crate) enum CountBasis {
     Table { image: Option<Image<'static>>, at: Timestamp },
 }
 
-/// News for an item, from the driver.
+/// News for an item, from a stage.
 #[derive(Debug)]
 pub(crate) enum ItemInput<'r, 'l> {
     /// Its entry was read, and the existing markers of its expiries.

@@ -179,7 +179,7 @@ impl MirrorRefresher<'_> {
         }
     }
 
-    /// Those of these items that have to do with mirrors.
+    /// The items of `indexes` that show a mirror or change a mirrored rollup.
     fn with_mirrors(&self, batch: &LedgerBatch<'_>, indexes: &BTreeSet<usize>) -> BTreeSet<usize> {
         let is_mirrored = |target: &TargetId| batch.targets.rollups(*target).any(Rollup::is_mirrored);
         let has_mirrors = |index: &&usize| {
@@ -206,8 +206,8 @@ impl MirrorRefresher<'_> {
         Ok(unset)
     }
 
-    /// Reads the rollups, then sets every copy that is stale: those that the batch certainly made stale while the others are read.
-    /// Returns those that could not be set.
+    /// Sets every stale copy. The copies that the batch certainly made stale are set while the rollups of all other copies are read.
+    /// Returns the copies that could not be set.
     async fn write_copies(
         &self,
         batch: &mut LedgerBatch<'_>,

@@ -42,7 +42,7 @@ struct PlaceNote<'m> {
 /// The refreshes of a batch, by mirror and rollup.
 pub(super) type MirrorRefreshes = BTreeMap<(usize, TargetId), MirrorRefresh>;
 
-/// The rollups, by mirror, whose copies were refreshed after all items of the batch were counted that are refreshed with them.
+/// The rollups, by mirror, whose copies were refreshed after the last item of their group was counted.
 pub(super) type RefreshedRollups = BTreeSet<(usize, TargetId)>;
 
 /// Finds the refreshes that a batch requires.

@@ -101,7 +101,7 @@ impl DatasetInvocation<'_> {
     /// Compacts the dataset and the day that the event names.
     pub(super) async fn compact(&self, is_deployed: bool) -> Result<DatasetReport> {
         let target: CompactionTarget = serde_json::from_str(self.event).map_err(|error| {
-            Error::new(ErrorKind::Configuration, "the event is of no function")
+            Error::new(ErrorKind::Configuration, "no function handles this event")
                 .hint("Name the function with --function; `compactor` takes {\"dataset\": …, \"dt\": …}")
                 .caused_by(error)
         })?;

@@ -32,7 +32,7 @@ pub struct DatasetReader<B> {
     options: CompactionOptions,
 }
 
-/// One version of the current rows of a dataset, and a version of its log that is not older.
+/// One version of the current rows of a dataset, and the same or a newer version of its log.
 #[derive(Clone, Debug)]
 pub struct DatasetVersions {
     current: Arc<TableSnapshot>,

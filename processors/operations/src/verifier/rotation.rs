@@ -133,7 +133,7 @@ fn rounded(share: f64) -> f64 {
 struct UnfinishedSample {
     share: f64,
     segments: u32,
-    /// The units that were read, by their place among those of these phases: first and last of each row.
+    /// The units that were read, by their place among the units of these phases: first and last of each row.
     read: Vec<(usize, usize)>,
     judged: JudgedShares,
     /// The share of the segments of items that were read.

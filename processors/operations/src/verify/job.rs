@@ -57,7 +57,7 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> VerifyJob<B, T, C> {
         }
     }
 
-    /// The suspects for which a run had no time: those of items, rollups and rows.
+    /// The number of suspects (items, rollups and rows) that the run did not judge before its deadline.
     pub(crate) fn unjudged(&self, items_done: bool, rollups_done: bool, rows_done: bool) -> u64 {
         let rows = self.datasets.as_ref().map_or(0, |datasets| datasets.unjudged(rows_done));
         self.state.unjudged(items_done, rollups_done) + rows

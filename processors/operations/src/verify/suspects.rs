@@ -185,8 +185,8 @@ fn judge_again(
 ) -> Option<SuspectItem> {
     let same = |finding: &VerifyFinding| finding.place() == suspect.place && finding.rev == suspect.rev;
     if judgement.differences.iter().any(same) {
-        // Differences at other places were seen now for the first time: they are judged by themselves. One that is a finding
-        // already is not: two of them would be judged in turn without end.
+        // Differences at other places were seen now for the first time: they are judged by themselves, except
+        // at a place that is a finding already: two such places would be judged in turn without end.
         let (drifted, others): (Vec<_>, Vec<_>) = judgement.differences.into_iter().partition(same);
         known.findings.extend(drifted);
         let next = others.iter().find(|other| !known.findings.iter().any(|known| other.is_of(known)));

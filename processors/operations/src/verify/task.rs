@@ -91,7 +91,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         self
     }
 
-    /// The suspects for which a run had no time.
+    /// The number of suspects that the run did not judge before its deadline.
     pub(super) fn unjudged(&self, is_recheck_done: bool, are_rollups_done: bool) -> u64 {
         let state = self.lock();
         let items = if is_recheck_done { 0 } else { state.suspects.len() };

@@ -121,7 +121,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
         self.lock().sides = sides;
     }
 
-    /// The candidates for which a run had no time.
+    /// The number of candidates that the run did not judge before its deadline.
     pub(crate) fn unjudged(&self, is_recheck_done: bool) -> u64 {
         if is_recheck_done { 0 } else { count(self.lock().candidates.len()) }
     }
