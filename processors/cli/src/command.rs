@@ -39,7 +39,7 @@ const FOUND_A_PROBLEM: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 const COULD_NOT_FINISH: u8 = 3;
 
-/// Keeps counters, rollups, caches and Parquet in step with a DynamoDB table.
+/// Keeps counters, rollups, caches and Parquet in step with a DynamoDB table, and publishes events of its changes.
 #[derive(Debug, Parser)]
 #[command(
     name = "afterwrite",
@@ -112,7 +112,7 @@ enum Command {
     Record(RecordArguments),
     /// Deliver recorded changes again, to the targets of your choice.
     ///
-    /// The targets are counters, caches, the archive and datasets.
+    /// The targets are counters, caches, the archive, datasets and events. An event that is published again has the same id.
     Replay(ReplayArguments),
     /// Process parked items, and records that Lambda has given up, again.
     Redrive(RedriveArguments),
