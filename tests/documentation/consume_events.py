@@ -1,6 +1,6 @@
 """Runs the consumers of docs/COOKBOOK.md, and prints the results as JSON.
 
-Usage: consume_events.py PAGE TABLE, with {"paid": […], "changes": […]}, the messages of events, on standard input
+Usage: consume_events.py PAGE TABLE, with {"paid": […], "changes": [[…], …]}, the messages of events and batches of change records, on standard input
 """
 
 import json
@@ -20,5 +20,11 @@ for kind in ("search", "consumer"):
 table = boto3.resource("dynamodb").Table(name)
 credited = [consumers["credit_points"](table, body) for body in messages["paid"]]
 points = table.get_item(Key={"PK": "POINTS#c1", "SK": "-"}, ConsistentRead=True)["Item"]["points"]
-lines = list(consumers["bulk_lines"](messages["changes"], lambda key: {"read": key["PK"]}))
-print(json.dumps({"credited": credited, "points": int(points), "lines": lines}, default=str))
+
+index, written = {}, []
+for batch in messages["changes"]:
+    position = lambda place: index.get(place, {}).get("position")
+    lines = list(consumers["bulk_lines"](batch, position, lambda key: {"read": key["PK"]}))
+    index.update((line["index"]["_id"], document) for line, document in zip(lines[::2], lines[1::2], strict=True))
+    written.append(len(lines) // 2)
+print(json.dumps({"credited": credited, "points": int(points), "written": written, "index": index}, default=str))

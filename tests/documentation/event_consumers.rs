@@ -17,7 +17,7 @@ fn model() -> Model {
 }
 
 /// The events of a change of a paid order of the customer `c1` between two totals.
-fn events(order: &str, [old, new]: [Option<&str>; 2]) -> Vec<Event> {
+fn events(order: &str, sequence_number: &str, [old, new]: [Option<&str>; 2]) -> Vec<Event> {
     let model = model();
     let image = |total: Option<&str>| {
         total.map(|total| {
@@ -29,8 +29,8 @@ fn events(order: &str, [old, new]: [Option<&str>; 2]) -> Vec<Event> {
     };
     let (old, new) = (image(old), image(new));
     let images = (old.as_ref(), new.as_ref());
-    let record =
-        stream_record(&stream_of("Store"), &["PK", "SK"], ("100", 1_770_336_000), images).to_string();
+    let record = stream_record(&stream_of("Store"), &["PK", "SK"], (sequence_number, 1_770_336_000), images)
+        .to_string();
     let decoded = RecordDecoder::new(&model.attributes).record(record.as_bytes()).expect("a record");
     let source = SourceKey::of_keys(&model, 0, &decoded.keys).expect("a key");
     let candidates = source.candidates(&model);
@@ -43,28 +43,39 @@ fn events(order: &str, [old, new]: [Option<&str>; 2]) -> Vec<Event> {
 #[ignore = "needs boto3: run tests/run"]
 async fn the_consumers_of_the_cookbook_handle_each_event_once() {
     let body = |order: &str, total: &str| {
-        let events = events(order, [None, Some(total)]);
+        let events = events(order, "100", [None, Some(total)]);
         events.iter().find(|event| &*event.name == "order_paid").expect("an event").body()
     };
     let (first, second) = (body("o1", "19.90"), body("o2", "0.10"));
+    let change = |order: &str, number: &str, totals: [Option<&str>; 2]| {
+        events(order, number, totals).pop().expect("a record").body()
+    };
+    let created = change("o1", "99", [None, Some("5")]);
+    let deleted = change("o1", "100", [Some("5"), None]);
+    let large = events("o2", "100", [None, Some("6")]).pop().expect("a record").body_without_detail();
+    // The records of o3 arrive in the wrong order, twice, and the past of the others is published again.
+    let (older, newer) = (change("o3", "99", [None, Some("7")]), change("o3", "100", [Some("7"), Some("8")]));
     let changes = [
-        events("o1", [None, Some("5")]).last().expect("a record").body(),
-        events("o1", [Some("5"), None]).last().expect("a record").body(),
-        events("o2", [None, Some("6")]).last().expect("a record").body_without_detail(),
+        vec![&created, &deleted, &large],
+        vec![&newer, &older, &newer, &older],
+        vec![&created, &large, &older, &newer, &deleted],
     ];
+    let position = |digits: &str| format!("2026-02-06T10:00:00.000#{digits:0>40}");
     let messages = json!({ "paid": [&first, &first, &second, &first], "changes": changes });
     assert_eq!(
         consume(messages).await,
         json!({
             "credited": [true, false, true, false],
             "points": 20,
-            "lines": [
-                { "index": { "_id": "CUSTOMER#c1|ORDER#o1" } },
-                { "PK": "CUSTOMER#c1", "SK": "ORDER#o1", "status": "PAID", "total": "5" },
-                { "delete": { "_id": "CUSTOMER#c1|ORDER#o1" } },
-                { "index": { "_id": "CUSTOMER#c1|ORDER#o2" } },
-                { "read": "CUSTOMER#c1" },
-            ],
+            "written": [3, 1, 0],
+            "index": {
+                "CUSTOMER#c1|ORDER#o1": { "position": position("100"), "item": null },
+                "CUSTOMER#c1|ORDER#o2": { "position": position("100"), "item": { "read": "CUSTOMER#c1" } },
+                "CUSTOMER#c1|ORDER#o3": {
+                    "position": position("100"),
+                    "item": { "PK": "CUSTOMER#c1", "SK": "ORDER#o3", "status": "PAID", "total": "8" },
+                },
+            },
         })
     );
 }
