@@ -21,7 +21,7 @@ resource "aws_sqs_queue" "cdn" {
   sqs_managed_sse_enabled           = var.kms_key_arn == null ? true : null
   tags                              = var.tags
 
-  # While CloudFront or a target of events is busy, a message is received about every 90 s; one that cannot be read ends in the dead-letter queue.
+  # While CloudFront or a target of events is busy, a message is received about every 90 s: after a day it ends in the dead-letter queue.
   redrive_policy = jsonencode({
     deadLetterTargetArn = aws_sqs_queue.dead_letters["cdn"].arn
     maxReceiveCount     = 1000

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use afterwrite_functions::{InvalidatedMessages, QueueInvalidator};
 use afterwrite_model::ErrorKind;
 use afterwrite_model::clock::Clock as _;
-use afterwrite_relay::notify::{PAUSE, QueuedEventPublisher};
+use afterwrite_relay::notify::{DRAIN_PATIENCE, PAUSE, QueuedEventPublisher};
 use afterwrite_services::EventOrder;
 use afterwrite_services::cloudfront::CloudFront;
 use afterwrite_tests::sqs::FakeSqs;
@@ -52,13 +53,19 @@ async fn events_that_a_busy_target_does_not_take_go_through_the_queue() {
     let invalidator = invalidator(&setup);
     let drained = drain(&setup, &invalidator, &messages).await;
     assert_eq!(drained.failures.len(), messages.len(), "while the target is busy, all messages stay");
+    assert!(setup.clock.now().since(begun) <= DRAIN_PATIENCE, "the next paths wait no longer");
+    // The invalidator does not ask the target either: the next paths do not wait at all.
+    let (requests, begun) = (setup.bus.requests().len(), setup.clock.now());
+    let drained = drain(&setup, &invalidator, &messages).await;
+    assert_eq!((drained.failures.len(), setup.bus.requests().len()), (messages.len(), requests));
+    assert_eq!(setup.clock.now(), begun);
+    setup.clock.sleep(PAUSE).await;
     setup.bus.recover();
     let drained = drain(&setup, &invalidator, &messages).await;
     assert_eq!((drained.failures.len(), drained.notified.unwrap().sent), (0, 40));
     let ids: BTreeSet<String> = setup.bus.events().into_iter().map(|event| event.id).collect();
     assert_eq!((ids.len(), setup.bus.events().len()), (40, 40));
     // After the pause, events take the direct way again.
-    setup.clock.sleep(PAUSE).await;
     setup.deliver(&records(200)).await;
     assert_eq!((setup.bus.events().len(), setup.queue.messages().len()), (60, messages.len()));
 }
@@ -90,6 +97,28 @@ async fn a_message_whose_events_were_published_in_part_is_delivered_again_and_on
     let drained = drain(&setup, &invalidator, &messages).await;
     assert_eq!((drained.failures.len(), drained.notified.unwrap().sent), (0, 1));
     assert_eq!(setup.bus.events().len(), 20);
+}
+
+/// A target that takes events is not paused; its events are published in parts, so that paths do not wait for all of them.
+#[tokio::test]
+async fn a_slow_target_takes_the_events_of_the_queue_in_several_invocations() {
+    let setup = NotifySetup::new(EventOrder::Standard, true);
+    setup.bus.refuse(|_, _| Some(ErrorKind::Unavailable));
+    for batch in 0..5 {
+        setup.deliver(&records(100 * batch)).await;
+    }
+    setup.bus.recover();
+    setup.bus.respond_after(Duration::from_secs(10));
+    let (messages, invalidator) = (setup.queue.messages(), invalidator(&setup));
+    let mut invocations = 0;
+    while setup.bus.events().len() < 100 {
+        let (begun, taken) = (setup.clock.now(), setup.bus.events().len());
+        let drained = drain(&setup, &invalidator, &messages).await;
+        assert!(setup.clock.now().since(begun) <= Duration::from_secs(20), "a request begins within 15 s");
+        assert!(setup.bus.events().len() > taken, "{:?}", drained.failures);
+        invocations += 1;
+    }
+    assert!(invocations > 1, "{invocations}");
 }
 
 #[tokio::test]

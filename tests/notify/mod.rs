@@ -10,4 +10,5 @@ mod single_reader;
 mod sizes;
 pub(crate) mod stand_ins;
 mod targets;
+mod timed_queue;
 mod timed_targets;

@@ -33,6 +33,8 @@ pub(crate) struct FlakyTarget {
     pub(crate) inner: MemoryEvents,
     clock: SharedClock,
     refusal: Mutex<Refusal>,
+    /// The time of a response.
+    delay: Mutex<Duration>,
     /// The ids of the entries of each request, refused ones included.
     requests: Mutex<Vec<Vec<String>>>,
 }
@@ -43,6 +45,7 @@ impl FlakyTarget {
             inner: MemoryEvents::new(order),
             clock: clock.clone(),
             refusal: Mutex::new(Box::new(|_, _| None)),
+            delay: Mutex::default(),
             requests: Mutex::default(),
         })
     }
@@ -57,6 +60,11 @@ impl FlakyTarget {
 
     pub(crate) fn recover(&self) {
         self.refuse(|_, _| None);
+    }
+
+    /// From now on, each response takes this long.
+    pub(crate) fn respond_after(&self, delay: Duration) {
+        *self.delay.lock().unwrap() = delay;
     }
 
     pub(crate) fn events(&self) -> Vec<TakenEvent> {
@@ -89,6 +97,8 @@ impl EventTarget for FlakyTarget {
     ) -> Result<Vec<Result<(), Error>>, Error> {
         let ids = entries.iter().map(|entry| entry.id.to_owned()).collect();
         self.requests.lock().unwrap().push(ids);
+        let delay = *self.delay.lock().unwrap();
+        self.clock.sleep(delay).await;
         let now = self.clock.now();
         let refused: Vec<Option<ErrorKind>> = {
             let mut refusal = self.refusal.lock().unwrap();

@@ -15,7 +15,8 @@ use afterwrite_model::projection::StaleKey;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind};
 use afterwrite_services::{
-    Cache, DeliveryStream, EventEntry, EventLimits, EventOrder, EventTarget, InvalidatedKeys,
+    Cache, DeliveryStream, Distribution, DistributionError, EventEntry, EventLimits, EventOrder, EventTarget,
+    InvalidatedKeys,
 };
 use afterwrite_tests::clock::TokioClock;
 use serde_json::Value;
@@ -49,6 +50,8 @@ pub(crate) enum Effect {
     Counted,
     /// The cache has no copy of the item.
     KeyGone,
+    /// CloudFront has no copy of the item's page.
+    PathGone,
     /// The delivery stream has the line.
     Archived,
     /// The target has the event.
@@ -56,7 +59,8 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    pub(crate) const ALL: [Self; 4] = [Self::Counted, Self::KeyGone, Self::Archived, Self::Told];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Counted, Self::KeyGone, Self::PathGone, Self::Archived, Self::Told];
 }
 
 /// The targets. The target of one effect is out of service for some time.
@@ -129,6 +133,13 @@ impl Cache for TimedTargets {
             Ok(())
         };
         InvalidatedKeys { results: keys.iter().map(result).collect(), commands: 1 }
+    }
+}
+
+impl Distribution for TimedTargets {
+    async fn invalidate(&self, paths: &[String], _: &str, _: Duration) -> Result<(), DistributionError> {
+        paths.iter().for_each(|path| self.note(Effect::PathGone, path.trim_start_matches("/orders/")));
+        Ok(())
     }
 }
 

@@ -1,4 +1,7 @@
 //! Publishes the events of the queue's messages: their targets did not take them in time before.
+//!
+//! The queue has stale paths, too, and one process drains it. So a target that takes nothing is tried for [`DRAIN_PATIENCE`], once in each
+//! [`PAUSE`](super::PAUSE); all other invocations leave its events in the queue at once. A target that takes events slowly has [`TIME_LIMIT`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,8 +16,10 @@ use super::targets::{EventTargets, TargetName};
 use super::totals::EventTotals;
 use crate::pending_event::PendingEvent;
 
-/// How long a busy target is retried. The messages stay in the queue afterwards, and the next ones have stale paths, too.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a busy target is retried. The next stale paths of the queue wait as long.
+pub const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
+/// How long events are published in one invocation. The events that are left stay in the queue.
+const TIME_LIMIT: Duration = Duration::from_secs(15);
 /// The time that the function has left for its response.
 const RESPONSE_TIME: Duration = Duration::from_secs(2);
 
@@ -55,9 +60,18 @@ impl<T: EventTarget, C: Clock> QueuedEventPublisher<T, C> {
                 by_target.entry(event.to.clone()).or_default().push(event);
             }
         }
-        let limits = PublishLimits { patience: PATIENCE, end: deadline.minus(RESPONSE_TIME) };
+        let (paused, by_target): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            by_target.into_iter().partition(|(name, _)| self.targets.is_paused(name, &self.clock));
+        let end = self.clock.now().plus(TIME_LIMIT).min(deadline.minus(RESPONSE_TIME));
+        let limits = PublishLimits { patience: DRAIN_PATIENCE, end };
         let published = self.targets.publish(&self.clock, by_target, limits, &mut outcome.totals).await;
-        for (event, error) in published.into_values().flat_map(|published| published.unsent) {
+        for (name, of_target) in &published {
+            if of_target.sent.is_empty() && of_target.is_busy() {
+                self.targets.pause(name, &self.clock);
+            }
+        }
+        let paused = paused.into_values().flatten().map(|event| (event, EventTargets::<T>::paused_error()));
+        for (event, error) in published.into_values().flat_map(|published| published.unsent).chain(paused) {
             outcome.totals.failed += 1;
             outcome.failures.entry(event.index).or_insert(error);
         }

@@ -11,6 +11,8 @@
 //! standard target gets [`PATIENCE`]; then its events go to the queue that the function `invalidator` drains, and the records count as done. For
 //! [`PAUSE`], the following batches send its events to the queue at once.
 //!
+//! The publisher of the queue pauses a target in the same way, so that the paths of the queue do not wait for it either.
+//!
 //! **Order.** A FIFO target keeps the order of a group, so its events cannot take the way through the queue while later ones take the direct way.
 //! They fail their records, and Lambda delivers again from the first of them on. A request has at most one event of each group, and an event
 //! waits until the earlier ones of its group are taken.
@@ -24,7 +26,6 @@ mod targets;
 mod totals;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use afterwrite_model::clock::Clock;
@@ -33,10 +34,10 @@ use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind};
 use afterwrite_services::{EventOrder, EventTarget, PathQueue};
 
-pub use self::drain::{QueuedEventPublisher, QueuedEvents, QueuedEventsOutcome};
-use self::publish::{PublishLimits, PublishOutcome};
+pub use self::drain::{DRAIN_PATIENCE, QueuedEventPublisher, QueuedEvents, QueuedEventsOutcome};
+use self::publish::PublishLimits;
 use self::targets::EventTargets;
-pub use self::targets::TargetName;
+pub use self::targets::{PAUSE, TargetName};
 pub use self::totals::EventTotals;
 use super::enqueue::{QUEUE_LIMIT, enqueue_messages};
 use super::event_messages::pack_events;
@@ -44,8 +45,6 @@ use super::pending_event::PendingEvent;
 
 /// How long a standard target is retried before its events go to the queue. The cache keys of the next batch wait as long.
 pub const PATIENCE: Duration = Duration::from_millis(500);
-/// How long the events of a standard target that took none in time go to the queue at once.
-pub const PAUSE: Duration = Duration::from_secs(30);
 /// How long a target is retried whose records fail otherwise.
 const LONG_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -73,8 +72,6 @@ pub struct NotifyOutcome {
 #[derive(Debug)]
 pub struct EventNotifier<T, Q, C> {
     targets: EventTargets<T>,
-    /// By target: until when its events go to the queue at once, in epoch milliseconds.
-    paused_until: BTreeMap<TargetName, AtomicI64>,
     queue: Option<Q>,
     clock: C,
 }
@@ -82,8 +79,7 @@ pub struct EventNotifier<T, Q, C> {
 impl<T: EventTarget, Q: PathQueue, C: Clock> EventNotifier<T, Q, C> {
     /// A notifier for the targets that a model's rules name. `queue` takes the events that a standard target does not take in time.
     pub fn new(targets: BTreeMap<TargetName, T>, queue: Option<Q>, clock: C) -> Self {
-        let paused_until = targets.keys().map(|name| (name.clone(), AtomicI64::new(i64::MIN))).collect();
-        Self { targets: EventTargets::new(targets), paused_until, queue, clock }
+        Self { targets: EventTargets::new(targets), queue, clock }
     }
 
     /// Publishes the events of these records, in order, by `deadline` at the latest.
@@ -94,9 +90,8 @@ impl<T: EventTarget, Q: PathQueue, C: Clock> EventNotifier<T, Q, C> {
         for (name, events) in self.pending(records, &mut outcome) {
             if !self.has_detour(&name) {
                 patient.insert(name, events);
-            } else if self.is_paused(&name) {
-                let paused = || Error::new(ErrorKind::Unavailable, "the target took no event a moment ago");
-                unsent.extend(events.into_iter().map(|event| (event, paused())));
+            } else if self.targets.is_paused(&name, &self.clock) {
+                unsent.extend(events.into_iter().map(|event| (event, EventTargets::<T>::paused_error())));
             } else {
                 direct.insert(name, events);
             }
@@ -129,17 +124,17 @@ impl<T: EventTarget, Q: PathQueue, C: Clock> EventNotifier<T, Q, C> {
     ) -> Vec<(PendingEvent, Error)> {
         let published = self.targets.publish(&self.clock, events, limits, totals).await;
         let mut unsent = paused;
-        for (name, PublishOutcome { unsent: of_target, .. }) in published {
-            if of_target.iter().any(|(_, error)| error.kind() != ErrorKind::Rejected) {
-                self.pause(&name);
+        for (name, of_target) in published {
+            if of_target.is_busy() {
+                self.targets.pause(&name, &self.clock);
             }
-            unsent.extend(of_target);
+            unsent.extend(of_target.unsent);
         }
         match &self.queue {
             Some(queue) if !unsent.is_empty() => {
                 let refused = self.enqueue(queue, unsent, deadline, totals).await;
                 // The records are redelivered: their target is tried again, whatever the queue does.
-                refused.iter().for_each(|(event, _)| self.resume(&event.to));
+                refused.iter().for_each(|(event, _)| self.targets.resume(&event.to));
                 refused
             }
             Some(_) | None => unsent,
@@ -209,23 +204,6 @@ impl<T: EventTarget, Q: PathQueue, C: Clock> EventNotifier<T, Q, C> {
     fn has_detour(&self, name: &TargetName) -> bool {
         let order = self.targets.get(name).map(EventTarget::order);
         self.queue.is_some() && order.is_ok_and(|order| order == EventOrder::Standard)
-    }
-
-    fn is_paused(&self, name: &TargetName) -> bool {
-        let until = self.paused_until.get(name).map_or(i64::MIN, |until| until.load(Ordering::Relaxed));
-        self.clock.now().epoch_ms() < until
-    }
-
-    fn pause(&self, name: &TargetName) {
-        if let Some(until) = self.paused_until.get(name) {
-            until.store(self.clock.now().plus(PAUSE).epoch_ms(), Ordering::Relaxed);
-        }
-    }
-
-    fn resume(&self, name: &TargetName) {
-        if let Some(until) = self.paused_until.get(name) {
-            until.store(i64::MIN, Ordering::Relaxed);
-        }
     }
 }
 

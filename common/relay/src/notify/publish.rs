@@ -50,6 +50,13 @@ pub(super) struct PublishOutcome {
     pub(super) detail_omitted: usize,
 }
 
+impl PublishOutcome {
+    /// Whether the target could not take some event now. An event that it refuses for good says nothing about others.
+    pub(super) fn is_busy(&self) -> bool {
+        self.unsent.iter().any(|(_, error)| error.kind() != ErrorKind::Rejected)
+    }
+}
+
 /// The result of one request: the events that it had, each with the target's result.
 struct RequestOutcome {
     results: Vec<(PendingEvent, Result<(), Error>)>,

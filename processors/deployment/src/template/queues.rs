@@ -34,7 +34,7 @@ const EXPORT: WorkQueue = WorkQueue {
     retention: TWO_WEEKS,
     condition: EXPORTER.condition,
 };
-/// While CloudFront or a target of events is busy, a message is received about every 90 s.
+/// While CloudFront or a target of events is busy, a message is received about every 90 s, for a day at most.
 const CDN: WorkQueue = WorkQueue {
     id: "CdnQueue",
     name: "cdn",
