@@ -342,6 +342,24 @@ async fn items_whose_looked_up_item_is_gone_are_reported_and_all_others_counted(
 }
 
 #[tokio::test]
+async fn an_item_without_the_key_of_the_table_fails_its_step() {
+    let world = OperationWorld::new("exambuddy", 12, 40, 1000);
+    let (worker, plan) = exported(&world, 1).await;
+    let name = world.table_names().remove(0);
+    let mut rows = world.rows(&name);
+    rows.last_mut().unwrap().remove("SK");
+    for (key, object) in full_export(&rows, &name, world.clock.now(), &plan.exports[0], 1) {
+        worker.bucket().put(&key, object).await.unwrap();
+    }
+    planned(&worker, &plan).await;
+    for request in RunRequests::read(worker.bucket(), RUN, "items").await.unwrap() {
+        let error = counted(&worker, &request).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert!(error.to_string().contains("does not have the key of the table"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_could_be_counted_wrongly_is_refused() {
     let world = OperationWorld::new("quiz", 3, 20, 1000);
     let (worker, plan) = exported(&world, 2).await;

@@ -5,7 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::TableSummary;
+use afterwrite_model::entity::SourceKey;
 use afterwrite_model::record::{Item, Timestamp, read_item_line};
+use afterwrite_model::table::{KeySchema, Model, Table};
 use afterwrite_model::{Error, ErrorKind, Result, hex};
 use afterwrite_services::Bucket;
 use base64::Engine as _;
@@ -204,18 +206,32 @@ impl std::fmt::Debug for ExportedLines {
 }
 
 impl ExportedLines {
-    /// The next item, with the attributes that `is_read` accepts; `None` at the end of the file.
+    /// The next item of a table of the model, with its key and the attributes that `is_read` accepts; `None` at the end of the file.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if the file cannot be unpacked, a line is not an item, or the file has another number of items than the
-    /// manifest states.
-    pub fn next_item(&mut self, is_read: impl Fn(&str) -> bool) -> Result<Option<Item>> {
+    /// [`ErrorKind::Configuration`] if the file cannot be unpacked, a line is not an item of the table, or the file has another number of items
+    /// than the manifest states.
+    pub fn next_item(
+        &mut self,
+        (model, table): (&Model, usize),
+        is_read: impl Fn(&str) -> bool,
+    ) -> Result<Option<Item>> {
         if !self.next_line()? {
             return Ok(None);
         }
-        let item = read_item_line(&self.line, is_read);
-        item.map(Some)
-            .ok_or_else(|| unreadable(&self.file.data_file_s3_key).with("line", self.read.to_string()))
+        let key = || model.tables.get(table).into_iter().flat_map(Table::key);
+        let is_key = |name: &str| key().any(|key| *key.name == *name);
+        let item = read_item_line(&self.line, |name| is_key(name) || is_read(name))
+            .ok_or_else(|| self.at_line(unreadable(&self.file.data_file_s3_key)))?;
+        if SourceKey::of_item(model, table, &item).is_none() {
+            return Err(self.at_line(without_key(&self.file.data_file_s3_key, key())));
+        }
+        Ok(Some(item))
+    }
+
+    /// The error of the line that was read last.
+    fn at_line(&self, error: Error) -> Error {
+        error.with("line", self.read.to_string())
     }
 
     /// Passes over lines.
@@ -289,6 +305,15 @@ fn fingerprint(texts: &[&[u8]]) -> String {
         hash.update(text);
     }
     hex(&hash.finalize(), 32)
+}
+
+/// The error of an item without the key of the table: it is of another table.
+fn without_key<'k>(file: &str, key: impl Iterator<Item = &'k KeySchema>) -> Error {
+    let key: Vec<String> = key.map(|key| format!("{} ({})", key.name, key.key_type.name())).collect();
+    Error::new(ErrorKind::Configuration, "an item of the export does not have the key of the table")
+        .with("file", file)
+        .with("key of the table", key.join(", "))
+        .hint("Export the table that the model names, or correct its `key` in the model")
 }
 
 fn unreadable(file: &str) -> Error {

@@ -174,14 +174,10 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
     /// Counts the next items of the pass; returns how many lines were read.
     async fn next_page(&mut self, lines: &mut ExportedLines) -> Result<usize> {
         let mut items = Vec::with_capacity(PAGE_ITEMS);
-        {
-            let schema = self.model.tables.get(self.table);
-            let is_key = |name: &str| schema.is_some_and(|table| table.key().any(|key| *key.name == *name));
-            let is_read = |name: &str| self.model.attributes.id(name).is_some() || is_key(name);
-            while items.len() < PAGE_ITEMS {
-                let Some(item) = lines.next_item(is_read)? else { break };
-                items.push(item);
-            }
+        let is_read = |name: &str| self.model.attributes.id(name).is_some();
+        while items.len() < PAGE_ITEMS {
+            let Some(item) = lines.next_item((&self.model, self.table), is_read)? else { break };
+            items.push(item);
         }
         self.count(&items).await?;
         self.add("items", u64::try_from(items.len()).unwrap_or(u64::MAX));

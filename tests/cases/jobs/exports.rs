@@ -14,12 +14,19 @@ use super::deployment::Shop;
 
 /// Writes a full export of a table with so many data files, an order in each; the manifest may lack the table.
 pub(super) fn export(folder: &Path, table: Option<&str>, files: u64) {
+    export_items(folder, table, (0..files).map(order));
+}
+
+fn order(order: u64) -> Value {
+    json!({ "PK": { "S": format!("SHOP#{}", order % 7) }, "SK": { "S": format!("ORDER#{order}") }, "price": { "N": "3" } })
+}
+
+/// Writes a full export with a data file for each item.
+fn export_items(folder: &Path, table: Option<&str>, items: impl Iterator<Item = Value>) {
     std::fs::create_dir_all(folder.join("data")).unwrap();
     let mut manifest = String::new();
-    for order in 0..files {
-        let item = json!({ "Item": {
-            "PK": { "S": format!("SHOP#{}", order % 7) }, "SK": { "S": format!("ORDER#{order}") }, "price": { "N": "3" },
-        } });
+    for (order, item) in items.enumerate() {
+        let item = json!({ "Item": item });
         let mut file = GzEncoder::new(Vec::new(), Compression::fast());
         file.write_all(format!("{item}\n").as_bytes()).unwrap();
         let file = file.finish().unwrap();
@@ -97,6 +104,29 @@ async fn a3_a_table_with_the_same_name_elsewhere_or_earlier_and_a_part_of_an_exp
     change_summary(&shop.path("export"), "itemCount", json!(20));
     shop.text(0, &backfill("export", &[]));
     assert_eq!(shop.counted().await, 20);
+    shop.server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a3_an_item_of_an_export_without_the_key_of_the_table_is_refused_as_a_line_without_an_item_is() {
+    let shop = Shop::with_orders(0).await;
+    type ItemChange = fn(&mut Value);
+    let changes: [(ItemChange, &str); 4] = [
+        (|item| *item = json!("no item"), "a file of the export cannot be read"),
+        (|item| item["pk"] = item.as_object_mut().unwrap().remove("PK").unwrap(), "PK (S), SK (S)"),
+        (|item| drop(item.as_object_mut().unwrap().remove("SK")), "does not have the key of the table"),
+        (|item| item["SK"] = json!({ "N": "5" }), "does not have the key of the table"),
+    ];
+    for (change, words) in changes {
+        let mut items: Vec<Value> = (0..3).map(order).collect();
+        change(&mut items[2]);
+        export_items(&shop.path("export"), None, items.into_iter());
+        let refused = shop.text(2, &backfill("export", &[]));
+        for words in [words, "AWSDynamoDB/01/data/000002.json.gz", "line: 1"] {
+            assert!(refused.contains(words), "no {words}: {refused}");
+        }
+    }
     shop.server.stop().await.unwrap();
 }
 

@@ -198,8 +198,13 @@ impl TableExport {
         self.manifest.files.len()
     }
 
-    /// The items of a file from a line on, at most `limit`; fewer only at its end.
-    pub(super) async fn items(&self, index: usize, begin: u64, limit: usize) -> Result<Vec<Item>> {
+    /// The items of a file from a line on, at most `limit`; fewer only at its end. They are items of this table of the model.
+    pub(super) async fn items(
+        &self,
+        table: (&Model, usize),
+        (index, begin): (usize, u64),
+        limit: usize,
+    ) -> Result<Vec<Item>> {
         let known = self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&index);
         let mut open = match known.filter(|open| open.position() == begin) {
             Some(open) => open,
@@ -211,7 +216,7 @@ impl TableExport {
         };
         let mut items = Vec::with_capacity(limit);
         while items.len() < limit {
-            let Some(item) = open.next_item(|_| true)? else { break };
+            let Some(item) = open.next_item(table, |_| true)? else { break };
             items.push(item);
         }
         if items.len() == limit {

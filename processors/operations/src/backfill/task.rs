@@ -131,9 +131,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let begin = unit.cursor.as_ref().and_then(serde_json::Value::as_u64).unwrap_or(0);
         let limit = usize::try_from(PAGE_ITEMS).unwrap_or(usize::MAX);
         let files = self.files.as_ref().ok_or_else(|| missing_table(&export.table))?;
-        let lines = files.items(index, begin, limit).await?;
         let table = self.context.model.tables.iter().position(|table| *table.name == *export.table);
         let table = table.ok_or_else(|| missing_table(&export.table))?;
+        let lines = files.items((&self.context.model, table), (index, begin), limit).await?;
         let mut outcome =
             self.count(table, &lines, SegmentItems::Level(0), Some(export.exported_at())).await?;
         let reached = begin + u64::try_from(lines.len()).unwrap_or(0);
