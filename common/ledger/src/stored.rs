@@ -96,12 +96,19 @@ impl StateItems {
     /// # Errors
     /// [`Configuration`](ErrorKind::Configuration), with the generation of the entry.
     pub fn check_generation(&self, entry: &Item) -> Result<()> {
-        let generation = LedgerEntry::stored_generation(entry);
-        let Some(newer) = generation.filter(|generation| *generation > self.model.generation) else {
+        LedgerEntry::stored_generation(entry).map_or(Ok(()), |generation| self.check_is_known(generation))
+    }
+
+    /// Refuses a ledger that a model of this generation has written, if the generation is newer than this model's.
+    ///
+    /// # Errors
+    /// As [`Self::check_generation`].
+    pub fn check_is_known(&self, generation: u64) -> Result<()> {
+        if generation <= self.model.generation {
             return Ok(());
-        };
+        }
         Err(Error::new(ErrorKind::Configuration, "the ledger was written by a newer table model")
-            .with("the ledger's generation", newer.to_string())
+            .with("the ledger's generation", generation.to_string())
             .with("this model's generation", self.model.generation.to_string())
             .with("model", &*self.model.name)
             .hint("Use the model that the functions have: pass --model, or set AFTERWRITE_MODEL"))

@@ -31,7 +31,7 @@ use crate::reconciled_lives::{report_dropped, report_lives};
 /// The arguments of `afterwrite backfill`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, and every mirror is written, 1 items could not be counted, mirrors could not be written, --only selected no item, items vanished or were restored so that the archive must be consulted, contributions to expired rollups are missing in the levels above, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again. A model that is older than the ledger is refused before the plan: up to 500 items of each of eight segments of the state table are read, and the generations of the backfills that `afterwrite jobs list` shows as done.\n\nExit codes: 0 every item is counted and exported, and every mirror is written, 1 items could not be counted, mirrors could not be written, --only selected no item, items vanished or were restored so that the archive must be consulted, contributions to expired rollups are missing in the levels above, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
     /// The segments of each table that are read in parallel.
@@ -129,6 +129,7 @@ impl BackfillCommand {
     }
 
     async fn run_on(&self, deployment: &Deployment) -> Result<BackfillEnd> {
+        Box::pin(deployment.check_ledger()).await?;
         let bucket = self.bucket.clone().or_else(|| EnvironmentSettings::from_env().bucket);
         let datasets = self.filling(deployment, bucket.is_some())?;
         if datasets != DatasetFilling::Only {

@@ -111,7 +111,8 @@ impl BulkOptions {
         }
         let (bucket, bulk) = self.request(exports, mapping_since)?;
         let objects = S3Bucket::retrying(s3_client().await?, Arc::from(bucket.as_str()));
-        let planned = deployment.context().with_tables(deployment.patient_tables());
+        Box::pin(deployment.check_ledger()).await?;
+        let planned = deployment.planned_context();
         let (plan, planned) = Box::pin(plan_bulk(objects.clone(), planned, &bulk)).await?;
         options.confirm(&plan)?;
         RunRequests::check_unused(&objects, &bulk.run).await?;

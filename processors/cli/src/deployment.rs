@@ -8,7 +8,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobPlan, JobRunner, JobState, JobStore, JobTask, NewJob, WorkUnit,
 };
-use afterwrite_operations::{DeploymentContext, PatientTables};
+use afterwrite_operations::{DeploymentContext, PatientTables, check_generations};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use clap::Args;
@@ -68,10 +68,24 @@ impl Deployment {
         PatientTables::new(Arc::clone(&self.tables), SystemClock)
     }
 
+    /// The deployment as plans take it, which no job repeats.
+    pub(crate) fn planned_context(
+        &self,
+    ) -> DeploymentContext<PatientTables<Arc<DynamoDb>, SystemClock>, SystemClock> {
+        self.context().with_tables(self.patient_tables())
+    }
+
+    /// Looks at the ledger before a job is planned.
+    ///
+    /// # Errors
+    /// As [`check_generations`].
+    pub(crate) async fn check_ledger(&self) -> Result<()> {
+        check_generations(&self.planned_context()).await
+    }
+
     /// The basis of a job of this deployment. `stored` are its arguments as the state table keeps them.
     async fn basis<A: PlannedArguments>(&self, arguments: &A, stored: &Value) -> Result<JobBasis> {
-        let context = self.context().with_tables(self.patient_tables());
-        let basis = JobBasis::of(&context, arguments.target_table(), stored).await?;
+        let basis = JobBasis::of(&self.planned_context(), arguments.target_table(), stored).await?;
         let settings = target_settings(&EnvironmentSettings::from_env(), arguments.record_targets());
         Ok(basis.with_settings(settings))
     }

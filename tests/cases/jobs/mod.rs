@@ -7,6 +7,7 @@ mod exports;
 mod inputs;
 mod leases;
 mod listing;
+mod older_model;
 mod planning;
 mod store;
 mod units;

@@ -21,7 +21,7 @@ pub(crate) use self::job::resume;
 pub(crate) use self::targets::{
     DeployedAggregator, DeployedRelay, aggregator, ledger, relay, uncounted_rollups,
 };
-use crate::deployment::DeploymentArguments;
+use crate::deployment::{Deployment, DeploymentArguments};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, event_note};
 use crate::print::tell;
@@ -30,7 +30,7 @@ use crate::replay_target::ReplayProjection;
 /// The arguments of `afterwrite replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, with rollups of rollups last, or continues one that `backfill --bulk` has built; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 every record was processed, or would be with --dry-run; 1 there was no record to process, some records or texts were not processed, expiries were too old to be settled, contributions to expired rollups are missing in the levels above, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
+    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, with rollups of rollups last, or continues one that `backfill --bulk` has built, and refuses a model that is older than the deployed ledger, as `backfill` does; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 every record was processed, or would be with --dry-run; 1 there was no record to process, some records or texts were not processed, expiries were too old to be settled, contributions to expired rollups are missing in the levels above, or the job was paused, 2 wrong usage or configuration, 3 the job failed."
 )]
 pub struct ReplayArguments {
     #[command(flatten)]
@@ -61,6 +61,7 @@ impl ReplayArguments {
     pub async fn run(&self) -> Result<bool> {
         self.check()?;
         let deployment = Box::pin(self.deployment.connect()).await?;
+        self.check_ledger(&deployment).await?;
         let objects = Box::pin(self.inputs.objects()).await?;
         if objects.is_empty() {
             let inputs: Vec<String> = self.inputs.inputs.iter().map(ToString::to_string).collect();
@@ -95,6 +96,14 @@ impl ReplayArguments {
             require_recovery(&tables, &deployment.state_table, self.options.without_recovery).await?;
         }
         Box::pin(job.start(&deployment, source, plan, &self.options)).await
+    }
+
+    /// Looks at the deployed ledger if another table is to take its place.
+    async fn check_ledger(&self, deployment: &Deployment) -> Result<()> {
+        if self.into.is_none() {
+            return Ok(());
+        }
+        Box::pin(deployment.check_ledger()).await
     }
 
     /// The notes of the plan about rollups.
