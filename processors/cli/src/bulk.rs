@@ -13,6 +13,7 @@ use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::{Entity, Model};
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::EmptiedTables;
 use afterwrite_operations::backfill::{
     BackfillTotal, BulkArguments, BulkTask, ExportFolder, ImportTotal, StepInvoker, TableImporter,
     bulk_units, plan_bulk,
@@ -111,7 +112,7 @@ impl BulkOptions {
         }
         let (bucket, bulk) = self.request(exports, mapping_since)?;
         let objects = S3Bucket::retrying(s3_client().await?, Arc::from(bucket.as_str()));
-        Box::pin(deployment.check_ledger()).await?;
+        Box::pin(deployment.check_ledger(EmptiedTables::Accepted)).await?;
         let planned = deployment.planned_context();
         let (plan, planned) = Box::pin(plan_bulk(objects.clone(), planned, &bulk)).await?;
         options.confirm(&plan)?;

@@ -8,7 +8,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
     JobBasis, JobKind, JobPlan, JobRunner, JobState, JobStore, JobTask, NewJob, WorkUnit,
 };
-use afterwrite_operations::{DeploymentContext, PatientTables, check_generations};
+use afterwrite_operations::{DeploymentContext, EmptiedTables, LedgerSample, PatientTables};
 use afterwrite_services::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use clap::Args;
@@ -78,9 +78,14 @@ impl Deployment {
     /// Looks at the ledger before a job is planned.
     ///
     /// # Errors
-    /// As [`check_generations`].
-    pub(crate) async fn check_ledger(&self) -> Result<()> {
-        check_generations(&self.planned_context()).await
+    /// As [`LedgerSample::read`] and [`LedgerSample::require_items`].
+    pub(crate) async fn check_ledger(&self, emptied: EmptiedTables) -> Result<()> {
+        let context = self.planned_context();
+        let sample = LedgerSample::read(&context).await?;
+        match emptied {
+            EmptiedTables::Refused => sample.require_items(&context).await,
+            EmptiedTables::Accepted => Ok(()),
+        }
     }
 
     /// The basis of a job of this deployment. `stored` are its arguments as the state table keeps them.

@@ -32,7 +32,7 @@ pub mod verify;
 
 pub use self::deployment_context::DeploymentContext;
 pub use self::dropped::DROPPED_CONTRIBUTIONS;
-pub use self::ledger_sample::check_generations;
+pub use self::ledger_sample::{EmptiedTables, LedgerSample};
 pub use self::lives::{LifeTotal, lives_of_findings};
 pub use self::patient_tables::PatientTables;
 pub use self::projector::{ItemProjector, RememberedOutputs};

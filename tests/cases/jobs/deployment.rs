@@ -89,7 +89,7 @@ impl Shop {
         self.server.create_table(&table).await.unwrap();
     }
 
-    async fn put_order(&self, table: &str, order: u64) {
+    pub(super) async fn put_order(&self, table: &str, order: u64) {
         let text = |value: String| AttributeValue::S(value);
         let put = self.server.client().put_item().table_name(table);
         let put =

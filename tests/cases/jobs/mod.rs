@@ -8,6 +8,7 @@ mod inputs;
 mod leases;
 mod listing;
 mod older_model;
+mod other_table;
 mod planning;
 mod store;
 mod units;

@@ -10,6 +10,7 @@ mod targets;
 use afterwrite_input::UndoneChanges;
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::EmptiedTables;
 use afterwrite_operations::jobs::require_recovery;
 use afterwrite_operations::replay::InputSource;
 use clap::Args;
@@ -103,7 +104,7 @@ impl ReplayArguments {
         if self.into.is_none() {
             return Ok(());
         }
-        Box::pin(deployment.check_ledger()).await
+        Box::pin(deployment.check_ledger(EmptiedTables::Accepted)).await
     }
 
     /// The notes of the plan about rollups.

@@ -1,0 +1,58 @@
+//! A3: a backfill of another table than the ledger follows is refused before it subtracts everything.
+
+use super::deployment::{ORDERS, Shop};
+
+const BACKFILL: [&str; 3] = ["backfill", "--yes", "--without-recovery"];
+
+async fn counted_shop(orders: u64) -> Shop {
+    let shop = Shop::with_orders(orders).await;
+    shop.text(0, &BACKFILL);
+    assert_eq!(shop.counted().await, orders);
+    shop.create_table("Staging").await;
+    shop
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a3_a_live_table_that_has_none_of_the_counted_items_is_refused() {
+    let shop = counted_shop(40).await;
+    let staging = ["--tables", "Orders=Staging"];
+    // Orders of another table with the same keys.
+    for order in 40..60 {
+        shop.put_order("Staging", order).await;
+    }
+    let jobs = shop.text(0, &["jobs", "list"]);
+    for more in [&[][..], &["--all"], &["--only", "shop=3"]] {
+        let refused = shop.text(2, &[&BACKFILL[..], &staging, more].concat());
+        for words in ["none of the items that the ledger counts", "Staging", "AFTERWRITE_TABLES"] {
+            assert!(refused.contains(words), "no {words}: {refused}");
+        }
+    }
+    assert_eq!((shop.counted().await, shop.text(0, &["jobs", "list"])), (40, jobs));
+    shop.text(0, &BACKFILL);
+    shop.text(0, &["verify", "--tolerance", "0"]);
+    // A table that has one of the items is the table, whatever else was deleted or added.
+    shop.put_order("Staging", 5).await;
+    shop.text(0, &[&BACKFILL[..], &staging].concat());
+    assert_eq!(shop.counted().await, 21);
+    shop.server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a3_a_table_that_was_emptied_is_counted_if_it_is_accepted_and_a_few_items_may_end_at_once() {
+    let shop = counted_shop(20).await;
+    shop.server.client().delete_table().table_name(ORDERS).send().await.unwrap();
+    shop.create_table(ORDERS).await;
+    let refused = shop.text(2, &BACKFILL);
+    assert!(refused.contains("afterwrite backfill --accept-lives --yes"), "{refused}");
+    shop.text(0, &[&BACKFILL[..], &["--accept-lives"]].concat());
+    assert_eq!(shop.counted().await, 0);
+    shop.text(0, &BACKFILL);
+    shop.server.stop().await.unwrap();
+
+    let shop = counted_shop(19).await;
+    shop.text(0, &[&BACKFILL[..], &["--tables", "Orders=Staging"]].concat());
+    assert_eq!(shop.counted().await, 0);
+    shop.server.stop().await.unwrap();
+}
