@@ -71,7 +71,7 @@ impl LedgerSample {
         Ok(Self { state, items })
     }
 
-    /// Refuses a source table of which at least 20 entries count something and that has the item of none of them: a backfill would subtract
+    /// Refuses a source table of which at least 20 entries count something and that lacks the items of all of them: a backfill would subtract
     /// everything that the ledger counts.
     ///
     /// # Errors

@@ -66,7 +66,7 @@ pub struct SamTemplate {
 /// The template of a model's deployment.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] if two names of the model are one in CloudFormation, or the template exceeds its limits.
+/// [`Configuration`](afterwrite_model::ErrorKind::Configuration) if two names of the model are one in CloudFormation, or the template exceeds its limits.
 pub fn sam_template(model: &Model, options: &TemplateOptions<'_>) -> Result<SamTemplate> {
     distinct_names::require_distinct(model)?;
     let mut shape = DeployedShape {
