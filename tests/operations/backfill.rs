@@ -11,7 +11,6 @@ use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::AttributeValue;
 use afterwrite_model::table::Model;
 use afterwrite_operations::DeploymentContext;
-use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
     BackfillArguments, BackfillTask, ExportFolder, ExportSource, TableExport, plan_backfill,
 };
@@ -244,7 +243,7 @@ async fn one_tenant_first_and_then_all() {
         key.strip_prefix("ADMIN#").filter(|_| text(item, "SK").starts_with("PROJECT#")).map(str::to_owned)
     });
     let admin = admin.unwrap();
-    let only = TenantFilter { variable: "admin_id".to_owned(), value: admin.clone() };
+    let only = format!("admin_id={admin}").parse().unwrap();
     let pilot = BackfillArguments { only: Some(only), ..BackfillArguments::default() };
     backfill(&world, Arc::clone(&world.tables), pilot).await;
     let state = world.rows(STATE);

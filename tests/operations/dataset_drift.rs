@@ -9,7 +9,6 @@ use afterwrite_memory::MemoryObjects;
 use afterwrite_model::clock::Clock as _;
 use afterwrite_model::record::AttributeValue;
 use afterwrite_model::table::Model;
-use afterwrite_operations::TenantFilter;
 use afterwrite_operations::repair::{DriftRepairer, RepairOutcome, RepairTask};
 use afterwrite_operations::verify::{
     DatasetCoverage, FindingPlace, FindingSubject, RowDifference, VerifyArguments, VerifyFinding,
@@ -210,7 +209,7 @@ async fn a_tenant_and_a_sample_judge_their_part_only() {
     let attempts = table_rows(&lake.objects, "attempts").await;
     let admin = attempts.iter().find_map(|row| row.get("admin_id")).unwrap().clone();
     let only = |value: &str| VerifyArguments {
-        only: Some(TenantFilter { variable: "admin_id".to_owned(), value: value.to_owned() }),
+        only: Some(format!("admin_id={value}").parse().unwrap()),
         ..arguments()
     };
     let all = lake.verify().await.summary.dataset_keys;

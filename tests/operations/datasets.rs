@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use afterwrite_model::clock::Clock as _;
 use afterwrite_model::record::AttributeValue;
-use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
     BackfillArguments, BackfillJob, BackfillTask, DatasetFill, DatasetFilling, plan_datasets,
 };
@@ -185,7 +184,7 @@ async fn one_tenant_is_filled_alone_if_the_remembered_lookups_name_it() {
     assert!(of_admin < attempts.len(), "there are other tenants");
 
     let arguments = BackfillArguments {
-        only: Some(TenantFilter { variable: "admin_id".to_owned(), value: admin.clone() }),
+        only: Some(format!("admin_id={admin}").parse().unwrap()),
         datasets: DatasetFilling::Only,
         ..BackfillArguments::default()
     };

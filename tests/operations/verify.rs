@@ -9,7 +9,6 @@ use afterwrite_memory::MemoryObjects;
 use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite_model::table::Model;
-use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{JobKind, JobTotals};
 use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome, RepairTask};
@@ -358,7 +357,7 @@ async fn one_tenant_is_verified_alone() {
     world.tables.write_now(&add_one(key, "attempts")).unwrap();
     let admin = text(&item, "PK").trim_start_matches("ADMIN#").to_owned();
     let only = |value: &str| VerifyArguments {
-        only: Some(TenantFilter { variable: "admin_id".to_owned(), value: value.to_owned() }),
+        only: Some(format!("admin_id={value}").parse().unwrap()),
         ..VerifyArguments::default()
     };
     let of_tenant = verify(&world, Arc::clone(&world.tables), only(&admin)).await;

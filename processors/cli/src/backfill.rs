@@ -21,7 +21,6 @@ use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
 use clap::Args;
 
-use crate::arguments::pair;
 use crate::bulk::{self, BulkOptions};
 use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, RunnableJob};
 use crate::job_output::{JobOptions, event_note, level_notes, print_report};
@@ -37,8 +36,8 @@ pub struct BackfillCommand {
     /// The segments of each table that are read in parallel.
     #[arg(help_heading = "Items", long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     segments: u32,
-    /// Fill only one tenant: a variable of keys, an attribute or an output of a lookup, and its value.
-    #[arg(help_heading = "Items", long, value_name = "NAME=VALUE", value_parser = tenant)]
+    /// Fill only one tenant: a variable of keys, an attribute or an output of a lookup, named as in the model, and its value.
+    #[arg(help_heading = "Items", long, value_name = "NAME=VALUE")]
     only: Option<TenantFilter>,
     /// Reconcile items that the ledger has already, too. Also refreshes every mirror.
     #[arg(help_heading = "Items", long)]
@@ -338,12 +337,8 @@ fn report_without_item_key(report: &JobReport) {
 
 /// Reports an `--only` that no item belongs to; returns whether there was an item, or all were meant.
 fn has_selection(report: &JobReport, only: Option<&TenantFilter>) -> bool {
-    let Some(TenantFilter { variable, value }) = only.filter(|_| report.progress.items == 0) else {
-        return true;
-    };
-    tell(&format!(
-        "nothing was counted: no item belongs to {variable}={value}; check the name and the value"
-    ));
+    let Some(tenant) = only.filter(|_| report.progress.items == 0) else { return true };
+    tell(&format!("nothing was counted: no item belongs to {tenant}; check the name and the value"));
     false
 }
 
@@ -375,12 +370,6 @@ async fn open_export(location: &str) -> Result<TableExport> {
         None => ExportFolder::Local(PathBuf::from(location)),
     };
     TableExport::open(folder).await.map(|(export, _)| export)
-}
-
-/// A tenant, as `--only` names it.
-pub(crate) fn tenant(written: &str) -> std::result::Result<TenantFilter, String> {
-    let (variable, value) = pair(written)?;
-    Ok(TenantFilter { variable, value })
 }
 
 fn time(written: &str) -> std::result::Result<Timestamp, String> {

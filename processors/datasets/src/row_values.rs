@@ -143,11 +143,10 @@ impl<'r> DatasetRows<'r> {
         own.chain(rescued.map(|text| (RESCUED.to_owned(), text))).collect()
     }
 
-    /// The value of the column with this name or source.
+    /// The value of the first column that comes from the item's value with this name.
     #[must_use]
-    pub fn value_of(&self, name: &str, row: usize) -> Option<String> {
-        let is_named = |column: &Column| *column.name == *name || *column.source == *name;
-        let index = self.dataset.columns.iter().position(is_named)?;
+    pub fn value_of(&self, source: &str, row: usize) -> Option<String> {
+        let index = self.dataset.columns.iter().position(|column| *column.source == *source)?;
         value_text((*self.columns.get(index)?)?, row)
     }
 }
@@ -220,4 +219,56 @@ fn quoted(text: Option<String>) -> String {
 
 fn hex_text(bytes: &[u8]) -> String {
     afterwrite_model::hex(bytes, bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use afterwrite_model::table::Model;
+    use arrow_array::{Int64Array, StringArray, TimestampMillisecondArray};
+
+    use super::*;
+
+    const MODEL: &str = r##"
+name = "tenants"
+generation = 1
+[tables.t]
+key = ["pk"]
+[entities.order]
+key = { pk = "ORDER#{order}" }
+attributes = { at = "S" }
+[datasets.orders]
+of = "order"
+partition = "at:day"
+[datasets.orders.columns]
+amount = { type = "int64", from = "'am.ount'" }
+tenant = { type = "string", from = "details.tenant" }
+owner = "string"
+"##;
+
+    #[test]
+    fn a_value_is_found_by_the_name_that_the_model_writes() {
+        let model = Model::parse(MODEL, "tenants.toml").unwrap();
+        let text = |text: &str| -> ArrayRef { Arc::new(StringArray::from(vec![text])) };
+        let batch = RecordBatch::try_from_iter([
+            ("amount", Arc::new(Int64Array::from(vec![1])) as ArrayRef),
+            ("tenant", text("a")),
+            ("owner", text("b")),
+            (OPERATION, text("INSERT")),
+            (CHANGED_AT, Arc::new(TimestampMillisecondArray::from(vec![0]))),
+        ])
+        .unwrap();
+        let rows = DatasetRows::new(&model.datasets[0], &batch).unwrap();
+        for (source, value) in [
+            ("'am.ount'", Some("1")),
+            ("details.tenant", Some("a")),
+            ("owner", Some("b")),
+            // Names of columns that the item does not have.
+            ("amount", None),
+            ("tenant", None),
+        ] {
+            assert_eq!(rows.value_of(source, 0).as_deref(), value, "{source}");
+        }
+    }
 }

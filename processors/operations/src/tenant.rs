@@ -1,5 +1,7 @@
 //! One tenant: the items in which a variable has a value.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use afterwrite_ledger::tables::Tables;
@@ -7,19 +9,62 @@ use afterwrite_ledger::{RememberedLookups, StoredEntry};
 use afterwrite_model::Result;
 use afterwrite_model::entity::{ItemCandidates, ItemIdentity, SourceKey};
 use afterwrite_model::projection::{ImageScope, KeyValue, LookupKey, LookupOutputs, RollupTargets};
-use afterwrite_model::record::AttributeValue;
-use afterwrite_model::table::{Model, Rollup, Term, ValueFormat};
+use afterwrite_model::record::{AttributePath, AttributeValue};
+use afterwrite_model::table::{Model, Rollup, Term, ValueFormat, ValueName};
 use serde::{Deserialize, Serialize};
 
 use crate::items::IdentifiedItem;
 
-/// Selects the items and rollups of one tenant: a variable's value, such as `admin_id=42`.
+/// Selects the items and rollups of one tenant: a variable's value, such as `admin_id=42`. The name is written as in the model:
+/// `details.tenant=42`, `'admin.id'=42`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredTenant", into = "StoredTenant")]
 pub struct TenantFilter {
     /// The variable: of a key of items or rollups, an attribute, a derived value, or an output of a lookup.
-    pub variable: String,
+    pub(crate) variable: ValueName,
     /// Its value.
-    pub value: String,
+    pub(crate) value: String,
+}
+
+/// A tenant, as the arguments of jobs and reports of runs have it.
+#[derive(Serialize, Deserialize)]
+struct StoredTenant {
+    variable: String,
+    value: String,
+}
+
+impl From<StoredTenant> for TenantFilter {
+    fn from(StoredTenant { variable, value }: StoredTenant) -> Self {
+        // Earlier versions stored any text: one that models cannot write is the name of a top-level attribute.
+        let name = variable.parse::<ValueName>().unwrap_or_else(|_| AttributePath::from(&*variable).into());
+        Self { variable: name, value }
+    }
+}
+
+impl From<TenantFilter> for StoredTenant {
+    fn from(TenantFilter { variable, value }: TenantFilter) -> Self {
+        Self { variable: variable.to_string(), value }
+    }
+}
+
+/// Reads `NAME=VALUE`.
+impl FromStr for TenantFilter {
+    type Err = String;
+
+    fn from_str(written: &str) -> std::result::Result<Self, String> {
+        let (name, value) = ValueName::split_value(written)
+            .ok_or("write a name, `=` and a value; a name that begins with a quote ends with one")?;
+        let variable = name.parse::<ValueName>();
+        let variable =
+            variable.map_err(|problem| format!("`{name}` is not the name of a value; {problem}"))?;
+        Ok(Self { variable, value: value.to_owned() })
+    }
+}
+
+impl fmt::Display for TenantFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.variable, self.value)
+    }
 }
 
 /// An output of a lookup.
@@ -115,12 +160,12 @@ impl TenantFilter {
         let Some(identity) = identity else { return TenantMatch::Outputs(Vec::new()) };
         let image = item.image(model);
         let scope = ImageScope::of(model, &identity, &image);
-        let attribute = item.item.get(self.variable.as_str());
+        let attribute = self.variable.attribute().and_then(|path| path.read(item.item));
         if attribute.is_some_and(|value| self.has_value(value)) || self.is_own_value(&identity, &scope) {
             return TenantMatch::Inside;
         }
         let mut outputs = self.outputs(model, &identity, &scope);
-        for value in scope.rollup_key_values(&self.variable) {
+        for value in scope.rollup_key_values(self.variable.as_str()) {
             match value {
                 KeyValue::Text(text) if text == self.value => return TenantMatch::Inside,
                 KeyValue::Text(_) => {}
@@ -134,11 +179,11 @@ impl TenantFilter {
 
     /// Whether a variable of an item's key, or a derived value, is the tenant's.
     fn is_own_value(&self, identity: &ItemIdentity<'_, '_>, scope: &ImageScope<'_, '_>) -> bool {
-        let mut variables = identity.entity.variables.iter().zip(&identity.variables);
-        if variables.any(|(name, value)| **name == *self.variable && **value == *self.value) {
+        if self.is_key_value(identity) {
             return true;
         }
-        let derived = identity.entity.derivations.iter().position(|derived| *derived.name == *self.variable);
+        let mut derivations = identity.entity.derivations.iter();
+        let derived = derivations.position(|derived| *derived.name == *self.variable.as_str());
         derived.is_some_and(|index| {
             let mut text = String::new();
             let is_text = scope.render_value(&Term::Derived(index), &ValueFormat::Plain, &mut text).is_ok();
@@ -156,7 +201,7 @@ impl TenantFilter {
         let aggregates = identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
         let outputs = aggregates.flat_map(|aggregate| &aggregate.lookups).filter_map(|used| {
             let outputs = &model.lookups.get(used.lookup)?.outputs;
-            let output = outputs.iter().position(|name| **name == *self.variable)?;
+            let output = outputs.iter().position(|name| **name == *self.variable.as_str())?;
             Some((scope.lookup_key(used).ok()?.into_owned(), output))
         });
         outputs.collect()
@@ -174,9 +219,13 @@ impl TenantFilter {
     }
 
     fn matches_key(&self, candidates: &ItemCandidates<'_, '_>) -> bool {
-        let mut variables =
-            candidates.iter().flat_map(|identity| identity.entity.variables.iter().zip(&identity.variables));
-        variables.any(|(name, value)| **name == *self.variable && **value == *self.value)
+        candidates.iter().any(|identity| self.is_key_value(identity))
+    }
+
+    /// Whether a variable of an item's key is the tenant's.
+    fn is_key_value(&self, identity: &ItemIdentity<'_, '_>) -> bool {
+        let mut variables = identity.entity.variables.iter().zip(&identity.variables);
+        variables.any(|(name, value)| **name == *self.variable.as_str() && **value == *self.value)
     }
 
     fn owns_counts_of(&self, model: &Model, entry: &StoredEntry, targets: &RollupTargets) -> bool {
@@ -194,11 +243,42 @@ impl TenantFilter {
 
     /// Whether a rollup that is stored with this key may be the tenant's alone: its key may have the variable with this value.
     pub(crate) fn owns_rollup(&self, rollup: &Rollup, partition: &str, sort: &str) -> bool {
-        rollup.may_have((&self.variable, &self.value), (partition, sort))
+        rollup.may_have((self.variable.as_str(), &self.value), (partition, sort))
     }
 
     fn has_value(&self, value: &AttributeValue<'_>) -> bool {
         value.as_text() == Some(&self.value)
             || value.as_number().is_some_and(|number| number.to_string() == self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_is_stored_with_the_name_as_models_have_it() {
+        for (written, stored) in [
+            ("admin_id=42", "admin_id"),
+            ("'admin_id'=42", "admin_id"),
+            ("details.tenant=42", "details.tenant"),
+            ("'the=tenant'=42", "the=tenant"),
+            ("'am.ount'=42", "'am.ount'"),
+        ] {
+            let tenant: TenantFilter = written.parse().unwrap();
+            let json = serde_json::to_value(&tenant).unwrap();
+            assert_eq!(json, serde_json::json!({ "variable": stored, "value": "42" }), "{written}");
+            assert_eq!(serde_json::from_value::<TenantFilter>(json).unwrap(), tenant, "{written}");
+        }
+        for wrong in ["tenant", "'a=b", "a..b=1", "=1"] {
+            assert!(wrong.parse::<TenantFilter>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_stored_text_that_models_cannot_write_is_the_name_of_an_attribute() {
+        let stored = serde_json::json!({ "variable": "price[0]", "value": "42" });
+        let tenant: TenantFilter = serde_json::from_value(stored).unwrap();
+        assert_eq!(tenant.to_string(), "'price[0]'=42");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use afterwrite_memory::MemoryTables;
 use afterwrite_model::effect::ItemKey;
-use afterwrite_model::record::{AttributeValue, Item};
+use afterwrite_model::record::{AttributeValue, Decimal, Item};
 use afterwrite_model::table::Model;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::BackfillArguments;
@@ -106,7 +106,7 @@ fn key_of(world: &ProofWorld, key: &str) -> ItemKey {
 }
 
 fn only(variable: &str, value: &str) -> Option<TenantFilter> {
-    Some(TenantFilter { variable: variable.to_owned(), value: value.to_owned() })
+    Some(format!("{variable}={value}").parse().unwrap())
 }
 
 async fn verify(world: &ProofWorld, tenant: Option<TenantFilter>) -> VerifyReport {
@@ -207,4 +207,70 @@ async fn c6_a_backfill_of_a_tenant_subtracts_items_that_are_gone_or_another_ones
     world.backfill(arguments).await.unwrap();
     assert_eq!(number(&world, "PROJECT#1", "attempts").as_deref(), Some("1"));
     assert_eq!(verify(&world, None).await.summary.drift, 0);
+}
+
+/// Names that a model writes in quotes, and attributes inside maps.
+const ODD_NAMES: &str = r##"
+name = "odd"
+generation = 1
+[tables.Shop]
+key = ["pk"]
+[entities.order]
+key = { pk = "ORDER#{'o:id'}" }
+attributes = { "'am.ount'" = "N", "details.tenant" = "S", "'wh en'" = "S" }
+[rollups.tenant]
+key = { PK = "TENANT#{'the=tenant'}", SK = "ALL" }
+[rollups.day]
+key = { PK = "DAY#{'wh en':day}", SK = "ALL" }
+[[aggregates]]
+name = "tenants"
+of = "order"
+into = "tenant"
+bind = { "'the=tenant'" = "details.tenant" }
+measures.orders = "count"
+[[aggregates]]
+name = "days"
+of = "order"
+into = "day"
+measures.orders = "count"
+"##;
+
+#[tokio::test]
+async fn k14_a_tenant_has_the_name_that_the_model_writes() {
+    let model =
+        Model::parse(ODD_NAMES, "odd.toml").unwrap_or_else(|errors| panic!("{}", errors.into_error()));
+    let world = ProofWorld::new(0).with(Arc::new(model));
+    let text = AttributeValue::text;
+    for (order, tenant, when) in [(1, "b=c", "2026-11-20"), (2, "a", "2026-11-21")] {
+        let details = AttributeValue::M([("tenant".into(), text(tenant))].into_iter().collect());
+        let attributes =
+            [("am.ount", Decimal::from(order).into()), ("details", details), ("wh en", text(when))];
+        put(&world, &format!("ORDER#{order}"), &attributes);
+    }
+    world.backfill(BackfillArguments::default()).await.unwrap();
+    // The rollups that have the variable are judged, too.
+    for (written, judged) in [
+        ("'o:id'=1", (1, 0)),
+        ("'am.ount'=1", (1, 0)),
+        ("details.tenant=b=c", (1, 0)),
+        ("'details'.'tenant'=b=c", (1, 0)),
+        ("'the=tenant'=b=c", (1, 1)),
+        ("'wh en':day=2026-11-20", (1, 1)),
+        ("wh en:day=2026-11-20", (1, 1)),
+        ("'wh en'=2026-11-20", (1, 0)),
+        ("wh en=2026-11-20", (1, 0)),
+        // Other values: of an attribute in a map, and of an attribute with a colon.
+        ("am.ount=1", (0, 0)),
+        ("'details.tenant'=b=c", (0, 0)),
+        ("'wh en:day'=2026-11-20", (0, 0)),
+    ] {
+        let VerifyReport { summary, .. } = verify(&world, Some(written.parse().unwrap())).await;
+        assert_eq!((summary.items, summary.rollups), judged, "{written}");
+        assert_eq!(summary.drift, 0, "{written}");
+    }
+    // The record of a deletion is lost: only the key of the entry shows the tenant.
+    world.tables.delete(&key_of(&world, "ORDER#1")).unwrap();
+    for written in ["'o:id'=1", "'the=tenant'=b=c", "'wh en':day=2026-11-20"] {
+        assert!(verify(&world, Some(written.parse().unwrap())).await.summary.drift > 0, "{written}");
+    }
 }

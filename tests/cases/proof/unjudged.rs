@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use afterwrite_model::record::{AttributeValue, Item};
 use afterwrite_model::table::Model;
-use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::BackfillArguments;
 use afterwrite_operations::verify::{
     ThreeWayCheck, UnjudgedPart, VerifiedPart, VerifyArguments, VerifyReport, unjudged_error,
@@ -41,7 +40,7 @@ async fn b2_a_selection_of_nothing_was_not_verified() {
     let right = world.verify(VerifyArguments::default()).await.unwrap();
     assert_eq!((parts(&right), right.summary.items), (vec![], 30));
 
-    let only = |name: &str| TenantFilter { variable: name.to_owned(), value: "nobody".to_owned() };
+    let only = |name: &str| format!("{name}=nobody").parse().unwrap();
     let cases = [
         (
             VerifyArguments { only: Some(only("customer_id")), ..VerifyArguments::default() },
@@ -136,7 +135,7 @@ async fn b2_an_element_of_for_each_selects_items_without_an_entry() {
     world.backfill(BackfillArguments::default()).await.unwrap();
     // Nothing counts it: the rollup equals the ledger, and is wrong.
     put("ORDER#2");
-    let only = TenantFilter { variable: "tag".to_owned(), value: "new".to_owned() };
+    let only = "tag=new".parse().unwrap();
     let report =
         world.verify(VerifyArguments { only: Some(only), ..VerifyArguments::default() }).await.unwrap();
     assert_eq!((parts(&report), report.summary.drift), (vec![], 1), "{report:#?}");
@@ -147,7 +146,7 @@ async fn b2_an_element_of_for_each_selects_items_without_an_entry() {
 async fn b2_a_tenant_by_a_lookup_has_entries_whose_items_do_not_exist() {
     let world = ProofWorld::new(20);
     world.backfill(BackfillArguments::default()).await.unwrap();
-    let country = || Some(TenantFilter { variable: "country".to_owned(), value: "NO".to_owned() });
+    let country = || Some("country=NO".parse().unwrap());
     let arguments = || VerifyArguments { only: country(), ..VerifyArguments::default() };
     let right = world.verify(arguments()).await.unwrap();
     assert_eq!((parts(&right), right.summary.drift), (vec![], 0), "{right:#?}");
@@ -156,7 +155,7 @@ async fn b2_a_tenant_by_a_lookup_has_entries_whose_items_do_not_exist() {
     // Only the entry shows that the order was the country's.
     let report = world.verify(arguments()).await.unwrap();
     assert_eq!((report.summary.drift, report.summary.items), (1, right.summary.items), "{report:#?}");
-    let elsewhere = TenantFilter { variable: "customer".to_owned(), value: "8".to_owned() };
+    let elsewhere = "customer=8".parse().unwrap();
     let others = VerifyArguments { only: Some(elsewhere), ..VerifyArguments::default() };
     assert_eq!(world.verify(others).await.unwrap().summary.drift, 0);
 }

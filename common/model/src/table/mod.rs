@@ -183,6 +183,7 @@ mod time_bucket;
 mod time_format;
 mod time_reading;
 mod times;
+mod value_name;
 mod value_type;
 
 use std::sync::Arc;
@@ -230,6 +231,7 @@ pub use term::{ElementPath, InternedPath, Term};
 pub use time_bucket::TimeBucket;
 pub use time_format::TimeFormat;
 pub use time_reading::{TimeNotation, TimeReading};
+pub use value_name::ValueName;
 pub use value_type::DeclaredType;
 
 use crate::record::AttributeInterner;

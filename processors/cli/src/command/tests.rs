@@ -77,6 +77,7 @@ fn a_wrong_value_is_rejected_in_our_own_words() {
         ("jobs set x speed=1", "write rate=ITEMS"),
         ("verify --sample 0", "write a number above 0"),
         ("backfill --only a", "write a name"),
+        ("verify --only a..b=1", "is not the name of a value; write names with single dots between them"),
         ("cost shop --rate order=20", "write ENTITY=NUMBER/s"),
     ] {
         let line = ["afterwrite"].into_iter().chain(line.split_whitespace());

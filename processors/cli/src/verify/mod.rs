@@ -25,7 +25,6 @@ use self::deployed::{
 use self::report_file::{absolute, begin_report};
 use self::selection::{RecheckFile, VerifySelection, read_recheck};
 use crate::arguments::pair;
-use crate::backfill::tenant;
 use crate::deployment::{Deployment, DeploymentArguments};
 use crate::job_output::showing_waits;
 
@@ -41,8 +40,8 @@ pub struct VerifyCommand {
     /// The sample to judge: the seed in the report of an earlier run. Default: random.
     #[arg(help_heading = "Scope", long, value_name = "N", requires = "sample", conflicts_with = "recheck", value_parser = seed)]
     seed: Option<u32>,
-    /// Judge only one tenant: a variable of keys, an attribute or an output of a lookup, and its value.
-    #[arg(help_heading = "Scope", long, value_name = "NAME=VALUE", value_parser = tenant)]
+    /// Judge only one tenant: a variable of keys, an attribute or an output of a lookup, named as in the model, and its value.
+    #[arg(help_heading = "Scope", long, value_name = "NAME=VALUE")]
     only: Option<TenantFilter>,
     /// Compare a counter of the application with a measure and a recount of the items.
     #[arg(help_heading = "Scope", long, value_name = "ATTRIBUTE=ROLLUP.MEASURE", value_parser = three_way)]

@@ -223,10 +223,9 @@ fn nothing_cause(run: &RunKnowledge<'_>, items_read: u64) -> String {
     let VerifyArguments { only, .. } = run.arguments;
     let sample = run.arguments.key_sample();
     match (only, items_read) {
-        (Some(tenant), _) => format!(
-            "no item and no rollup belongs to {}={}; check the name and the value",
-            tenant.variable, tenant.value
-        ),
+        (Some(tenant), _) => {
+            format!("no item and no rollup belongs to {tenant}; check the name and the value")
+        }
         (None, 0) => {
             "the tables have no items and the ledger has no entries; check AFTERWRITE_TABLES and AFTERWRITE_STATE_TABLE".to_owned()
         }

@@ -200,7 +200,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
     /// A row that is not surely the tenant's counts only if its item is.
     fn side(&self, rows: &DatasetRows<'_>, row: usize) -> RowSide {
         match &self.arguments.only {
-            Some(tenant) if rows.value_of(&tenant.variable, row).as_ref() != Some(&tenant.value) => {
+            Some(tenant) if rows.value_of(tenant.variable.as_str(), row).as_ref() != Some(&tenant.value) => {
                 RowSide::Unassigned
             }
             Some(_) | None => RowSide::Dataset,
