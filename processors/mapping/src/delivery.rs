@@ -319,15 +319,20 @@ impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
 
 /// The outcome of an invocation that failed as a whole, or the error that ends the mapping.
 fn failed_invocation(error: Error) -> Result<InvocationOutcome> {
-    match error.kind() {
-        // Not the fault of a record, and a retry does not help.
-        ErrorKind::Event | ErrorKind::Stream | ErrorKind::Model | ErrorKind::Configuration => Err(error),
+    if ends_mapping(error.kind()) { Err(error) } else { Ok(InvocationOutcome::failed(error.to_string())) }
+}
+
+/// Whether an error of this kind, from a function, ends the mapping: it is not the fault of a record, and a retry does not help.
+#[must_use]
+pub fn ends_mapping(kind: ErrorKind) -> bool {
+    match kind {
+        ErrorKind::Event | ErrorKind::Stream | ErrorKind::Model | ErrorKind::Configuration => true,
         ErrorKind::Record
         | ErrorKind::Misfit
         | ErrorKind::Unavailable
         | ErrorKind::Conflict
         | ErrorKind::Rejected
         | ErrorKind::Unreadable
-        | ErrorKind::State => Ok(InvocationOutcome::failed(error.to_string())),
+        | ErrorKind::State => false,
     }
 }

@@ -42,6 +42,7 @@ pub mod tail;
 
 pub use self::checkpoint::{CheckpointStore, MemoryCheckpoints, ShardCheckpoint, StoredCheckpoints};
 pub use self::control::MappingControl;
+pub use self::delivery::ends_mapping;
 pub use self::faults::{FaultPlan, FaultSwitch};
 pub use self::filter::FilterCriteria;
 pub use self::gap::StreamGap;

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::events::show_events;
 use super::functions::{COMPACTOR, DevFunction, EXPORTER, INVALIDATOR, QueueFunctions};
-use super::servers::{ARCHIVE_QUEUE, BUCKET, DevServers, PATH_QUEUE};
+use super::servers::{ARCHIVE_QUEUE, BUCKET, DevServers, PATH_QUEUE, STATE_TABLE};
 use super::state_watch::{report_parked, warn_of_newer_generation};
 
 /// The functions' timeout.
@@ -164,6 +164,10 @@ impl BackgroundFunctions {
         loop {
             report_error(report_parked(&client, &self.deployment).await);
             tokio::time::sleep(SWEEP_EVERY).await;
+            // That the application has deleted the table is reported once.
+            while self.servers.dynamodb.has_table(STATE_TABLE).await.is_ok_and(|is_there| !is_there) {
+                tokio::time::sleep(SWEEP_EVERY).await;
+            }
         }
     }
 

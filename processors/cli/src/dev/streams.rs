@@ -14,11 +14,11 @@ use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream};
 use afterwrite_mapping::aws::TableCheckpoints;
 use afterwrite_mapping::{
     CheckpointStore as _, EventHandler, EventSourceMapping, FailureDestination, MappingControl, MappingEnd,
-    MappingOptions, MappingPace, MappingSettings, until_replaced,
+    MappingOptions, MappingPace, MappingSettings, ends_mapping, until_replaced,
 };
-use afterwrite_model::Result;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::config::{FunctionConfig, ProjectionKind};
 use afterwrite_services::s3::S3Bucket;
 use futures::future::try_join_all;
@@ -50,9 +50,10 @@ pub(super) struct StreamDelivery<'d> {
 struct StreamMapping<'d> {
     dynamodb: &'d EmbeddedDynamoDb,
     table: &'d str,
+    /// All source tables.
+    tables: &'d [Arc<str>],
     function: &'d DevFunction,
     settings: MappingSettings,
-    checkpoints: TableCheckpoints,
     meter: Arc<StreamMeter>,
     board: &'d DevBoard,
     discarded: S3Bucket,
@@ -92,11 +93,8 @@ impl EventHandler for ReportingFunction<'_> {
                 if let Some((number, _)) = first_failed(&event, None) {
                     self.board.meters.note_reason(self.name, &number, error);
                 }
-                eprintln!(
-                    "afterwrite: {}: the invocation failed and is retried: {}",
-                    self.name,
-                    error.report()
-                );
+                let retry = if ends_mapping(error.kind()) { "" } else { " and is retried" };
+                eprintln!("afterwrite: {}: the invocation failed{retry}: {}", self.name, error.report());
             }
         }
         let response = handled.as_ref().ok().map(Vec::as_slice);
@@ -123,16 +121,12 @@ pub(super) async fn deliver_streams(
             let settings = MappingSettings { function_name: name.clone(), ..settings };
             let bucket = settings.on_failure_bucket.clone().unwrap_or_else(|| BUCKET.to_owned());
             servers.s3.ensure_bucket(&bucket).await?;
-            let checkpoints =
-                TableCheckpoints::new(servers.dynamodb.client(), STATE_TABLE, &format!("dev-{name}"), table);
-            // The table belongs to this process: an earlier one that was killed does not hold it up.
-            checkpoints.seize_lease().await?;
             mappings.push(StreamMapping {
                 dynamodb: &servers.dynamodb,
                 table,
+                tables: &config.table_names,
                 function,
                 settings,
-                checkpoints,
                 meter: delivery.board.meters.stream(name, table),
                 board: delivery.board,
                 discarded: S3Bucket::retrying(servers.s3.client(), bucket.into()),
@@ -148,16 +142,92 @@ pub(super) async fn deliver_streams(
 impl StreamMapping<'_> {
     /// Delivers the table's streams, one after the other.
     async fn deliver(&self, control: &MappingControl) -> Result<()> {
-        let mut stream = Some(self.first_stream().await?);
+        let mut checkpoints = self.checkpoints().await?;
+        let mut stream = Some(self.first_stream(&checkpoints).await?);
         let mut ended = Ok(());
         while let Some(current) = stream.take() {
-            match Box::pin(self.deliver_stream(&current, control)).await {
-                Ok(next) => stream = next,
-                Err(error) => ended = Err(error),
-            }
+            let delivered = Box::pin(self.deliver_stream(&current, &checkpoints, control)).await;
+            let next = match delivered {
+                Ok(next) => Ok(next),
+                Err(error) => Box::pin(self.next_after(error, (current, &mut checkpoints), control)).await,
+            };
+            ended = next.map(|next| stream = next);
         }
         self.tell_discarded();
         ended
+    }
+
+    /// The checkpoints, with their lease. The state table belongs to this process: an earlier one that was killed does not hold it up.
+    async fn checkpoints(&self) -> Result<TableCheckpoints> {
+        let name = format!("dev-{}", self.settings.function_name);
+        let checkpoints = TableCheckpoints::new(self.dynamodb.client(), STATE_TABLE, &name, self.table);
+        checkpoints.seize_lease().await?;
+        Ok(checkpoints)
+    }
+
+    /// The stream to deliver after an error that the application can mend: it has given the table a stream without images, or has deleted a
+    /// table. `None` if `control` has ended the delivery meanwhile.
+    ///
+    /// # Errors
+    /// Any other error.
+    async fn next_after(
+        &self,
+        error: Error,
+        (stream, checkpoints): (EmbeddedStream, &mut TableCheckpoints),
+        control: &MappingControl,
+    ) -> Result<Option<EmbeddedStream>> {
+        let missing = self.missing_table().await?;
+        let mended = async {
+            match (error.kind(), missing) {
+                (ErrorKind::Stream, _) => self.next_complete_stream(&stream).await.map(Some),
+                (ErrorKind::Configuration, Some(missing)) => {
+                    self.until_created(missing).await?;
+                    *checkpoints = self.checkpoints().await?;
+                    // The changes of the deleted state table are not changes of the new one.
+                    let is_of_state = self.table == STATE_TABLE;
+                    if is_of_state { self.next_stream(&stream).await.map(Some) } else { Ok(Some(stream)) }
+                }
+                (_, _) => Err(error),
+            }
+        };
+        tokio::select! {
+            biased;
+            next = mended => next,
+            () = control.stopped() => Ok(None),
+        }
+    }
+
+    /// Waits until the table has another stream than this one, which lacks images.
+    async fn next_complete_stream(&self, stream: &EmbeddedStream) -> Result<EmbeddedStream> {
+        let (table, function) = (self.table, &self.settings.function_name);
+        tell(&format!(
+            "{table}: {function} waits for a stream with the view type NEW_AND_OLD_IMAGES: disable this one with UpdateTable, and enable \
+             another. `afterwrite backfill --all` counts the changes until then"
+        ));
+        self.next_stream(stream).await
+    }
+
+    /// Waits until all tables exist.
+    async fn until_created(&self, missing: &str) -> Result<()> {
+        let (table, function) = (self.table, &self.settings.function_name);
+        tell(&format!(
+            "{missing}: the table does not exist. {function} gets no changes of {table} until CreateTable creates it again, with its key; \
+             then `afterwrite backfill --all` counts all items"
+        ));
+        while self.missing_table().await?.is_some() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// A table that the functions use and that does not exist.
+    async fn missing_table(&self) -> Result<Option<&str>> {
+        for table in std::iter::once(STATE_TABLE).chain(self.tables.iter().map(|table| &**table)) {
+            if !self.dynamodb.has_table(table).await? {
+                return Ok(Some(table));
+            }
+        }
+        Ok(None)
     }
 
     /// Names the records that were discarded since the last call.
@@ -174,8 +244,8 @@ impl StreamMapping<'_> {
 
     /// The stream of the checkpoints: an earlier process may not have delivered it to its end. Without checkpoints, the first of this
     /// process: an application may have exchanged it before this function begins to read.
-    async fn first_stream(&self) -> Result<EmbeddedStream> {
-        let stored = self.checkpoints.load().await?.stream_arn;
+    async fn first_stream(&self, checkpoints: &TableCheckpoints) -> Result<EmbeddedStream> {
+        let stored = checkpoints.load().await?.stream_arn;
         match stored.and_then(|arn| self.dynamodb.earlier_stream(self.table, &arn)) {
             Some(stream) => Ok(stream),
             None => self.dynamodb.oldest_stream(self.table).await,
@@ -186,6 +256,7 @@ impl StreamMapping<'_> {
     async fn deliver_stream(
         &self,
         stream: &EmbeddedStream,
+        checkpoints: &TableCheckpoints,
         control: &MappingControl,
     ) -> Result<Option<EmbeddedStream>> {
         let pace = MappingPace { poll_interval: Duration::from_millis(100), ..MappingPace::local() };
@@ -194,7 +265,7 @@ impl StreamMapping<'_> {
             pace,
             faults: self.board.faults.clone(),
             on_failure: Some(&self.discarded as &dyn FailureDestination),
-            ..MappingOptions::new(&self.meter.progress, &self.checkpoints)
+            ..MappingOptions::new(&self.meter.progress, checkpoints)
         };
         let function = ReportingFunction {
             name: &self.settings.function_name,

@@ -23,9 +23,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use afterwrite_model::{Error, ErrorKind, Result};
-use dynoxide::Database;
 use dynoxide::actions::describe_table::DescribeTableRequest;
 use dynoxide::actions::describe_time_to_live::DescribeTimeToLiveRequest;
+use dynoxide::{Database, DynoxideError};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -182,6 +182,19 @@ impl EmbeddedDynamoDb {
             call(&self.database, |database| database.update_table(request)).await?;
         }
         self.note_stream(table).await
+    }
+
+    /// Whether there is a table of this name.
+    ///
+    /// # Errors
+    /// `Unavailable` if the database fails.
+    pub async fn has_table(&self, table: &str) -> Result<bool> {
+        let request = DescribeTableRequest { table_name: table.to_owned() };
+        let described = call(&self.database, |database| match database.describe_table(request) {
+            Err(DynoxideError::ResourceNotFoundException(_)) => Ok(false),
+            described => described.map(|_| true),
+        });
+        described.await
     }
 
     /// The newest stream of a table, as AWS shows it.
