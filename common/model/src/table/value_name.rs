@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::template::{ValueFormat, canonical_name, split_format};
+use super::template::{canonical_name, split_format};
 use crate::record::{AttributePath, InvalidPath, unquoted_places};
 
 /// The name of a value of an item or of a key, as models write it: a path, or a path with a format.
@@ -49,11 +49,13 @@ impl FromStr for ValueName {
     type Err = InvalidPath;
 
     fn from_str(written: &str) -> Result<Self, InvalidPath> {
-        if let Ok((base, ValueFormat::Time(_))) = split_format(written) {
-            base.parse::<AttributePath>()?;
-            return Ok(Self { canonical: canonical_name(written)?.into_owned(), attribute: None });
+        match split_format(written) {
+            Ok((base, format)) if !format.is_plain() => {
+                base.parse::<AttributePath>()?;
+                Ok(Self { canonical: canonical_name(written)?.into_owned(), attribute: None })
+            }
+            Ok(_) | Err(_) => written.parse::<AttributePath>().map(Self::from),
         }
-        written.parse::<AttributePath>().map(Self::from)
     }
 }
 
