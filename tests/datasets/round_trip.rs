@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::delta::DeltaTable;
+use afterwrite_datasets::export::missing::{ArchiveRange, archive_objects as objects_to_export};
 use afterwrite_memory::MemoryObjects;
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::Model;
+use afterwrite_services::ObjectStore as _;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{
-    TextRow, archive_objects, bucket_folder, export, export_knowing_owners, rows_of,
+    TextRow, archive_objects, bucket_folder, export, export_knowing_owners, gzip, rows_of,
 };
 use afterwrite_tests::duckdb;
 use afterwrite_tests::recording::StreamRecording;
@@ -246,6 +248,52 @@ async fn duckdb_shows_the_items_field_by_field_in_the_checked_in_tables_and_view
         for name in [dataset.0.to_owned(), format!("{}_now", dataset.0)] {
             let found = views[&name].iter().map(duckdb_row).collect();
             assert_shows(&name, found, expected.clone());
+        }
+    }
+}
+
+/// A bucket with one archive object that was exported with 40 lines, and was then rewritten with all lines of a recording and exported
+/// again: as a missing object, or in a range of days.
+async fn exported_and_rewritten(
+    model: &Arc<Model>,
+    recording: &StreamRecording,
+    range: &ArchiveRange,
+    only_missing: bool,
+) -> Arc<MemoryObjects> {
+    let key = "archive/dt=2026-02-06/hh=14/a.gz";
+    let lines: Vec<&str> = recording.records().map(|record| record.get()).collect();
+    let bucket = Arc::new(MemoryObjects::default());
+    for (hour, lines) in [(1, &lines[..40]), (2, &lines[..])] {
+        bucket.set_clock(Timestamp::from_epoch_seconds(hour * 3600));
+        let object = gzip(&(lines.join("\n") + "\n"));
+        bucket.put(key, object.clone()).await.unwrap();
+        let keys = objects_to_export(&bucket, model, range, only_missing).await.unwrap();
+        assert_eq!(keys, [key]);
+        export(model, &bucket, &BTreeMap::from([(key.to_owned(), object)])).await;
+    }
+    bucket
+}
+
+#[tokio::test]
+#[ignore = "needs duckdb: run tests/run"]
+async fn the_tables_and_views_have_every_row_of_a_rewritten_object_once() {
+    let recording = StreamRecording::load("exam-42");
+    let model = Arc::new(Model::load("exambuddy").unwrap());
+    let items = expected_items(&recording);
+    let days = ArchiveRange { from: Some("2026-02-06".to_owned()), to: None };
+    for (range, only_missing) in [(ArchiveRange::default(), true), (days, false)] {
+        let bucket = exported_and_rewritten(&model, &recording, &range, only_missing).await;
+        for dataset in &DATASETS {
+            assert_shows(dataset.0, view(&bucket, dataset.0), expected_rows(&items, dataset));
+        }
+        compact(&model, &bucket).await;
+        let folder = bucket_folder(&bucket);
+        let views = duckdb::read_datasets(folder.path(), "exambuddy", &["--views", "--only"]).views;
+        for dataset in &DATASETS {
+            for name in [dataset.0.to_owned(), format!("{}_now", dataset.0)] {
+                let found = views[&name].iter().map(duckdb_row).collect();
+                assert_shows(&name, found, expected_rows(&items, dataset));
+            }
         }
     }
 }

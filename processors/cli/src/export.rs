@@ -36,7 +36,7 @@ const COMMIT_TIME: Duration = Duration::from_secs(300);
     after_help = "Examples:\n  afterwrite export --missing --bucket my-bucket\n  afterwrite export --from 2026-01-01 --to 2026-01-31 --workers 4\n\nAn object that has been exported with the same model changes nothing. The command can be stopped and run again: with --missing it goes on where it stopped.\n\nExit codes: 0 success, 1 objects were not exported, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct ExportArguments {
-    /// Export only objects that have not been exported with this model.
+    /// Export only objects that have not been exported with this model since they were written.
     #[arg(long)]
     missing: bool,
     /// Export only objects that arrived on this day or later (UTC), yyyy-mm-dd.

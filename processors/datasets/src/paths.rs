@@ -6,7 +6,7 @@
 //! | `rejected/….jsonl` | the lines of `archive/…` that could not be exported |
 //! | `exported/<fingerprint>/…` | an empty mark: `archive/…` has been exported with the model of this fingerprint |
 //! | `heartbeat/exported` | when the newest exported heartbeat was written, in milliseconds |
-//! | `datasets/<name>_log/dt=<day>/<hash of the archive key>-<fingerprint>.parquet` | a file of the exporter, or of a backfill's chunk; if lines were rejected, the hash is also of these |
+//! | `datasets/<name>_log/dt=<day>/<hash of the archive key and the content>-<fingerprint>.parquet` | a file of the exporter, or of a backfill's chunk; if lines were rejected, the hash is also of these |
 //! | `datasets/<name>_log/dt=<day>/packed-<run>-<number>.parquet` | a file of the compactor: the rows of several files |
 //! | `datasets/<name>/dt=<day>/current-<run>-<number>.parquet` | a file of the compactor: the current rows |
 //! | `datasets/…/_delta_log/…` | the log of a table, see [`crate::delta`] |
@@ -60,16 +60,16 @@ pub(crate) fn current_root(dataset: &Dataset) -> String {
     format!("datasets/{}/", dataset.name)
 }
 
-/// The path in the log of a file with the rows of one archive object and one day. The same object, day and schema always have the same
-/// path. A file of an earlier attempt that is too old to be used is passed over: the next attempt is the next number.
-pub(crate) fn exported_path(day: &str, source_key: &str, fingerprint: &str, attempt: u32) -> String {
-    let prefix = exported_prefix(day, source_key, fingerprint);
+/// The path in the log of a file with the rows of one source and one day. The same source, day and schema always have the same path; the
+/// name of an archive object as a source has its content, too. A file of an earlier attempt that is too old to be used is passed over: the next attempt is the next number.
+pub(crate) fn exported_path(day: &str, source: &str, fingerprint: &str, attempt: u32) -> String {
+    let prefix = exported_prefix(day, source, fingerprint);
     if attempt == 0 { format!("{prefix}{PARQUET}") } else { format!("{prefix}-{attempt}{PARQUET}") }
 }
 
 /// The beginning of [`exported_path`] for all attempts.
-pub(crate) fn exported_prefix(day: &str, source_key: &str, fingerprint: &str) -> String {
-    format!("dt={day}/{}-{fingerprint}", hex(&Sha256::digest(source_key), 16))
+pub(crate) fn exported_prefix(day: &str, source: &str, fingerprint: &str) -> String {
+    format!("dt={day}/{}-{fingerprint}", hex(&Sha256::digest(source), 16))
 }
 
 /// The path in the log of a file that a packing run writes.

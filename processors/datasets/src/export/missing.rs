@@ -1,10 +1,11 @@
 //! The objects of the archive that have not been exported with a model.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use afterwrite_model::Result;
+use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::Model;
-use afterwrite_services::Bucket;
+use afterwrite_services::{Bucket, ListedObject};
 
 use crate::paths::{ARCHIVE, export_mark, export_marks};
 use crate::schema::model_fingerprint;
@@ -33,7 +34,8 @@ impl ArchiveRange {
     }
 }
 
-/// The keys of the archive's objects in a range, in order; with `only_missing` those without a mark of an export with this model.
+/// The keys of the archive's objects in a range, in order; with `only_missing` those without a mark of an export with this model, or
+/// with a mark that is older than the object: the object was rewritten.
 ///
 /// # Errors
 /// The bucket's.
@@ -43,13 +45,18 @@ pub async fn archive_objects<B: Bucket>(
     range: &ArchiveRange,
     only_missing: bool,
 ) -> Result<Vec<String>> {
-    let listed = bucket.list(ARCHIVE).await?.into_iter().map(|object| object.key);
-    let mut keys: Vec<String> = listed.filter(|key| range.contains(key)).collect();
+    let mut objects = bucket.list(ARCHIVE).await?;
+    objects.retain(|object| range.contains(&object.key));
     if only_missing {
         let fingerprint = model_fingerprint(model);
         let marks = bucket.list(&export_marks(&fingerprint)).await?;
-        let marks: HashSet<String> = marks.into_iter().map(|mark| mark.key).collect();
-        keys.retain(|key| !marks.contains(&export_mark(&fingerprint, key)));
+        let marks: HashMap<String, Timestamp> =
+            marks.into_iter().map(|mark| (mark.key, mark.modified)).collect();
+        let is_exported = |object: &ListedObject| {
+            let marked = marks.get(&export_mark(&fingerprint, &object.key));
+            marked.is_some_and(|marked| object.modified <= *marked)
+        };
+        objects.retain(|object| !is_exported(object));
     }
-    Ok(keys)
+    Ok(objects.into_iter().map(|object| object.key).collect())
 }

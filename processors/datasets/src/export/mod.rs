@@ -4,14 +4,14 @@
 //! archive/…gz ─▶ lines    decompressed as it arrives, cut into blocks of whole lines
 //!             ─▶ object   each line decoded; its rows appended to the columns of their partitions
 //!             ─▶ partition_writer, column      Arrow arrays ─▶ Parquet in memory
-//!             ─▶ upload   datasets/<name>_log/dt=<day>/<hash of the object's key>-<fingerprint of model and schema>.parquet
+//!             ─▶ upload   datasets/<name>_log/dt=<day>/<hash of the object's key and content>-<fingerprint of model and schema>.parquet
 //! items read  ─▶ snapshot  rows of a backfill, through the same writers and uploads
 //! all objects ─▶ commit   one version of each dataset's log adds the files of all objects; then a mark for each object
 //! ```
 //!
 //! # Why exporting an object again changes nothing
 //!
-//! The file's path is derived from the object's key and the schema, and the file is only written if it does not exist
+//! The file's path is derived from the object's key, its content and the schema, and the file is only written if it does not exist
 //! (`If-None-Match: *`). The commit adds a path only if the version before it neither has it nor remembers its removal: the log
 //! remembers a file that the compactor has packed for the retention. After that, a duplicate adds copies of rows to the log, which
 //! readers and the compactor drop, because a row is identified by its item's key and its position.
@@ -37,9 +37,9 @@ mod rejected_line;
 pub mod removal;
 mod row_builder;
 pub mod snapshot;
+mod source;
 mod upload;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use afterwrite_ledger::RememberedLookups;
@@ -56,6 +56,7 @@ use self::commit::{LogAddition, commit_objects};
 use self::lines::LineBlocks;
 pub use self::object::ExportTotals;
 use self::object::ObjectExport;
+use self::source::FileSource;
 use self::upload::upload_files;
 use crate::delta::DeltaTable;
 use crate::heartbeat::store_exported;
@@ -186,18 +187,19 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
             let totals = ExportTotals { foreign: 1, ..ExportTotals::default() };
             return Ok(UploadedObject { totals, files: Vec::new() });
         }
-        let (partitions, rejected, mut totals) = self.read(key).await?.finish()?;
-        let source = file_source(key, &rejected);
+        let (export, content_hash) = self.read(key).await?;
+        let (partitions, rejected, mut totals) = export.finish()?;
+        let mut source = FileSource::of_object(key, &content_hash, &rejected);
         if !rejected.is_empty() {
             self.bucket.put(&rejected_lines(key), rejected).await?;
         }
-        let upload = upload_files(&self.model, &self.logs, &self.clock, &source, partitions, &mut totals);
+        let upload = upload_files(&self.model, &self.logs, &self.clock, &mut source, partitions, &mut totals);
         let files = Box::pin(upload).await?;
         Ok(UploadedObject { totals, files })
     }
 
-    /// Reads an object to its end.
-    async fn read(&self, key: &str) -> Result<ObjectExport<'_, T>> {
+    /// Reads an object to its end; returns a hash of its content, too.
+    async fn read(&self, key: &str) -> Result<(ObjectExport<'_, T>, String)> {
         let chunks = self.bucket.get(key).await?;
         let mut chunks = chunks.ok_or_else(|| {
             Error::new(ErrorKind::Rejected, "the archive object does not exist any more")
@@ -206,16 +208,18 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         let remembered = self.remembered.as_ref();
         let mut export = ObjectExport::new(&self.model, &self.tables, remembered, self.staged_bytes);
         let mut lines = LineBlocks::new();
+        let mut content = Sha256::new();
         let mut is_last = false;
         while !is_last {
             let chunk = chunks.try_next().await?;
             is_last = chunk.is_none();
+            content.update(chunk.as_deref().unwrap_or_default());
             lines.push(chunk);
             while let Some(block) = lines.next_block()? {
                 export.add_block(block).await?;
             }
         }
-        Ok(export)
+        Ok((export, hex(&content.finalize(), 16)))
     }
 
     /// Marks an object as exported.
@@ -226,15 +230,6 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         let marked = self.bucket.put(&export_mark(&self.fingerprint, key), Vec::new()).await;
         marked.map_err(|error| error.with("object", key))
     }
-}
-
-/// The source that the files of an object are named by. Without its rejected lines an object has other rows, and so other files: once the
-/// settings are corrected, it is exported again as a whole.
-fn file_source<'k>(key: &'k str, rejected: &[u8]) -> Cow<'k, str> {
-    if rejected.is_empty() {
-        return Cow::Borrowed(key);
-    }
-    Cow::Owned(format!("{key}#{}", hex(&Sha256::digest(rejected), 16)))
 }
 
 /// The end of the time for uploads. The objects that were uploaded before it have time to be committed.

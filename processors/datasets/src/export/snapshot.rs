@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 use super::commit::{LogAddition, add_to_log};
 use super::object::{FinishedPartition, ReadOutputs, lookup_keys, lookup_outputs};
 use super::partition_writer::PartitionWriter;
+use super::source::FileSource;
 use super::upload::upload_files;
 use super::{ArchiveExporter, ExportTotals};
 use crate::schema::arrow_schema;
@@ -120,7 +121,8 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         let partitions =
             partitions.map(|((dataset, day), writer)| FinishedPartition { dataset, day, writer });
         let finished = partitions.collect();
-        Box::pin(upload_files(&self.model, &self.logs, &self.clock, source_key, finished, totals)).await
+        let mut source = FileSource::of_items(source_key);
+        Box::pin(upload_files(&self.model, &self.logs, &self.clock, &mut source, finished, totals)).await
     }
 
     pub(super) async fn commit_chunk(&self, files: &[LogAddition], deadline: Timestamp) -> Result<()> {

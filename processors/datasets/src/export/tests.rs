@@ -3,6 +3,7 @@
 mod buckets;
 mod log;
 mod rejected;
+mod rewritten;
 
 use std::io::Write as _;
 

@@ -4,6 +4,7 @@
 //! differ from the one encoded now: a lookup may have been remembered in between. A file that is so old that a vacuum might remove it
 //! before the commit is passed over, and the next number is tried.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_model::clock::Clock;
@@ -19,7 +20,8 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use super::ExportTotals;
 use super::commit::LogAddition;
 use super::object::FinishedPartition;
-use crate::delta::{DataFile, DeltaTable, FileStatistics, ORPHAN_AGE};
+use super::source::FileSource;
+use crate::delta::{DataFile, DeltaTable, FileStatistics, ORPHAN_AGE, TableSnapshot};
 use crate::objects::read_object;
 use crate::paths::{exported_path, exported_prefix};
 use crate::schema::{arrow_schema, fingerprint};
@@ -35,38 +37,55 @@ fn usable_age() -> Duration {
     ORPHAN_AGE / 2
 }
 
+/// The log of a dataset, as far as an upload needs it.
+struct DatasetLog<'l, B> {
+    log: &'l DeltaTable<B>,
+    fingerprint: String,
+    /// Its newest version, once it has been read.
+    snapshot: Option<Arc<TableSnapshot>>,
+}
+
+impl<B: Bucket> DatasetLog<'_, B> {
+    /// Whether the log has, or had, a file with the rows of a source and day.
+    async fn knows(&mut self, source: &mut FileSource<'_>, day: &str) -> Result<bool> {
+        let Self { log, fingerprint, snapshot } = self;
+        let known = match snapshot {
+            Some(known) => known,
+            None => snapshot.insert(log.snapshot().await?),
+        };
+        if known.known_paths(&exported_prefix(day, &source.name, fingerprint)).next().is_some() {
+            return Ok(true);
+        }
+        source.has_former_file(log, known, day, fingerprint).await
+    }
+}
+
 /// Uploads the partitions of an object; returns the files that are not in the logs yet.
 pub(super) async fn upload_files<B: Bucket>(
     model: &Model,
     logs: &[DeltaTable<B>],
     clock: &impl Clock,
-    archive_key: &str,
+    source: &mut FileSource<'_>,
     partitions: Vec<FinishedPartition>,
     totals: &mut ExportTotals,
 ) -> Result<Vec<LogAddition>> {
     let mut missing = Vec::new();
-    let mut prefixes = Vec::with_capacity(model.datasets.len());
-    for (dataset, log) in model.datasets.iter().zip(logs) {
-        prefixes.push((fingerprint(model, dataset), log, None));
-    }
+    let log_of =
+        |(dataset, log)| DatasetLog { log, fingerprint: fingerprint(model, dataset), snapshot: None };
+    let mut logs: Vec<_> = model.datasets.iter().zip(logs).map(log_of).collect();
     for partition in partitions {
-        let Some((fingerprint, log, snapshot)) = prefixes.get_mut(partition.dataset) else { continue };
-        let known = match snapshot {
-            Some(known) => known,
-            None => snapshot.insert(log.snapshot().await?),
-        };
-        let prefix = exported_prefix(&partition.day, archive_key, fingerprint);
-        if known.known_paths(&prefix).next().is_some() {
+        let Some(log) = logs.get_mut(partition.dataset) else { continue };
+        if Box::pin(log.knows(source, &partition.day)).await? {
             totals.existing_files += 1;
         } else {
             missing.push(partition);
         }
     }
-    let prefixes = &prefixes;
+    let (logs, source_name) = (&logs, &*source.name);
     let uploads = missing.into_iter().filter_map(|partition| {
-        let (fingerprint, log, _) = prefixes.get(partition.dataset)?;
+        let DatasetLog { log, fingerprint, .. } = logs.get(partition.dataset)?;
         let dataset = model.datasets.get(partition.dataset)?;
-        let upload = FileUpload { log, clock, source_key: archive_key, fingerprint, day: partition.day };
+        let upload = FileUpload { log, clock, source_name, fingerprint, day: partition.day };
         Some(async move {
             let (file, statistics) = partition.writer.finish()?;
             let schema = arrow_schema(dataset);
@@ -92,8 +111,8 @@ pub(super) async fn upload_files<B: Bucket>(
 struct FileUpload<'u, B, C> {
     log: &'u DeltaTable<B>,
     clock: &'u C,
-    /// The key of the object that the rows come from.
-    source_key: &'u str,
+    /// The name of the source of the rows.
+    source_name: &'u str,
     fingerprint: &'u str,
     day: String,
 }
@@ -101,7 +120,7 @@ struct FileUpload<'u, B, C> {
 impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
     /// The beginning of the paths of all files with the same rows.
     fn prefix(&self) -> String {
-        exported_prefix(&self.day, self.source_key, self.fingerprint)
+        exported_prefix(&self.day, self.source_name, self.fingerprint)
     }
 
     /// Writes the file, or finds the file of an earlier attempt.
@@ -113,7 +132,7 @@ impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
     ) -> Result<(DataFile, PutOutcome)> {
         let mut attempt = 0;
         loop {
-            let path = exported_path(&self.day, self.source_key, self.fingerprint, attempt);
+            let path = exported_path(&self.day, self.source_name, self.fingerprint, attempt);
             let key = format!("{}{path}", self.log.root());
             let now = self.clock.now();
             if self.write(&key, &body).await? == PutOutcome::Written {
