@@ -22,7 +22,7 @@ pub use self::clients::{
 use self::events::EVENTS_TO;
 pub use self::events::event_setting;
 pub use self::projections::ProjectionKind;
-use self::tables::deployed_names;
+use self::tables::{check_name, deployed_names};
 
 use crate::redis::{CacheTopology, RedisCache};
 
@@ -269,6 +269,15 @@ impl FunctionConfig {
             return Err(invalid(format!("`{state}` is both the state table and a source table")).hint(hint));
         }
         Ok(Self { model: Arc::new(model), table_names })
+    }
+
+    /// Checks that DynamoDB can create the source tables: a table without a rename has the model's name, which no other command needs to be valid.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] with the first name that no table can have.
+    pub fn check_table_names(&self) -> Result<()> {
+        let mut names = self.model.application_tables().filter_map(|(index, _)| self.table_names.get(index));
+        names.try_for_each(|name| check_name(name, "the model names a table"))
     }
 }
 

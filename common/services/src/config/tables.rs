@@ -7,7 +7,7 @@ use afterwrite_model::table::Model;
 
 use super::{TABLES, invalid};
 
-/// Resolves `AFTERWRITE_TABLES`: the deployed name of each table, which is the first one that is given, or the model's. All further names go
+/// Resolves `AFTERWRITE_TABLES`: the deployed name of each table, which is the first given name, or the name in the model. All further names go
 /// to [`Table::former_names`](afterwrite_model::table::Table::former_names). The state table, where its rollups are sources, is `state`; the names of
 /// `@state` in `AFTERWRITE_TABLES` are its earlier names.
 pub(super) fn deployed_names(model: &mut Model, renames: &str, state: Option<&str>) -> Result<Vec<Arc<str>>> {
@@ -37,7 +37,6 @@ pub(super) fn deployed_names(model: &mut Model, renames: &str, state: Option<&st
         names.push(Arc::from(written));
     }
     for (table, names) in model.tables.iter().zip(&mut deployed).filter(|(_, names)| names.is_empty()) {
-        check_name(&table.name, "the model names a table")?;
         names.push(Arc::clone(&table.name));
     }
     check_distinct(model, &deployed)?;
@@ -50,8 +49,8 @@ pub(super) fn deployed_names(model: &mut Model, renames: &str, state: Option<&st
     Ok(current)
 }
 
-/// Checks that a table of DynamoDB can have this name.
-fn check_name(name: &str, named: &str) -> Result<()> {
+/// Checks that a table of DynamoDB can have this name. `named` says where the name stands.
+pub(super) fn check_name(name: &str, named: &str) -> Result<()> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if (3..=255).contains(&name.len()) && name.bytes().all(is_allowed) {
         return Ok(());

@@ -102,7 +102,9 @@ fn a_name_that_no_table_can_have_is_refused() {
     assert!(config(&"a".repeat(255)).is_ok() && config(&"a".repeat(256)).is_err());
     let short = |tables| {
         let text = "name = \"short\"\ngeneration = 1\ntables.T.key = [\"pk\"]\n";
-        deployed_names(&mut Model::parse(text, "short.toml").unwrap(), tables, None)
+        let mut model = Model::parse(text, "short.toml").unwrap();
+        let table_names = deployed_names(&mut model, tables, None).unwrap();
+        FunctionConfig { model: Arc::new(model), table_names }.check_table_names()
     };
     assert_names(short(""), &["the model names a table `T`", "3 to 255"]);
     assert!(short("T=Things").is_ok());

@@ -171,6 +171,7 @@ async fn ensure_source_tables(
     dynamodb: &EmbeddedDynamoDb,
     config: &FunctionConfig,
 ) -> Result<Vec<Option<String>>> {
+    config.check_table_names()?;
     let mut time_to_live = Vec::new();
     for table in source_tables(&config.model, &config.table_names) {
         if table.name == STATE_TABLE {
