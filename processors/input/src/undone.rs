@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use afterwrite_model::record::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::range::{TimeRange, creation_time};
 
@@ -13,7 +13,8 @@ const UNTIL: &str = "..";
 
 /// The changes of a table from the time to which it was restored, or in whose place another table was restored. The archive has them, and the restored
 /// table does not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct UndoneChanges {
     /// As it was written.
     text: String,
@@ -59,6 +60,20 @@ impl FromStr for UndoneChanges {
             return Err("the first time is not earlier than the second".to_owned());
         }
         Ok(Self { text: text.to_owned(), table: table.to_owned(), range })
+    }
+}
+
+impl TryFrom<String> for UndoneChanges {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<UndoneChanges> for String {
+    fn from(undone: UndoneChanges) -> Self {
+        undone.text
     }
 }
 

@@ -4,7 +4,7 @@
 //! so that 38 digits, binary values and sets stay as they are. An image is split only along the paths to a secret ([`SecretPaths`]). If a JSON
 //! key occurs twice, readers take the last one, but a secret is removed from both. `Keys` stay whatever they hold: without them a line names no
 //! item. If a model has secrets, only the members that DynamoDB Streams delivers are kept: a transformation on the way can have copied a secret into
-//! another one.
+//! another member.
 
 use std::borrow::Cow;
 

@@ -32,7 +32,7 @@ impl RollupTargets {
 }
 
 impl Model {
-    /// Whether rollups that are sources expire, and stay counted in levels above that may live longer: those of a distinct count do not.
+    /// Whether rollups that are sources expire, and stay counted in levels above that may live longer: the members of a distinct count do not.
     #[must_use]
     pub fn has_expiring_sources(&self) -> bool {
         let expires = |rollup: &Rollup| rollup.lifetime.is_some() && !rollup.has_members();
@@ -59,7 +59,7 @@ fn is_missed(model: &Model, rollup: usize, (partition, sort): (&str, &str), at: 
     })
 }
 
-/// Whether the rollup that an item counts into has not expired at `at`, or stays counted in one that has not. A time that is not in the item's
+/// Whether the rollup that an item counts into has not expired at `at`, or stays counted in a rollup above that has not expired. A time that is not in the item's
 /// key is unknown, and may be later.
 fn lives(scope: &ImageScope<'_, '_>, into: &RollupDestination, at: Timestamp) -> bool {
     let Some(expiry) = &into.expires else { return true };

@@ -2,7 +2,7 @@
 
 use super::{ImageScope, LookupKey};
 use crate::Result;
-use crate::table::{LookupUse, Model, Rollup, RollupDestination, Term, ValueFormat};
+use crate::table::{LookupUse, Model, Rollup, RollupDestination, Term, ValueFormat, filled_with, key_values};
 
 /// The value of a variable of a rollup's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     ) -> Result<bool> {
         let read = rollup.values(partition, sort).unwrap_or_default();
         let mut written = String::new();
-        for (variable, term, format) in values(rollup, destination) {
+        for (variable, term, format) in key_values(rollup, destination) {
             written.clear();
             self.render_value(term, format, &mut written)?;
             if read.get(variable).is_none_or(|value| **value != *written) {
@@ -89,15 +89,5 @@ fn values_of<'m>(
 ) -> impl Iterator<Item = (&'m Term, &'m ValueFormat)> {
     let rollup = model.rollups.get(destination.rollup);
     let index = rollup.and_then(|rollup| rollup.variables.iter().position(|name| **name == *variable));
-    let values = rollup.into_iter().flat_map(|rollup| values(rollup, destination));
-    values.filter(move |(of, ..)| Some(*of) == index).map(|(_, term, format)| (term, format))
-}
-
-/// The values that an aggregate writes into the key of one of its rollups, each with the index of its variable in [`Rollup::variables`].
-fn values<'m>(
-    rollup: &'m Rollup,
-    destination: &'m RollupDestination,
-) -> impl Iterator<Item = (usize, &'m Term, &'m ValueFormat)> {
-    let partition = destination.partition.values_of_variables(&rollup.partition);
-    partition.chain(destination.sort.values_of_variables(&rollup.sort))
+    rollup.zip(index).into_iter().flat_map(|(rollup, index)| filled_with(rollup, destination, index))
 }

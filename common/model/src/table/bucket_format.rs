@@ -38,15 +38,23 @@ impl Model {
     }
 }
 
+/// The values that an aggregate writes into the key of one of its rollups, each with the index of its variable in [`Rollup::variables`].
+pub(crate) fn key_values<'m>(
+    key: &'m Rollup,
+    destination: &'m RollupDestination,
+) -> impl Iterator<Item = (usize, &'m Term, &'m ValueFormat)> {
+    let partition = destination.partition.values_of_variables(&key.partition);
+    partition.chain(destination.sort.values_of_variables(&key.sort))
+}
+
 /// The values that an aggregate fills a variable of a rollup's key with, with their formats.
-pub(super) fn filled_with<'m>(
+pub(crate) fn filled_with<'m>(
     key: &'m Rollup,
     destination: &'m RollupDestination,
     variable: usize,
 ) -> impl Iterator<Item = (&'m Term, &'m ValueFormat)> {
-    let partition = destination.partition.values_of_variables(&key.partition);
-    let values = partition.chain(destination.sort.values_of_variables(&key.sort));
-    values.filter(move |(index, ..)| *index == variable).map(|(_, term, format)| (term, format))
+    let values = key_values(key, destination).filter(move |(index, ..)| *index == variable);
+    values.map(|(_, term, format)| (term, format))
 }
 
 /// The format that the key has for a variable.

@@ -191,6 +191,7 @@ use std::sync::Arc;
 pub use aggregate::{Aggregate, AggregateDescription, OnMisfit, RollupDestination, RollupExpiry};
 pub use binding::KeyBinding;
 pub use bound_template::{BoundPiece, BoundTemplate};
+pub(crate) use bucket_format::{filled_with, key_values};
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule, PathTemplate};
 pub use column_type::ColumnType;
 pub use computed_measure::{ComputedMeasure, ComputedRule, ComputedValue};

@@ -6,7 +6,7 @@ pub(super) const STATE_KEY: [&str; 2] = ["PK", "SK"];
 /// The attribute by which TTL deletes the items of rollups.
 pub(super) const EXPIRES_AT: &str = "expires_at";
 
-/// The attributes of a rollup that are not measures, next to those that begin with [`SETTLED`].
+/// The attributes of a rollup that are not measures. Attributes that begin with [`SETTLED`] are not measures either.
 pub(super) const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", EXPIRES_AT];
 
 /// Precedes a measure in the name of the attribute that has the part of expired items.

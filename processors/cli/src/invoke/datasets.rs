@@ -40,7 +40,7 @@ pub(super) struct DatasetInvocation<'i> {
 /// The result of an invocation.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct DatasetReport {
-    /// The response to SQS messages: those that failed.
+    /// The response to SQS messages: the messages that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) response: Option<BatchResponse>,
     /// The totals by name.

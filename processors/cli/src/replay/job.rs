@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use afterwrite_input::{InputContent, InputObject, RecordInput, TimeRange, UndoneChanges};
 use afterwrite_ledger::TombstoneHistory;
+use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::record::Timestamp;
-use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobTotals};
 use afterwrite_operations::replay::{
@@ -46,9 +46,9 @@ pub(crate) struct ReplayJob {
     inputs: Vec<String>,
     from_ms: Option<i64>,
     to_ms: Option<i64>,
-    /// The changes that are left out, as the command line has them.
+    /// The changes that are left out.
     #[serde(default)]
-    undone: Vec<String>,
+    undone: Vec<UndoneChanges>,
     only: Vec<ReplayProjection>,
     into: Option<String>,
     /// Whether an input can be read only once.
@@ -72,23 +72,11 @@ impl PlannedArguments for ReplayJob {
 impl ReplayJob {
     pub(super) fn new(
         inputs: &InputArguments,
-        undone: &[UndoneChanges],
+        undone: Vec<UndoneChanges>,
         only: Vec<ReplayProjection>,
         into: Option<String>,
     ) -> Self {
-        let undone = undone.iter().map(ToString::to_string).collect();
         Self { undone, into, ..Self::of_inputs(&inputs.inputs, &inputs.range(), only) }
-    }
-
-    /// The changes that are left out.
-    fn undone(&self) -> Result<Vec<UndoneChanges>> {
-        let undone = self.undone.iter().map(|undone| undone.parse().map_err(Self::unreadable));
-        undone.collect()
-    }
-
-    fn unreadable(problem: String) -> Error {
-        Error::new(ErrorKind::Unreadable, "the changes that the job leaves out cannot be read")
-            .with("problem", problem)
     }
 
     /// A replay over the deployment's state table.
@@ -256,7 +244,7 @@ pub(crate) async fn resume(deployment: &Deployment, job: &JobState, as_json: boo
     let objects = objects.map_err(|error| error.with("job", job.id.as_str()))?;
     let time = |ms: Option<i64>| ms.map(Timestamp::from_epoch_ms);
     let range = TimeRange { from: time(arguments.from_ms), to: time(arguments.to_ms) };
-    let undone = arguments.undone()?;
+    let undone = arguments.undone.clone();
     let task = Box::pin(arguments.task(deployment, InputSource { objects, range, undone })).await?;
     let task = task.of_stored(inputs);
     Box::pin(arguments.run(deployment, &job, &task, as_json)).await

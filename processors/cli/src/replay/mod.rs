@@ -84,7 +84,7 @@ impl ReplayArguments {
         if self.dry_run {
             return Box::pin(dry_run::run(&deployment, source, self.options.json)).await;
         }
-        let job = ReplayJob::new(&self.inputs, &self.undone, self.only.clone(), self.into.clone());
+        let job = ReplayJob::new(&self.inputs, self.undone.clone(), self.only.clone(), self.into.clone());
         let mut plan = job.plan(&source);
         let is_counting = self.only.contains(&ReplayProjection::Aggregate);
         plan.notes.extend(self.notes(&deployment.config.model, is_counting));

@@ -1,4 +1,4 @@
-//! Requests that are repeated while they are throttled or unavailable: those on a job's items, and those of plans.
+//! Requests that are repeated while they are throttled or unavailable: requests for a job's items, and requests of plans.
 
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};

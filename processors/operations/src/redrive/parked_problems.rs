@@ -13,7 +13,7 @@ use crate::items::{IdentifiedItem, identify};
 use crate::{DeploymentContext, ItemProjector};
 
 /// Why each of these items is parked, in words: the kind of the error that its mark has, and the error of the item as its table has it now. An
-/// item that could be counted now, and one that is not in its table, have the kind alone.
+/// item that could be counted now, and an item that is not in its table, have the kind alone.
 ///
 /// # Errors
 /// As [`Tables::read`].
