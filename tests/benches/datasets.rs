@@ -42,7 +42,7 @@ const RECORDS_PER_DUPLICATE: u64 = 10;
 
 fn main() {
     if let (Ok(role), Some(folder)) = (std::env::var(ROLE), std::env::var_os(FOLDER)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let folder = Path::new(&folder);
         return match &*role {
             "export" => runtime.block_on(export(folder)),

@@ -128,6 +128,23 @@ impl MeasureFunction {
         self.is_additive() || self.is_extreme()
     }
 
+    /// The attributes of a rollup in which a measure with this function and this name is stored, without the bins of histograms and percentiles.
+    #[must_use]
+    pub fn attributes(self, name: &str) -> Vec<Arc<str>> {
+        match self {
+            Self::Latest => Latest::attributes(name).to_vec(),
+            Self::Count
+            | Self::Sum
+            | Self::Max
+            | Self::Min
+            | Self::Histogram
+            | Self::Average
+            | Self::Percentiles
+            | Self::Percentile
+            | Self::Distinct => vec![Arc::from(name)],
+        }
+    }
+
     /// Whether an average can be computed from it: it is one number that is added to.
     fn can_be_averaged(self) -> bool {
         match self {

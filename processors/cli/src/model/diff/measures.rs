@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite_model::table::{
-    AggregateDescription, Latest, MeasureDescription, MeasureFunction, ModelDescription,
-};
+use afterwrite_model::table::{AggregateDescription, MeasureDescription, MeasureFunction, ModelDescription};
 
 use super::Differences;
 
@@ -49,12 +47,7 @@ struct StoredMeasure<'d> {
 fn stored_measures(aggregate: &AggregateDescription) -> impl Iterator<Item = StoredMeasure<'_>> {
     aggregate.into.names().flat_map(move |rollup| {
         aggregate.measures.iter().flat_map(move |(name, description)| {
-            let attributes = if description.function == MeasureFunction::Latest {
-                Latest::attributes(name).to_vec()
-            } else {
-                vec![Arc::from(name.as_str())]
-            };
-            attributes.into_iter().map(move |attribute| StoredMeasure {
+            description.function.attributes(name).into_iter().map(move |attribute| StoredMeasure {
                 place: (rollup.as_str(), attribute),
                 name: name.as_str(),
                 description,
