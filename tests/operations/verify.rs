@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_memory::MemoryObjects;
+use afterwrite_model::clock::Clock;
 use afterwrite_model::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite_model::table::Model;
@@ -16,7 +17,6 @@ use afterwrite_operations::verify::{
     DatasetCoverage, FindingPlace, FindingVerdict, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob,
     VerifyReport, VerifyTask, finding_lines, parse_findings, recheck_findings,
 };
-use afterwrite_preview::tables::OverlayTables;
 use afterwrite_tests::size::size;
 
 use super::created::run;
@@ -56,7 +56,13 @@ async fn repair<T: Tables + TableScan + Clone>(
     tables: T,
     findings: &[VerifyFinding],
 ) -> Vec<RepairLogEntry> {
-    let repairer = DriftRepairer::new(world.context(tables), TOLERANCE);
+    repair_with(DriftRepairer::new(world.context(tables), TOLERANCE), findings).await
+}
+
+async fn repair_with<T: Tables + TableScan + Clone, C: Clock + Clone>(
+    repairer: DriftRepairer<T, C>,
+    findings: &[VerifyFinding],
+) -> Vec<RepairLogEntry> {
     let task: RepairTask<Arc<MemoryObjects>, _, _> = RepairTask::new(repairer, None, "repair", findings);
     task.run().await.unwrap()
 }
@@ -127,11 +133,19 @@ async fn assert_found_and_repaired(world: &Arc<OperationWorld>, places: &[Findin
     assert_eq!(findings, report.findings, "a report is read back");
 
     let before = world.rows(STATE);
-    let overlay = Arc::new(OverlayTables::new(Arc::clone(&world.tables)));
-    let dry = repair(world, Arc::clone(&overlay), &findings).await;
+    let dry_run = DriftRepairer::dry_run(world.context(Arc::clone(&world.tables)), TOLERANCE);
+    let overlay = dry_run.tables();
+    let dry = repair_with(dry_run, &findings).await;
     assert!(!overlay.differences().is_empty() && world.rows(STATE) == before, "a dry run writes nothing");
     let log = repair(world, Arc::clone(&world.tables), &findings).await;
-    assert_eq!(dry, log, "a dry run shows what the repair does");
+    let planned = |entry: &RepairLogEntry| {
+        if entry.outcome == RepairOutcome::WouldBeRepaired { RepairOutcome::Repaired } else { entry.outcome }
+    };
+    let lines = |log: &[RepairLogEntry]| -> Vec<_> {
+        log.iter().map(|entry| (entry.finding.clone(), planned(entry))).collect()
+    };
+    assert_eq!(lines(&dry), lines(&log), "a dry run shows what the repair does");
+    assert!(dry.iter().all(|entry| entry.outcome != RepairOutcome::Repaired), "{dry:#?}");
     assert!(log.iter().any(|entry| entry.outcome == RepairOutcome::Repaired), "{log:#?}");
     let after = verify(world, Arc::clone(&world.tables), VerifyArguments::default()).await;
     assert_eq!(after.findings, []);

@@ -1,7 +1,6 @@
 //! `afterwrite repair`: writes what `verify` found to be wrong, as a job.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_ledger::tables::{TableScan, Tables};
@@ -14,7 +13,6 @@ use afterwrite_operations::repair::{
     DriftRepairer, RepairLogEntry, RepairOutcome, RepairTask, repair_totals, repair_units,
 };
 use afterwrite_operations::verify::{DEFAULT_TOLERANCE, VerifyFinding};
-use afterwrite_preview::tables::OverlayTables;
 use afterwrite_services::s3::S3Bucket;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -89,8 +87,8 @@ impl RepairCommand {
         let arguments =
             RepairJob { bucket: dataset_bucket(self.bucket.as_ref()), tolerance_seconds: self.tolerance };
         if self.dry_run {
-            let overlay = Arc::new(OverlayTables::new(Arc::clone(&deployment.tables)));
-            let task = arguments.task(&deployment, overlay, "dry-run", &findings).await?.dry();
+            let repairer = DriftRepairer::dry_run(deployment.context(), arguments.tolerance());
+            let task = arguments.task(&deployment, repairer, "dry-run", &findings).await?;
             let log = showing_waits(|| task.waiting(), Box::pin(task.run())).await?;
             let is_right = print_log(&log, self.json)? & report_dropped(&task.totals());
             if !self.json {
@@ -105,8 +103,8 @@ impl RepairCommand {
                 .hint("Look at the result of --dry-run, then pass --yes"));
         }
         let job = create_job(&deployment, &arguments, &findings).await?;
-        let tables = Arc::clone(&deployment.tables);
-        let task = arguments.task(&deployment, tables, &job.id, &findings).await?;
+        let repairer = DriftRepairer::new(deployment.context(), arguments.tolerance());
+        let task = arguments.task(&deployment, repairer, &job.id, &findings).await?;
         let workers = usize::from(self.workers);
         Box::pin(run_job(&deployment, &job, &task, workers, self.json)).await
     }
@@ -121,17 +119,21 @@ impl RepairCommand {
 }
 
 impl RepairJob {
+    fn tolerance(&self) -> Duration {
+        Duration::from_secs(self.tolerance_seconds)
+    }
+
     async fn task<T: Tables + TableScan + Clone>(
         &self,
         deployment: &Deployment,
-        tables: T,
+        repairer: DriftRepairer<T, SystemClock>,
         id: &str,
         findings: &[VerifyFinding],
     ) -> Result<DeployedRepair<T>> {
-        let tolerance = Duration::from_secs(self.tolerance_seconds);
-        let repairer = DriftRepairer::new(deployment.context().with_tables(tables.clone()), tolerance);
         let judge = match &self.bucket {
-            Some(bucket) => Some(dataset_judge(deployment, bucket, tables, tolerance).await?),
+            Some(bucket) => {
+                Some(dataset_judge(deployment, bucket, repairer.tables(), self.tolerance()).await?)
+            }
             None => None,
         };
         Ok(RepairTask::new(repairer, judge, id, findings))
@@ -176,7 +178,8 @@ pub(crate) async fn resume(
             .with("job", job.id.as_str())
             .hint("The process was killed while it stored them: start the repair again"));
     }
-    let task = arguments.task(deployment, Arc::clone(&deployment.tables), &job.id, &findings).await?;
+    let repairer = DriftRepairer::new(deployment.context(), arguments.tolerance());
+    let task = arguments.task(deployment, repairer, &job.id, &findings).await?;
     let is_right = Box::pin(run_job(deployment, &job, &task, workers, as_json)).await?;
     if is_right && deployment.config.model.highest_level() > 0 {
         // The rollups that an earlier process wrote are not known any more.

@@ -1,6 +1,7 @@
 //! Repair of what the state table and the application's items show.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_ledger::state::rollup_correction;
@@ -11,6 +12,7 @@ use afterwrite_model::effect::WriteRefusal;
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::projection::RollupTargets;
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_preview::tables::OverlayTables;
 
 use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
 use super::written::NotedWrites;
@@ -53,8 +55,17 @@ fn hides_others(finding: &VerifyFinding) -> bool {
     }
 }
 
+impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<Arc<OverlayTables<T>>, C> {
+    /// A dry run: writes to these tables stay in memory, and the log says what would be written.
+    #[must_use]
+    pub fn dry_run(context: DeploymentContext<T, C>, tolerance: Duration) -> Self {
+        let overlay = Arc::new(OverlayTables::new(context.tables.clone()));
+        Self { is_dry_run: true, ..Self::new(context.with_tables(overlay), tolerance) }
+    }
+}
+
 impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
-    /// A repair of these tables. A dry run uses tables whose writes stay in memory.
+    /// A repair that writes to these tables.
     #[must_use]
     pub fn new(context: DeploymentContext<T, C>, tolerance: Duration) -> Self {
         let tables = NotedWrites::new(context.tables.clone(), &context.state_table);
@@ -63,11 +74,14 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         Self { state, context, tolerance: tolerance.into(), dropped, is_dry_run: false }
     }
 
-    /// The log says what would be written.
+    /// The tables that this repair writes to; in a dry run, the tables with the writes in memory.
     #[must_use]
-    pub fn dry(mut self) -> Self {
-        self.is_dry_run = true;
-        self
+    pub fn tables(&self) -> T {
+        self.context.tables.base()
+    }
+
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.is_dry_run
     }
 
     /// The current wait of the repair.

@@ -46,7 +46,6 @@ pub struct RepairTask<B, T, C> {
     datasets: Option<DatasetJudge<B, T, C>>,
     /// Distinguishes the files of this repair from those of others.
     id: String,
-    is_dry_run: bool,
     findings: SortedFindings,
     parts: UnitMeanings<RepairPart>,
     log: Mutex<Vec<RepairLogEntry>>,
@@ -114,7 +113,7 @@ pub fn repair_units(findings: &[VerifyFinding]) -> Vec<WorkUnit> {
 }
 
 impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T, C> {
-    /// A repair of these findings, by the job with this id.
+    /// A repair of these findings, by the job with this id. A dry run of the repairer writes nothing to datasets, either.
     #[must_use]
     pub fn new(
         repairer: DriftRepairer<T, C>,
@@ -127,20 +126,11 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T
             repairer,
             datasets,
             id: id.to_owned(),
-            is_dry_run: false,
             parts: UnitMeanings::new(findings.parts()),
             findings,
             log: Mutex::default(),
             totals: Mutex::default(),
         }
-    }
-
-    /// Writes nothing to datasets. The tables of the repairer must keep writes in memory.
-    #[must_use]
-    pub fn dry(mut self) -> Self {
-        self.is_dry_run = true;
-        self.repairer = self.repairer.dry();
-        self
     }
 
     /// The log of the steps of this process.
@@ -178,7 +168,7 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T
     async fn repair_datasets(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
         match &self.datasets {
             Some(judge) => {
-                let repairer = DatasetRepairer::new(judge, &self.id, self.is_dry_run);
+                let repairer = DatasetRepairer::new(judge, &self.id, self.repairer.is_dry_run());
                 Box::pin(repairer.repair(findings)).await
             }
             None => {

@@ -29,6 +29,14 @@ impl<T> NotedWrites<T> {
         Self { base, state_table: Arc::clone(state_table), written: Arc::default() }
     }
 
+    /// The tables that are written to.
+    pub(super) fn base(&self) -> T
+    where
+        T: Clone,
+    {
+        self.base.clone()
+    }
+
     /// The rollups that were written since the last call and that the model counts again, as items of the state table. `left` are not among them.
     pub(super) fn take_sources(
         &self,
