@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_sdk_dynamodbstreams::Client;
@@ -13,7 +14,9 @@ use aws_sdk_dynamodbstreams::types::{Shard, ShardIteratorType};
 
 use super::record::lambda_record;
 use super::request::request_error;
-use crate::stream::{RecordPage, ShardPage, ShardPosition, StreamReadError, StreamShard, StreamSource};
+use crate::stream::{
+    RecordPage, STREAM_RETENTION, ShardPage, ShardPosition, StreamReadError, StreamShard, StreamSource,
+};
 
 /// The stream of a table, through the AWS SDK.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct DeployedStream {
 
 /// A stream with a label up to this long after the creation of its table was enabled with the table.
 const TABLE_CREATION: Duration = Duration::from_secs(5);
+/// The largest difference between this machine's clock and the clock that labels streams.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60 * 60);
 
 impl DeployedStream {
     /// The newest stream of a table.
@@ -64,6 +69,11 @@ impl DeployedStream {
     ) -> Result<GetShardIteratorOutput, SdkError<GetShardIteratorError>> {
         let request = self.client.get_shard_iterator().stream_arn(&self.arn).shard_id(shard);
         let request = match position {
+            // The stream has all of its records. DynamoDB Local begins a shard at a number that none of the table's records has, and calls
+            // the records before the first one trimmed.
+            ShardPosition::First(_) if has_every_record(&self.arn, SystemClock.now()) => {
+                request.shard_iterator_type(ShardIteratorType::TrimHorizon)
+            }
             ShardPosition::TrimHorizon => request.shard_iterator_type(ShardIteratorType::TrimHorizon),
             ShardPosition::Latest => request.shard_iterator_type(ShardIteratorType::Latest),
             ShardPosition::First(number) => {
@@ -152,10 +162,20 @@ impl StreamSource for DeployedStream {
     }
 }
 
-/// The time in the label of a stream's ARN, unless the table was created then. The table's creation is not known of every emulator.
-fn enabled_later(arn: &str, table_created: Option<Timestamp>) -> Option<Timestamp> {
+/// The time in the label of a stream's ARN.
+fn enabled_at(arn: &str) -> Option<Timestamp> {
     let (_, label) = arn.rsplit_once('/')?;
-    let enabled = Timestamp::parse(&format!("{label}Z"))?;
+    Timestamp::parse(&format!("{label}Z"))
+}
+
+/// Whether the stream is too young to have lost a record.
+fn has_every_record(arn: &str, now: Timestamp) -> bool {
+    enabled_at(arn).is_some_and(|enabled| now.plus(CLOCK_DIFFERENCE) < enabled.plus(STREAM_RETENTION))
+}
+
+/// When the stream was enabled, unless the table was created then. The table's creation is not known of every emulator.
+fn enabled_later(arn: &str, table_created: Option<Timestamp>) -> Option<Timestamp> {
+    let enabled = enabled_at(arn)?;
     (table_created?.plus(TABLE_CREATION) < enabled).then_some(enabled)
 }
 
@@ -193,5 +213,14 @@ mod tests {
             [enabled_later(arn, None), enabled_later("label", table("2026-02-06T09:59:00Z"))],
             [None; 2]
         );
+    }
+
+    #[test]
+    fn a_stream_of_less_than_a_day_has_every_record() {
+        let arn = "arn:aws:dynamodb:ddblocal:000000000000:table/T/stream/2026-02-06T10:00:00.500";
+        let has_every_record = |now| has_every_record(arn, Timestamp::parse(now).unwrap());
+        assert!(has_every_record("2026-02-06T10:00:01Z") && has_every_record("2026-02-07T08:59:00Z"));
+        assert!(!has_every_record("2026-02-07T09:01:00Z") && !has_every_record("2026-02-08T10:00:00Z"));
+        assert!(!super::has_every_record("label", Timestamp::from_epoch_ms(0)));
     }
 }
