@@ -1,20 +1,19 @@
 //! Items → groups of one kind: keys of one shape, and one value of the attribute that names types.
 
-use std::collections::BTreeMap;
-
 use afterwrite_model::table::KeyType;
 
-use super::key_search::{KeyColumn, KeyEvidence};
-use super::key_shapes::KeyShape;
-use super::kinds::{KindProfile, MOST_TYPES};
-use super::sample::InferenceHints;
+use super::evidence::{ItemsByText, KindProfile, SampleEvidence};
+use super::keys::{KeyShape, separator, shapes};
 use super::texts::{WordStyle, word_style};
 
 /// Of items whose type an attribute names, at most one in so many may lack it.
 const UNTYPED_ONE_IN: usize = 100;
 
+/// The most types of items that an attribute names.
+const MOST_TYPES: usize = 20;
+
 /// Items of one kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ItemGroup {
     /// The shapes of the partition key and, if the table has one, the sort key.
     pub(super) shapes: Vec<KeyShape>,
@@ -29,77 +28,69 @@ pub(super) struct ItemGroup {
 }
 
 /// The kinds of items of a sample.
-pub(super) fn groups(evidence: &KeyEvidence<'_>, hints: &InferenceHints) -> Vec<ItemGroup> {
-    let sample = evidence.sample;
-    let all: Vec<usize> = (0..sample.items.len()).collect();
-    let mut kinds: Vec<(Vec<KeyShape>, Vec<usize>)> = vec![(Vec::new(), all.clone())];
-    for (place, key) in sample.key.iter().enumerate() {
-        let texts = sample.key_texts(&key.name, &all);
-        let column = KeyColumn { evidence, is_partition: place == 0, texts: &texts };
-        let separator = hints.separator.or_else(|| column.separator());
-        let refined = kinds.into_iter().flat_map(|(shapes, members)| {
+pub(super) fn groups(evidence: &SampleEvidence<'_>, stated: Option<char>) -> Vec<ItemGroup> {
+    let members = (0..evidence.sample.items.len()).collect();
+    let mut groups = vec![ItemGroup { members, ..ItemGroup::default() }];
+    for (place, key) in evidence.sample.key.iter().enumerate() {
+        let separator = stated.or_else(|| separator(evidence, place));
+        let refined = groups.into_iter().flat_map(|group| {
             let found = match key.key_type {
-                KeyType::Text => column.shapes(separator, members),
-                KeyType::Number | KeyType::Binary => vec![(KeyShape::open(), members)],
+                KeyType::Text => shapes(evidence, place, separator, group.members),
+                KeyType::Number | KeyType::Binary => vec![(KeyShape::open(), group.members)],
             };
-            let with = |shape| shapes.iter().cloned().chain([shape]).collect();
-            found.into_iter().map(|(shape, members)| (with(shape), members)).collect::<Vec<_>>()
+            let with = |shape| group.shapes.iter().cloned().chain([shape]).collect();
+            let group = |(shape, members)| ItemGroup { shapes: with(shape), members, ..ItemGroup::default() };
+            found.into_iter().map(group).collect::<Vec<_>>()
         });
-        kinds = refined.collect();
+        groups = refined.collect();
     }
-    let mut groups: Vec<ItemGroup> =
-        kinds.into_iter().flat_map(|(shapes, members)| by_type(evidence, &shapes, members)).collect();
+    groups = groups.into_iter().flat_map(|group| by_type(evidence, group)).collect();
     groups.sort_by(|a, b| a.shapes.cmp(&b.shapes));
     groups
 }
 
 /// The items of each type, if an attribute names types of items with these keys; otherwise all items.
-fn by_type(evidence: &KeyEvidence<'_>, shapes: &[KeyShape], members: Vec<usize>) -> Vec<ItemGroup> {
-    let group = |item_type: Option<(&String, &str)>, members: Vec<usize>| ItemGroup {
-        shapes: shapes.to_vec(),
-        item_type: item_type.map(|(name, item_type)| (name.clone(), item_type.to_owned())),
-        is_discriminated: false,
-        untyped: None,
-        members,
-    };
-    for name in &evidence.names.type_attributes {
-        let mut by_type: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        let mut untyped = Vec::new();
-        for (index, item) in members.iter().zip(evidence.sample.items_at(&members)) {
-            let item_type = item.get(name.as_str()).and_then(|value| value.as_text());
-            match item_type.filter(|text| word_style(text).is_some()) {
-                Some(item_type) => by_type.entry(item_type).or_default().push(*index),
-                None => untyped.push(*index),
-            }
-        }
-        let is_rare = |members: &[usize]| !evidence.features.are_several(members);
-        let rare = by_type.extract_if(.., |_, members| is_rare(members));
+fn by_type(evidence: &SampleEvidence<'_>, group: ItemGroup) -> Vec<ItemGroup> {
+    for name in evidence.type_attributes.iter().chain(&evidence.other_attributes) {
+        let (mut types, mut untyped) = evidence.by_word(name, &group.members);
+        let rare = types.extract_if(.., |_, members| !evidence.are_several(members));
         untyped.extend(rare.flat_map(|(_, members)| members));
-        let is_typed = untyped.len() * UNTYPED_ONE_IN <= members.len() && by_type.len() <= MOST_TYPES;
-        if !is_typed || !are_types(evidence, &by_type) {
+        let is_usual = evidence.type_attributes.contains(name);
+        let most_untyped = if is_usual { group.members.len() / UNTYPED_ONE_IN } else { 0 };
+        if untyped.len() > most_untyped || !are_types(evidence, &types, is_usual) {
             continue;
         }
-        let is_discriminated = by_type.len() > 1;
+        let is_discriminated = types.len() > 1;
         if !is_discriminated {
-            by_type.values_mut().for_each(|members| members.append(&mut untyped));
+            types.values_mut().for_each(|members| members.append(&mut untyped));
         }
-        let typed = by_type.into_iter().map(|(item_type, members)| ItemGroup {
+        let typed = types.into_iter().map(|(item_type, members)| ItemGroup {
+            item_type: Some(((*name).to_owned(), item_type.to_owned())),
             is_discriminated,
-            ..group(Some((name, item_type)), members)
+            members,
+            ..group.clone()
         });
+        let untyped = Some(untyped).filter(|members| !members.is_empty());
         let others =
-            (!untyped.is_empty()).then(|| ItemGroup { untyped: Some(name.clone()), ..group(None, untyped) });
+            untyped.map(|members| ItemGroup { untyped: Some((*name).to_owned()), members, ..group.clone() });
         return typed.chain(others).collect();
     }
-    vec![group(None, members)]
+    vec![group]
 }
 
-/// Whether these values name types of items: all are written as names, or items of some have attributes that others lack. Otherwise they are
-/// values of one kind of items.
-fn are_types(evidence: &KeyEvidence<'_>, by_type: &BTreeMap<&str, Vec<usize>>) -> bool {
-    let are_names = by_type.keys().all(|item_type| word_style(item_type) != Some(WordStyle::Lower));
-    let profiles: Vec<KindProfile> =
-        by_type.values().map(|members| evidence.features.profile(members)).collect();
-    let differ = || profiles.iter().any(|one| profiles.iter().any(|other| one.differs_from(other)));
-    !by_type.is_empty() && (by_type.len() == 1 || are_names || differ())
+/// Whether words are types: of an attribute with a usual name if they are written as names, or some items differ; of another attribute if all
+/// are kinds.
+fn are_types(evidence: &SampleEvidence<'_>, types: &ItemsByText<'_>, is_usual: bool) -> bool {
+    let profiles: Vec<KindProfile<'_>> = types.values().map(|members| evidence.profile(members)).collect();
+    let mut pairs = profiles
+        .iter()
+        .enumerate()
+        .flat_map(|(place, one)| profiles.iter().skip(place + 1).map(move |other| (one, other)));
+    let are_names = types.keys().all(|item_type| word_style(item_type) != Some(WordStyle::Lower));
+    match (types.len(), is_usual) {
+        (1, true) => true,
+        (2..=MOST_TYPES, true) => are_names || pairs.any(|(one, other)| one.differs_from(other)),
+        (2..=MOST_TYPES, false) => pairs.all(|(one, other)| one.is_another_kind_than(other)),
+        (_, _) => false,
+    }
 }

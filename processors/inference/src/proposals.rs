@@ -1,16 +1,16 @@
-//! Aggregates that the entities suggest: counts and sums for each parent that a key names, by day, and in total.
+//! Rollups that the entities suggest: counts and sums for each parent that a key names, by day, and in total.
 
 use std::collections::BTreeSet;
 
 use super::attributes::AttributeProfile;
-use super::entities::{EntityVariable, InferredEntity};
+use super::entities::InferredEntity;
 use super::texts::{folded, is_plain_name, snake};
 
 /// Sums of one rollup, and references of one entity.
 const MOST_SUMS: usize = 6;
 const MOST_REFERENCES: usize = 3;
 
-/// Variables of two keys agree if so many of their values are equal, each of this length at least.
+/// Values agree if so many are equal, each of this length at least.
 const LEAST_AGREEING: usize = 3;
 const SHORTEST_AGREEING: usize = 3;
 
@@ -20,22 +20,13 @@ const CHANGING_NAMES: [&str; 8] = ["updat", "modif", "expir", "ttl", "delet", "l
 /// Names of an item's own id, in lower case.
 const OWN_ID_NAMES: [&str; 4] = ["id", "ulid", "ksuid", "uuid"];
 
-/// An aggregate with its rollup, and mirrors on the items that can show it.
-pub(super) struct ProposedAggregate {
-    /// A sentence.
-    pub(super) about: String,
-    /// The part of the model, with the preferred key of the rollup and with another. The first that loads is proposed: the preferred key may
-    /// be that of an item, or begin with a variable.
-    pub(super) versions: [String; 2],
-    /// Mirrors, each a part of the model that may be left out.
-    pub(super) mirrors: Vec<String>,
-}
-
-/// The rollup of a proposal.
-struct RollupPlan<'e> {
+/// A rollup of the items of an entity.
+#[derive(Clone)]
+pub(super) struct ProposedRollup<'e> {
     entity: &'e InferredEntity,
     name: String,
-    about: String,
+    /// A sentence.
+    pub(super) about: String,
     partition: String,
     sort: String,
     /// The variables of its key, without the day.
@@ -44,90 +35,67 @@ struct RollupPlan<'e> {
     shown: Option<String>,
 }
 
-/// The proposals for an entity.
-pub(super) fn proposals(entity: &InferredEntity, all: &[&InferredEntity]) -> Vec<ProposedAggregate> {
-    let name = &entity.name;
-    let mut plans = Vec::new();
+/// The rollups that an entity suggests.
+pub(super) fn proposals<'e>(entity: &'e InferredEntity, all: &[&InferredEntity]) -> Vec<ProposedRollup<'e>> {
+    let (name, upper) = (&entity.name, entity.name.to_uppercase());
     let day = day_of(entity, all);
-    let by_day = |sort: &str| day.as_ref().map(|day| format!("{sort}#DAY#{{{day}:day}}"));
-    let sort = format!("ROLLUP#{}", name.to_uppercase());
-    let mut grouped = None;
-    if let Some((partition, variables)) = partition_key(entity).or_else(|| partition_prefix(entity)) {
-        let by = format!("{name}_by_{}", variables.join("_"));
-        let about = format!("The {name} items of each {}", variables.join(" and "));
-        // A group of one time has one day.
-        let has_days = day.as_ref().is_some_and(|day| !variables.contains(&day.as_str()));
-        let daily = by_day(&sort).filter(|_| has_days);
-        let plan = |suffix: &str, words: &str, sort: String, shown: Option<String>| RollupPlan {
-            entity,
-            name: format!("{by}{suffix}"),
-            about: format!("{about}{words}"),
-            partition: partition.clone(),
-            sort,
-            variables: variables.clone(),
-            shown,
-        };
-        plans.push(plan("", "", sort.clone(), Some(format!("{name}_count"))));
-        plans.extend(daily.map(|sort| plan("_and_day", ", by day", sort, None)));
-        if let [one] = variables.as_slice() {
-            grouped = Some(*one);
-        }
-    }
-    let others = grouping_names(entity, all).into_iter().filter(|one| Some(*one) != grouped);
-    plans.extend(others.map(|variable| RollupPlan::of_variable(entity, variable, sort.clone())));
-    plans.push(RollupPlan::of_all(entity, "total", "", "ROLLUP#TOTAL".to_owned()));
-    plans.extend(by_day("ROLLUP").map(|sort| RollupPlan::of_all(entity, "by_day", ", by day", sort)));
-    plans.iter().map(|plan| plan.proposal(all)).collect()
-}
-
-/// The variables and references that group items of an entity, each once.
-fn grouping_names<'e>(entity: &'e InferredEntity, all: &[&InferredEntity]) -> Vec<&'e str> {
-    let mut names = grouping_variables(entity);
-    names.retain(|one| entity.partition != [*one]);
-    for reference in references(entity, all) {
-        if !names.contains(&reference) {
-            names.push(reference);
-        }
-    }
-    names
-}
-
-/// The partition key of a rollup for each partition, and its variables; `None` if partitions are not groups of these items.
-fn partition_key(entity: &InferredEntity) -> Option<(String, Vec<&str>)> {
-    let variables = &entity.partition;
-    let has_others = entity.variables.len() > variables.len();
-    if variables.is_empty() || (entity.is_single && !has_others) {
-        return None;
-    }
-    let own = &entity.key.first()?.1;
-    let template = match variables.as_slice() {
-        [one] if *own == format!("{{{one}}}") => format!("{}#{{{one}}}", one.to_uppercase()),
-        _ => own.clone(),
+    let total = ProposedRollup {
+        entity,
+        name: format!("{name}_total"),
+        about: format!("All {name} items"),
+        partition: format!("ALL#{upper}"),
+        sort: "ROLLUP#TOTAL".to_owned(),
+        variables: Vec::new(),
+        shown: None,
     };
-    Some((template, variables.iter().map(String::as_str).collect()))
+    let of_each = |partition: String, variables: Vec<&'e str>| ProposedRollup {
+        entity,
+        name: format!("{name}_by_{}", variables.join("_")),
+        about: format!("The {name} items of each {}", variables.join(" and ")),
+        partition,
+        sort: format!("ROLLUP#{upper}"),
+        shown: Some(format!("{name}_by_{}_count", variables.join("_"))),
+        variables,
+    };
+    let mut rollups = Vec::new();
+    let groups = partition_group(entity);
+    let others = grouping_names(entity, all).into_iter();
+    let others = others.filter(|name| groups.as_ref().is_none_or(|(_, grouped)| *grouped != [*name]));
+    let others: Vec<&str> = others.collect();
+    if let Some((partition, variables)) = groups {
+        let rollup = ProposedRollup { shown: Some(format!("{name}_count")), ..of_each(partition, variables) };
+        let daily = rollup.by_day(day.as_deref(), format!("{}_and_day", rollup.name), &rollup.sort);
+        rollups.extend([rollup].into_iter().chain(daily));
+    }
+    let partition = |name: &str| format!("{}#{{{name}}}", name.to_uppercase());
+    rollups.extend(others.into_iter().map(|name| of_each(partition(name), vec![name])));
+    let daily = total.by_day(day.as_deref(), format!("{name}_by_day"), "ROLLUP");
+    rollups.extend([total].into_iter().chain(daily));
+    rollups
 }
 
-/// The partition key without its last variable, and the variables of this prefix; `None` if prefixes are not groups of these items.
-fn partition_prefix(entity: &InferredEntity) -> Option<(String, Vec<&str>)> {
-    let (_, variables) = entity.partition.split_last()?;
-    let (prefix, _) = entity.key.first()?.1.rsplit_once('{')?;
-    let prefix = prefix.trim_end_matches(|character: char| character != '}' && !character.is_alphanumeric());
-    let is_group = are_groups(entity.prefixes, entity.items) && prefix.ends_with('}');
-    (is_group && !variables.is_empty())
-        .then(|| (prefix.to_owned(), variables.iter().map(String::as_str).collect()))
-}
-
-/// The variables of the key of which several items have the same value. Times are left out, and numbers of an item within its prefix, as
-/// `{issue}` in `ISSUE#{owner}#{repo}#{issue}`.
-fn grouping_variables(entity: &InferredEntity) -> Vec<&str> {
-    let groups = entity.variables.iter().enumerate().filter(|(place, variable)| {
-        let EntityVariable { name, values, time } = variable;
-        let are_numbers = || values.iter().all(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
-        let numbers_items = *place > 0 && is_named_after(entity, name) && are_numbers();
-        let is_time = time.is_some_and(|form| !form.is_id());
-        are_groups(values.len(), entity.items) && !is_time && !numbers_items
-    });
-    groups.map(|(_, variable)| variable.name.as_str()).collect()
+/// The partition key of a rollup for each partition, or for each prefix of partitions, and its variables; `None` if neither groups these items.
+fn partition_group(entity: &InferredEntity) -> Option<(String, Vec<&str>)> {
+    let own = &entity.key.first()?.1;
+    let mut variables = entity.partition();
+    let last = variables.pop()?;
+    if !entity.is_single || entity.variables.len() > variables.len() + 1 {
+        let is_bare = *own == format!("{{{last}}}");
+        variables.push(last);
+        return Some((
+            if is_bare { format!("{}#{own}", last.to_uppercase()) } else { own.clone() },
+            variables,
+        ));
+    }
+    let prefix = |item: usize| {
+        let values = entity.variables.iter().take(variables.len()).map(|variable| variable.values.get(item));
+        values.collect::<Vec<_>>()
+    };
+    let prefixes: BTreeSet<Vec<_>> = (0..entity.items).map(prefix).collect();
+    let template = own.rsplit_once('{')?.0;
+    let template = template.trim_end_matches(|last: char| last != '}' && !last.is_alphanumeric());
+    let is_group = are_groups(prefixes.len(), entity.items) && template.ends_with('}');
+    (is_group && !variables.is_empty()).then(|| (template.to_owned(), variables))
 }
 
 /// Whether this many different values are groups of items: some of them have several items.
@@ -135,39 +103,58 @@ fn are_groups(different: usize, items: usize) -> bool {
     different * 10 <= items * 9
 }
 
+/// The variables of the key of which several items have the same value, and the attributes with the name or the values of a variable of another
+/// entity's partition key. Times are left out, and numbers of an item within its prefix, as `{issue}` in `ISSUE#{owner}#{repo}#{issue}`.
+fn grouping_names<'e>(entity: &'e InferredEntity, all: &[&InferredEntity]) -> Vec<&'e str> {
+    let variables = entity.variables.iter().enumerate().filter(|(place, variable)| {
+        let are_numbers =
+            || variable.values.iter().all(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
+        let numbers_items = *place > 0 && is_named_after(entity, &variable.name) && are_numbers();
+        let is_time = variable.time.is_some_and(|time| !time.is_id());
+        are_groups(variable.distinct().len(), entity.items) && !is_time && !numbers_items
+    });
+    let variables = variables.map(|(_, variable)| variable.name.as_str());
+    let is_reference = |attribute: &&AttributeProfile| {
+        let values = entity.values(&attribute.name);
+        let mut others =
+            all.iter().filter(|other| other.name != entity.name).flat_map(|other| &other.variables);
+        attribute.is_complete
+            && attribute.value_type == "S"
+            && are_groups(values.len(), entity.items)
+            && others
+                .any(|own| own.key == 0 && (own.name == attribute.name || agree(&values, &own.distinct())))
+    };
+    let references = plain_attributes(entity).filter(is_reference).take(MOST_REFERENCES);
+    let references = references.map(|attribute| attribute.name.as_str());
+    variables.filter(|name| entity.partition() != [*name]).chain(references).collect()
+}
+
 /// The attributes after which parts of a model can be named.
 fn plain_attributes(entity: &InferredEntity) -> impl Iterator<Item = &AttributeProfile> {
     entity.attributes.iter().filter(|attribute| is_plain_name(&attribute.name))
 }
 
-/// The attributes that are variables of other entities' keys.
-fn references<'e>(entity: &'e InferredEntity, all: &[&InferredEntity]) -> Vec<&'e str> {
-    let is_variable =
-        |name: &str| all.iter().any(|other| other.partition.iter().any(|variable| variable == name));
-    let references = plain_attributes(entity).filter(|attribute| {
-        attribute.is_complete && attribute.value_type == "S" && is_variable(&attribute.name)
-    });
-    references.map(|attribute| attribute.name.as_str()).take(MOST_REFERENCES).collect()
-}
-
-/// The time that decides the day of an item. The item's own time attribute is preferred to a time in its id. An id in the key of another item, or in the
-/// key of the partition, has the time of the other item. Of several times, the creation is the earliest.
+/// The time that decides the day of an item. The item's own time attribute is preferred to a time in its id, and a time in the key of its
+/// partition is that of another item. Of several times, the creation is the earliest.
 fn day_of(entity: &InferredEntity, all: &[&InferredEntity]) -> Option<String> {
-    let is_changing = |name: &str| CHANGING_NAMES.iter().any(|part| name.to_lowercase().contains(part));
+    let middle = |one: &AttributeProfile| one.values.get(one.values.len() / 2).cloned().unwrap_or_default();
     let attributes = plain_attributes(entity).filter(|attribute| attribute.is_complete);
-    let attributes = attributes.filter_map(|one| Some((one.name.as_str(), one.time?, one.middle.as_str())));
-    let keys = entity.variables.iter().filter_map(|one| Some((one.name.as_str(), one.time?, "")));
-    let times = keys.chain(attributes).filter(|(name, ..)| !is_changing(name));
-    let own = times.filter(|(name, form, _)| match form.is_id() {
-        true => is_own_id(entity, name, all),
-        false => !entity.partition.iter().any(|variable| variable == name),
+    let attributes = attributes.filter_map(|one| Some((&one.name, one.time?, middle(one))));
+    let keys = entity.variables.iter().filter_map(|one| Some((&one.name, one.time?, String::new())));
+    let own = keys.chain(attributes).filter(|(name, time, _)| {
+        let is_changing = CHANGING_NAMES.iter().any(|part| name.to_lowercase().contains(part));
+        let is_own = if time.is_id() {
+            is_own_id(entity, name, all)
+        } else {
+            !entity.partition().contains(&name.as_str())
+        };
+        is_own && !is_changing
     });
-    let rank = |(name, form, middle): &(&str, _, &str)| {
-        let form: &super::times::TimeForm = form;
+    let ranked = own.min_by_key(|(name, time, middle)| {
         let is_created = name.to_lowercase().contains("creat");
-        (form.is_id(), !is_named_after(entity, name), !is_created, (*middle).to_owned())
-    };
-    own.min_by_key(rank).map(|(name, ..)| name.to_owned())
+        (time.is_id(), !is_named_after(entity, name), !is_created, middle.clone())
+    });
+    ranked.map(|(name, ..)| name.clone())
 }
 
 /// Whether a name begins with the entity's name: `likeId` of `like`.
@@ -178,64 +165,53 @@ fn is_named_after(entity: &InferredEntity, name: &str) -> bool {
 /// Whether an id with a time is the item's own: it has the entity's name, or it is part of the key, in no other entity's key, and not in
 /// that of the partition. Other attributes have ids of other items, except one that is named `id`.
 fn is_own_id(entity: &InferredEntity, name: &str, all: &[&InferredEntity]) -> bool {
-    let in_partition = entity.partition.iter().any(|variable| variable == name);
     let is_in_key = |entity: &InferredEntity| entity.variables.iter().any(|variable| variable.name == name);
-    let is_of_others = all
-        .iter()
-        .filter(|other| other.name != entity.name)
-        .any(|other| is_in_key(other) || other.attributes.iter().any(|attribute| attribute.name == name));
-    let is_named = is_named_after(entity, name);
-    let may_be = is_in_key(entity) || is_named || OWN_ID_NAMES.contains(&name.to_lowercase().as_str());
-    may_be && (entity.variables.len() == 1 || !in_partition) && (is_named || !is_of_others)
+    let mut others = all.iter().filter(|other| other.name != entity.name);
+    let is_of_others = others.any(|other| is_in_key(other) || other.attribute_names.contains(name));
+    let is_of_partition = entity.variables.len() > 1 && entity.partition().contains(&name);
+    let may_be = is_in_key(entity) || OWN_ID_NAMES.contains(&name.to_lowercase().as_str());
+    !is_of_partition && (is_named_after(entity, name) || (may_be && !is_of_others))
 }
 
-impl<'e> RollupPlan<'e> {
-    /// The items of each value of a variable or a reference.
-    fn of_variable(entity: &'e InferredEntity, variable: &'e str, sort: String) -> Self {
-        let name = format!("{}_by_{variable}", entity.name);
-        Self {
-            entity,
-            about: format!("The {} items of each {variable}", entity.name),
-            partition: format!("{}#{{{variable}}}", variable.to_uppercase()),
-            sort,
-            variables: vec![variable],
-            shown: Some(format!("{name}_count")),
+impl<'e> ProposedRollup<'e> {
+    /// The same items by day; `None` without a day, or if the key has it.
+    fn by_day(&self, day: Option<&str>, name: String, sort: &str) -> Option<ProposedRollup<'e>> {
+        day.filter(|day| !self.variables.contains(day)).map(|day| ProposedRollup {
             name,
-        }
-    }
-
-    /// All items, or all items of a day.
-    fn of_all(entity: &'e InferredEntity, suffix: &str, words: &str, sort: String) -> Self {
-        Self {
-            entity,
-            name: format!("{}_{suffix}", entity.name),
-            about: format!("All {} items{words}", entity.name),
-            partition: format!("ALL#{}", entity.name.to_uppercase()),
-            sort,
-            variables: Vec::new(),
+            about: format!("{}, by day", self.about),
+            sort: format!("{sort}#DAY#{{{day}:day}}"),
             shown: None,
-        }
+            ..self.clone()
+        })
     }
 
-    fn proposal(&self, all: &[&InferredEntity]) -> ProposedAggregate {
-        let Self { entity, name, about, partition, sort, .. } = self;
-        let measures: String =
-            measures(entity).into_iter().map(|(measure, value)| format!("{measure} = {value}\n")).collect();
-        let versions = ["", "ROLLUP#"].map(|beginning| {
+    /// The rollup and its aggregate, with the preferred key and with another. The preferred key may be that of an item, or begin with a variable.
+    pub(super) fn versions(&self) -> [String; 2] {
+        let Self { entity, name, partition, sort, .. } = self;
+        ["", "ROLLUP#"].map(|beginning| {
             format!(
-                "[rollups.{name}]\nkey = {{ PK = \"{beginning}{partition}\", SK = \"{sort}\" }}\n\n[[aggregates]]\nname = \"{name}\"\nof = \"{}\"\ninto = [\"{name}\"]\n[aggregates.measures]\n{measures}",
-                entity.name
+                "[rollups.{name}]\nkey = {{ PK = \"{beginning}{partition}\", SK = \"{sort}\" }}\n\n[[aggregates]]\nname = \"{name}\"\nof = \"{}\"\ninto = [\"{name}\"]\n[aggregates.measures]\n{}",
+                entity.name,
+                measures(entity)
             )
-        });
-        let others = all.iter().filter(|other| other.name != entity.name);
-        let mirrors = others.filter_map(|other| self.mirror(other)).collect();
-        ProposedAggregate { about: format!("{about}."), versions, mirrors }
+        })
     }
 
-    /// A mirror on the items of another entity, if their key follows from the key of the rollup.
-    fn mirror(&self, other: &InferredEntity) -> Option<String> {
+    /// A mirror on the items of another entity, if their key follows from the key of the rollup: each variable of the one has the name or the
+    /// values of a variable of the other.
+    pub(super) fn mirror(&self, other: &InferredEntity) -> Option<String> {
         let shown = self.shown.as_ref().filter(|shown| !other.attribute_names.contains(*shown))?;
-        let bound = self.bound(other)?;
+        let bound = other.variables.iter().map(|variable| {
+            let same = self.variables.iter().find(|own| **own == variable.name);
+            let agrees = |own: &&&str| agree(&self.entity.values(own), &variable.distinct());
+            same.or_else(|| self.variables.iter().find(agrees)).map(|own| (variable.name.as_str(), *own))
+        });
+        let bound: Vec<(&str, &str)> = bound.collect::<Option<_>>()?;
+        let used: BTreeSet<&str> = bound.iter().map(|(_, own)| *own).collect();
+        if bound.len() != self.variables.len() || used.len() != bound.len() || other.name == self.entity.name
+        {
+            return None;
+        }
         let different = bound.iter().filter(|(own, variable)| own != variable);
         let different: Vec<String> =
             different.map(|(own, variable)| format!("{own} = \"{variable}\"")).collect();
@@ -248,70 +224,33 @@ impl<'e> RollupPlan<'e> {
             other.name, self.name, self.entity.name
         ))
     }
-
-    /// For each variable of another entity's key, the variable of the rollup's key that has its values; `None` if they do not
-    /// correspond.
-    fn bound<'o>(&self, other: &'o InferredEntity) -> Option<Vec<(&'o str, &str)>> {
-        if other.variables.len() != self.variables.len() {
-            return None;
-        }
-        let has_same_partition = self.entity.key.first().zip(other.key.first()).is_some_and(|(own, key)| {
-            own.1 == self.partition && skeleton(&own.1) == skeleton(&key.1) && key.1.contains('{')
-        });
-        let pairs: Vec<(&str, &str)> = if has_same_partition {
-            other.partition.iter().map(String::as_str).zip(self.variables.iter().copied()).collect()
-        } else {
-            let pair = |variable: &'o EntityVariable| {
-                let same = self.variables.iter().find(|own| **own == variable.name);
-                let agreeing = || self.variables.iter().find(|own| self.agrees(own, &variable.values));
-                same.or_else(agreeing).map(|own| (variable.name.as_str(), *own))
-            };
-            other.variables.iter().map(pair).collect::<Option<_>>()?
-        };
-        let used: BTreeSet<&str> = pairs.iter().map(|(_, own)| *own).collect();
-        (used.len() == self.variables.len() && pairs.len() == other.variables.len()).then_some(pairs)
-    }
-
-    /// Whether values of a variable of the rollup's key are among these. Numbers agree by chance.
-    fn agrees(&self, variable: &str, values: &BTreeSet<String>) -> bool {
-        let Some(own) = self.entity.variables.iter().find(|own| own.name == variable) else { return false };
-        let is_text = |value: &&String| {
-            value.len() >= SHORTEST_AGREEING && value.contains(|one: char| one.is_ascii_alphabetic())
-        };
-        let shared = own.values.intersection(values).filter(is_text).count();
-        shared >= LEAST_AGREEING && shared * 10 >= own.values.len().min(values.len())
-    }
 }
 
-/// A template without the names of its variables.
-fn skeleton(template: &str) -> String {
-    let parts = template.split('{').map(|part| part.split_once('}').map_or(part, |(_, text)| text));
-    parts.collect::<Vec<_>>().join("{}")
+/// Whether some of these values are equal, and not by chance, as numbers are.
+fn agree(values: &BTreeSet<&str>, others: &BTreeSet<&str>) -> bool {
+    let is_text = |value: &str| {
+        value.len() >= SHORTEST_AGREEING && value.contains(|one: char| one.is_ascii_alphabetic())
+    };
+    let shared = values.intersection(others).filter(|value| is_text(value)).count();
+    shared >= LEAST_AGREEING && shared * 10 >= values.len().min(others.len())
 }
 
 /// The measures of an entity, each once: their number, a count of each state, sums.
-fn measures(entity: &InferredEntity) -> Vec<(String, String)> {
+fn measures(entity: &InferredEntity) -> String {
     let mut measures = vec![(format!("{}_count", entity.name), "\"count\"".to_owned())];
-    for attribute in plain_attributes(entity) {
-        measures.extend(attribute.states.iter().filter_map(|state| state_measure(attribute, state)));
+    for AttributeProfile { name, states, .. } in plain_attributes(entity) {
+        // The items that are not counted as `true` are the others.
+        let states = states.iter().filter(|state| *state != "false");
+        measures.extend(states.filter_map(|state| {
+            let suffix = if state == "true" { "count".to_owned() } else { snake(state.trim_matches('"'))? };
+            Some((format!("{name}_{suffix}"), format!("{{ count = true, when.{name} = [{state}] }}")))
+        }));
     }
-    let amounts = plain_attributes(entity).filter(|attribute| attribute.is_amount).take(MOST_SUMS);
-    measures.extend(
-        amounts
-            .map(|AttributeProfile { name, .. }| (format!("{name}_sum"), format!("{{ sum = \"{name}\" }}"))),
-    );
+    let amounts =
+        plain_attributes(entity).filter(|own| own.is_amount && own.value_type == "N").take(MOST_SUMS);
+    measures
+        .extend(amounts.map(|own| (format!("{}_sum", own.name), format!("{{ sum = \"{}\" }}", own.name))));
     let mut seen = BTreeSet::new();
     measures.retain(|(name, _)| seen.insert(name.clone()));
-    measures
-}
-
-fn state_measure(attribute: &AttributeProfile, state: &str) -> Option<(String, String)> {
-    let name = &attribute.name;
-    let condition = format!("{{ count = true, when.{name} = [{state}] }}");
-    match state {
-        // The other items are those that are not counted here.
-        "false" => None,
-        "true" => Some((format!("{name}_count"), condition)),
-        _ => Some((format!("{name}_{}", snake(state.trim_matches('"'))?), condition)),
-    }
+    measures.into_iter().map(|(measure, value)| format!("{measure} = {value}\n")).collect()
 }

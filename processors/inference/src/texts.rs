@@ -32,10 +32,8 @@ pub(super) enum WordStyle {
 /// The style of a word: letters of any script, `_` and `-`, a letter first. Other texts (ids, numbers, times) are values. A word may begin
 /// with `$` and then end with a version, as in ElectroDB's `$tasks_1`.
 pub(super) fn word_style(text: &str) -> Option<WordStyle> {
-    let plain = text.strip_prefix('$').map_or(text, |name| {
-        let name = name.trim_end_matches(|last: char| last.is_ascii_digit());
-        name.strip_suffix('_').unwrap_or(name)
-    });
+    let versioned = |name: &'_ str| name.trim_end_matches(|last: char| last.is_ascii_digit()).len();
+    let plain = text.strip_prefix('$').map_or(text, |name| name.get(..versioned(name)).unwrap_or(name));
     let is_plain = |character: char| character.is_alphabetic() || "_-".contains(character);
     let is_word = plain.chars().count() <= LONGEST_WORD
         && plain.starts_with(char::is_alphabetic)
@@ -51,8 +49,7 @@ pub(super) fn word_style(text: &str) -> Option<WordStyle> {
 /// The segments of a key. A time is one segment, whatever it contains.
 pub(super) fn segments(text: &str, separator: Option<char>) -> Vec<&str> {
     let Some(separator) = separator else { return vec![text] };
-    let mut segments = Vec::new();
-    let mut rest = text;
+    let (mut segments, mut rest) = (Vec::new(), text);
     loop {
         let skipped = time_length(rest);
         let end = rest.get(skipped..).and_then(|tail| tail.find(separator)).map(|end| end + skipped);
@@ -65,11 +62,8 @@ pub(super) fn segments(text: &str, separator: Option<char>) -> Vec<&str> {
 }
 
 /// The length of the time that a text begins with; 0 if it begins with something else.
-pub(super) fn time_length(text: &str) -> usize {
+fn time_length(text: &str) -> usize {
     let is_of_time = |character: char| character.is_ascii_digit() || "TZ:.+-".contains(character);
-    if !text.starts_with(|first: char| first.is_ascii_digit()) {
-        return 0;
-    }
     let length = text.find(|character: char| !is_of_time(character)).unwrap_or(text.len());
     let time = text.get(..length).unwrap_or_default().trim_end_matches([':', '.', '-', '+']);
     // An id may follow a date.
@@ -100,63 +94,16 @@ pub(super) fn snake(text: &str) -> Option<String> {
 
 /// A word in lower case, letters and digits only.
 pub(super) fn folded(word: &str) -> String {
-    let plain = word.chars().filter(char::is_ascii_alphanumeric);
-    plain.map(|character| character.to_ascii_lowercase()).collect()
+    word.chars().filter(char::is_ascii_alphanumeric).map(|one| one.to_ascii_lowercase()).collect()
 }
 
 /// Whether a name can be a variable of a template.
 pub(super) fn is_plain_name(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(is_plain_character)
+    !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || "_-".contains(one))
 }
 
-/// Whether names of a model can have a character.
-pub(super) fn is_plain_character(character: char) -> bool {
-    character.is_ascii_alphanumeric() || "_-".contains(character)
-}
-
-/// Whether a number of items is at least nine tenths of all.
-pub(super) fn is_nearly_all(count: usize, all: usize) -> bool {
-    count * 10 >= all * 9
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_cut_at_their_separator_but_times_are_not() {
-        assert_eq!(segments("ORDER#1#ITEM#", Some('#')), ["ORDER", "1", "ITEM", ""]);
-        assert_eq!(segments("at:2026-02-06T14:30:00Z:x", Some(':')), ["at", "2026-02-06T14:30:00Z", "x"]);
-        assert_eq!(segments("log-2026-02-06-7f", Some('-')), ["log", "2026-02-06", "7f"]);
-        assert_eq!(segments("a#b", None), ["a#b"]);
-    }
-
-    #[test]
-    fn words_of_every_script_have_a_style() {
-        for (text, style) in [
-            ("ORDER", Some(WordStyle::Upper)),
-            ("КЛИЕНТ", Some(WordStyle::Upper)),
-            ("größe", Some(WordStyle::Lower)),
-            ("订单", Some(WordStyle::Lower)),
-            ("Straße", Some(WordStyle::Mixed)),
-            ("$tasks_1", Some(WordStyle::Lower)),
-            ("tasks_1", None),
-            ("Иван0", None),
-            ("😀", None),
-        ] {
-            assert_eq!(word_style(text), style, "{text}");
-        }
-    }
-
-    #[test]
-    fn names_are_written_in_lower_case() {
-        for (text, name) in [
-            ("OrderItem", Some("order_item")),
-            ("ORDER-ITEM", Some("order_item")),
-            ("#X", Some("x")),
-            ("12", None),
-        ] {
-            assert_eq!(snake(text).as_deref(), name, "{text}");
-        }
-    }
+/// Whether an attribute of this name holds a key of an index: a copy of other values.
+pub(super) fn is_index_key(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    lower.ends_with("pk") || lower.ends_with("sk")
 }

@@ -1,4 +1,4 @@
-//! Attributes and parts of keys that are times, and their form.
+//! Attributes and parts of keys that are times, and how they are read.
 
 use afterwrite_model::record::{AttributeValue, Timestamp};
 use afterwrite_model::table::{TimeNotation, TimeReading};
@@ -16,79 +16,85 @@ const TIME_ENDINGS: [&str; 6] = ["ed", "At", "_at", "_on", "_ts", "On"];
 /// Whole names that times have, in lower case.
 const WHOLE_TIME_NAMES: [&str; 4] = ["at", "on", "ts", "when"];
 
-/// The form of a time.
+/// How values are read as times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimeForm {
-    /// A text with a zone or offset, or a date.
-    Iso,
-    /// A text without a zone.
-    LocalIso,
-    /// Another notation, which a model states.
-    Notation(TimeNotation),
+pub(super) struct ValueTime {
+    reading: TimeReading,
+    /// Whether it is a text without a zone.
+    is_local: bool,
 }
 
-impl TimeForm {
-    /// The form in words.
-    pub(super) fn described(self) -> String {
-        match self {
-            Self::Iso => "ISO 8601".to_owned(),
-            Self::LocalIso => "ISO 8601 without a zone, read as UTC".to_owned(),
-            Self::Notation(_) if !self.is_id() => {
-                format!("{} since 1970", self.declared().unwrap_or_default())
-            }
-            Self::Notation(notation) => notation.name().to_uppercase(),
-        }
-    }
-
-    /// Whether the time is part of an id.
-    pub(super) fn is_id(self) -> bool {
-        use TimeNotation::{Ksuid, Ulid, UuidV7};
-        [Ulid, Ksuid, UuidV7].into_iter().any(|notation| self == Self::Notation(notation))
-    }
-
-    /// The value of `times` in a model; `None` if the form is read without it.
-    pub(super) fn declared(self) -> Option<&'static str> {
-        match self {
-            Self::Iso | Self::LocalIso => None,
-            Self::Notation(notation) => Some(notation.name()),
-        }
-    }
-
-    /// The form of a text; `None` if it is not a time.
+impl ValueTime {
+    /// How a text is read as a time; `None` if it is not a time.
     pub(super) fn of(text: &str) -> Option<Self> {
         use TimeNotation::{Ksuid, Microseconds, Milliseconds, Nanoseconds, Seconds, Ulid, UuidV7};
-        if text.len() >= "2026-02-06".len() && Timestamp::parse(text).is_some() {
-            let time = text.get("2026-02-06".len()..)?;
-            let has_zone = time.is_empty() || time.ends_with('Z') || time.contains(['+', '-']);
-            return Some(if has_zone { Self::Iso } else { Self::LocalIso });
+        const DATE: usize = "2026-02-06".len();
+        if text.len() >= DATE && Timestamp::parse(text).is_some() {
+            let time = text.get(DATE..)?;
+            let is_local = !time.is_empty() && !time.ends_with('Z') && !time.contains(['+', '-']);
+            return Some(Self { reading: TimeReading::Detected, is_local });
         }
-        let candidates: &[TimeNotation] = match text.len() {
+        let notations: &[TimeNotation] = match text.len() {
             26 => &[Ulid],
             27 => &[Ksuid],
             36 => &[UuidV7],
             10..=20 => &[Seconds, Milliseconds, Microseconds, Nanoseconds],
             _ => &[],
         };
-        let is_plausible = |notation: &&TimeNotation| {
-            let time = TimeReading::Notation(**notation).of_text(text);
-            time.is_some_and(|time| PLAUSIBLE.contains(&time.epoch_seconds()))
+        let mut readings = notations.iter().map(|notation| TimeReading::Notation(*notation));
+        let is_plausible = |reading: &TimeReading| {
+            reading.of_text(text).is_some_and(|time| PLAUSIBLE.contains(&time.epoch_seconds()))
         };
-        candidates.iter().find(is_plausible).copied().map(Self::Notation)
+        readings.find(is_plausible).map(|reading| Self { reading, is_local: false })
     }
-}
 
-/// The form of the times that an attribute holds; `None` if its values are not times.
-pub(super) fn time_form(name: &str, values: &[&AttributeValue<'_>]) -> Option<TimeForm> {
-    let has_name = is_time_name(name);
-    let forms = values.iter().map(|value| match (value.as_text(), value.as_number()) {
-        (Some(text), _) => {
-            TimeForm::of(text).filter(|form| has_name || form.declared().is_none() || form.is_id())
+    /// How the values of an attribute are read; `None` if they are not times. Other numbers, such as account numbers, can look like times.
+    pub(super) fn of_attribute(name: &str, values: &[&AttributeValue<'_>]) -> Option<Self> {
+        let has_name = is_time_name(name);
+        Self::shared(values.iter().map(|value| match (value.as_text(), value.as_number()) {
+            (Some(text), _) => {
+                Self::of(text).filter(|time| has_name || time.declared().is_none() || time.is_id())
+            }
+            (None, Some(number)) => Self::of(&number.to_string()).filter(|_| has_name),
+            (None, None) => None,
+        }))
+    }
+
+    /// How these parts of keys are read; `None` if they are not times. Ids with a time of another epoch look like nanoseconds.
+    pub(super) fn of_key<'t>(texts: impl Iterator<Item = &'t str>) -> Option<Self> {
+        let nanoseconds = TimeReading::Notation(TimeNotation::Nanoseconds);
+        Self::shared(texts.map(Self::of)).filter(|time| time.reading != nanoseconds)
+    }
+
+    /// The reading that all have. If some texts lack a zone, all are read without one.
+    fn shared(mut times: impl Iterator<Item = Option<Self>>) -> Option<Self> {
+        let first = times.next()??;
+        times.try_fold(first, |shared, time| {
+            let is_local = shared.is_local || time?.is_local;
+            time.filter(|time| time.reading == shared.reading).map(|time| Self { is_local, ..time })
+        })
+    }
+
+    /// The comment on it.
+    pub(super) fn described(self) -> String {
+        match self.declared() {
+            Some(id) if self.is_id() => id.to_uppercase(),
+            Some(unit) => format!("{unit} since 1970"),
+            None if self.is_local => "ISO 8601 without a zone, read as UTC".to_owned(),
+            None => "ISO 8601".to_owned(),
         }
-        // Account numbers and sizes can look like times as well.
-        (None, Some(number)) => TimeForm::of(&number.to_string()).filter(|_| has_name),
-        (None, None) => None,
-    });
-    shared_form(forms)
+    }
+
+    /// The value of `times` in a model; `None` if it is read without it.
+    pub(super) fn declared(self) -> Option<&'static str> {
+        self.reading.notation().map(TimeNotation::name)
+    }
+
+    /// Whether the time is part of an id.
+    pub(super) fn is_id(self) -> bool {
+        use TimeNotation::{Ksuid, Ulid, UuidV7};
+        self.reading.notation().is_some_and(|notation| [Ulid, Ksuid, UuidV7].contains(&notation))
+    }
 }
 
 /// Whether an attribute of this name is a time.
@@ -97,58 +103,4 @@ pub(super) fn is_time_name(name: &str) -> bool {
     TIME_NAMES.iter().any(|part| lower.contains(part))
         || TIME_ENDINGS.iter().any(|ending| name.ends_with(ending))
         || WHOLE_TIME_NAMES.contains(&lower.as_str())
-}
-
-/// The form of these parts of keys; `None` if they are not times.
-pub(super) fn key_form<'t>(texts: impl Iterator<Item = &'t str>) -> Option<TimeForm> {
-    // Ids with a time of another epoch look like nanoseconds.
-    shared_form(texts.map(TimeForm::of)).filter(|form| *form != TimeForm::Notation(TimeNotation::Nanoseconds))
-}
-
-/// The form that all have. Texts with and without a zone together are of the form without.
-fn shared_form(mut forms: impl Iterator<Item = Option<TimeForm>>) -> Option<TimeForm> {
-    let first = forms.next()??;
-    forms.try_fold(first, |shared, form| match (shared, form?) {
-        (known, form) if known == form => Some(form),
-        (TimeForm::Iso, TimeForm::LocalIso) | (TimeForm::LocalIso, TimeForm::Iso) => Some(TimeForm::LocalIso),
-        _ => None,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_form_of_time_is_recognized() {
-        for (text, form) in [
-            ("2026-02-06T14:30:00Z", Some("ISO 8601")),
-            ("2026-02-06T14:30:00+01:00", Some("ISO 8601")),
-            ("2026-02-06", Some("ISO 8601")),
-            ("2026-02-06 14:30:00", Some("ISO 8601 without a zone, read as UTC")),
-            ("1770388200", Some("seconds since 1970")),
-            ("1770388200123", Some("milliseconds since 1970")),
-            ("1770388200123456", Some("microseconds since 1970")),
-            ("01KGRPB8K0ABCDEFGHJKMNPQRS", Some("ULID")),
-            ("1VrEOxq4FLyPMjsL7EDLfmLlYLz", Some("KSUID")),
-            ("019c3167-3a00-7abc-8def-0123456789ab", Some("UUIDV7")),
-            ("7c9e6679-7425-40de-944b-e07fc1f90ae7", None),
-            ("42", None),
-            ("yesterday", None),
-            ("abcdefghijklmnopqrstuvwxyz", None),
-        ] {
-            assert_eq!(TimeForm::of(text).map(TimeForm::described).as_deref(), form, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_number_is_a_time_only_if_its_name_is_one_of_a_time() {
-        let number = AttributeValue::N("1770388200".parse().unwrap());
-        let seconds = Some(TimeForm::Notation(TimeNotation::Seconds));
-        assert_eq!(time_form("createdAt", &[&number]), seconds);
-        assert_eq!(time_form("placed", &[&number]), seconds);
-        assert_eq!(time_form("balance", &[&number]), None);
-        let other = AttributeValue::text("never");
-        assert_eq!(time_form("createdAt", &[&number, &other]), None);
-    }
 }

@@ -1,5 +1,6 @@
 //! The inferred model as TOML, with comments.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use afterwrite_model::harmless::{harmless, harmless_toml};
@@ -9,21 +10,23 @@ use serde_json::json;
 
 use super::attributes::AttributeProfile;
 use super::entities::{InferredEntity, entities};
-use super::groups::{ItemGroup, groups};
-use super::key_search::{KeyEvidence, USUAL_SEPARATORS};
-use super::key_shapes::KeyShape;
+use super::evidence::SampleEvidence;
+use super::groups::groups;
+use super::keys::USUAL_SEPARATORS;
 use super::proposals::proposals;
 use super::sample::{InferenceHints, TableSample};
-use super::texts::{is_plain_character, is_plain_name};
-
-/// Beginning of a line that is part of a proposal.
-const PROPOSED: &str = "#";
+use super::texts::is_plain_name;
 
 /// Proposals of one model.
 const MOST_PROPOSALS: usize = 80;
 
+const PROPOSALS_HEADING: &str = "
+# Proposals. Delete the `#` at the beginning of the lines that you want; lines that begin with `# ` are explanations.
+# Rollups that every item counts into are hot: give them `shards`.
+";
+
 /// A model that was inferred from a sample.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct InferredModel {
     /// The model file: entities, and proposals as comments.
     pub toml: String,
@@ -47,113 +50,118 @@ impl InferredModel {
     /// Infers the model of a table of which something is known.
     #[must_use]
     pub fn with(sample: &TableSample, hints: &InferenceHints) -> Self {
-        let evidence = KeyEvidence::of(sample, hints);
-        let groups = groups(&evidence, hints);
+        let evidence = SampleEvidence::of(sample, hints);
+        let groups = groups(&evidence, hints.separator);
         let entities = entities(&evidence, &groups);
-        let mut sections = EntitySections::of(sample, &entities, None);
-        for separator in free_separators(sample, &groups) {
-            if sections.refused.is_empty() {
+        // Keys that begin with a variable may load if no variable contains the separator.
+        let separators = groups.iter().flat_map(|group| &group.shapes).filter_map(|shape| shape.separator);
+        let separators: BTreeSet<char> = separators.chain(USUAL_SEPARATORS).collect();
+        let is_free = |separator: &char| {
+            let mut variables = entities.iter().flat_map(|entity| &entity.variables);
+            !variables.any(|variable| variable.values.iter().any(|value| value.contains(*separator)))
+        };
+        let (mut best, mut accepted) = Self::of_entities(sample, &entities, None);
+        for separator in separators.into_iter().filter(is_free) {
+            if !best.left_out.is_empty() {
+                let (model, entities) = Self::of_entities(sample, &entities, Some(separator));
+                if model.left_out.len() < best.left_out.len() {
+                    (best, accepted) = (model, entities);
+                }
+            }
+        }
+        best.append_proposals(&accepted);
+        best
+    }
+
+    /// The model of the entities with which it loads, in a table with this separator.
+    fn of_entities<'e>(
+        sample: &TableSample,
+        entities: &'e [InferredEntity],
+        separator: Option<char>,
+    ) -> (Self, Vec<&'e InferredEntity>) {
+        let mut model = Self { toml: heading(sample, separator), ..Self::default() };
+        let mut accepted = Vec::new();
+        for entity in entities {
+            let with = |has_times| loaded(format!("{}\n{}", model.toml, section(entity, has_times)));
+            // Times that the loader does not take are read by their forms.
+            match entity.refusal.clone().map_or_else(|| with(true), Err) {
+                Ok(toml) => {
+                    model.toml = toml;
+                    accepted.push(entity);
+                }
+                Err(problem) => {
+                    model.undescribed += entity.items;
+                    model.left_out.push(left_out_sentence(entity, &problem));
+                }
+            }
+        }
+        model.entities = accepted.len();
+        for sentence in &model.left_out {
+            let _ = write!(model.toml, "\n# {}\n", harmless(sentence));
+        }
+        (model, accepted)
+    }
+
+    /// Appends the proposals with which the model loads, as comments.
+    fn append_proposals(&mut self, entities: &[&InferredEntity]) {
+        let mut text = self.toml.clone();
+        for proposal in entities.iter().flat_map(|entity| proposals(entity, entities)) {
+            let with = |part: String| loaded(format!("{text}\n{part}")).ok();
+            let Some(mut with) = proposal.versions().into_iter().find_map(with) else { continue };
+            for mirror in entities.iter().filter_map(|other| proposal.mirror(other)) {
+                with = loaded(format!("{with}{mirror}")).unwrap_or(with);
+            }
+            if self.proposals == MOST_PROPOSALS {
                 break;
             }
-            let separated = EntitySections::of(sample, &entities, Some(separator));
-            if separated.refused.len() < sections.refused.len() {
-                sections = separated;
-            }
+            let heading = if self.proposals == 0 { PROPOSALS_HEADING } else { "" };
+            let own = with.get(text.len() + 1..).unwrap_or_default();
+            let lines: String = own.lines().map(|line| format!("#{line}\n")).collect();
+            let _ = write!(self.toml, "{heading}\n# {}.\n{lines}", proposal.about);
+            self.proposals += 1;
+            text = with;
         }
-        let EntitySections { mut toml, accepted, refused } = sections;
-        let left_out: Vec<String> = refused.iter().map(left_out_sentence).collect();
-        for sentence in &left_out {
-            let _ = write!(toml, "\n# {}\n", harmless(sentence));
-        }
-        let proposals = append_proposals(&mut toml, &accepted);
-        let undescribed = refused.iter().map(|(entity, _)| entity.items).sum();
-        Self { toml, entities: accepted.len(), proposals, undescribed, left_out }
     }
 }
 
-const PROPOSALS_HEADING: &str = "
-# Proposals. Delete the `#` at the beginning of the lines that you want; lines that begin with `# ` are explanations.
-# Rollups that every item counts into are hot: give them `shards`.
-";
-
-/// Appends the proposals with which the model loads, as comments. Returns their number.
-fn append_proposals(toml: &mut String, accepted: &[&InferredEntity]) -> usize {
-    let (mut text, mut count) = (toml.clone(), 0);
-    for proposal in accepted.iter().flat_map(|entity| proposals(entity, accepted)) {
-        if count >= MOST_PROPOSALS {
-            break;
-        }
-        let loads = |part: &String| problem(&format!("{text}\n{part}")).is_none();
-        let Some(mut own) = proposal.versions.into_iter().find(loads) else { continue };
-        text = format!("{text}\n{own}");
-        for mirror in proposal.mirrors {
-            let with = format!("{text}{mirror}");
-            if problem(&with).is_none() {
-                text = with;
-                own.push_str(&mirror);
-            }
-        }
-        if count == 0 {
-            toml.push_str(PROPOSALS_HEADING);
-        }
-        let _ = write!(toml, "\n# {}\n{}", proposal.about, commented(&own));
-        count += 1;
-    }
-    count
-}
-
-/// The characters that no variable contains: separators of segments of keys, and usual ones.
-fn free_separators(sample: &TableSample, groups: &[ItemGroup]) -> Vec<char> {
-    let shapes = || {
-        groups.iter().flat_map(|group| {
-            group.shapes.iter().zip(&sample.key).map(move |(shape, key)| (group, shape, key))
-        })
-    };
-    let mut separators: Vec<char> = Vec::new();
-    for separator in shapes().filter_map(|(_, shape, _)| shape.separator).chain(USUAL_SEPARATORS) {
-        if !separators.contains(&separator) {
-            separators.push(separator);
-        }
-    }
-    for (group, shape, key) in shapes() {
-        let values = |text: &String| KeyShape::values(shape, text);
-        for value in sample.key_texts(&key.name, &group.members).iter().flat_map(values) {
-            separators.retain(|separator| !value.contains(*separator));
-        }
-    }
-    separators
+/// A model that loads.
+///
+/// # Errors
+/// The first problem of the model.
+fn loaded(toml: String) -> Result<String, String> {
+    let problems = Model::parse(&toml, "model.toml").err().map(|errors| errors.problems).unwrap_or_default();
+    problems.into_iter().next().map_or(Ok(toml), |problem| Err(problem.message))
 }
 
 fn heading(sample: &TableSample, separator: Option<char>) -> String {
-    let mut toml = format!(
-        "# Proposed by `afterwrite model init` from {} items. Check the names, the types and the templates; docs/MODEL.md\n# explains each key. Then run `afterwrite model check` and `afterwrite model explain` with this file.\n\nname = {}\ngeneration = 1\n\n",
-        sample.items.len(),
-        json!(model_name(&sample.table))
-    );
+    let model_name = sample.table.replace(|one: char| !is_plain_name(one.encode_utf8(&mut [0; 4])), "-");
     let names: Vec<String> = sample.key_names().map(|name| toml_text(&written_name(name))).collect();
-    let _ = write!(toml, "[tables.{}]\nkey = [{}]\n", key_name(&sample.table), names.join(", "));
+    let mut toml = format!(
+        "# Proposed by `afterwrite model init` from {} items. Check the names, the types and the templates; docs/MODEL.md\n# explains each key. Then run `afterwrite model check` and `afterwrite model explain` with this file.\n\nname = {}\ngeneration = 1\n\n[tables.{}]\nkey = [{}]\n",
+        sample.items.len(),
+        json!(model_name),
+        key_name(&sample.table),
+        names.join(", ")
+    );
     if sample.has_guessed_key {
         let _ = writeln!(toml, "# {}", harmless(&sample.key_guess()));
     }
     let types = sample.key.iter().filter(|key| key.key_type != KeyType::Text);
-    let types: Vec<String> =
-        types.map(|key| format!("{} = \"{}\"", attribute_key(&key.name), key.key_type.name())).collect();
-    if !types.is_empty() {
-        let _ = writeln!(toml, "types = {{ {} }}", types.join(", "));
-    }
+    toml.push_str(&inline_table("types", types.map(|key| (key.name.as_str(), key.key_type.name()))));
     if let Some(separator) = separator {
         let _ = writeln!(toml, "separator = \"{separator}\"");
     }
     for index in &sample.indexes {
-        let keys = index.keys.join(", ");
-        let _ = writeln!(toml, "# Index {}: {}", harmless(&index.name), harmless(&keys));
+        let _ = writeln!(toml, "# Index {}: {}", harmless(&index.name), harmless(&index.keys.join(", ")));
     }
     toml
 }
 
-/// A model's name from a table's.
-fn model_name(table: &str) -> String {
-    table.replace(|character: char| !is_plain_character(character), "-")
+/// A line with an inline table of attributes; nothing if it has no members.
+fn inline_table<'m>(name: &str, members: impl Iterator<Item = (&'m str, &'m str)>) -> String {
+    let members = members.map(|(name, value)| format!("{} = {}", attribute_key(name), toml_text(value)));
+    let members: Vec<String> = members.collect();
+    if members.is_empty() { String::new() } else { format!("{name} = {{ {} }}\n", members.join(", ")) }
 }
 
 /// A key of TOML, in quotation marks where it needs them.
@@ -171,40 +179,8 @@ fn toml_text(text: &str) -> String {
     harmless_toml(&json!(text).to_string()).into_owned()
 }
 
-/// An entity that is left out, and why.
-type RefusedEntity<'e> = (&'e InferredEntity, String);
-
-/// The model of the entities with which it loads.
-struct EntitySections<'e> {
-    toml: String,
-    accepted: Vec<&'e InferredEntity>,
-    refused: Vec<RefusedEntity<'e>>,
-}
-
-impl<'e> EntitySections<'e> {
-    /// The sections of these entities, in a table with this separator.
-    fn of(sample: &TableSample, entities: &'e [InferredEntity], separator: Option<char>) -> Self {
-        let (mut toml, mut accepted, mut refused) = (heading(sample, separator), Vec::new(), Vec::new());
-        for entity in entities {
-            // Times that the loader does not take are read by their forms.
-            let loaded = entity.refusal.clone().map_or_else(
-                || with_section(&toml, entity, true).or_else(|_| with_section(&toml, entity, false)),
-                Err,
-            );
-            match loaded {
-                Ok(with) => {
-                    toml = with;
-                    accepted.push(entity);
-                }
-                Err(problem) => refused.push((entity, problem)),
-            }
-        }
-        Self { toml, accepted, refused }
-    }
-}
-
 /// A sentence about items that are left out. It names them by the constants of their keys.
-fn left_out_sentence((entity, problem): &RefusedEntity<'_>) -> String {
+fn left_out_sentence(entity: &InferredEntity, problem: &str) -> String {
     let words: Vec<String> = entity.constants.iter().map(|word| format!("`{word}`")).collect();
     let kind =
         if words.is_empty() { String::new() } else { format!(" with {} in the key", words.join(", ")) };
@@ -214,70 +190,42 @@ fn left_out_sentence((entity, problem): &RefusedEntity<'_>) -> String {
     }
 }
 
-/// The model with the section of an entity.
-///
-/// # Errors
-/// The first error of the model.
-fn with_section(toml: &str, entity: &InferredEntity, has_times: bool) -> Result<String, String> {
-    let with = format!("{toml}\n{}", section(entity, has_times));
-    problem(&with).map_or(Ok(with), Err)
-}
-
-/// The first error of a model.
-fn problem(toml: &str) -> Option<String> {
-    let problems = Model::parse(toml, "model.toml").err()?.problems;
-    problems.into_iter().next().map(|problem| problem.message)
-}
-
 fn section(entity: &InferredEntity, has_times: bool) -> String {
     let mut toml = format!("# {} items.\n[entities.{}]\n", entity.items, entity.name);
-    let templates = entity.key.iter();
-    let templates: Vec<String> = templates
-        .map(|(name, template)| format!("{} = {}", attribute_key(name), toml_text(template)))
-        .collect();
     for doubt in &entity.doubts {
         let _ = writeln!(toml, "# {}", harmless(doubt));
     }
-    let _ = writeln!(toml, "key = {{ {} }}", templates.join(", "));
+    let templates = entity.key.iter().map(|(name, template)| (name.as_str(), template.as_str()));
+    toml.push_str(&inline_table("key", templates));
     if let Some((name, value)) = &entity.when {
         let _ = writeln!(toml, "when.{} = [{}]", attribute_key(name), toml_text(value));
     }
-    let attributes = entity.attributes.iter().filter_map(|one| Some((one.name.clone(), one.time?)));
-    let variables = entity.variables.iter().filter_map(|one| Some((one.name.clone(), one.time?)));
-    let times = variables.chain(attributes);
-    let times: Vec<String> = times
-        .filter_map(|(name, form)| Some(format!("{} = \"{}\"", attribute_key(&name), form.declared()?)))
-        .collect();
-    if has_times && !times.is_empty() {
-        let _ = writeln!(toml, "times = {{ {} }}", times.join(", "));
-    }
+    let variables =
+        entity.variables.iter().filter_map(|one| Some((one.name.as_str(), one.time?.declared()?)));
+    let attributes =
+        entity.attributes.iter().filter_map(|one| Some((one.name.as_str(), one.time?.declared()?)));
+    toml.push_str(&inline_table("times", variables.chain(attributes).filter(|_| has_times)));
     if !entity.attributes.is_empty() {
         let _ = writeln!(toml, "[entities.{}.attributes]", entity.name);
     }
-    for sentence in entity.left_out.sentences() {
-        let _ = writeln!(toml, "# {sentence}");
-    }
     for attribute in &entity.attributes {
-        let time = attribute.time.map(|form| format!("  # {}", form.described())).unwrap_or_default();
-        let several = if attribute.value_type == "any" { "  # values of several types" } else { "" };
-        let number = number_in_text(entity, attribute).unwrap_or_default();
-        let (name, value_type) = (attribute_key(&attribute.name), attribute.value_type);
-        let _ = writeln!(toml, "{name} = \"{value_type}\"{time}{several}{number}");
+        let (name, comment) = (attribute_key(&attribute.name), attribute_comment(entity, attribute));
+        let _ = writeln!(toml, "{name} = \"{}\"{comment}", attribute.value_type);
     }
     toml
 }
 
-/// The comment on an attribute whose values are numbers in texts: how a measure reads them.
-fn number_in_text(entity: &InferredEntity, attribute: &AttributeProfile) -> Option<String> {
-    let name = &attribute.name;
-    let derived = format!("{name}_number");
-    let is_free = is_plain_name(name) && !entity.attribute_names.contains(&derived);
-    (attribute.is_text_amount && is_free).then(|| {
-        format!("  # numbers in texts: `derive.{derived} = {{ number = \"{name}\" }}` above reads them, `{{ sum = \"{derived}\" }}` adds them up")
-    })
-}
-
-/// The lines of a proposal as comments.
-fn commented(toml: &str) -> String {
-    toml.lines().map(|line| format!("{PROPOSED}{line}\n")).collect()
+/// The comment on an attribute: how a time is read, and how a measure reads numbers in texts.
+fn attribute_comment(entity: &InferredEntity, attribute: &AttributeProfile) -> String {
+    let AttributeProfile { name, value_type, time, is_amount, .. } = attribute;
+    let number = format!("{name}_number");
+    let is_free = is_plain_name(name) && !entity.attribute_names.contains(&number);
+    match (*value_type, time) {
+        (_, Some(time)) => format!("  # {}", time.described()),
+        ("any", None) => "  # values of several types".to_owned(),
+        ("S", None) if *is_amount && is_free => format!(
+            "  # numbers in texts: `derive.{number} = {{ number = \"{name}\" }}` above reads them, `{{ sum = \"{number}\" }}` adds them up"
+        ),
+        (_, None) => String::new(),
+    }
 }

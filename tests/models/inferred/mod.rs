@@ -7,5 +7,6 @@ mod misread;
 mod privacy;
 mod proposed;
 mod strangers;
+mod times;
 mod uncertain;
 mod unshared;

@@ -67,6 +67,29 @@ fn each_variable_groups_items_and_their_counts_are_shown_where_the_values_agree(
 }
 
 #[test]
+fn an_attribute_with_the_values_of_another_key_groups_items_and_a_unique_one_does_not() {
+    let restaurants = (0..12).map(
+        |index| json!({ "PK": format!("REST#r{index}x"), "SK": "META", "cuisine": "x", "stars": index }),
+    );
+    let orders = (0..90).map(|index| {
+        json!({ "PK": format!("CUST#c{}", index % 30), "SK": format!("ORD#{index}"), "restaurantId": format!("r{}x", index % 12),
+            "ticket": format!("t{index}x"), "total": index })
+    });
+    let tickets =
+        (0..90).map(|index| json!({ "PK": format!("TICKET#t{index}x"), "SK": "INFO", "seat": index }));
+    let toml = model_of(&restaurants.chain(orders).chain(tickets).collect::<Vec<_>>());
+    expect_lines(
+        &toml,
+        &[
+            "#key = { PK = \"RESTAURANTID#{restaurantId}\", SK = \"ROLLUP#ORD\" }",
+            "#onto = \"rest\"",
+            "#bind = { rest = \"restaurantId\" }",
+        ],
+    );
+    assert!(!toml.contains("ord_by_ticket"), "{toml}");
+}
+
+#[test]
 fn a_time_that_begins_a_sort_key_is_a_variable() {
     for suffix in [|index: usize| index.to_string(), ulid as fn(usize) -> String] {
         let items: Vec<Value> = (0..100)

@@ -144,8 +144,7 @@ fn attributes_of_few_items_and_names_that_look_like_values_are_counted_and_not_l
     expect_lines(
         toml,
         &[
-            "# left out: 21 attributes (names that look like values)",
-            "# left out: 301 attributes that fewer than 1 in 100 of these items have, or fewer than 3 items or 2 partitions",
+            "# attributes left out: 322 (their names look like values, or fewer than 1 in 100 of these items, 3 items or 2 partitions have them)",
             "size = \"N\"",
         ],
     );
