@@ -39,8 +39,8 @@ pub(super) struct AttributeProfile {
     /// DynamoDB's type, or `any` if there are several.
     pub(super) value_type: &'static str,
     pub(super) time: Option<ValueTime>,
-    /// Its values as texts, sorted.
-    pub(super) values: Vec<String>,
+    /// Its different values as texts.
+    pub(super) values: BTreeSet<String>,
     /// Values that occur many times and are worth a count each, as TOML.
     pub(super) states: Vec<String>,
     /// Whether a sum of it has a meaning. Of type `S`, its values are numbers in texts, such as prices.
@@ -96,8 +96,8 @@ fn profile(evidence: &SampleEvidence<'_>, name: &str, values: &[&AttributeValue<
     let types: BTreeSet<&'static str> = values.iter().map(|value| value.type_name()).collect();
     let value_type = if types.len() == 1 { types.first().copied() } else { None };
     let time = ValueTime::of_attribute(name, values);
-    let mut texts: Vec<String> = values.iter().filter_map(|value| text_of(value)).map(String::from).collect();
-    texts.sort_unstable();
+    let texts: BTreeSet<String> =
+        values.iter().filter_map(|value| text_of(value)).map(String::from).collect();
     AttributeProfile {
         name: name.to_owned(),
         value_type: value_type.unwrap_or("any"),
@@ -116,13 +116,13 @@ fn has_ending(name: &str, endings: &[&str]) -> bool {
 
 /// Whether numbers, also in texts, can be added up: they are not few, and their name is not the name of a label, a state or a time. Whole
 /// numbers in texts may be labels, so one has decimal places.
-fn is_amount(name: &str, value_type: Option<&str>, sorted: &[String]) -> bool {
+fn is_amount(name: &str, value_type: Option<&str>, texts: &BTreeSet<String>) -> bool {
     let is_label = has_ending(name, &LABEL_NAMES) || has_ending(name, &STATE_NAMES) || is_time_name(name);
     let are_amounts = match value_type {
-        Some("N") => sorted.iter().collect::<BTreeSet<_>>().len() > 2,
+        Some("N") => texts.len() > 2,
         Some("S") => {
-            sorted.iter().all(|text| text.parse::<Decimal>().is_ok())
-                && sorted.iter().any(|text| text.contains('.'))
+            texts.iter().all(|text| text.parse::<Decimal>().is_ok())
+                && texts.iter().any(|text| text.contains('.'))
         }
         Some(_) | None => false,
     };

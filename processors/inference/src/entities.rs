@@ -19,6 +19,8 @@ pub(super) struct KeyVariable {
     prefix: Option<(String, bool)>,
     /// Its value in each item of the group.
     pub(super) values: Vec<String>,
+    /// Its different values.
+    pub(super) distinct: BTreeSet<String>,
     /// How its values are read, if they are times.
     pub(super) time: Option<ValueTime>,
     /// The attribute that has the same value in these items.
@@ -28,11 +30,6 @@ pub(super) struct KeyVariable {
 }
 
 impl KeyVariable {
-    /// Its different values.
-    pub(super) fn distinct(&self) -> BTreeSet<&str> {
-        self.values.iter().map(String::as_str).collect()
-    }
-
     /// Names for it, the best first: of the attribute with its value, of the attribute that usually has the values after the same word, of the
     /// word, of the key attribute.
     fn candidates(&self, votes: &BTreeMap<(String, String), usize>, key: &str) -> Vec<String> {
@@ -97,6 +94,7 @@ fn variables(evidence: &SampleEvidence<'_>, group: &ItemGroup) -> Vec<KeyVariabl
                 key,
                 prefix: prefix.map(|prefix| (prefix.to_owned(), distance == 0)),
                 time: ValueTime::of_key(values.iter().map(String::as_str)),
+                distinct: values.iter().cloned().collect(),
                 values,
                 same,
                 hidden,
@@ -188,10 +186,9 @@ impl InferredEntity {
     }
 
     /// The different values of a variable or an attribute.
-    pub(super) fn values(&self, name: &str) -> BTreeSet<&str> {
-        let variables = self.variables.iter().filter(|own| own.name == name).flat_map(|own| &own.values);
-        let attributes = self.attributes.iter().filter(|own| own.name == name).flat_map(|own| &own.values);
-        variables.chain(attributes).map(String::as_str).collect()
+    pub(super) fn values(&self, name: &str) -> Option<&BTreeSet<String>> {
+        let variable = self.variables.iter().find(|own| own.name == name).map(|own| &own.distinct);
+        variable.or_else(|| self.attributes.iter().find(|own| own.name == name).map(|own| &own.values))
     }
 }
 
@@ -245,7 +242,7 @@ fn entity(
 
 /// A sentence about a variable whose values may name kinds.
 fn doubt(variable: &KeyVariable, items: usize) -> Option<String> {
-    let values = variable.distinct();
+    let values = &variable.distinct;
     let are_words = values.iter().all(|value| word_style(value).is_some());
     (are_words && (2..=MOST_WORDS.min(items / 2)).contains(&values.len())).then(|| {
         format!(

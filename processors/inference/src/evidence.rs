@@ -140,7 +140,7 @@ impl<'s> SampleEvidence<'s> {
 
     /// Whether a word is the value of an attribute of nearly all of its items. Types, keys and copies of keys have names of the design.
     pub(super) fn is_value(&self, word: &str, members: &[usize]) -> bool {
-        let items = self.items(members);
+        let items = self.items(members.get(..50).unwrap_or(members));
         let is_design = |name: &str| {
             self.type_attributes.contains(&name) || is_index_key(name) || self.sample.is_key(name)
         };

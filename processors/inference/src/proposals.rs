@@ -10,7 +10,8 @@ use super::texts::{folded, is_plain_name, snake};
 const MOST_SUMS: usize = 6;
 const MOST_REFERENCES: usize = 3;
 
-/// Values agree if so many are equal, each of this length at least.
+/// Values agree if so many of those that are compared are equal, each of this length at least.
+const MOST_COMPARED: usize = 1000;
 const LEAST_AGREEING: usize = 3;
 const SHORTEST_AGREEING: usize = 3;
 
@@ -111,18 +112,17 @@ fn grouping_names<'e>(entity: &'e InferredEntity, all: &[&InferredEntity]) -> Ve
             || variable.values.iter().all(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
         let numbers_items = *place > 0 && is_named_after(entity, &variable.name) && are_numbers();
         let is_time = variable.time.is_some_and(|time| !time.is_id());
-        are_groups(variable.distinct().len(), entity.items) && !is_time && !numbers_items
+        are_groups(variable.distinct.len(), entity.items) && !is_time && !numbers_items
     });
     let variables = variables.map(|(_, variable)| variable.name.as_str());
     let is_reference = |attribute: &&AttributeProfile| {
-        let values = entity.values(&attribute.name);
-        let mut others =
-            all.iter().filter(|other| other.name != entity.name).flat_map(|other| &other.variables);
-        attribute.is_complete
-            && attribute.value_type == "S"
+        let AttributeProfile { name, value_type, values, is_complete, .. } = attribute;
+        let others = all.iter().filter(|other| other.name != entity.name).flat_map(|other| &other.variables);
+        let mut others = others.filter(|variable| variable.key == 0);
+        *is_complete
+            && *value_type == "S"
             && are_groups(values.len(), entity.items)
-            && others
-                .any(|own| own.key == 0 && (own.name == attribute.name || agree(&values, &own.distinct())))
+            && others.any(|other| other.name == *name || agree(values, &other.distinct))
     };
     let references = plain_attributes(entity).filter(is_reference).take(MOST_REFERENCES);
     let references = references.map(|attribute| attribute.name.as_str());
@@ -137,7 +137,8 @@ fn plain_attributes(entity: &InferredEntity) -> impl Iterator<Item = &AttributeP
 /// The time that decides the day of an item. The item's own time attribute is preferred to a time in its id, and a time in the key of its
 /// partition is that of another item. Of several times, the creation is the earliest.
 fn day_of(entity: &InferredEntity, all: &[&InferredEntity]) -> Option<String> {
-    let middle = |one: &AttributeProfile| one.values.get(one.values.len() / 2).cloned().unwrap_or_default();
+    let middle =
+        |one: &AttributeProfile| one.values.iter().nth(one.values.len() / 2).cloned().unwrap_or_default();
     let attributes = plain_attributes(entity).filter(|attribute| attribute.is_complete);
     let attributes = attributes.filter_map(|one| Some((&one.name, one.time?, middle(one))));
     let keys = entity.variables.iter().filter_map(|one| Some((&one.name, one.time?, String::new())));
@@ -203,7 +204,8 @@ impl<'e> ProposedRollup<'e> {
         let shown = self.shown.as_ref().filter(|shown| !other.attribute_names.contains(*shown))?;
         let bound = other.variables.iter().map(|variable| {
             let same = self.variables.iter().find(|own| **own == variable.name);
-            let agrees = |own: &&&str| agree(&self.entity.values(own), &variable.distinct());
+            let agrees =
+                |own: &&&str| self.entity.values(own).is_some_and(|values| agree(values, &variable.distinct));
             same.or_else(|| self.variables.iter().find(agrees)).map(|own| (variable.name.as_str(), *own))
         });
         let bound: Vec<(&str, &str)> = bound.collect::<Option<_>>()?;
@@ -227,12 +229,14 @@ impl<'e> ProposedRollup<'e> {
 }
 
 /// Whether some of these values are equal, and not by chance, as numbers are.
-fn agree(values: &BTreeSet<&str>, others: &BTreeSet<&str>) -> bool {
+fn agree(values: &BTreeSet<String>, others: &BTreeSet<String>) -> bool {
+    let (few, many) = if values.len() < others.len() { (values, others) } else { (others, values) };
+    let compared = few.iter().take(MOST_COMPARED);
     let is_text = |value: &str| {
         value.len() >= SHORTEST_AGREEING && value.contains(|one: char| one.is_ascii_alphabetic())
     };
-    let shared = values.intersection(others).filter(|value| is_text(value)).count();
-    shared >= LEAST_AGREEING && shared * 10 >= values.len().min(others.len())
+    let shared = compared.clone().filter(|value| is_text(value) && many.contains(*value)).count();
+    shared >= LEAST_AGREEING && shared * 10 >= compared.len()
 }
 
 /// The measures of an entity, each once: their number, a count of each state, sums.
