@@ -10,10 +10,12 @@ use super::sample::{InferenceHints, TableSample};
 use super::texts::{folded, is_index_key, is_plain_name, snake, text_of, word_style};
 
 /// A text of fewer items, or of fewer partitions, may be the value of one person: no model has it, whatever else speaks for it.
-const LEAST: (usize, usize) = (3, 2);
+pub(super) const LEAST_ITEMS: usize = 3;
+const LEAST_PARTITIONS: usize = 2;
 
 /// A text for which nothing speaks but its number has so many items in so many partitions.
-const ENOUGH: (usize, usize) = (5, 3);
+const ENOUGH_ITEMS: usize = 5;
+const ENOUGH_PARTITIONS: usize = 3;
 
 /// Names of attributes that name types, in lower case without `_`.
 const TYPE_NAMES: [&str; 16] = [
@@ -113,12 +115,12 @@ impl<'s> SampleEvidence<'s> {
 
     /// Whether a text that these items share may be in a model.
     pub(super) fn are_several(&self, members: &[usize]) -> bool {
-        members.len() >= LEAST.0 && self.partitions(members) >= LEAST.1
+        members.len() >= LEAST_ITEMS && self.partitions(members) >= LEAST_PARTITIONS
     }
 
     /// Whether a text that these items share may be in a model although nothing else speaks for it.
     pub(super) fn are_many(&self, members: &[usize]) -> bool {
-        members.len() >= ENOUGH.0 && self.partitions(members) >= ENOUGH.1
+        members.len() >= ENOUGH_ITEMS && self.partitions(members) >= ENOUGH_PARTITIONS
     }
 
     /// The items of each word that is the value of an attribute, and the items without such a value.
@@ -138,15 +140,22 @@ impl<'s> SampleEvidence<'s> {
         self.kind_names.contains(&singular(word.trim_end_matches(|last: char| last.is_ascii_digit())))
     }
 
-    /// Whether a word is the value of an attribute of nearly all of its items. Types, keys and copies of keys have names of the design.
-    pub(super) fn is_value(&self, word: &str, members: &[usize]) -> bool {
+    /// Whether an attribute has these texts of the items as its values, nearly always. Types, keys and copies of keys have names of the design.
+    pub(super) fn are_values<'t>(
+        &self,
+        texts: impl Iterator<Item = &'t str> + Clone,
+        members: &[usize],
+    ) -> bool {
         let items = self.items(members.get(..50).unwrap_or(members));
         let is_design = |name: &str| {
             self.type_attributes.contains(&name) || is_index_key(name) || self.sample.is_key(name)
         };
-        let has_word = |item: &&&Item, name: &str| item.get(name).and_then(|own| own.as_text()) == Some(word);
         let mut names = self.shared_names.iter().filter(|name| !is_design(name));
-        names.any(|name| is_nearly_all(items.iter().filter(|item| has_word(item, name)).count(), items.len()))
+        names.any(|name| {
+            let own = items.iter().map(|item| item.get(*name).and_then(|own| own.as_text()));
+            let equal = own.zip(texts.clone()).filter(|(own, text)| *own == Some(*text));
+            is_nearly_all(equal.count(), items.len())
+        })
     }
 
     /// The features of these items, each with the number of items that have it.

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeSet;
 
-use super::evidence::{ItemsByText, KindProfile, SampleEvidence};
-use super::texts::{WordStyle, folded, segments, word_style};
+use super::evidence::{ItemsByText, KindProfile, LEAST_ITEMS, SampleEvidence};
+use super::texts::{WordStyle, folded, is_index_key, segments, word_style};
 
 /// The characters that separate segments of keys, the most usual first; then characters that texts contain too, such as names and addresses.
 const SEPARATORS: [char; 5] = ['#', '|', '~', ':', '/'];
@@ -113,10 +113,10 @@ type ShapeMembers = (KeyShape, Vec<usize>);
 struct KeyColumn<'e> {
     evidence: &'e SampleEvidence<'e>,
     separator: Option<char>,
+    /// 0 for the partition key, 1 for the sort key.
+    key: usize,
     /// For each item, the segments of its key.
     segments: Vec<Vec<&'e str>>,
-    /// For each item, the first segment of its other key.
-    other_heads: Vec<&'e str>,
 }
 
 /// The shapes of the keys of these items. `place` is 0 for the partition key, 1 for the sort key.
@@ -147,13 +147,9 @@ pub(super) fn separator(evidence: &SampleEvidence<'_>, place: usize) -> Option<c
 }
 
 impl<'e> KeyColumn<'e> {
-    fn of(evidence: &'e SampleEvidence<'e>, place: usize, separator: Option<char>) -> Self {
-        let texts = |place: usize| evidence.keys.get(place).into_iter().flatten();
-        let segments = texts(place).map(|text| segments(text, separator)).collect();
-        let head = |text: &'e str| {
-            separator.and_then(|separator| text.split_once(separator)).map_or("", |(head, _)| head)
-        };
-        Self { evidence, separator, segments, other_heads: texts(1 - place).map(|text| head(text)).collect() }
+    fn of(evidence: &'e SampleEvidence<'e>, key: usize, separator: Option<char>) -> Self {
+        let texts = evidence.keys.get(key).into_iter().flatten();
+        Self { evidence, separator, key, segments: texts.map(|text| segments(text, separator)).collect() }
     }
 
     fn segment(&self, item: usize, place: usize) -> Option<&'e str> {
@@ -163,19 +159,27 @@ impl<'e> KeyColumn<'e> {
     /// The number of keys that begin with a constant before the separator; 0 if the separator may be part of values.
     fn constant_heads(&self) -> usize {
         let all: Vec<usize> = (0..self.segments.len()).collect();
+        let is_cut = |item: &usize| self.segment(*item, 1).is_some();
+        if all.iter().filter(|item| is_cut(item)).count() < LEAST_ITEMS {
+            return 0;
+        }
         let (mut heads, _) = self.divided(&all, &[]);
-        heads.values_mut().for_each(|members| members.retain(|item| self.segment(*item, 1).is_some()));
+        heads.values_mut().for_each(|members| members.retain(is_cut));
         heads.retain(|_, members| self.evidence.are_several(members));
         let is_of_text = self.separator.is_some_and(|separator| OF_TEXT.contains(&separator));
-        // The one letter of all identifiers, as in `u-17`, is part of them; so may be a word in lower case before such a character.
-        let is_name = |word: &str| match word_style(word) {
-            Some(WordStyle::Lower) => heads.len() > 1 || !is_of_text,
+        // A word in lower case before such a character may be part of all identifiers, as in `u-17`, which attributes have, too.
+        let is_part = |word: &str, members: &[usize]| {
+            let texts = self.evidence.key_texts(self.key, members);
+            word.len() == 1
+                || !self.evidence.sample.key_names().nth(self.key).is_some_and(is_index_key)
+                || self.evidence.are_values(texts.into_iter(), members)
+        };
+        let is_name = |word: &str, members: &[usize]| match word_style(word) {
+            Some(WordStyle::Lower) => heads.len() > 1 || !is_of_text || !is_part(word, members),
             Some(WordStyle::Upper | WordStyle::Mixed) => true,
             None => !is_of_text,
         };
-        let are_parts = heads.keys().all(|word| word.chars().count() == 1);
-        let named = heads.iter().filter(|(word, _)| !are_parts && is_name(word));
-        named.map(|(_, members)| members.len()).sum()
+        heads.iter().filter(|(word, members)| is_name(word, members)).map(|(_, members)| members.len()).sum()
     }
 
     /// Adds the shapes of keys that begin with a path.
@@ -257,21 +261,26 @@ impl<'e> KeyColumn<'e> {
         let style = word_style(text)?;
         let are_many = evidence.are_many(members);
         // Both keys of the items begin with it, as in `REPO#7` and `REPO#7`.
-        let begins_both = place == 0
-            && are_many
-            && style == WordStyle::Upper
-            && members.iter().all(|item| self.other_heads.get(*item) == Some(&text));
+        let others = evidence.key_texts(1 - self.key, members);
+        let begins = |other: &&str| {
+            let rest = other.strip_prefix(text).and_then(|rest| rest.chars().next());
+            rest.is_some() && rest == self.separator
+        };
+        let is_first = place == 0 && are_many && style == WordStyle::Upper;
+        let begins_both = is_first && !others.is_empty() && others.iter().all(begins);
         let is_named = begins_both || evidence.is_named(text);
         // A word before another word that is alone may name a tenant.
         let next: BTreeSet<_> =
             members.iter().map(|item| self.segment(*item, place + 1).unwrap_or_default()).collect();
         let may_be_tenant = next.len() == 1 && next.iter().all(|next| word_style(next).is_some());
-        (evidence.are_several(members) && !evidence.is_value(text, members)).then(|| PositionWord {
-            text,
-            style,
-            profile: evidence.profile(members),
-            is_named,
-            may_be_alone: are_many && (is_named || !may_be_tenant),
+        (evidence.are_several(members) && !evidence.are_values(std::iter::repeat(text), members)).then(|| {
+            PositionWord {
+                text,
+                style,
+                profile: evidence.profile(members),
+                is_named,
+                may_be_alone: are_many && (is_named || !may_be_tenant),
+            }
         })
     }
 

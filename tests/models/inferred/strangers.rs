@@ -88,6 +88,30 @@ fn keys_of_electrodb_have_the_names_of_their_attributes() {
     );
 }
 
+/// A word in lower case before `-` is a constant, unless it is part of an id that an attribute has, too.
+#[test]
+fn words_in_lower_case_are_constants_before_characters_of_texts() {
+    let courses = |name: &str| {
+        let item = |index: usize| {
+            let course = format!("course-{}", 1000 + index / 4);
+            match index % 4 {
+                0 => json!({ "PK": course, "SK": "details", (name): course, "credits": index % 7 }),
+                _ => {
+                    json!({ "PK": course, "SK": format!("student-{index}"), (name): course, "grade": index % 5 })
+                }
+            }
+        };
+        let items: Vec<Value> = (0..80).map(item).collect();
+        templates(&sample_of(&["PK", "SK"], &items))
+    };
+    assert_eq!(courses("gsi1pk"), ["course-{course} / details", "course-{course} / student-{student}"]);
+    assert_eq!(courses("course_id"), ["{course_id} / details", "{course_id} / student-{student}"]);
+    let rows: Vec<Value> = (0..40)
+        .map(|index| json!({ "userId": format!("user-{}", index % 9), "at": index, "x": 1 }))
+        .collect();
+    assert_eq!(templates(&sample_of(&["userId"], &rows)), ["{userId}"]);
+}
+
 #[test]
 fn a_stated_separator_is_used() {
     let items: Vec<Value> = (0..60)
