@@ -213,11 +213,11 @@ impl<'e> KeyColumn<'e> {
         let names: BTreeSet<String> = self.evidence.shared_names.iter().map(|name| folded(name)).collect();
         let first = values.first().copied().unwrap_or_default();
         let ends = first.match_indices(|one| OF_TEXT.contains(&one) || ":=".contains(one));
-        let heads =
+        let mut heads =
             ends.filter_map(|(end, _)| first.get(..=end)).filter(|head| names.contains(&folded(head)));
         let is_prefix =
             |head: &&str| values.iter().all(|value| value.len() > head.len() && value.starts_with(head));
-        let found = heads.filter(is_prefix).last().filter(|_| self.evidence.are_several(members));
+        let found = heads.rfind(is_prefix).filter(|_| self.evidence.are_several(members));
         found.unwrap_or_default().to_owned()
     }
 
