@@ -1,8 +1,8 @@
 //! Pages in Chromium: `browser.mjs` opens and judges them.
 
-use std::path::PathBuf;
 use std::process::Command;
 
+use afterwrite_tests::tools::setting;
 use serde_json::{Map, Value, json};
 
 /// The browser, and the folder with the packages that drive it; `tests/run` sets both.
@@ -11,10 +11,6 @@ const PACKAGES: &str = "AFTERWRITE_TEST_BROWSER_NODE";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/console/browser.mjs");
 /// The widths of a telephone, a tablet and a desktop.
 const WIDTHS: [u32; 3] = [360, 1024, 1600];
-
-fn setting(name: &str) -> PathBuf {
-    std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: run tests/run")).into()
-}
 
 /// Carries out a task; returns the texts that it has read.
 ///

@@ -1,19 +1,22 @@
-//! The code that `docs/COOKBOOK.md` shows reads rollups from a real table: the Rust example is compiled here, and the Python example
-//! runs in an interpreter. Both read the same items from an embedded DynamoDB.
+//! The code that `docs/COOKBOOK.md` shows reads rollups from a real table: the Rust example is compiled here, and the examples in other
+//! languages run as programs. All of them read the same items from an embedded DynamoDB.
+
+use std::process::Command;
 
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
-use afterwrite_tests::{page, python};
+use afterwrite_local::sdk::{CREDENTIAL, REGION};
+use afterwrite_tests::{page, python, tools};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
 use super::rollup_reader::{RankedGroup, read_buckets, read_ranked, read_sharded};
 
-const PAGE: &str = include_str!("../../docs/COOKBOOK.md");
+pub(super) const PAGE: &str = include_str!("../../docs/COOKBOOK.md");
 const READER: &str = include_str!("rollup_reader.rs");
 const TABLE: &str = "state";
 
-/// 120 shards of two orders each, of which one is missing; three days; three items by sales; seven players of a game in two shards of a rank.
+/// 120 shards of two orders each, of which one is missing; three days; three items by sales; the players of two games.
 async fn written() -> EmbeddedDynamoDb {
     let server = EmbeddedDynamoDb::start().await.expect("a server");
     let key = KeyDefinition::new("PK", "SK");
@@ -51,15 +54,20 @@ async fn written() -> EmbeddedDynamoDb {
     server
 }
 
-/// Seven players of a game, in two shards of a rank.
+/// Seven players of a game, in two shards of a rank, and the only player of another game, whose rank has one partition.
 async fn write_players(client: &Client) {
     let players = [("ann", 90), ("ben", 70), ("cem", 70), ("dee", 50), ("eva", 30), ("flo", 20), ("gus", 10)];
     for (place, (player, points)) in players.into_iter().enumerate() {
-        let put = client.put_item().table_name(TABLE);
-        let put = put.item("PK", text(format!("PLAYER#{player}"))).item("SK", text("GAME#chess".to_owned()));
-        let put = put.item("rank_points", text(format!("score#GAME#chess#{}", place % 2)));
-        put.item("points", AttributeValue::N(points.to_string())).send().await.expect("a ranked rollup");
+        write_player(client, player, &format!("score#GAME#chess#{}", place % 2), points).await;
     }
+    write_player(client, "hal", "score#GAME#checkers", 42).await;
+}
+
+async fn write_player(client: &Client, player: &str, group: &str, points: i64) {
+    let put = client.put_item().table_name(TABLE);
+    let put = put.item("PK", text(format!("PLAYER#{player}"))).item("SK", text("SCORE".to_owned()));
+    let put = put.item("rank_points", text(group.to_owned()));
+    put.item("points", AttributeValue::N(points.to_string())).send().await.expect("a ranked rollup");
 }
 
 fn text(value: String) -> AttributeValue {
@@ -72,7 +80,7 @@ fn rank_index() -> (String, KeyDefinition) {
     ("rank_points".to_owned(), KeyDefinition { types, ..KeyDefinition::new("rank_points", "points") })
 }
 
-/// The results that both examples must read from [`written`].
+/// The results that all examples must read from [`written`].
 fn expected() -> Value {
     json!({
         "sharded": 238,
@@ -81,7 +89,24 @@ fn expected() -> Value {
         "top": [90, 70, 70],
         "around": [70, 70, 50, 30],
         "ranks": [1, 2, 4, 7],
+        "only": [42],
     })
+}
+
+/// Runs a program, with the table as its last argument: it prints the results as JSON.
+pub(super) async fn assert_reads_all(mut program: Command) {
+    let server = written().await;
+    program.arg(TABLE).envs([
+        ("AWS_ENDPOINT_URL_DYNAMODB", &*server.endpoint()),
+        // Python's SDK reads the second name.
+        ("AWS_REGION", REGION),
+        ("AWS_DEFAULT_REGION", REGION),
+        ("AWS_ACCESS_KEY_ID", CREDENTIAL),
+        ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
+    ]);
+    let printed = tokio::task::spawn_blocking(move || tools::output(program)).await.expect("a program");
+    assert_eq!(serde_json::from_slice::<Value>(&printed).expect("JSON"), expected());
+    server.stop().await.expect("the end of the server");
 }
 
 #[tokio::test]
@@ -95,17 +120,17 @@ async fn the_rust_example_reads_sharded_bucketed_and_ranked_rollups() {
     let february = ("ROLLUP#DAY#2026-02-01", "ROLLUP#DAY#2026-02-28");
     let buckets = read_buckets(&client, TABLE, "REPO", february).await.unwrap();
     let ranked = read_ranked(&client, TABLE, ("SALES", "ITEM#"), "orders", 2).await.unwrap();
-    let [top, around, ranks] = leaderboard(&client).await;
+    let [top, around, ranks, only] = leaderboard(&client).await;
     let read = json!({
         "sharded": i64::try_from(sharded).unwrap(), "buckets": sorts(buckets), "ranked": sorts(ranked),
-        "top": top, "around": around, "ranks": ranks,
+        "top": top, "around": around, "ranks": ranks, "only": only,
     });
     assert_eq!(read, expected());
     server.stop().await.unwrap();
 }
 
-/// The points of the top three and of the page around 50, and the ranks of four values.
-async fn leaderboard(client: &Client) -> [Vec<i64>; 3] {
+/// The points of the top three and of the page around 50, the ranks of four values, and the points of the other game.
+async fn leaderboard(client: &Client) -> [Vec<i64>; 4] {
     let group = RankedGroup { table: TABLE, group: "score#GAME#chess", measure: "points", shards: 2 };
     let points = |rollups: Vec<std::collections::HashMap<String, AttributeValue>>| -> Vec<i64> {
         rollups
@@ -119,21 +144,17 @@ async fn leaderboard(client: &Client) -> [Vec<i64>; 3] {
     for value in [90, 70, 50, 10] {
         ranks.push(group.rank(client, value).await.expect("a rank"));
     }
-    [points(top), points(around), ranks]
+    let other = RankedGroup { group: "score#GAME#checkers", shards: 1, ..group };
+    let only = other.top(client, 3).await.expect("the only player");
+    [points(top), points(around), ranks, points(only)]
 }
 
 #[tokio::test]
 #[ignore = "needs boto3: run tests/run"]
 async fn the_python_example_reads_sharded_bucketed_and_ranked_rollups() {
-    let server = written().await;
     let mut command = python::script("documentation/read_rollups.py");
-    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/COOKBOOK.md")).arg(TABLE);
-    command.env("AWS_ENDPOINT_URL_DYNAMODB", server.endpoint()).env("AWS_DEFAULT_REGION", "eu-west-1");
-    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
-    let done = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    assert_eq!(serde_json::from_slice::<Value>(&done.stdout).unwrap(), expected());
-    server.stop().await.unwrap();
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/COOKBOOK.md"));
+    assert_reads_all(command).await;
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod broken_model;
 mod commands;
 mod contents;
 mod cookbook;
+mod cookbook_programs;
 mod cost_page;
 mod event_consumers;
 mod model_page;

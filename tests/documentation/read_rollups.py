@@ -27,5 +27,6 @@ result = {
     "top": [int(rollup["points"]) for rollup in top],
     "around": [int(rollup["points"]) for rollup in around],
     "ranks": [example["read_rank"](table, *group, value, shards=2) for value in (90, 70, 50, 10)],
+    "only": [int(rollup["points"]) for rollup in example["read_top"](table, "score#GAME#checkers", "points", 3)],
 }
 print(json.dumps(result))

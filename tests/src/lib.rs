@@ -40,5 +40,6 @@ pub mod secrets;
 pub mod size;
 pub mod sqs;
 pub mod state_stream;
+pub mod tools;
 pub mod unreliable_bucket;
 mod upstream;

@@ -1,19 +1,19 @@
 //! The tools of the languages of clients: `tests/run` provides them.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
-use std::{env, fs};
 
 use afterwrite_client::{ClientLanguage, client};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_model::record::Item;
 use afterwrite_model::table::Model;
 use afterwrite_tests::sdk_items::sdk_item;
+use afterwrite_tests::tools::{node_folder, output, setting};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Names the folder with `node_modules`, and the interpreter of Python with black, mypy and boto3.
-const NODE_FOLDER: &str = "AFTERWRITE_TEST_CLIENT_NODE";
+/// Names the interpreter of Python with black, mypy and boto3.
 const PYTHON: &str = "AFTERWRITE_TEST_CLIENT_PYTHON";
 
 const STATE: &str = "state";
@@ -31,13 +31,9 @@ const TYPESCRIPT_SETTINGS: &str = r#"{
 }"#;
 const MYPY_SETTINGS: &str = "[mypy]\nstrict = True\n[mypy-boto3.*]\nignore_missing_imports = True\n";
 
-fn setting(name: &str) -> PathBuf {
-    env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: run tests/run")).into()
-}
-
 fn node_tool(name: &str) -> Command {
-    let mut command = Command::new(setting(NODE_FOLDER).join("run"));
-    command.arg(setting(NODE_FOLDER).join("node_modules").join(name));
+    let mut command = Command::new(node_folder().join("run"));
+    command.arg(node_folder().join("node_modules").join(name));
     command
 }
 
@@ -45,14 +41,6 @@ fn python() -> Command {
     let mut command = Command::new(setting(PYTHON));
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     command
-}
-
-/// Runs a tool, which must succeed; returns its output.
-pub(crate) fn output(mut command: Command) -> Vec<u8> {
-    let done = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let texts = [&done.stdout, &done.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-    assert!(done.status.success(), "{command:?}:\n{}", texts.concat());
-    done.stdout
 }
 
 /// A folder with the clients of some models, in which the tools run.
@@ -87,7 +75,7 @@ impl ClientFolder {
     pub(crate) fn compile(&self) {
         let modules = self.path().join("node_modules");
         if !modules.exists() {
-            std::os::unix::fs::symlink(setting(NODE_FOLDER).join("node_modules"), modules).expect("a link");
+            std::os::unix::fs::symlink(node_folder().join("node_modules"), modules).expect("a link");
         }
         let mut compiler = node_tool("typescript/bin/tsc");
         compiler.current_dir(self.path());
@@ -117,7 +105,7 @@ impl ClientFolder {
         let file = self.path().join("requests.json");
         fs::write(&file, requests.to_string()).expect("requests");
         let compiled = self.path().join("compiled").join(format!("{}.js", model.name));
-        let mut node = Command::new(setting(NODE_FOLDER).join("run"));
+        let mut node = Command::new(node_folder().join("run"));
         node.arg(format!("{SOURCES}/read.mjs")).arg(compiled);
         let mut python = python();
         python.arg(format!("{SOURCES}/read.py")).arg(self.path().join(format!("{}.py", model.name)));
