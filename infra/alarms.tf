@@ -138,6 +138,15 @@ locals {
     }
   }
 
+  # Only of models with sources that expire.
+  dropping_alarms = {
+    dropped-contributions = {
+      kind        = "dropped-contributions"
+      summary     = "Contributions to rollups that are sources and had expired were dropped: the levels above lack them"
+      metric_name = "DroppedContributions"
+    }
+  }
+
   relaying_alarms = {
     relay-failed = {
       kind               = "relay-failed"
@@ -282,6 +291,7 @@ locals {
     local.freshness_alarms,
     local.dead_letter_alarms,
     { for name, alarm in local.counting_alarms : name => merge({ dimensions = try(local.own_dimensions.aggregator, {}) }, alarm) if local.has_aggregate },
+    { for name, alarm in local.dropping_alarms : name => merge({ dimensions = try(local.own_dimensions.aggregator, {}) }, alarm) if local.has_aggregate && local.has_expiring_sources },
     { for name, alarm in local.relaying_alarms : name => merge({ dimensions = local.own_dimensions[local.relaying] }, alarm) if contains(local.readers, local.relaying) && length(local.relayed) > 0 },
     { for name, alarm in local.notifying_alarms : name => merge({ dimensions = local.own_dimensions[local.relaying] }, alarm) if contains(local.readers, local.relaying) && local.has_events },
     { for name, alarm in local.invalidating_alarms : name => merge({ dimensions = try(local.own_dimensions.invalidator, {}) }, alarm) if local.enabled.invalidator },
@@ -290,10 +300,11 @@ locals {
     { for name, alarm in local.archiving_alarms : name => alarm if local.has_archive },
   )
   # The alarms of `minimal`: every way of losing data. Records that expire unread in the stream (also because a mapping is disabled: then no heartbeat
-  # is counted or archived), that are given up, dropped or parked, expiries that are not applied, lines that are not exported, messages that are given
+  # is counted or archived), that are given up, dropped or parked, contributions and expiries that are not applied, lines that are not exported, messages that are given
   # up; and what the verifier finds.
   essential_kinds = [
-    "iterator-age", "delivery-failures", "on-failure", "dropped", "parked", "expiries-too-old", "rejected-lines", "archive-delivery", "dead-letters", "drift",
+    "iterator-age", "delivery-failures", "on-failure", "dropped", "parked", "expiries-too-old", "dropped-contributions", "rejected-lines", "archive-delivery",
+    "dead-letters", "drift",
   ]
   essential_names = ["errors-verifier", "freshness-counted", "freshness-archived"]
 

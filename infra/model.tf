@@ -13,6 +13,11 @@ locals {
   # The application's tables. A model whose rollups are sources names the state table, too.
   state_source  = "@state"
   has_levels    = contains(keys(local.model.tables), local.state_source)
+  # A contribution to such a rollup that has expired is dropped: the levels above lack it. The rollup of a distinct count's members has a dot in its name.
+  has_expiring_sources = anytrue([
+    for name, entity in local.model.entities :
+    entity.table == local.state_source && try(entity.on_expiry, "") == "keep" && try(local.model.rollups[name].expires, null) != null && !can(regex("[.]", name))
+  ])
   source_tables = [for table in keys(local.model.tables) : table if table != local.state_source]
 
   # Key attributes are written `name`, or `name (N)` with another type than text.

@@ -96,6 +96,26 @@ run "the_state_table_has_a_stream_that_both_readers_read_through_a_filter" {
   }
 }
 
+run "a_model_without_sources_that_expire_drops_no_contributions" {
+  command = plan
+  assert {
+    condition     = !contains(keys(aws_cloudwatch_metric_alarm.alarm), "dropped-contributions")
+    error_message = "No source expires."
+  }
+}
+
+run "sources_that_expire_have_an_alarm_on_dropped_contributions_with_minimal_observability_too" {
+  command = plan
+  variables {
+    model_description = "tests/levels-expiring.json"
+    observability     = "minimal"
+  }
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.alarm["dropped-contributions"].metric_name == "DroppedContributions" && aws_cloudwatch_metric_alarm.alarm["dropped-contributions"].dimensions.Function == "aggregator"
+    error_message = "The levels above lack such contributions."
+  }
+}
+
 run "one_reader_reads_both_streams" {
   variables {
     single_reader = true

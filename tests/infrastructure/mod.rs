@@ -144,9 +144,19 @@ fn a_release_is_reproducible_and_complete() {
 fn the_descriptions_in_the_modules_tests_are_up_to_date() {
     let levels = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/tests/levels.toml");
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/tests/events.toml");
-    for (name, model) in
-        [("exambuddy", "exambuddy"), ("quiz", "quiz"), ("levels", levels), ("events", events)]
-    {
+    let day = "SK = \"DAY#{placed_at:day}\" }\n";
+    let expires = "expires = { after = \"400 days\", of = \"placed_at\" }\n";
+    let expiring = tempfile::tempdir().unwrap();
+    let file = expiring.path().join("levels-expiring.toml");
+    let text = read("infra/tests/levels.toml").replacen(day, &format!("{day}{expires}"), 1);
+    std::fs::write(&file, text).unwrap();
+    for (name, model) in [
+        ("exambuddy", "exambuddy"),
+        ("quiz", "quiz"),
+        ("levels", levels),
+        ("levels-expiring", file.to_str().unwrap()),
+        ("events", events),
+    ] {
         let description = DeploymentDescription::of(&Model::load(model).unwrap());
         let generated = serde_json::to_value(&description).unwrap();
         let stored: serde_json::Value =

@@ -43,6 +43,8 @@ async fn a_command_on_a_machine_with_another_clock_ends_before_it_writes() {
         &["backfill", "--yes"][..],
         &["verify"],
         &["repair", "findings.jsonl", "--yes"],
+        &["redrive", "--yes"],
+        &["redrive", "--yes", "--without-recovery"],
         &["jobs", "list"],
         &["run", "--name", "blue"],
     ] {

@@ -129,7 +129,7 @@ async fn assert_found_and_repaired(world: &Arc<OperationWorld>, places: &[Findin
     };
     assert!(!found.is_empty() && found.iter().all(|finding| is_expected(&finding)), "{found:#?}");
     assert!(places.iter().all(|place| found.iter().any(|finding| finding.place() == *place)), "{found:#?}");
-    let findings = parse_findings(&finding_lines(&report.findings)).unwrap();
+    let findings = parse_findings(&finding_lines(&report.findings)).unwrap().findings;
     assert_eq!(findings, report.findings, "a report is read back");
 
     let before = world.rows(STATE);

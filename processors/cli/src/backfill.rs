@@ -30,7 +30,7 @@ use crate::reconciled_lives::{report_dropped, report_lives};
 /// The arguments of `afterwrite backfill`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again. Before the plan, up to 500 items of each of eight segments of the state table are read, and the generations of the backfills that `afterwrite jobs list` shows as done. A model that is older than the ledger is refused, and a source table that lacks the items of all its entries, if 20 or more are looked at: AFTERWRITE_TABLES names another table, or --accept-lives is needed.\n\nExit codes: 0 every item is counted and exported, and every mirror is written, 1 items could not be counted, mirrors could not be written, --only selected no item, items vanished or were restored so that the archive must be consulted, contributions to expired rollups are missing in the levels above, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again. Before the plan, up to 500 items of each of eight segments of the state table are read, and the generations of the backfills that `afterwrite jobs list` shows as done. A model that is older than the ledger is refused. So is another source table than the ledger follows: one that the earlier backfills have not read, or that lacks the items of all its entries, or of most of them if nothing shows that the ledger follows it. Then AFTERWRITE_TABLES is wrong, or lacks the name of the table that was replaced, or --accept-lives is needed.\n\nExit codes: 0 every item is counted and exported, and every mirror is written, 1 items could not be counted, mirrors could not be written, --only selected no item, items vanished or were restored so that the archive must be consulted, contributions to expired rollups are missing in the levels above, or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
     /// The segments of each table that are read in parallel.
@@ -52,7 +52,7 @@ pub struct BackfillCommand {
     #[arg(help_heading = "Items", long)]
     drop: bool,
     /// Accept that the items that an earlier run named as vanished or restored were deleted or written by the application: they are not named
-    /// any more. Also accept a table that has none of the items that the ledger counts.
+    /// any more. Also accept a table that lacks items that the ledger counts, or that the ledger does not seem to follow.
     #[arg(help_heading = "Items", long, conflicts_with_all = ["only", "mirrors", "datasets_only"])]
     accept_lives: bool,
     /// Read the items of one table from a full export, a folder or s3://bucket/prefix; its last part is the export's id. With --bulk,
@@ -116,8 +116,8 @@ impl BackfillCommand {
             return Box::pin(self.bulk.run(&deployment, &self.export, since, &self.options)).await;
         }
         let emptied = if self.accept_lives { EmptiedTables::Accepted } else { EmptiedTables::Refused };
-        Box::pin(deployment.check_ledger(emptied)).await?;
-        Ok(Box::pin(self.run_on(&deployment)).await?.is_right())
+        let notes = Box::pin(deployment.check_ledger(emptied)).await?;
+        Ok(Box::pin(self.run_on(&deployment, notes)).await?.is_right())
     }
 
     /// Runs the backfill of the environment's deployment; returns whether every item is counted.
@@ -127,11 +127,11 @@ impl BackfillCommand {
     pub(crate) async fn recover(&self) -> Result<bool> {
         let deployment = self.deployment.connect().await?;
         // The consumer follows the table by its stream, and a table that was created again has none of its former items.
-        Box::pin(deployment.check_ledger(EmptiedTables::Accepted)).await?;
-        Ok(Box::pin(self.run_on(&deployment)).await?.is_complete)
+        let notes = Box::pin(deployment.check_ledger(EmptiedTables::Accepted)).await?;
+        Ok(Box::pin(self.run_on(&deployment, notes)).await?.is_complete)
     }
 
-    async fn run_on(&self, deployment: &Deployment) -> Result<BackfillEnd> {
+    async fn run_on(&self, deployment: &Deployment, notes: Vec<String>) -> Result<BackfillEnd> {
         let bucket = self.bucket.clone().or_else(|| EnvironmentSettings::from_env().bucket);
         let datasets = self.filling(deployment, bucket.is_some())?;
         if datasets != DatasetFilling::Only {
@@ -156,6 +156,7 @@ impl BackfillCommand {
         let mut plan = Box::pin(plan(deployment, &arguments)).await?;
         plan.notes.extend(self.unfilled_note(datasets, deployment));
         if datasets != DatasetFilling::Only {
+            plan.notes.extend(notes);
             plan.notes.extend(event_note(&deployment.config.model));
             plan.notes.extend(level_notes(&deployment.config.model, self.only.is_some()));
         }

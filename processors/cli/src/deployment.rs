@@ -63,28 +63,28 @@ impl Deployment {
         JobStore::new(Arc::clone(&self.tables), SystemClock, Arc::clone(&self.state_table))
     }
 
-    /// The tables, with reads that are repeated while they are throttled: for plans and checks, which no job repeats.
+    /// The tables, with reads that are repeated while they are throttled: for plans and checks, which no job repeats, and for verifications.
     pub(crate) fn patient_tables(&self) -> PatientTables<Arc<DynamoDb>, SystemClock> {
         PatientTables::new(Arc::clone(&self.tables), SystemClock)
     }
 
-    /// The deployment as plans take it, which no job repeats.
+    /// The deployment with such tables.
     pub(crate) fn planned_context(
         &self,
     ) -> DeploymentContext<PatientTables<Arc<DynamoDb>, SystemClock>, SystemClock> {
         self.context().with_tables(self.patient_tables())
     }
 
-    /// Looks at the ledger before a job is planned.
+    /// Looks at the ledger before a job is planned; returns notes for the plan.
     ///
     /// # Errors
-    /// As [`LedgerSample::read`] and [`LedgerSample::require_items`].
-    pub(crate) async fn check_ledger(&self, emptied: EmptiedTables) -> Result<()> {
+    /// As [`LedgerSample::read`] and [`LedgerSample::check_tables`].
+    pub(crate) async fn check_ledger(&self, emptied: EmptiedTables) -> Result<Vec<String>> {
         let context = self.planned_context();
         let sample = LedgerSample::read(&context).await?;
         match emptied {
-            EmptiedTables::Refused => sample.require_items(&context).await,
-            EmptiedTables::Accepted => Ok(()),
+            EmptiedTables::Refused => sample.check_tables(&context).await,
+            EmptiedTables::Accepted => Ok(Vec::new()),
         }
     }
 

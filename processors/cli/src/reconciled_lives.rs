@@ -110,7 +110,8 @@ fn unknown_table_text(number: u64) -> String {
 fn dropped_text(number: u64) -> String {
     format!(
         "{number} contributions to rollups that are sources and have expired are not counted, so the levels above lack them: `afterwrite replay \
-         --into` a new state table counts them, as far as the archive has their items: follow \"Rebuilding a state table\" in docs/OPERATE.md"
+         --into` a new state table counts them, as far as the archive has their items: follow \"Rebuilding a state table\" in docs/OPERATE.md. \
+         A later run does not find them again, and ends with exit code 0 although they are still missing"
     )
 }
 

@@ -120,14 +120,14 @@ async fn compare(
     second: Arc<str>,
     as_json: bool,
 ) -> Result<StateDiffTotals> {
-    let (described, other) =
-        (deployment.tables.describe(&first).await?, deployment.tables.describe(&second).await?);
+    let tables = deployment.patient_tables();
+    let (described, other) = (tables.describe(&first).await?, tables.describe(&second).await?);
     if first == second || (described.id.is_some() && described.id == other.id) {
         return Err(Error::new(ErrorKind::Configuration, "a state table cannot be compared with itself")
             .with("table", &*first)
             .hint("Name two tables. `state promote NEW` compares NEW with the table of AFTERWRITE_STATE_TABLE or --state-table, which must still be the old one"));
     }
-    let diff = StateDiff::new(Arc::clone(&deployment.tables), first, second);
+    let diff = StateDiff::new(tables, first, second);
     let mut printed = Ok(());
     let totals = diff.compare(|difference| {
         if printed.is_ok() {

@@ -8,7 +8,10 @@ mod payload;
 mod runtime;
 
 pub use self::logging::{LogOutput, start_logging};
-pub use self::metrics::{ESSENTIAL_METRICS, ESSENTIAL_STAGES, MetricsLabels, MetricsLine, observe_metrics};
+pub use self::metrics::{
+    ESSENTIAL_METRIC_OF_EXPIRING_SOURCES, ESSENTIAL_METRICS, ESSENTIAL_STAGES, MetricsLabels, MetricsLine,
+    observe_metrics,
+};
 pub use self::payload::EventSource;
 pub use self::runtime::{
     BatchItemFailure, BatchResponse, HandledInvocation, Invocation, LambdaFunction, response_json, run,

@@ -25,6 +25,8 @@ const MODEL: &str = "Model";
 
 /// The metrics of each function that report lost data. With `AFTERWRITE_METRICS=essential`, all other metrics are numbers in the log only.
 pub const ESSENTIAL_METRICS: [&str; 4] = ["DriftedTargets", "ExpiriesTooOld", "Parked", "RejectedLines"];
+/// The metric that reports lost data of a model with sources that expire. It is essential for such a model alone.
+pub const ESSENTIAL_METRIC_OF_EXPIRING_SOURCES: &str = "DroppedContributions";
 /// The stages whose freshness reports that a stream is not read.
 pub const ESSENTIAL_STAGES: [HeartbeatStage; 2] = [HeartbeatStage::Counted, HeartbeatStage::Archived];
 
@@ -49,8 +51,10 @@ pub struct MetricsLabels {
     service: Option<String>,
     function: &'static str,
     model: String,
-    /// Whether only [`ESSENTIAL_METRICS`] and the freshness of [`ESSENTIAL_STAGES`] are metrics.
+    /// Whether only the essential metrics and the freshness of [`ESSENTIAL_STAGES`] are metrics.
     is_essential: bool,
+    /// Whether [`ESSENTIAL_METRIC_OF_EXPIRING_SOURCES`] is essential.
+    has_expiring_sources: bool,
     is_hidden: bool,
 }
 
@@ -63,6 +67,7 @@ impl MetricsLabels {
     pub fn new(settings: &EnvironmentSettings, function: &'static str, model: &Model) -> Result<Self> {
         Ok(Self {
             is_essential: settings.emits_essential_metrics()?,
+            has_expiring_sources: model.has_expiring_sources(),
             namespace: settings.metrics_namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned()),
             service: settings.metrics_service.clone(),
             function,
@@ -78,7 +83,9 @@ impl MetricsLabels {
     }
 
     fn is_metric(&self, name: &str) -> bool {
-        !self.is_essential || ESSENTIAL_METRICS.contains(&name)
+        !self.is_essential
+            || ESSENTIAL_METRICS.contains(&name)
+            || (self.has_expiring_sources && name == ESSENTIAL_METRIC_OF_EXPIRING_SOURCES)
     }
 
     fn is_stage(&self, stage: HeartbeatStage) -> bool {

@@ -1,4 +1,5 @@
-//! Tables whose reads are repeated while they are throttled or unavailable: for plans, which no runner repeats.
+//! Tables whose reads are repeated while they are throttled or unavailable: for plans and comparisons, which no runner repeats, and for verifications, whose
+//! steps have many reads.
 
 use afterwrite_ledger::tables::{
     ConsumedUnits, IndexPage, IndexQuery, PartialRead, ReadSnapshot, ScanPage, ScanRequest, TableScan,

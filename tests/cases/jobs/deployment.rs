@@ -97,6 +97,13 @@ impl Shop {
         put.item("price", AttributeValue::N("3".to_owned())).send().await.unwrap();
     }
 
+    pub(super) async fn delete_order(&self, table: &str, order: u64) {
+        let text = |value: String| AttributeValue::S(value);
+        let delete = self.server.client().delete_item().table_name(table);
+        let delete = delete.key("PK", text(format!("SHOP#{}", order % 7)));
+        delete.key("SK", text(format!("ORDER#{order}"))).send().await.unwrap();
+    }
+
     /// The number of orders that are counted.
     pub(super) async fn counted(&self) -> u64 {
         let scan = self.server.client().scan().table_name(STATE).into_paginator().items().send();

@@ -1,9 +1,10 @@
 //! A5: a plan is made although requests are throttled. A9: a redrive without a target is refused before anything is planned.
 
+use afterwrite_local::dynamodb::TableDefinition;
 use afterwrite_tests::fault_proxy::FaultProxy;
 use afterwrite_tests::faults::FaultRates;
 
-use super::deployment::Shop;
+use super::deployment::{STATE, Shop};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
@@ -20,6 +21,23 @@ async fn a5_jobs_are_planned_and_run_although_requests_are_throttled() {
         assert!(proxy.injected().throttles > 0);
         shop.server.stop().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a5_a_verification_and_a_comparison_end_although_a_third_of_the_requests_fail() {
+    let mut shop = Shop::with_orders(400).await;
+    shop.server.create_table(&TableDefinition::state("other")).await.unwrap();
+    for table in [STATE, "other"] {
+        shop.text(0, &["backfill", "--yes", "--without-recovery", "--state-table", table]);
+    }
+    let rates = FaultRates { throttle: 200, unavailable: 130, ..FaultRates::NONE };
+    let proxy = FaultProxy::start(&shop.server.endpoint(), rates, 4).await.unwrap();
+    shop.endpoint = proxy.endpoint();
+    shop.text(0, &["verify", "--tolerance", "1"]);
+    shop.text(0, &["state", "diff", STATE, "other"]);
+    assert!(proxy.injected().throttles > 0);
+    shop.server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

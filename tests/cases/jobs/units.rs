@@ -1,10 +1,11 @@
-//! A4: a job has any number of units.
+//! A4: a job has any number of units; A1: and no other units than it was planned with.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use afterwrite_model::Result;
 use afterwrite_model::clock::Clock as _;
+use afterwrite_model::record::{AttributeValue as Value, Item};
+use afterwrite_model::{ErrorKind, Result};
 use afterwrite_operations::jobs::{
     JobBasis, JobRunner, JobStatus, JobTask, SilentObserver, StepOutcome, WorkUnit,
 };
@@ -53,6 +54,27 @@ async fn a4_a_job_of_100000_units_is_created_killed_resumed_and_done() {
     assert_eq!(done.totals["counted"], 2 * u64::try_from(UNITS).unwrap());
     let stored = store.load(&id).await.unwrap();
     assert_eq!((stored.work, stored.totals), (done.work, done.totals));
+}
+
+#[tokio::test]
+async fn a1_a_job_with_fewer_units_than_it_was_planned_with_is_refused() {
+    for (planned, left) in [(4, 0), (4, 3), (20, 0), (20, 15)] {
+        let tables = tables();
+        let store = store(&tables, NOW);
+        let id = store.create(new_job(planned)).await.unwrap().id;
+        let units: Vec<WorkUnit> = (0..left).map(|unit| WorkUnit::new(format!("{unit}"), 0)).collect();
+        let text = |value: &str| Value::text(value.to_owned());
+        let damaged = Item::from([
+            ("PK".into(), text(&format!("AFTERWRITE#JOB#{id}#000000"))),
+            ("SK".into(), text("-")),
+            ("units".into(), text(&serde_json::to_string(&units).unwrap())),
+            ("totals".into(), text("{}")),
+        ]);
+        assert!(tables.put(STATE, damaged).unwrap().is_some(), "the part was there");
+        let error = store.acquire(&id, &JobBasis::default()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::State, "{error}");
+        assert!(error.to_string().contains("units of the job are missing"), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

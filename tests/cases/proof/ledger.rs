@@ -2,6 +2,7 @@
 
 use afterwrite_model::ErrorKind;
 use afterwrite_operations::backfill::BackfillArguments;
+use afterwrite_operations::verifier::{RotationReport, VerifiedShare, VerifierReport};
 use afterwrite_operations::verify::{
     FindingVerdict, UndecidedReason, VerifyArguments, VerifyFinding, recheck_findings,
 };
@@ -101,4 +102,32 @@ async fn b4_one_customer_without_the_attribute_does_not_stop_the_others() {
     let report = newer.verify(VerifyArguments::default()).await.unwrap();
     assert_eq!(report.findings.iter().filter(|finding| of_lookup(finding)).count(), 2, "{report:#?}");
     assert_eq!(report.findings.len(), 2, "{report:#?}");
+    // Most orders are decided, and these two stay undecided until the customer has the attribute: neither a run nor `verifier` may pass.
+    let summary = &report.summary;
+    assert_eq!((summary.drift, summary.undecided_until_mended, &*summary.unjudged), (0, 2, &[][..]));
+    assert!(!summary.is_right().unwrap());
+    let rotation = RotationReport { round: None, last_round: None };
+    let verifier = VerifierReport::new(&report, VerifiedShare::default(), rotation);
+    assert_eq!((verifier.drifted_targets, verifier.undecided_targets), (2, 2));
+}
+
+#[test]
+fn b4_a_cause_that_a_later_run_may_not_have_is_no_problem_and_every_other_cause_is() {
+    let reasons = |names: &[&str]| {
+        let json = names.iter().map(|name| serde_json::from_str(&format!("\"{name}\"")).unwrap());
+        json.collect::<Vec<UndecidedReason>>()
+    };
+    let passing = reasons(&["changed", "out_of_time", "incomplete_log"]);
+    assert!(passing.into_iter().all(UndecidedReason::ends_by_itself));
+    let lasting = reasons(&[
+        "no_heartbeat",
+        "lookup_not_remembered",
+        "lookup_lacks_output",
+        "uncountable",
+        "unreadable_ledger",
+        "unseen_value",
+        "foreign",
+        "not_comparable",
+    ]);
+    assert!(!lasting.into_iter().any(UndecidedReason::ends_by_itself));
 }

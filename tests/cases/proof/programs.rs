@@ -120,6 +120,45 @@ async fn b2_a_verification_that_judges_nothing_ends_with_3_and_the_cause() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
+async fn b4_items_that_stay_undecided_end_with_1_and_a_report_that_was_cut_is_refused() {
+    let deployment = counted().await;
+    // Attempts of a project that does not exist: no later verification can decide them.
+    for attempt in 0..3 {
+        deployment.put_attempt("gone", &format!("t{attempt}")).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("drift.jsonl");
+    let name = file.to_str().unwrap();
+    let (code, report, errors) =
+        run(&deployment, &["verify", "--tolerance", "1", "--json", "--report", name]);
+    let found =
+        ["drift", "undecided", "undecided_until_mended"].map(|number| report[number].as_u64().unwrap());
+    assert_eq!((code, found), (1, [0, 3, 3]), "{report} {errors}");
+
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    assert!(lines.len() == 3 && lines[0].ends_with(r#","findings":3}"#), "{whole}");
+    let recheck = ["verify", "--tolerance", "1", "--json", "--recheck", name];
+    std::fs::write(&file, lines[..2].join("\n") + "\n").unwrap();
+    for command in [&recheck[..], &["repair", name, "--dry-run"], &["doctor", "--report", name]] {
+        let (code, _, errors) = run(&deployment, command);
+        assert!(code == 2 && errors.contains("the report is not whole"), "{command:?}: {code} {errors}");
+    }
+    // A report of an earlier version does not name the number.
+    std::fs::write(&file, whole.replace(r#","findings":3"#, "")).unwrap();
+    let (code, _, errors) = run(&deployment, &recheck);
+    assert!(
+        code == 3 && errors.contains("not known to be whole") && errors.contains("3 looked at"),
+        "{errors}"
+    );
+    // Nothing was found, and the file is whole.
+    std::fs::write(&file, "{\"findings\":0}\n").unwrap();
+    let (code, _, errors) = run(&deployment, &recheck);
+    assert!(code == 0 && !errors.contains("whole"), "{code} {errors}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
 async fn b3_an_older_model_is_refused_with_exit_code_2() {
     let deployment = FunctionDeployment::new().await;
     deployment.put_project("p1").await;

@@ -11,10 +11,7 @@ use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, RawValue, SettingsTable, place};
 use super::named::{NamedValue as _, alternatives, meant, named_values};
 use super::template::split_at_brace;
-use super::{
-    BoundPiece, BoundTemplate, Entity, InternedPath, Model, ModelNotation, Pattern, Template, TemplatePiece,
-    Term,
-};
+use super::{BoundPiece, BoundTemplate, Entity, InternedPath, Model, ModelNotation, Pattern, Term};
 
 /// Readers find nothing cached while a tombstone stands: for longer than an hour the cache would be of no use.
 const LONGEST_TOMBSTONE: Duration = Duration::from_secs(60 * 60);
@@ -259,10 +256,15 @@ fn read_remedy(called: &str, value: RawValue<'_>, problems: &mut ProblemCollecto
     }
 }
 
-/// A template without its variables. A template that cannot be read is reported as such.
+/// A template of a path without its variables, whatever their formats. A template that cannot be read is reported as such.
 fn literals(template: &str) -> String {
-    let compiled = Template::compile(template, &mut Vec::new()).unwrap_or_default();
-    compiled.pieces.iter().filter_map(TemplatePiece::literal).collect()
+    let (mut literals, mut rest) = (String::new(), template);
+    while let Some((literal, inside)) = rest.split_once('{') {
+        literals.push_str(literal);
+        let after = split_at_brace(inside).map_or("", |(_, after)| after);
+        rest = after.strip_prefix('}').unwrap_or(after);
+    }
+    literals + rest
 }
 
 /// Words in the names of values that are usually paths.

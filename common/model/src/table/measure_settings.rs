@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toml::de::DeValue;
 
 use super::latest::Latest;
-use super::load::compiler::EntityContext;
+use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{self, Located, RawValue, SettingsTable, WrittenFactor, entries};
 use super::load::suggestion::{listed, nearest};
@@ -15,6 +15,18 @@ use super::percentile::{MAX_BINS, PercentileBins};
 use super::value_type::ValueType;
 use super::{Pattern, Term, ValueFormat};
 use crate::record::Decimal;
+
+/// The longest name of a measure, in letters. DynamoDB's limit on attributes that are no keys is higher, and the name of a measure is a part of others.
+const MAX_NAME: usize = 255;
+
+fn check_name(compiler: &mut ModelCompiler<'_, '_>, kind: &str, name: Located<&str>) {
+    compiler.check_name(kind, name);
+    if name.value.len() > MAX_NAME {
+        let message = format!("{kind}: a name has at most {MAX_NAME} letters");
+        compiler.report(ProblemCode::InvalidName, name.at, message);
+    }
+}
+
 /// Compiles a measure; `None` if it cannot be read.
 pub(super) fn compile<'d>(
     context: &mut EntityContext<'_, '_, '_>,
@@ -23,7 +35,7 @@ pub(super) fn compile<'d>(
 ) -> Option<CompiledMeasure<'d>> {
     let owner = format!("{}: measure `{}`", context.owner, name.value);
     let kind = format!("{}: measure", context.owner);
-    context.compiler.check_name(&kind, name);
+    check_name(context.compiler, &kind, name);
     let problems = &mut *context.compiler.problems;
     if let DeValue::String(function) = value.get_ref() {
         if function == MeasureFunction::Count.name() {

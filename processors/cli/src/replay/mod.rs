@@ -104,7 +104,7 @@ impl ReplayArguments {
         if self.into.is_none() {
             return Ok(());
         }
-        Box::pin(deployment.check_ledger(EmptiedTables::Accepted)).await
+        Box::pin(deployment.check_ledger(EmptiedTables::Accepted)).await.map(drop)
     }
 
     /// The notes of the plan about rollups.

@@ -7,13 +7,15 @@ use std::time::Duration;
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::TenantFilter;
-use afterwrite_operations::jobs::{JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus, JobTotals};
-use afterwrite_operations::verify::{
-    DEFAULT_TOLERANCE, DatasetCheck, DatasetJudge, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob,
-    VerifyReport, VerifySummary, VerifyTask, finding_lines, parse_findings, plan_verify, unjudged_error,
-    verify_units,
+use afterwrite_operations::jobs::{
+    JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus, JobStore, JobTotals,
 };
+use afterwrite_operations::verify::{
+    DEFAULT_TOLERANCE, DatasetCheck, DatasetJudge, FindingsReport, ReportExtent, ThreeWayCheck,
+    VerifyArguments, VerifyFinding, VerifyJob, VerifyReport, VerifySummary, VerifyTask, finding_lines,
+    parse_findings, plan_verify, verify_units,
+};
+use afterwrite_operations::{PatientTables, TenantFilter};
 use afterwrite_services::config::{EnvironmentSettings, s3_client};
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
@@ -24,7 +26,7 @@ use super::report_file::write_report;
 use super::selection::VerifySelection;
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::job_output::{print_report, steps_text};
-use crate::print::{json, print};
+use crate::print::{json, print, tell};
 use crate::reconciled_lives::report_lives;
 
 /// The arguments of the job, as the state table keeps them.
@@ -57,7 +59,7 @@ struct PrintedReport<'r> {
     next_steps: Vec<String>,
 }
 
-type DeployedVerify = VerifyJob<S3Bucket, Arc<DynamoDb>, SystemClock>;
+type DeployedVerify = VerifyJob<S3Bucket, PatientTables<Arc<DynamoDb>, SystemClock>, SystemClock>;
 
 /// The bucket of the datasets, if one is set.
 pub(crate) fn dataset_bucket(option: Option<&String>) -> Option<String> {
@@ -101,19 +103,20 @@ async fn plan(deployment: &Deployment, arguments: &VerifyArguments) -> Result<Jo
     Ok(plan_verify((state.items, state.bytes), (items, bytes), arguments))
 }
 
+/// The job of a verification. A step has many reads: each is repeated by itself, because a step as a whole may never succeed while many are throttled.
 async fn task(deployment: &Deployment, arguments: &VerifyArguments, id: &str) -> Result<DeployedVerify> {
-    let state = VerifyTask::new(deployment.context(), arguments.clone());
+    let state = VerifyTask::new(deployment.planned_context(), arguments.clone());
     let datasets = match &arguments.bucket {
         Some(bucket) => {
             let tolerance = Duration::from_secs(arguments.tolerance_seconds);
-            let tables = Arc::clone(&deployment.tables);
-            let judge = dataset_judge(deployment, bucket, tables, tolerance).await?;
+            let judge = dataset_judge(deployment, bucket, deployment.patient_tables(), tolerance).await?;
             Some(DatasetCheck::new(judge, arguments.clone())?)
         }
         None => None,
     };
     let job = VerifyJob::new(state, datasets, arguments.datasets);
-    Ok(job.with_journal(JobJournal::new(deployment.job_store(), id)))
+    let store = JobStore::new(deployment.patient_tables(), SystemClock, Arc::clone(&deployment.state_table));
+    Ok(job.with_journal(JobJournal::new(store, id)))
 }
 
 /// Runs a job, or continues it.
@@ -193,10 +196,10 @@ pub(crate) fn next_options(tolerance_seconds: u64, bucket: Option<&str>) -> Stri
     options
 }
 
-/// Prints the result and writes the report; returns whether nothing has drifted.
+/// Prints the result and writes the report; returns whether there is nothing to mend.
 ///
 /// # Errors
-/// The report cannot be written; [`ErrorKind::State`] if nothing has drifted, but nothing could be judged of a part.
+/// The report cannot be written; as [`VerifySummary::is_right`].
 pub(super) fn print_end(end: &VerifyEnd, output: &VerifyOutput<'_>) -> Result<bool> {
     let VerifyOutput { file, as_json, .. } = *output;
     let report = match end {
@@ -207,12 +210,7 @@ pub(super) fn print_end(end: &VerifyEnd, output: &VerifyOutput<'_>) -> Result<bo
     let printed = printed(report, output);
     print(&if as_json { json(&printed)? } else { report_text(report) + &steps_text(&printed.next_steps) })?;
     written?;
-    let VerifySummary { drift, unjudged, .. } = &report.summary;
-    match (*drift, unjudged.as_slice()) {
-        (0, []) => Ok(true),
-        (0, unjudged) => Err(unjudged_error(unjudged)),
-        (1.., _) => Ok(false),
-    }
+    report.summary.is_right()
 }
 
 fn printed<'r>(report: &'r VerifyReport, output: &VerifyOutput<'r>) -> PrintedReport<'r> {
@@ -245,5 +243,18 @@ pub(crate) fn read_findings(file: &Path) -> Result<Vec<VerifyFinding>> {
             .with("file", file.display().to_string())
             .caused_by(error)
     })?;
-    parse_findings(&text).map_err(|error| error.with("file", file.display().to_string()))
+    findings_in(&text, file)
+}
+
+/// The findings in the text of a file.
+pub(super) fn findings_in(text: &str, file: &Path) -> Result<Vec<VerifyFinding>> {
+    let file = file.display().to_string();
+    let FindingsReport { findings, extent } =
+        parse_findings(text).map_err(|error| error.with("file", file.as_str()))?;
+    if extent == ReportExtent::Unknown {
+        tell(&format!(
+            "{file} does not name the number of its findings: an earlier version has written it, or it was cut or edited. It is not known to be whole"
+        ));
+    }
+    Ok(findings)
 }

@@ -6,7 +6,6 @@ mod report_file;
 mod selection;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_model::clock::SystemClock;
@@ -31,7 +30,7 @@ use crate::job_output::showing_waits;
 /// The arguments of `afterwrite verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite verify\n  afterwrite verify --sample 0.01 --report drift.jsonl --json\n  afterwrite verify --only admin_id=42\n  afterwrite verify --bucket my-bucket\n  afterwrite verify --recheck drift.jsonl\n  afterwrite verify --sample 0.01 --seed 1234567\n\nRun it on a schedule with --sample and an alarm on exit code 1. The application may go on writing: a difference that a change in flight may explain is never reported as drift. With a bucket, the rows of datasets are compared with the items; that needs the heartbeat. A verification is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 no drift, 1 drift was found, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, or the ledger is of a newer model, 3 the command could not finish, or nothing could be judged of a part, which is named with the cause."
+    after_help = "Examples:\n  afterwrite verify\n  afterwrite verify --sample 0.01 --report drift.jsonl --json\n  afterwrite verify --only admin_id=42\n  afterwrite verify --bucket my-bucket\n  afterwrite verify --recheck drift.jsonl\n  afterwrite verify --sample 0.01 --seed 1234567\n\nRun it on a schedule with --sample and an alarm on exit codes 1 and 3. The application may go on writing: a difference that a change in flight may explain is never reported as drift. With a bucket, the rows of datasets are compared with the items; that needs the heartbeat. A verification is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 no drift, 1 drift was found, a finding stays undecided until its cause is mended, items vanished or were restored so that the archive must be consulted, or the job was paused, 2 wrong usage or configuration, or the ledger is of a newer model, 3 the command could not finish, or nothing could be judged of a part, which is named with the cause."
 )]
 pub struct VerifyCommand {
     /// The share of items and rollups to judge, above 0 and at most 1; each run judges others. The tables are read completely, but only this share of the items is read again.
@@ -152,7 +151,7 @@ impl VerifyCommand {
         let duration = Duration::from_secs(self.tolerance);
         let tolerance = Tolerance::from(duration);
         let waits = tolerance.waits.clone();
-        let context = deployment.context();
+        let context = deployment.planned_context();
         let rechecked = recheck_findings(&context, tolerance, findings);
         let mut found = showing_waits(|| waits.current(), rechecked).await?;
         let of_datasets: Vec<VerifyFinding> =
@@ -166,8 +165,7 @@ impl VerifyCommand {
                 )
                 .hint("Set AFTERWRITE_BUCKET or pass --bucket")
             })?;
-            let tables = Arc::clone(&deployment.tables);
-            let judge = dataset_judge(deployment, &bucket, tables, duration).await?;
+            let judge = dataset_judge(deployment, &bucket, deployment.patient_tables(), duration).await?;
             let rechecked = Box::pin(recheck_rows(&judge, &of_datasets));
             found.extend(showing_waits(|| judge.waits().current(), rechecked).await?);
             coverage = DatasetCoverage::Compared;

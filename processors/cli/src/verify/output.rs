@@ -33,6 +33,7 @@ fn rows(summary: &VerifySummary) -> Vec<(&'static str, String)> {
         dataset_keys_unjudged,
         drift,
         undecided,
+        undecided_until_mended,
         unrecorded_lives,
         drift_upper_bound,
         unjudged: _,
@@ -51,6 +52,7 @@ fn rows(summary: &VerifySummary) -> Vec<(&'static str, String)> {
         ("items and rows of datasets not judged", dataset_keys_unjudged.to_string()),
         ("drift", drift.to_string()),
         ("undecided", undecided.to_string()),
+        ("undecided until the cause is mended", undecided_until_mended.to_string()),
         ("items that ended or began without a record", unrecorded_lives.to_string()),
         ("upper bound of the share of wrong items, 95 %", format!("{:.4} %", drift_upper_bound * 100.0)),
     ]

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
-use afterwrite_operations::verify::{
-    KeySample, ThreeWayCheck, VerifyArguments, VerifyFinding, parse_findings,
-};
+use afterwrite_operations::verify::{KeySample, ThreeWayCheck, VerifyArguments, VerifyFinding};
 use serde::Deserialize;
+
+use super::deployed::findings_in;
 
 /// The items, rollups and rows that a run judges, as its JSON names them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -46,10 +46,11 @@ pub(super) fn read_recheck(file: &Path) -> Result<RecheckFile> {
             .with("file", file.display().to_string())
             .caused_by(error)
     })?;
-    // A single finding is an object, too; it has a place.
+    // A single finding is an object, too; it has a place. So is the number of no findings.
     let object: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&text).ok();
-    match object.filter(|object| !object.contains_key("place")) {
-        None => parse_findings(&text).map(RecheckFile::Findings),
+    let is_number = |value: Option<&serde_json::Value>| value.is_some_and(serde_json::Value::is_number);
+    match object.filter(|object| !object.contains_key("place") && !is_number(object.get("findings"))) {
+        None => findings_in(&text, file).map(RecheckFile::Findings),
         Some(object) => {
             let run = serde_json::from_value(serde_json::Value::Object(object)).map_err(|error| {
                 Error::new(ErrorKind::Configuration, "the file names no sample of a verification")

@@ -35,7 +35,8 @@ impl ArchiveRange {
 }
 
 /// The keys of the archive's objects in a range, in order; with `only_missing` those without a mark of an export with this model, or
-/// with a mark that is older than the object: the object was rewritten.
+/// with a mark that is not newer than the object: the object was rewritten, or, as S3 states times in whole seconds, it may have been. An
+/// object that is exported again has its files already, and gets a newer mark.
 ///
 /// # Errors
 /// The bucket's.
@@ -54,7 +55,7 @@ pub async fn archive_objects<B: Bucket>(
             marks.into_iter().map(|mark| (mark.key, mark.modified)).collect();
         let is_exported = |object: &ListedObject| {
             let marked = marks.get(&export_mark(&fingerprint, &object.key));
-            marked.is_some_and(|marked| object.modified <= *marked)
+            marked.is_some_and(|marked| object.modified < *marked)
         };
         objects.retain(|object| !is_exported(object));
     }

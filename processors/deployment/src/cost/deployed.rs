@@ -22,6 +22,8 @@ pub enum DeploymentPart {
     Distribution,
     /// The model has events: they are published to a bus, a queue or a topic.
     Events,
+    /// Sources of the model expire: contributions to them that come too late are dropped.
+    ExpiringSources,
 }
 
 /// Which functions read the streams.
@@ -85,6 +87,7 @@ impl DeployedModule {
             (!model.rollups.is_empty()).then_some(DeploymentPart::Rollups),
             (!model.datasets.is_empty()).then_some(DeploymentPart::Datasets),
             (!model.events.is_empty()).then_some(DeploymentPart::Events),
+            model.has_expiring_sources().then_some(DeploymentPart::ExpiringSources),
         ];
         Self {
             tables: number(model.application_tables().count()),
@@ -193,8 +196,9 @@ impl DeployedModule {
     fn essential_metrics(&self) -> u64 {
         let has_rollups = self.has(DeploymentPart::Rollups);
         let own = if has_rollups { COUNTED_ESSENTIALS + VERIFIED_ESSENTIALS } else { 0 };
+        let dropped = if self.has(DeploymentPart::ExpiringSources) { DROPPED_ESSENTIALS } else { 0 };
         let exported = if self.has_datasets() { EXPORTED_ESSENTIALS } else { 0 };
-        own + exported + self.freshness_stages().min(number(ESSENTIAL_STAGES.len()))
+        own + dropped + exported + self.freshness_stages().min(number(ESSENTIAL_STAGES.len()))
     }
 
     fn all_metrics(&self) -> u64 {
@@ -266,7 +270,7 @@ impl DeployedModule {
     }
 
     /// As `local.declared_alarms` in `infra/alarms.tf`.
-    fn alarm_groups(&self) -> [AlarmGroup; 14] {
+    fn alarm_groups(&self) -> [AlarmGroup; 15] {
         let functions = self.functions();
         let one_if = |is: bool| u64::from(is);
         let enabled = |function| one_if(functions.contains(&function));
@@ -282,6 +286,7 @@ impl DeployedModule {
             ("duration_alarms", 1, all_but(DeployedFunction::Verifier)),
             ("throttle_alarms", 1, all_but(DeployedFunction::Invalidator)),
             ("counting_alarms", 7, one_if(self.has(DeploymentPart::Rollups))),
+            ("dropping_alarms", 1, one_if(self.has(DeploymentPart::ExpiringSources))),
             ("relaying_alarms", 1, one_if(self.has_relaying())),
             ("notifying_alarms", 1, one_if(self.has(DeploymentPart::Events))),
             ("invalidating_alarms", 2, enabled(DeployedFunction::Invalidator)),
@@ -309,6 +314,7 @@ const VERIFIER_METRICS: u64 = 3;
 
 /// The essential metrics of the aggregator, the exporter and the verifier. Each has an alarm.
 const COUNTED_ESSENTIALS: u64 = 2;
+const DROPPED_ESSENTIALS: u64 = 1;
 const EXPORTED_ESSENTIALS: u64 = 1;
 const VERIFIED_ESSENTIALS: u64 = 1;
 

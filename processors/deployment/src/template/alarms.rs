@@ -16,13 +16,14 @@ const QUEUES: &str = "AWS/SQS";
 pub(super) const OWN: &str = "Afterwrite";
 
 /// The kinds of alarms with minimal observability: every way of losing data.
-const ESSENTIAL_KINDS: [&str; 10] = [
+const ESSENTIAL_KINDS: [&str; 11] = [
     "iterator-age",
     "delivery-failures",
     "on-failure",
     "dropped",
     "parked",
     "expiries-too-old",
+    "dropped-contributions",
     "rejected-lines",
     "archive-delivery",
     "dead-letters",
@@ -281,7 +282,10 @@ fn function_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
 fn counting_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
     let own = |kind, metric, summary| of_own(shape, kind, metric, "aggregator", summary);
     let drifted = "What is derived differs from the items";
-    vec![
+    let dropped =
+        "Contributions to rollups that are sources and had expired were dropped: the levels above lack them";
+    let drops = shape.model.has_expiring_sources();
+    let mut rules = vec![
         own("unmatched", "Unmatched", "Many records match no entity of the model")
             .percent_of("Records", 50)
             .lasting(2, 2, 900),
@@ -303,7 +307,9 @@ fn counting_rules(shape: &DeployedShape<'_>) -> Vec<AlarmRule> {
         ),
         own("expiries-too-old", "ExpiriesTooOld", "Expiries of more than 35 days ago were not applied"),
         of_own(shape, "drift", "DriftedTargets", VERIFIER.name, drifted),
-    ]
+    ];
+    rules.extend(drops.then(|| own("dropped-contributions", "DroppedContributions", dropped)));
+    rules
 }
 
 const OLDEST_MESSAGE: &str = "ApproximateAgeOfOldestMessage";

@@ -240,7 +240,7 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
             let keys: Vec<_> = numbers.iter().map(|number| self.part_key(id, *number)).collect();
             items.extend(self.read(&keys).await?);
         }
-        let units = JobUnits::decode(items).map_err(|error| error.with("job", id))?;
+        let units = JobUnits::decode(items, state.work.units).map_err(|error| error.with("job", id))?;
         // The counters of units are saved with the units; those of the job may lack the last ones.
         (state.work, state.totals) = (units.summary(), units.totals());
         Ok(AcquiredJob { state, units })

@@ -61,16 +61,22 @@ impl JobUnits {
         Self { parts }
     }
 
-    /// The units of stored parts, in order.
+    /// The units of stored parts, in order, of a job that was planned with so many units.
     ///
     /// # Errors
-    /// [`ErrorKind::State`] if a part is missing or unreadable.
-    pub(super) fn decode(items: Vec<Option<Item>>) -> Result<Self> {
-        let part = |item: Option<Item>| {
-            let (units, totals) = decode(&item.ok_or_else(missing_part)?)?;
-            Ok(UnitPart { units, totals, is_changed: false })
-        };
-        Ok(Self { parts: items.into_iter().map(part).collect::<Result<_>>()? })
+    /// [`ErrorKind::State`] if a part is missing or unreadable, or has other than its number of units.
+    pub(super) fn decode(items: Vec<Option<Item>>, planned: usize) -> Result<Self> {
+        let mut parts = Vec::with_capacity(items.len());
+        let mut left = planned;
+        for item in items {
+            let (units, totals): (Vec<WorkUnit>, JobTotals) = decode(&item.ok_or_else(missing_part)?)?;
+            if units.len() != left.min(PART_UNITS) {
+                return Err(missing_part());
+            }
+            left -= units.len();
+            parts.push(UnitPart { units, totals, is_changed: false });
+        }
+        if left > 0 { Err(missing_part()) } else { Ok(Self { parts }) }
     }
 
     /// The units, in order.
@@ -178,8 +184,11 @@ pub(super) fn batches(parts: &[StoredPart]) -> Vec<&[StoredPart]> {
 }
 
 fn missing_part() -> Error {
-    Error::new(ErrorKind::State, "some units of the job are missing: they are kept for 90 days")
-        .hint("Plan the job again with the same arguments; `afterwrite jobs show` has them")
+    Error::new(
+        ErrorKind::State,
+        "units of the job are missing: they are kept for 90 days, and only Afterwrite may write them",
+    )
+    .hint("Plan the job again with the same arguments; `afterwrite jobs show` has them")
 }
 
 /// The units that are not done, by phase.
@@ -247,9 +256,33 @@ mod tests {
         let changed = units.take_changed(now).unwrap();
         assert_eq!(changed.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1]);
         stored.extend(changed);
-        let read = JobUnits::decode(stored.into_values().map(Some).collect()).unwrap();
+        let read = JobUnits::decode(stored.into_values().map(Some).collect(), 40).unwrap();
         assert_eq!(read, units);
         assert_eq!((read.summary().items, read.totals()["counted"], read.len()), (5, 2, 40));
+    }
+
+    #[test]
+    fn a1_parts_with_fewer_or_more_units_than_were_planned_are_refused() {
+        let now = Timestamp::from_epoch_seconds(1);
+        let stored = |count: usize| {
+            let parts = JobUnits::new(units(count)).take_changed(now).unwrap();
+            parts.into_iter().map(|(_, item)| Some(item)).collect::<Vec<_>>()
+        };
+        assert_eq!(JobUnits::decode(stored(20), 20).unwrap().len(), 20);
+        let emptied = encode(&Vec::<WorkUnit>::new(), &JobTotals::new(), now).unwrap();
+        let damaged = [
+            (vec![Some(emptied.clone())], 4),
+            (vec![stored(20).remove(0), Some(emptied)], 20),
+            (stored(3), 4),
+            (stored(5), 4),
+            (stored(16), 20),
+            (vec![stored(20).remove(1), stored(20).remove(1)], 20),
+            (vec![None], 4),
+        ];
+        for (parts, planned) in damaged {
+            let error = JobUnits::decode(parts, planned).unwrap_err();
+            assert!(error.kind() == ErrorKind::State && error.to_string().contains("units"), "{error}");
+        }
     }
 
     #[test]

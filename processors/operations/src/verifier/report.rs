@@ -18,7 +18,7 @@ pub struct VerifierReport {
     pub read: VerifiedShare,
     /// Rollups, items and rows that were judged.
     pub checked_targets: u64,
-    /// Findings that are wrong, and lives without a record.
+    /// Findings that are wrong or stay undecided until their cause is mended, and lives without a record.
     pub drifted_targets: u64,
     /// Findings that could not be decided, and suspects for which no time was left.
     pub undecided_targets: u64,
@@ -38,7 +38,7 @@ impl VerifierReport {
         let summary = found.summary.clone();
         Self {
             checked_targets: summary.rollups + summary.items + summary.dataset_keys,
-            drifted_targets: summary.drift + summary.unrecorded_lives,
+            drifted_targets: summary.findings_to_mend() + summary.unrecorded_lives,
             undecided_targets: summary.undecided + read.unjudged,
             read,
             summary,

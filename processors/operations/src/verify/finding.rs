@@ -183,6 +183,8 @@ pub enum UndecidedReason {
     OutOfTime,
     /// The log of a dataset is not complete yet, as far as is known.
     IncompleteLog,
+    /// It is unknown up to when the log of a dataset is complete: no heartbeat has been exported.
+    NoHeartbeat,
     /// A lookup that it depends on is not remembered.
     LookupNotRemembered,
     /// A remembered lookup lacks an output that the model declares.
@@ -208,6 +210,24 @@ impl UndecidedReason {
             Self::Changed
             | Self::OutOfTime
             | Self::IncompleteLog
+            | Self::NoHeartbeat
+            | Self::Uncountable
+            | Self::UnreadableLedger
+            | Self::UnseenValue
+            | Self::Foreign
+            | Self::NotComparable => false,
+        }
+    }
+
+    /// Whether a later verification can decide it although nothing is mended meanwhile. All records that were in flight have arrived by the time
+    /// that a lookup is reported as not remembered.
+    #[must_use]
+    pub fn ends_by_itself(self) -> bool {
+        match self {
+            Self::Changed | Self::OutOfTime | Self::IncompleteLog => true,
+            Self::NoHeartbeat
+            | Self::LookupNotRemembered
+            | Self::LookupLacksOutput
             | Self::Uncountable
             | Self::UnreadableLedger
             | Self::UnseenValue
@@ -301,6 +321,15 @@ impl VerifyFinding {
         match self.verdict {
             FindingVerdict::Drift => true,
             FindingVerdict::Undecided(_) => false,
+        }
+    }
+
+    /// Whether it is undecided for a cause that does not end by itself.
+    #[must_use]
+    pub fn needs_remedy(&self) -> bool {
+        match self.verdict {
+            FindingVerdict::Drift => false,
+            FindingVerdict::Undecided(reason) => reason.is_some_and(|reason| !reason.ends_by_itself()),
         }
     }
 

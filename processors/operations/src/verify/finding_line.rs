@@ -11,6 +11,7 @@ use super::finding::{
 };
 use super::life::FindingLife;
 use super::sample::KeySample;
+use crate::jobs::count;
 
 /// A line. Fields that a finding does not have are left out.
 #[derive(Serialize, Deserialize)]
@@ -114,27 +115,82 @@ fn subject(
     })
 }
 
-/// Reads findings, one a line.
+/// The first line of a report: with the number of its findings, because a report that was cut has fewer.
+#[derive(Serialize)]
+struct FirstLine<'f> {
+    #[serde(flatten)]
+    finding: Option<&'f VerifyFinding>,
+    findings: u64,
+}
+
+/// The number of findings that a line names.
+#[derive(Deserialize)]
+struct NamedNumber {
+    findings: Option<u64>,
+    /// A report without findings has one line, which is none.
+    place: Option<FindingPlace>,
+}
+
+/// The findings of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FindingsReport {
+    /// The findings.
+    pub findings: Vec<VerifyFinding>,
+    /// Whether they are all findings of the run.
+    pub extent: ReportExtent,
+}
+
+/// Whether a report has all findings of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportExtent {
+    /// It has as many findings as it names.
+    Whole,
+    /// It does not name their number: an earlier version has written it, or it was cut or edited.
+    Unknown,
+}
+
+/// Reads findings, one a line, and their number. Reports may be joined.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] if a line is not a finding.
-pub fn parse_findings(text: &str) -> Result<Vec<VerifyFinding>> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let findings = lines.map(|(number, line)| {
-        serde_json::from_str(line).map_err(|error| {
+/// [`ErrorKind::Configuration`] if a line is not a finding, or if there are other than the named number of findings.
+pub fn parse_findings(text: &str) -> Result<FindingsReport> {
+    let (mut findings, mut named) = (Vec::new(), None);
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        if let Ok(NamedNumber { findings: Some(of_report), place }) = serde_json::from_str(line) {
+            named = Some(named.unwrap_or(0) + of_report);
+            if place.is_none() {
+                continue;
+            }
+        }
+        let finding: VerifyFinding = serde_json::from_str(line).map_err(|error| {
             Error::new(ErrorKind::Configuration, "a line is not a finding of `afterwrite verify`")
                 .with("line", (number + 1).to_string())
                 .caused_by(error)
-        })
-    });
-    findings.collect()
+        })?;
+        findings.push(finding);
+    }
+    match named {
+        None => Ok(FindingsReport { findings, extent: ReportExtent::Unknown }),
+        Some(named) if named == count(findings.len()) => {
+            Ok(FindingsReport { findings, extent: ReportExtent::Whole })
+        }
+        Some(named) => Err(Error::new(
+            ErrorKind::Configuration,
+            "the report is not whole: it has other than the number of findings that its first line names",
+        )
+        .with("findings named", named.to_string())
+        .with("findings", findings.len().to_string())
+        .hint("Run `afterwrite verify --report FILE` again. To use only the findings that the file has, remove `findings` from its first line")),
+    }
 }
 
-/// Findings as text, one a line.
+/// Findings as text, one a line. The first line has their number, too.
 #[must_use]
 pub fn finding_lines(findings: &[VerifyFinding]) -> String {
-    let lines = findings.iter().filter_map(|finding| serde_json::to_string(finding).ok());
-    lines.map(|line| line + "\n").collect()
+    let first = FirstLine { finding: findings.first(), findings: count(findings.len()) };
+    let others = findings.iter().skip(1).map(serde_json::to_string);
+    let lines = std::iter::once(serde_json::to_string(&first)).chain(others);
+    lines.filter_map(|line| Some(line.ok()? + "\n")).collect()
 }
 
 #[cfg(test)]
@@ -154,9 +210,38 @@ mod tests {
     #[test]
     fn a_line_of_every_place_is_read_and_written_unchanged() {
         for line in LINES {
-            let findings = parse_findings(line).unwrap();
-            assert_eq!(finding_lines(&findings), format!("{line}\n"));
+            let FindingsReport { findings, extent } = parse_findings(line).unwrap();
+            assert_eq!(extent, ReportExtent::Unknown, "an earlier version");
+            let written = finding_lines(&findings);
+            assert_eq!(written, format!("{},\"findings\":1}}\n", line.strip_suffix('}').unwrap()));
+            assert_eq!(
+                parse_findings(&written).unwrap(),
+                FindingsReport { findings, extent: ReportExtent::Whole }
+            );
         }
+    }
+
+    #[test]
+    fn b4_a_report_that_was_cut_between_two_lines_is_refused() {
+        let report = finding_lines(&parse_findings(&LINES.join("\n")).unwrap().findings);
+        let ends: Vec<usize> = report.match_indices('\n').map(|(end, _)| end + 1).collect();
+        for end in &ends[..ends.len() - 1] {
+            let error = parse_findings(&report[..*end]).unwrap_err();
+            assert!(
+                error.kind() == ErrorKind::Configuration && error.report().contains("not whole"),
+                "{error}"
+            );
+        }
+        let without_first = parse_findings(&report[ends[0]..]).unwrap();
+        assert_eq!(
+            (without_first.findings.len(), without_first.extent),
+            (LINES.len() - 1, ReportExtent::Unknown)
+        );
+        let joined = parse_findings(&format!("{report}{report}")).unwrap();
+        assert_eq!((joined.findings.len(), joined.extent), (2 * LINES.len(), ReportExtent::Whole));
+        assert_eq!(finding_lines(&[]), "{\"findings\":0}\n");
+        assert_eq!(parse_findings(&finding_lines(&[])).unwrap().extent, ReportExtent::Whole);
+        assert_eq!(parse_findings("").unwrap().extent, ReportExtent::Unknown);
     }
 
     #[test]

@@ -368,6 +368,7 @@ impl ItemJudgement {
             UndecidedReason::Changed
             | UndecidedReason::OutOfTime
             | UndecidedReason::IncompleteLog
+            | UndecidedReason::NoHeartbeat
             | UndecidedReason::LookupNotRemembered
             | UndecidedReason::UnreadableLedger => true,
             // It stays until the item, the model or the ledger is changed.

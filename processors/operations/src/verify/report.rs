@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use afterwrite_model::Result;
 use afterwrite_model::table::Model;
 use serde::Serialize;
 
@@ -10,7 +11,7 @@ use super::arguments::{DatasetCoverage, VerifyArguments};
 use super::finding::VerifyFinding;
 use super::sample::KeySample;
 use super::units::VerifyTotal;
-use super::unjudged::{RunKnowledge, UnjudgedPart, unjudged_parts, unjudged_recheck};
+use super::unjudged::{RunKnowledge, UnjudgedPart, unjudged_error, unjudged_parts, unjudged_recheck};
 use crate::jobs::{JobTotals, approximate, count};
 use crate::lives::LifeTotal;
 
@@ -97,6 +98,8 @@ pub struct VerifySummary {
     pub drift: u64,
     /// Findings that could not be decided.
     pub undecided: u64,
+    /// Of these, findings with a cause that does not end by itself.
+    pub undecided_until_mended: u64,
     /// Lives of items that ended or began without a record, expiries that are not settled, and entries of a table that the model does not have:
     /// no repair mends their totals.
     pub unrecorded_lives: u64,
@@ -129,6 +132,7 @@ impl VerifySummary {
             dataset_keys_unjudged: total(VerifyTotal::DatasetKeysUnjudged),
             drift,
             undecided: count(findings.len()) - drift + total(VerifyTotal::DatasetKeysUnjudged),
+            undecided_until_mended: count(findings.iter().filter(|finding| finding.needs_remedy()).count()),
             unrecorded_lives: totals.number(LifeTotal::Vanished)
                 + totals.number(LifeTotal::Revived)
                 + totals.number(LifeTotal::OfUnknownTable)
@@ -137,6 +141,24 @@ impl VerifySummary {
                 wrong,
                 total(VerifyTotal::Items).max(total(VerifyTotal::DatasetKeys)),
             ),
+        }
+    }
+
+    /// The findings that somebody has to mend: drift, and findings that stay undecided until then.
+    #[must_use]
+    pub fn findings_to_mend(&self) -> u64 {
+        self.drift + self.undecided_until_mended
+    }
+
+    /// Whether the findings leave nothing to mend.
+    ///
+    /// # Errors
+    /// [`State`](afterwrite_model::ErrorKind::State) if nothing is wrong, but nothing could be judged of a part.
+    pub fn is_right(&self) -> Result<bool> {
+        match (self.drift, self.unjudged.as_slice()) {
+            (0, []) => Ok(self.findings_to_mend() == 0),
+            (0, unjudged) => Err(unjudged_error(unjudged)),
+            (1.., _) => Ok(false),
         }
     }
 }
@@ -182,8 +204,8 @@ entities.order.key = { PK = "ORDER#{order}", SK = "ORDER" }
                 r#"{{"place":"{place}","verdict":"drift","table":"Shop","key":["ORDER#1","ORDER"],"values":{{}}}}"#
             )
         };
-        let given = parse_findings(&format!("{}\n{}", line("ledger"), line("mirror")))?;
-        let mut found = parse_findings(&line("mirror"))?;
+        let given = parse_findings(&format!("{}\n{}", line("ledger"), line("mirror")))?.findings;
+        let mut found = parse_findings(&line("mirror"))?.findings;
         found.iter_mut().for_each(|finding| finding.verdict = FindingVerdict::Undecided(None));
         let model = Model::parse(MODEL, "shop.toml").expect("a model");
         let report = VerifyReport::of_recheck(&model, &given, found, DatasetCoverage::Compared);

@@ -183,8 +183,10 @@ fn check_secrets(compiler: &mut ModelCompiler<'_, '_>) {
             AttributeSecrecy::Open => false,
         }));
         let findings = &mut compiler.findings;
-        if is_key {
-            let message = format!("{owner} is part of the item's key, which every record carries");
+        let is_variable = entity.variables.iter().any(|name| *secret == AttributePath::from(name));
+        if is_key || is_variable {
+            let part = if is_key { "part" } else { "a variable" };
+            let message = format!("{owner} is {part} of the item's key, which every record carries");
             findings.report(ProblemCode::ExposedSecret, *at, message);
         } else if let Some(read) = readers.first() {
             let message =

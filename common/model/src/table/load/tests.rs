@@ -369,3 +369,27 @@ fn what_decides_the_entity_is_neither_mirrored_nor_secret() {
     );
     assert!(problems(&mirrored).contains("AW063"), "{}", problems(&mirrored));
 }
+
+#[test]
+fn e2_a_secret_is_no_variable_of_the_key() {
+    let secret =
+        |name: &str| LIBRARY.replacen("[entities.book]", &format!("[entities.book]\nsecret = ['{name}']"), 1);
+    assert!(problems(&secret("book_id")).contains("secret `book_id` is a variable of the item's key"));
+    assert_eq!(problems(&secret("isbn")), "no problem");
+}
+
+#[test]
+fn g5_a_wildcard_before_a_value_that_is_a_path_is_refused() {
+    let with = |path: &str| format!("{LIBRARY}\n[[caches]]\nof = \"book\"\npaths = [\"{path}\"]\n");
+    for path in ["/*{title:path}", "/ü/{title:path}", "/a*/{title}"] {
+        assert!(problems(&with(path)).contains("AW070"), "{path}");
+    }
+    assert_eq!(problems(&with("/books/{title:path}*")), "no problem");
+}
+
+#[test]
+fn e1_a_measure_has_a_name_that_an_attribute_can_have() {
+    let named = |letters: usize| LIBRARY.replacen("price_sum", &"m".repeat(letters), 1);
+    assert_eq!(problems(&named(255)), "no problem");
+    assert!(problems(&named(256)).contains("AW010"));
+}

@@ -146,10 +146,12 @@ fn an_object_that_was_packed_is_not_added_again() {
 fn objects_without_a_mark_are_missing() {
     let bucket = Arc::new(MemoryObjects::default());
     let object = |day: u64| format!("archive/dt=2026-02-{day:02}/hh=14/a.gz");
+    bucket.set_clock(NOW);
     for day in 1..=4 {
         block_on(bucket.put(&object(day), gzip(&book(day, day)))).unwrap();
     }
-    exported(&bucket, &object(2), &book(2, 2)).unwrap();
+    bucket.set_clock(NOW.plus(std::time::Duration::from_secs(1)));
+    block_on(export_one(&exporter(&bucket), &object(2))).unwrap();
     let model = exporter(&bucket).model;
     let range = |from: Option<&str>, to: Option<&str>| ArchiveRange {
         from: from.map(str::to_owned),

@@ -15,6 +15,13 @@ fn books(number: u64) -> String {
     (1..=number).map(|number| book(number, number % 3 + 1)).collect()
 }
 
+/// Writes this many books at a time; what follows is later.
+fn written(bucket: &Arc<MemoryObjects>, at: Timestamp, number: u64) {
+    bucket.set_clock(at);
+    block_on(bucket.put(KEY, gzip(&books(number)))).unwrap();
+    bucket.set_clock(at.plus(Duration::from_secs(1)));
+}
+
 fn missing(bucket: &Arc<MemoryObjects>) -> Vec<String> {
     let model = exporter(bucket).model;
     block_on(archive_objects(bucket, &model, &ArchiveRange::default(), true)).unwrap()
@@ -66,21 +73,46 @@ fn remove_from_log(bucket: &Arc<MemoryObjects>) {
 #[test]
 fn a_rewritten_object_is_missing_and_gets_new_files_for_every_day() {
     let bucket = Arc::new(MemoryObjects::default());
-    assert_eq!(files(exported(&bucket, KEY, &books(40))), (3, 0));
-    assert_eq!((missing(&bucket), logged(&bucket)), (vec![], (3, 40)));
-    bucket.set_clock(NOW.plus(HOUR));
-    block_on(bucket.put(KEY, gzip(&books(150)))).unwrap();
-    assert_eq!(missing(&bucket), [KEY]);
     let export = || files(block_on(export_one(&exporter(&bucket), KEY)));
+    written(&bucket, NOW, 40);
+    assert_eq!(export(), (3, 0));
+    assert_eq!((missing(&bucket), logged(&bucket)), (vec![], (3, 40)));
+    written(&bucket, NOW.plus(HOUR), 150);
+    assert_eq!(missing(&bucket), [KEY]);
     assert_eq!(export(), (3, 0));
     assert_eq!((missing(&bucket), logged(&bucket)), (vec![], (6, 150)));
     assert_eq!(export(), (0, 3), "the second delivery of an event changes nothing");
     // The same content, written again.
-    bucket.set_clock(NOW.plus(2 * HOUR));
-    block_on(bucket.put(KEY, gzip(&books(150)))).unwrap();
+    written(&bucket, NOW.plus(2 * HOUR), 150);
     assert_eq!(missing(&bucket), [KEY]);
     assert_eq!(export(), (0, 3));
     assert_eq!((missing(&bucket), logged(&bucket)), (vec![], (6, 150)));
+}
+
+#[test]
+fn a2_an_object_that_is_rewritten_within_the_second_of_its_mark_is_missing() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let export = || files(block_on(export_one(&exporter(&bucket), KEY)));
+    written(&bucket, NOW, 40);
+    assert_eq!(export(), (3, 0));
+    block_on(bucket.put(KEY, gzip(&books(150)))).unwrap();
+    assert_eq!(missing(&bucket), [KEY]);
+    bucket.set_clock(NOW.plus(HOUR));
+    assert_eq!(export(), (3, 0));
+    assert_eq!((missing(&bucket), logged(&bucket)), (vec![], (6, 150)));
+}
+
+#[test]
+fn a2_an_object_whose_mark_is_of_the_same_second_is_exported_once_more_and_changes_nothing() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let export = || files(block_on(export_one(&exporter(&bucket), KEY)));
+    bucket.set_clock(NOW);
+    block_on(bucket.put(KEY, gzip(&books(40)))).unwrap();
+    assert_eq!(export(), (3, 0));
+    assert_eq!(missing(&bucket), [KEY]);
+    bucket.set_clock(NOW.plus(HOUR));
+    assert_eq!(export(), (0, 3));
+    assert_eq!((missing(&bucket), logged(&bucket)), (vec![], (3, 40)));
 }
 
 #[test]

@@ -86,6 +86,24 @@ fn minimal_observability_has_an_alarm_for_each_way_of_losing_data() {
     assert_eq!(essentials, number(afterwrite_lambda::ESSENTIAL_METRICS.len()));
 }
 
+/// The model of the module's tests whose rollups are sources, with sources that expire.
+#[test]
+fn h12_sources_that_expire_have_an_alarm_and_a_metric_of_what_is_dropped() {
+    let levels = include_str!("../../../../../infra/tests/levels.toml");
+    let day = "SK = \"DAY#{placed_at:day}\" }\n";
+    let expiring =
+        levels.replacen(day, &format!("{day}expires = {{ after = \"400 days\", of = \"placed_at\" }}\n"), 1);
+    let [without, with] = [levels, &*expiring].map(|text| {
+        let model = Model::parse(text, "levels.toml").unwrap();
+        DeployedModule::new(&model, [DeploymentPart::Archive], StreamReaders::Separate)
+    });
+    assert_eq!((with.alarms(), with.metrics()), (without.alarms() + 1, without.metrics()));
+    let [without, with] = [without, with].map(|module| module.observed(Observability::Minimal));
+    assert_eq!((with.alarms(), with.metrics()), (without.alarms() + 1, without.metrics() + 1));
+    let name = afterwrite_lambda::ESSENTIAL_METRIC_OF_EXPIRING_SOURCES;
+    assert!(ALARMS.contains(&format!("metric_name = \"{name}\"")));
+}
+
 #[test]
 fn a_model_without_rollups_and_datasets_has_a_relay_alone() {
     let module = DeployedModule {

@@ -280,13 +280,15 @@ fn unexplained(
     if newest_change.is_some_and(|changed_at| changed_at >= first.at.minus(TIME_MARGIN).epoch_ms()) {
         return Some((UndecidedCause::changed("the log got changes of the item while it was judged"), true));
     }
-    let incomplete =
-        |text: &'static str| Some((UndecidedCause::new(UndecidedReason::IncompleteLog, text), false));
+    let undecided =
+        |reason: UndecidedReason, text: &'static str| Some((UndecidedCause::new(reason, text), false));
     match heartbeat {
-        None => incomplete(
+        None => undecided(
+            UndecidedReason::NoHeartbeat,
             "it is unknown up to when the log is complete, because no heartbeat has been exported: run `afterwrite heartbeat`, and verify again when it has been exported",
         ),
-        Some(written) if written < first.at.plus(TIME_MARGIN) => incomplete(
+        Some(written) if written < first.at.plus(TIME_MARGIN) => undecided(
+            UndecidedReason::IncompleteLog,
             "the log is not complete yet: no heartbeat that was written after the item was read has been exported",
         ),
         Some(_) => None,
