@@ -15,7 +15,7 @@ use clap::Args;
 
 use crate::deployment::DeploymentArguments;
 use crate::print::{json, new_table, print};
-use crate::verify::deployed::read_findings;
+use crate::verify::report_file::read_findings;
 
 /// The arguments of `afterwrite doctor`.
 #[derive(Debug, Args)]

@@ -21,8 +21,9 @@ use crate::deployment::{Deployment, DeploymentArguments, PlannedArguments, Runna
 use crate::job_output::{event_note, print_report, showing_waits};
 use crate::print::{json, print, tell};
 use crate::reconciled_lives::{report_dropped, report_lives};
-use crate::verify::deployed::{dataset_bucket, dataset_judge, next_options, read_findings};
+use crate::verify::deployed::{dataset_bucket, dataset_judge, next_options};
 use crate::verify::output::finding_text;
+use crate::verify::report_file::read_findings;
 
 /// The findings of an entry of the job's journal.
 const ENTRY_FINDINGS: usize = 500;

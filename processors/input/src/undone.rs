@@ -30,6 +30,12 @@ struct ChangeSource {
 }
 
 impl UndoneChanges {
+    /// The deployed name of the table.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
     /// Whether the change of a record is one of them. A record that does not show its table or its time is kept.
     #[must_use]
     pub fn has_record(&self, json: &str) -> bool {

@@ -150,7 +150,7 @@ struct CountedEntry {
     stream_label: String,
 }
 
-/// What shows whether the ledger follows a deployed table.
+/// The evidence that the ledger follows a deployed table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TableLink {
     /// A change in the table's present stream is counted, or a backfill that is done has read the table.

@@ -124,6 +124,27 @@ async fn expire_again(world: &mut RecoveryWorld) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
+async fn c3_undone_changes_are_of_a_deployed_table_and_none_of_them_is_worth_a_line() {
+    let mut world = RecoveryWorld::start().await;
+    shop(&mut world).await;
+    let replay = "afterwrite replay s3://lake/archive/ --yes";
+    // A typing error, and the name in the model of a table that has another name.
+    for (tables, undone) in [("Orders=Orders", "orders"), ("Orders=Orders-restored", "Orders")] {
+        let line = format!("{replay} --tables {tables} --undone {undone}=2026-02-06T10:00:00Z");
+        let refused = world.run(2, &line);
+        for words in ["would leave out nothing", "AFTERWRITE_TABLES", &format!("table: {undone},")] {
+            assert!(refused.contains(words), "no {words}: {refused}");
+        }
+    }
+    let none = world.run(0, &format!("{replay} --undone Orders=2099-01-01"));
+    assert!(none.contains("no change was left out"), "{none}");
+    let (_, some) = world.try_run(&format!("{replay} --undone Orders=2020-01-01 --json"));
+    assert!(some.contains("\"left_out_as_undone\": ") && !some.contains("no change was left out"), "{some}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
 async fn c3_restored_source_and_state_tables_count_each_item_once() {
     let names = [
         (None, None),

@@ -23,6 +23,7 @@ use super::inputs::{StoredInputs, objects_of_stored, store_inputs};
 use super::targets::{
     DeployedAggregator, aggregator, relay, rollups_of_state_table, sourceless_table, uncounted_rollups,
 };
+use super::undone::report_undone;
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, print_report};
@@ -275,6 +276,7 @@ impl ReplayJob {
             report.next_steps.push(BACKFILL_LEVELS.to_owned());
         }
         let is_done = print_report(&report, as_json)?;
+        report_undone(&self.undone, &done.totals);
         let are_counted = report_old_expiries(&done.totals) & report_dropped(&done.totals);
         let is_complete = are_counted && is_done && has_levels && all_processed(&done.totals);
         if is_done && self.only.contains(&ReplayProjection::Export) {

@@ -6,6 +6,7 @@ mod fresh;
 mod inputs;
 mod job;
 mod targets;
+mod undone;
 
 use afterwrite_input::UndoneChanges;
 use afterwrite_model::table::Model;
@@ -22,6 +23,7 @@ pub(crate) use self::job::resume;
 pub(crate) use self::targets::{
     DeployedAggregator, DeployedRelay, aggregator, ledger, relay, uncounted_rollups,
 };
+use self::undone::check_undone;
 use crate::deployment::{Deployment, DeploymentArguments};
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, event_note};
@@ -62,7 +64,7 @@ impl ReplayArguments {
     pub async fn run(&self) -> Result<bool> {
         self.check()?;
         let deployment = Box::pin(self.deployment.connect()).await?;
-        self.check_ledger(&deployment).await?;
+        self.check_deployment(&deployment).await?;
         let objects = Box::pin(self.inputs.objects()).await?;
         if objects.is_empty() {
             let inputs: Vec<String> = self.inputs.inputs.iter().map(ToString::to_string).collect();
@@ -99,8 +101,9 @@ impl ReplayArguments {
         Box::pin(job.start(&deployment, source, plan, &self.options)).await
     }
 
-    /// Looks at the deployed ledger if another table is to take its place.
-    async fn check_ledger(&self, deployment: &Deployment) -> Result<()> {
+    /// Checks the tables of the changes that are left out, and looks at the deployed ledger if another table is to take its place.
+    async fn check_deployment(&self, deployment: &Deployment) -> Result<()> {
+        check_undone(&self.undone, &deployment.config)?;
         if self.into.is_none() {
             return Ok(());
         }

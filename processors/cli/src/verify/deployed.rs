@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite_ledger::tables::{TableScan, Tables};
+use afterwrite_model::Result;
 use afterwrite_model::clock::SystemClock;
-use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
     JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus, JobStore, JobTotals,
 };
 use afterwrite_operations::verify::{
-    DEFAULT_TOLERANCE, DatasetCheck, DatasetJudge, FindingsReport, ReportExtent, ThreeWayCheck,
-    VerifyArguments, VerifyFinding, VerifyJob, VerifyReport, VerifySummary, VerifyTask, finding_lines,
-    parse_findings, plan_verify, verify_units,
+    DEFAULT_TOLERANCE, DatasetCheck, DatasetJudge, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob,
+    VerifyReport, VerifySummary, VerifyTask, finding_lines, plan_verify, verify_units,
 };
 use afterwrite_operations::{PatientTables, TenantFilter};
 use afterwrite_services::config::{EnvironmentSettings, s3_client};
@@ -26,7 +25,7 @@ use super::report_file::write_report;
 use super::selection::VerifySelection;
 use crate::deployment::{Deployment, PlannedArguments, RunnableJob};
 use crate::job_output::{print_report, steps_text};
-use crate::print::{json, print, tell};
+use crate::print::{json, print};
 use crate::reconciled_lives::report_lives;
 
 /// The arguments of the job, as the state table keeps them.
@@ -234,27 +233,4 @@ fn printed<'r>(report: &'r VerifyReport, output: &VerifyOutput<'r>) -> PrintedRe
         findings: &report.findings,
         next_steps,
     }
-}
-
-/// The findings of a file.
-pub(crate) fn read_findings(file: &Path) -> Result<Vec<VerifyFinding>> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        Error::new(ErrorKind::Configuration, "the findings cannot be read")
-            .with("file", file.display().to_string())
-            .caused_by(error)
-    })?;
-    findings_in(&text, file)
-}
-
-/// The findings in the text of a file.
-pub(super) fn findings_in(text: &str, file: &Path) -> Result<Vec<VerifyFinding>> {
-    let file = file.display().to_string();
-    let FindingsReport { findings, extent } =
-        parse_findings(text).map_err(|error| error.with("file", file.as_str()))?;
-    if extent == ReportExtent::Unknown {
-        tell(&format!(
-            "{file} does not name the number of its findings: an earlier version has written it, or it was cut or edited. It is not known to be whole"
-        ));
-    }
-    Ok(findings)
 }

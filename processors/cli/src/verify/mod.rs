@@ -2,7 +2,7 @@
 
 pub(crate) mod deployed;
 pub(crate) mod output;
-mod report_file;
+pub(crate) mod report_file;
 mod selection;
 
 use std::path::PathBuf;

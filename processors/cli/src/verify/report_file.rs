@@ -4,6 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::verify::{FindingsReport, ReportExtent, VerifyFinding, parse_findings};
+
+use crate::print::tell;
 
 /// The content of the file until the verification is done. It is no finding: no command takes it for the report of a run without drift.
 const UNFINISHED: &str = "This verification has not finished.\n";
@@ -34,10 +37,34 @@ fn not_written(file: &Path, error: std::io::Error) -> Error {
         .caused_by(error)
 }
 
+/// The findings of a file.
+///
+/// # Errors
+/// The file cannot be read; as [`parse_findings`].
+pub(crate) fn read_findings(file: &Path) -> Result<Vec<VerifyFinding>> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Error::new(ErrorKind::Configuration, "the findings cannot be read")
+            .with("file", file.display().to_string())
+            .caused_by(error)
+    })?;
+    findings_in(&text, file)
+}
+
+/// The findings in the text of a file.
+pub(super) fn findings_in(text: &str, file: &Path) -> Result<Vec<VerifyFinding>> {
+    let file = file.display().to_string();
+    let FindingsReport { findings, extent } =
+        parse_findings(text).map_err(|error| error.with("file", file.as_str()))?;
+    if extent == ReportExtent::Unknown {
+        tell(&format!(
+            "{file} does not name the number of its findings: an earlier version has written it, or it was cut or edited. It is not known to be whole"
+        ));
+    }
+    Ok(findings)
+}
+
 #[cfg(test)]
 mod tests {
-    use afterwrite_operations::verify::parse_findings;
-
     use super::*;
 
     #[test]

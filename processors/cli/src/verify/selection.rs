@@ -7,7 +7,7 @@ use afterwrite_operations::TenantFilter;
 use afterwrite_operations::verify::{KeySample, ThreeWayCheck, VerifyArguments, VerifyFinding};
 use serde::Deserialize;
 
-use super::deployed::findings_in;
+use super::report_file::findings_in;
 
 /// The items, rollups and rows that a run judges, as its JSON names them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

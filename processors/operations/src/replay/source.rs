@@ -27,9 +27,9 @@ impl<B> InputSource<B> {
         Self { objects, range, undone: Vec::new() }
     }
 
-    /// Whether the record is replayed.
-    pub(super) fn has_record(&self, json: &str) -> bool {
-        self.range.contains_record(json) && !self.undone.iter().any(|undone| undone.has_record(json))
+    /// Whether a restore has undone the change of a record.
+    pub(super) fn has_undone(&self, json: &str) -> bool {
+        self.undone.iter().any(|undone| undone.has_record(json))
     }
 }
 

@@ -24,6 +24,8 @@ job_totals! {
         Unprocessable = "unprocessable",
         /// Records of rollups of an earlier state table, which are not counted.
         RollupsNotCounted = "rollups_not_counted",
+        /// Records of changes that a restore has undone, which are left out.
+        Undone = "left_out_as_undone",
         /// Records of items that no entity has.
         Unmatched = "unmatched",
         KeysInvalidated = "keys_invalidated",

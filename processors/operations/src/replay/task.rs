@@ -218,11 +218,14 @@ where
         Ok(outcome)
     }
 
-    /// Whether a record is of the range, and of a table of the model.
+    /// Whether a record is of the range, of a table of the model, and not undone.
     fn delivers(&self, record: &str, totals: &mut JobTotals) -> bool {
         let is_sourceless = self.sourceless.as_ref().is_some_and(|sourceless| sourceless.has(record));
         totals.add(DeliveryTotal::Unmatched, u64::from(is_sourceless));
-        !is_sourceless && self.source.has_record(record)
+        let is_of_range = !is_sourceless && self.source.range.contains_record(record);
+        let is_undone = is_of_range && self.source.has_undone(record);
+        totals.add(DeliveryTotal::Undone, u64::from(is_undone));
+        is_of_range && !is_undone
     }
 
     /// Delivers a batch to both handlers, up to three times while records fail that can succeed later.

@@ -127,7 +127,7 @@ struct FirstLine<'f> {
 #[derive(Deserialize)]
 struct NamedNumber {
     findings: Option<u64>,
-    /// A report without findings has one line, which is none.
+    /// Absent in the one line of a report without findings.
     place: Option<FindingPlace>,
 }
 
