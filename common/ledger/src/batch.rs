@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use afterwrite_model::Error;
 use afterwrite_model::clock::Clock as _;
-use afterwrite_model::projection::{RollupTargets, TargetId};
+use afterwrite_model::projection::{RollupTargets, TargetId, offered_outputs};
 use afterwrite_model::record::Item;
 use hashbrown::HashMap;
 
 use super::core::lookups::LookupResults;
 use super::core::pack::PackedTransaction;
-use super::core::{ItemInput, LedgerCore, LedgerItem, StepContext};
+use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};
 use super::lookup::LookupStage;
 use super::policy::SplitCause;
 use super::requests::Requests;
-use super::state::rollup::{ReadRollup, RollupUpdate, computed_rollup};
+use super::state::rollup::{ReadRollup, RollupUpdate, changes_rollup, computed_rollup};
 
 /// The surroundings of a batch that every stage uses.
 #[derive(Clone, Copy)]
@@ -136,6 +136,52 @@ impl<'r> LedgerBatch<'r> {
             reason = "indexes come from enumerating `items`, which never shrinks"
         )]
         self.items[index].step(input, context, &mut self.targets);
+    }
+
+    /// Plans the items whose lookups are resolved. Returns whether other items still wait.
+    pub(crate) fn plan_ready_items(&mut self, context: StepContext<'_>) -> bool {
+        let Self { items, lookups, targets, .. } = self;
+        let (model, has_needed) = (&context.core.model, lookups.has_needed());
+        let mut is_open = false;
+        for item in items.iter_mut().filter(|item| matches!(item.state, ItemState::AwaitingLookup(_))) {
+            if has_needed && item.state.needed_lookups(&item.facts, model).any(|key| lookups.is_open(&key)) {
+                is_open = true;
+            } else {
+                item.step(ItemInput::LookupsResolved(lookups), context, targets);
+            }
+        }
+        is_open
+    }
+
+    /// Drops from the plans the values for `max` and `min` that would not change their rollups as they were read.
+    pub(crate) fn drop_unchanged_extremes(&mut self) {
+        let Self { items, read_rollups, .. } = self;
+        for plan in items.iter_mut().filter_map(|item| item.state.planned_mut()) {
+            plan.extremes.retain(|extreme| match read_rollups.get(&extreme.target) {
+                Some(stored) => changes_rollup(extreme, stored.as_ref()),
+                None => true,
+            });
+        }
+    }
+
+    /// Ends the items whose offered outputs are not remembered yet, counted or not: the record, which may be the last to show the
+    /// outputs, would not be delivered again otherwise.
+    pub(crate) fn give_up_offers(&mut self, error: &Error, context: StepContext<'_>) {
+        if !self.lookups.has_open() {
+            return;
+        }
+        let is_open = |(_, item): &(usize, &LedgerItem<'_>)| {
+            let images = item.state.offering_images(&item.facts);
+            let mut offered =
+                images.flat_map(|image| offered_outputs(&context.core.model, item.facts.candidates, image));
+            offered.any(|(key, _)| self.lookups.is_open(&key))
+        };
+        let items =
+            self.items.iter().enumerate().filter(|(_, item)| !matches!(item.state, ItemState::Failed(_)));
+        let indexes: Vec<usize> = items.filter(is_open).map(|(index, _)| index).collect();
+        for index in indexes {
+            self.step(index, ItemInput::GivenUp(error.restated()), context);
+        }
     }
 
     /// Ends every item in progress.

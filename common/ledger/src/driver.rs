@@ -150,7 +150,7 @@ impl<'l> LedgerDriver<'l> {
             if is_done || !self.context.lookups.wait(&batch.lookups, attempt).await {
                 let message = "the deadline passed before the lookups of the item were resolved";
                 let error = delayed.unwrap_or_else(|| Error::new(ErrorKind::Conflict, message));
-                self.reads.give_up_offers(batch, &error);
+                batch.give_up_offers(&error, self.context.step_context());
                 self.mirrors.give_up(batch, &error);
                 return Ok(());
             }
@@ -167,7 +167,7 @@ impl<'l> LedgerDriver<'l> {
         let unread = self.reads.read_entries(batch).await?;
         let unread = unread.or(self.reads.read_items(batch).await?);
         self.reads.resolve_lookups(batch).await?;
-        let is_open = self.reads.plan(batch);
+        let is_open = batch.plan_ready_items(self.context.step_context());
         let unread = unread.or(self.reads.read_rollups(batch).await?);
         let is_refused = self.writes.write(batch).await?;
         let message = "the deadline passed before the item could be committed";
@@ -177,9 +177,9 @@ impl<'l> LedgerDriver<'l> {
 
     /// Ends every item in progress, and every item whose offered outputs are not remembered yet.
     fn give_up(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
-        self.reads.give_up_offers(batch, error);
+        batch.give_up_offers(error, self.context.step_context());
         batch.lookups.close();
-        self.reads.plan(batch);
+        batch.plan_ready_items(self.context.step_context());
         batch.give_up(error, self.context.step_context());
     }
 }

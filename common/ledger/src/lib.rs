@@ -15,7 +15,7 @@
 //!
 //! The `core` decides and is pure. The stages around it send requests, and give each item what was read, written or
 //! refused. The driver only visits the stages; `policy` has the rules of time, order and sharing; `state` has the stored
-//! items.
+//! items, and `core::states` the states of an item in a batch.
 //!
 //! # Why every change is counted exactly once
 //!

@@ -1,5 +1,4 @@
-//! The read stage: reads what items wait for (entries, items, lookups, rollups) and gives it to them; and plans the items whose lookups have
-//! results.
+//! The read stage: reads what items wait for (entries, items, lookups, rollups) and gives it to them.
 //!
 //! Every request is sent once a round. A key that could not be read is read again in the next round, so that it holds up only the items
 //! that need it.
@@ -7,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use afterwrite_model::effect::ItemKey;
-use afterwrite_model::projection::{LookupKey, TargetId, lookup_keys, offered_outputs};
-use afterwrite_model::record::{AttributeValue, Image, Position};
+use afterwrite_model::projection::{LookupKey, TargetId};
+use afterwrite_model::record::{Image, Position};
 use afterwrite_model::table::{Model, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result};
 
@@ -18,7 +17,7 @@ use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem};
 use super::state::entry::LedgerEntry;
 use super::state::lookup::RememberedLookup;
 use super::state::marker::{ExpiryMarker, MarkerState, StoredMarker};
-use super::state::rollup::{changes_rollup, computed_rollup, rollup_key};
+use super::state::rollup::{computed_rollup, rollup_key};
 use crate::tables::{ReadItem, Unprocessed, misaligned_read};
 
 /// An unread item, by its index in the batch, and the positions of its expiries.
@@ -98,7 +97,7 @@ impl ReadStage<'_> {
         }
         let LedgerBatch { items, lookups, .. } = batch;
         let unread = items.iter().filter(|item| matches!(item.state, ItemState::Unread));
-        for (key, _) in unread.flat_map(|item| self.lookups_of(item)) {
+        for (key, _) in unread.flat_map(|item| item.state.lookups(&item.facts, &self.context.core.model)) {
             if !self.context.lookups.note_cached(&key, lookups) {
                 unknown.insert(key.into_owned());
             }
@@ -151,76 +150,19 @@ impl ReadStage<'_> {
         // If nothing was unknown when the entries were read, only images that were decoded since then can need more.
         let is_complete = lookups.are_found();
         let open = items.iter().filter(|item| !(is_complete && item.state.has_new_images_only(&item.facts)));
-        for (key, offer) in open.flat_map(|item| self.lookups_of(item)) {
+        for (key, offer) in open.flat_map(|item| item.state.lookups(&item.facts, &self.context.core.model)) {
             self.context.lookups.require(key, offer, lookups);
         }
         self.context.lookups.resolve(LookupChoice::Needed, lookups).await
     }
 
-    /// Plans the items whose lookups are resolved. Returns whether other items still wait.
-    pub(crate) fn plan(&self, batch: &mut LedgerBatch<'_>) -> bool {
-        let context = self.context.step_context();
-        let LedgerBatch { items, lookups, targets, .. } = batch;
-        let (has_needed, mut is_open) = (lookups.has_needed(), false);
-        for item in items.iter_mut().filter(|item| matches!(item.state, ItemState::AwaitingLookup(_))) {
-            if has_needed && self.needed_lookups(item).any(|key| lookups.is_open(&key)) {
-                is_open = true;
-            } else {
-                item.step(ItemInput::LookupsResolved(lookups), context, targets);
-            }
-        }
-        is_open
-    }
-
-    /// Ends the items whose offered outputs are not remembered yet, counted or not: the record, which may be the last to show the
-    /// outputs, would not be delivered again otherwise.
-    pub(crate) fn give_up_offers(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
-        let LedgerBatch { items, lookups, .. } = &*batch;
-        if !lookups.has_open() {
-            return;
-        }
-        let is_open = |(_, item): &(usize, &LedgerItem<'_>)| {
-            let images = item.state.offering_images(&item.facts);
-            let mut offered = images
-                .flat_map(|image| offered_outputs(&self.context.core.model, item.facts.candidates, image));
-            offered.any(|(key, _)| lookups.is_open(&key))
-        };
-        let items = items.iter().enumerate().filter(|(_, item)| !matches!(item.state, ItemState::Failed(_)));
-        let indexes: Vec<usize> = items.filter(is_open).map(|(index, _)| index).collect();
-        for index in indexes {
-            batch.step(index, ItemInput::GivenUp(error.restated()), self.context.step_context());
-        }
-    }
-
-    /// The lookups that an item offers outputs for, each with its outputs, and the lookups that the item needs.
-    fn lookups_of<'i>(
-        &'i self,
-        item: &'i LedgerItem<'_>,
-    ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
-        let model = &self.context.core.model;
-        let images = item.state.offering_images(&item.facts);
-        let offered = images.flat_map(|image| offered_outputs(model, item.facts.candidates, image));
-        let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
-        offered.chain(self.needed_lookups(item).map(|key| (key, None)))
-    }
-
-    /// The lookups that an item needs.
-    fn needed_lookups<'i>(&'i self, item: &'i LedgerItem<'_>) -> impl Iterator<Item = LookupKey<'i>> {
-        let images = item.state.images_to_count(&item.facts).into_iter();
-        // An image without a lookup's inputs cannot be counted either: planning reports that as the record's error.
-        images
-            .filter_map(|image| lookup_keys(&self.context.core.model, item.facts.candidates, image).ok())
-            .flatten()
-    }
-
-    /// Reads the rollups whose updates depend on what is stored, and drops from the plans what would change nothing. Returns why one
-    /// is still unread, if one is.
+    /// Reads the rollups whose updates depend on what is stored. Returns why one is still unread, if one is.
     pub(crate) async fn read_rollups(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
         let unread = unread_rollups(&self.context.core.model, batch);
         if unread.is_empty() && batch.read_rollups.is_empty() {
             return Ok(None);
         }
-        let LedgerBatch { items, targets, read_rollups, .. } = batch;
+        let LedgerBatch { targets, read_rollups, .. } = &mut *batch;
         // No item has an invalid key. The error is reported when the rollup is written.
         let (keyless, keyed): (Vec<_>, Vec<_>) = unread
             .into_iter()
@@ -240,12 +182,7 @@ impl ReadStage<'_> {
                 }
             }
         }
-        for plan in items.iter_mut().filter_map(|item| item.state.planned_mut()) {
-            plan.extremes.retain(|extreme| match read_rollups.get(&extreme.target) {
-                Some(stored) => changes_rollup(extreme, stored.as_ref()),
-                None => true,
-            });
-        }
+        batch.drop_unchanged_extremes();
         if !unread.is_empty() {
             let uses = |item: &LedgerItem<'_>| {
                 item.state.planned().is_some_and(|plan| plan.targets().any(|target| unread.contains(&target)))

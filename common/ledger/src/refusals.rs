@@ -120,7 +120,7 @@ impl RefusalStage<'_> {
         batch: &mut LedgerBatch<'r>,
         transaction: RenderedTransaction<'r>,
         error: TransactError,
-        refused: &mut Vec<RefusedRollup>,
+        refused_rollups: &mut Vec<RefusedRollup>,
     ) -> Result<bool> {
         let context = self.context.step_context();
         let RenderedTransaction { items, purposes, .. } = transaction;
@@ -128,7 +128,7 @@ impl RefusalStage<'_> {
             TransactError::Cancelled(reasons) => {
                 let must_wait = reasons.iter().flatten().any(|refusal| !is_rejection(refusal));
                 separate_delaying(batch, &items, purposes.iter().zip(&reasons));
-                self.cancel(batch, &items, purposes, reasons, refused);
+                self.cancel(batch, &items, purposes, reasons, refused_rollups);
                 Ok(must_wait)
             }
             TransactError::Failed(error) if error.is_retryable() => {
@@ -157,14 +157,14 @@ impl RefusalStage<'_> {
         items: &[usize],
         purposes: Vec<WritePurpose<'r>>,
         reasons: Vec<Option<WriteRefusal>>,
-        refused: &mut Vec<RefusedRollup>,
+        refused_rollups: &mut Vec<RefusedRollup>,
     ) {
         for purpose in
             purposes.iter().zip(&reasons).filter_map(|(purpose, reason)| reason.as_ref().map(|_| purpose))
         {
             forget_rollup(batch, purpose);
         }
-        let mut refusals = self.refusals(items, purposes.into_iter().zip(reasons), refused);
+        let mut refusals = self.refusals_by_item(items, purposes.into_iter().zip(reasons), refused_rollups);
         let context = self.context.step_context();
         for index in items {
             let Some(refusal) = refusals.remove(index) else { continue };
@@ -181,11 +181,11 @@ impl RefusalStage<'_> {
     }
 
     /// The reasons of a cancelled transaction of these items, by item. Adds the rollups that refused it.
-    fn refusals<'r>(
+    fn refusals_by_item<'r>(
         &self,
         items: &[usize],
         reasons: impl Iterator<Item = (WritePurpose<'r>, Option<WriteRefusal>)>,
-        refused: &mut Vec<RefusedRollup>,
+        refused_rollups: &mut Vec<RefusedRollup>,
     ) -> HashMap<usize, ItemRefusal<'r>> {
         let mut refusals: HashMap<usize, ItemRefusal<'r>> = HashMap::new();
         for (purpose, refusal) in reasons {
@@ -216,7 +216,7 @@ impl RefusalStage<'_> {
                     refusals.entry(index).or_default().rejection = Some(rejected_write(&reason));
                 }
                 (WritePurpose::Rollup(target), WriteRefusal::Invalid(reason)) => {
-                    refused.push(RefusedRollup { target, items: items.to_vec(), reason });
+                    refused_rollups.push(RefusedRollup { target, items: items.to_vec(), reason });
                 }
             }
         }
@@ -229,20 +229,20 @@ impl RefusalStage<'_> {
     pub(crate) async fn isolate(
         &self,
         batch: &mut LedgerBatch<'_>,
-        refused: Vec<RefusedRollup>,
+        refused_rollups: Vec<RefusedRollup>,
     ) -> Result<bool> {
-        let keys = refused
+        let keys = refused_rollups
             .iter()
             .filter_map(|rollup| rollup_key(&self.context.core.keys, batch.targets.get(rollup.target)));
         let keys: Vec<_> = keys.collect();
-        if keys.len() != refused.len() {
+        if keys.len() != refused_rollups.len() {
             let message = "a rollup without a valid key was written; this is a defect of Afterwrite";
             return Err(Error::new(ErrorKind::State, message));
         }
         let stored = self.context.requests.read(&keys).await?.items;
         let context = self.context.step_context();
         let mut must_wait = false;
-        for (RefusedRollup { target, items, reason }, stored) in refused.into_iter().zip(stored) {
+        for (RefusedRollup { target, items, reason }, stored) in refused_rollups.into_iter().zip(stored) {
             let error = rejected_write(&reason).with("rollup", batch.targets.get(target).name.as_ref());
             let Ok(stored) = stored else {
                 must_wait = true;

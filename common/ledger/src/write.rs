@@ -49,7 +49,7 @@ impl WriteStage<'_> {
         Ok(waves? | is_refused | self.context.requests.is_over())
     }
 
-    fn refusals(&self) -> RefusalStage<'_> {
+    fn refusal_stage(&self) -> RefusalStage<'_> {
         RefusalStage { context: self.context }
     }
 
@@ -96,15 +96,18 @@ impl WriteStage<'_> {
         }
         let requests = rendered.iter().map(|transaction| self.context.requests.transact(&transaction.writes));
         let results = send_all(requests).await;
-        let mut refused = Vec::new();
+        let mut refused_rollups = Vec::new();
         for (transaction, result) in rendered.into_iter().zip(results) {
             match result {
                 Ok(()) => self.note_written(batch, transaction),
-                Err(error) => must_wait |= self.refusals().apply(batch, transaction, error, &mut refused)?,
+                Err(error) => {
+                    must_wait |=
+                        self.refusal_stage().apply(batch, transaction, error, &mut refused_rollups)?
+                }
             }
         }
-        if !refused.is_empty() {
-            must_wait |= self.refusals().isolate(batch, refused).await?;
+        if !refused_rollups.is_empty() {
+            must_wait |= self.refusal_stage().isolate(batch, refused_rollups).await?;
         }
         Ok(must_wait)
     }
@@ -138,7 +141,7 @@ impl WriteStage<'_> {
         for ((index, _), result) in entries.into_iter().zip(results) {
             match result {
                 Some(Ok(())) => batch.step(index, ItemInput::Written, context),
-                Some(Err(error)) => must_wait |= self.refusals().apply_to_entry(batch, index, error)?,
+                Some(Err(error)) => must_wait |= self.refusal_stage().apply_to_entry(batch, index, error)?,
                 None => {}
             }
         }
@@ -191,9 +194,9 @@ impl WriteStage<'_> {
         batch: &mut LedgerBatch<'r>,
         transaction: PackedTransaction,
     ) -> Result<RenderedTransaction<'r>, UnwritableTransaction> {
-        let PackedTransaction { items, rollups, newest, defect, .. } = transaction;
+        let PackedTransaction { items, rollups, newest, invalid_sum, .. } = transaction;
         let unwritable = |error| UnwritableTransaction { items: items.clone(), error };
-        if let Some(error) = defect {
+        if let Some(error) = invalid_sum {
             return Err(unwritable(error));
         }
         let capacity = items.len() + rollups.len();

@@ -143,13 +143,13 @@ fn group_by_item<'b>(
         else {
             continue;
         };
-        let defect = match record {
+        let uncountable = match record {
             Ok(change) if lacks_counted_image(change, candidates) => {
                 Some(record_error(candidates.missing_image(change, "the model"))?)
             }
             Ok(_) | Err(_) => None,
         };
-        let record = ItemRecord { index: *index, defect, record: *record };
+        let record = ItemRecord { index: *index, uncountable, record: *record };
         match positions.get(source).and_then(|position| items.get_mut(*position)) {
             Some(item) => item.records.push(record),
             None => {

@@ -95,7 +95,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     ),
     guard(
         "entry-left",
-        "core/plan.rs: left_targets",
+        "core/plan.rs: departed_targets",
         "the rollup that an item left is shown as before if the writer crashes",
         GuardBypass::Read(Entry, bypass::hide_left),
     ),

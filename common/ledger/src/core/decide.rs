@@ -37,7 +37,7 @@ pub struct ItemRecord<'r> {
     /// The index in the batch.
     pub index: usize,
     /// Why the record cannot be counted although it could be decoded, if so.
-    pub defect: Option<Error>,
+    pub uncountable: Option<Error>,
     /// The record. A malformed record is a failure unless the ledger has passed its position.
     pub record: Result<&'r ChangeRecord<'r>, &'r BadRecord<'r>>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct DeliveredRecords<'r> {
 
 /// A record with an error.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DefectiveRecord<'d> {
+pub(crate) struct UncountableRecord<'d> {
     /// The index in the batch.
     pub(crate) batch_index: usize,
     /// The position, if it could be read.
@@ -82,9 +82,9 @@ impl<'r> DeliveredRecords<'r> {
     pub(crate) fn new(records: ItemRecords<'r>, candidates: &ItemCandidates<'_, '_>) -> Self {
         let mut decoded: SmallVec<[(usize, &ChangeRecord<'_>, Option<Error>); 2]> = SmallVec::new();
         let mut malformed = Vec::new();
-        for ItemRecord { index, defect, record } in records {
+        for ItemRecord { index, uncountable, record } in records {
             match record {
-                Ok(record) => decoded.push((index, record, defect)),
+                Ok(record) => decoded.push((index, record, uncountable)),
                 Err(record) => malformed.push((index, record)),
             }
         }
@@ -101,11 +101,11 @@ impl<'r> DeliveredRecords<'r> {
             errors: BTreeMap::new(),
             repeated: delivered - decoded.len(),
         };
-        for (index, (batch_index, record, defect)) in decoded.into_iter().enumerate() {
+        for (index, (batch_index, record, uncountable)) in decoded.into_iter().enumerate() {
             delivered_records.changes.push(record);
             delivered_records.expiries.extend(candidates.is_expiry(record).then_some(index));
             delivered_records.batch_indexes.push(batch_index);
-            delivered_records.errors.extend(defect.map(|error| (index, error)));
+            delivered_records.errors.extend(uncountable.map(|error| (index, error)));
         }
         delivered_records
     }
@@ -181,10 +181,10 @@ impl<'r> DeliveredRecords<'r> {
     }
 
     /// The records that have errors.
-    pub(crate) fn defective(&self) -> impl Iterator<Item = DefectiveRecord<'_>> {
+    pub(crate) fn uncountable(&self) -> impl Iterator<Item = UncountableRecord<'_>> {
         let counted = self.errors.iter().filter_map(|(index, error)| {
             let record = *self.changes.get(*index)?;
-            Some(DefectiveRecord {
+            Some(UncountableRecord {
                 batch_index: *self.batch_indexes.get(*index)?,
                 position: Some(&record.position),
                 created_at: record.created_at,
@@ -193,7 +193,7 @@ impl<'r> DeliveredRecords<'r> {
                 error,
             })
         });
-        let malformed = self.malformed.iter().map(|(index, record)| DefectiveRecord {
+        let malformed = self.malformed.iter().map(|(index, record)| UncountableRecord {
             batch_index: *index,
             position: record.position.as_ref(),
             created_at: None,

@@ -83,9 +83,9 @@ struct RecordPrefix<'r> {
     extremes: ImageProjection,
 }
 
-/// The actions of a transaction that are left for more than one record of an item.
+/// The free actions of a transaction, for more than one record of an item.
 struct ActionRoom {
-    left: usize,
+    free: usize,
     targets: SmallVec<[TargetId; 8]>,
 }
 
@@ -99,9 +99,9 @@ impl ActionRoom {
             }
         }
         let needed = new.len() + markers;
-        let has_room = needed <= self.left;
+        let has_room = needed <= self.free;
         if has_room {
-            self.left -= needed;
+            self.free -= needed;
             self.targets.extend(new);
         }
         has_room
@@ -187,7 +187,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
 
     /// The mark of the newest record that an unreadable entry has not passed, unless it has the mark already.
     pub(super) fn of_unreadable(&self) -> ItemWork<'r> {
-        let missing = self.facts.records.defective().filter(|record| {
+        let missing = self.facts.records.uncountable().filter(|record| {
             let is_known = self.facts.is_counted(record) || self.facts.is_parked(record, PoisonPolicy::Park);
             !is_known && record.error.kind().is_poison()
         });
@@ -276,7 +276,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
     fn action_room(&self) -> ActionRoom {
         let rollups = self.facts.candidates.most_rollups();
         let mut room = ActionRoom {
-            left: MAX_TRANSACTION_ACTIONS - 1 - rollups.min(MAX_TRANSACTION_ACTIONS - 1),
+            free: MAX_TRANSACTION_ACTIONS - 1 - rollups.min(MAX_TRANSACTION_ACTIONS - 1),
             targets: SmallVec::new(),
         };
         let current = self.facts.current().by_aggregate.iter().flat_map(|contribution| &contribution.targets);
@@ -309,7 +309,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
     /// Adds the marks of the records that cannot be counted, unless the ledger has them already.
     fn park(&self, work: &mut ItemWork<'r>) {
         let reached = work.state.as_ref().map(|state| &state.position);
-        for record in self.facts.records.defective() {
+        for record in self.facts.records.uncountable() {
             let (Some(position), reason) = (record.position, record.error.kind().name()) else { continue };
             let is_known =
                 self.facts.is_counted(&record) || self.facts.is_parked(&record, PoisonPolicy::Park);

@@ -10,7 +10,7 @@ use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, Item, Operat
 use afterwrite_model::table::OnExpiry;
 
 use super::PoisonPolicy;
-use super::decide::{DefectiveRecord, DeliveredRecords, RecordDecision, RecordIndexes, SourceItem};
+use super::decide::{DeliveredRecords, RecordDecision, RecordIndexes, SourceItem, UncountableRecord};
 use crate::policy::{CLOCK_TOLERANCE, SERVICE_TIME_TOLERANCE};
 use crate::state::entry::LedgerEntry;
 use crate::state::life::{LifeChange, UnrecordedLife, lives_after};
@@ -156,7 +156,7 @@ impl<'r> ItemFacts<'r> {
     }
 
     /// Whether the ledger has passed a record and does not mark it as missing. An expiry must also be settled.
-    pub(super) fn is_counted(&self, record: &DefectiveRecord<'_>) -> bool {
+    pub(super) fn is_counted(&self, record: &UncountableRecord<'_>) -> bool {
         let Some(position) = record.position else { return false };
         match &self.entry {
             KnownEntry::Absent => false,
@@ -172,7 +172,7 @@ impl<'r> ItemFacts<'r> {
     }
 
     /// Whether the ledger marks the record as missing.
-    pub(super) fn is_parked(&self, record: &DefectiveRecord<'_>, poison: PoisonPolicy) -> bool {
+    pub(super) fn is_parked(&self, record: &UncountableRecord<'_>, poison: PoisonPolicy) -> bool {
         let Some(position) = record.position else { return false };
         if poison == PoisonPolicy::Fail || !record.error.kind().is_poison() {
             return false;
@@ -192,7 +192,7 @@ impl<'r> ItemFacts<'r> {
         }
     }
 
-    pub(super) fn must_settle(&self, record: &DefectiveRecord<'_>) -> bool {
+    pub(super) fn must_settle(&self, record: &UncountableRecord<'_>) -> bool {
         record.is_expiry && record.change.map_or_else(|| self.may_settle(), |change| self.settles(change))
     }
 

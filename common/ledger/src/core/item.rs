@@ -21,7 +21,7 @@ pub(crate) struct CountedChanges {
     /// The rollups whose mirrors must be refreshed because of what was committed.
     pub(crate) changed_targets: Vec<TargetId>,
     /// The rollups that the item had left before. Their mirrors are stale only if the author crashed and its records were discarded.
-    pub(crate) left_targets: Vec<TargetId>,
+    pub(crate) departed_targets: Vec<TargetId>,
     /// Whether a write whose response this batch has not seen counted something of the item: a write of an earlier
     /// delivery, of another consumer, or of this batch with a lost response. Its author may not have refreshed any
     /// mirror.
@@ -94,14 +94,14 @@ impl<'r> LedgerItem<'r> {
                 ItemState::AwaitingLookup(CountBasis::Table { image, at })
             }
             (ItemState::AwaitingLookup(basis), ItemInput::LookupsResolved(lookups)) => {
-                self.plan(basis, lookups, context, targets)
+                self.plan_basis(basis, lookups, context, targets)
             }
             (ItemState::Planned(plan), ItemInput::Written) => self.apply(*plan, context, targets),
             (ItemState::Planned(_), ItemInput::Refused { entry, markers }) => {
                 self.facts.learn_markers(markers);
                 match entry {
                     Some(entry) => self.learn_entry(entry, context, targets),
-                    None => self.decide(context),
+                    None => self.next_state(context),
                 }
             }
             (ItemState::Planned(plan), ItemInput::Rejected(error)) => {
@@ -142,7 +142,7 @@ impl<'r> LedgerItem<'r> {
             self.counted.is_elsewhere |= !matches!(self.reconciliation, Reconciliation::Unneeded)
                 || self.facts.may_be_counted_by_reconciliation(entry);
         }
-        let next = self.decide(context);
+        let next = self.next_state(context);
         if self.facts.unreadable_entry().is_some() {
             return next;
         }
@@ -155,14 +155,14 @@ impl<'r> LedgerItem<'r> {
         next
     }
 
-    /// Decides which records must be counted.
-    fn decide(&mut self, context: StepContext<'_>) -> ItemState<'r> {
+    /// The state after what is known now.
+    fn next_state(&mut self, context: StepContext<'_>) -> ItemState<'r> {
         self.facts.note_unreadable();
         if let Some(unreadable) = self.facts.unreadable_entry() {
             let error = unreadable.error.restated();
-            return self.decide_unreadable(error, context);
+            return self.next_of_unreadable(error, context);
         }
-        let decision = self.decision(context);
+        let decision = self.decide_records(context);
         self.counted.old_expiries = decision.too_old_expiries.len();
         // The last image of a removed item settles its expiry, and offers outputs to the lookups of other items.
         let is_looked_up = self.facts.is_looked_up();
@@ -182,7 +182,7 @@ impl<'r> LedgerItem<'r> {
                 }
                 None => ItemState::NeedsItem,
             }
-        } else if decision.is_empty() && self.facts.records.defective().next().is_none() {
+        } else if decision.is_empty() && self.facts.records.uncountable().next().is_none() {
             ItemState::Committed
         } else {
             ItemState::AwaitingLookup(CountBasis::Records(decision))
@@ -191,7 +191,7 @@ impl<'r> LedgerItem<'r> {
 
     /// Parks the records of an item whose entry cannot be read. Without records, or if records are not parked, the item
     /// fails.
-    fn decide_unreadable(&mut self, error: Error, context: StepContext<'_>) -> ItemState<'r> {
+    fn next_of_unreadable(&mut self, error: Error, context: StepContext<'_>) -> ItemState<'r> {
         self.peers.is_retry = false;
         let is_requested = match self.reconciliation {
             Reconciliation::Requested | Reconciliation::Exported(_) => true,
@@ -210,7 +210,7 @@ impl<'r> LedgerItem<'r> {
     }
 
     /// The decision by what is known now.
-    fn decision(&self, context: StepContext<'_>) -> RecordDecision {
+    fn decide_records(&self, context: StepContext<'_>) -> RecordDecision {
         let facts = &self.facts;
         let settles = |index| facts.settles_record(index);
         // The time at which the age of records is judged.
@@ -227,7 +227,7 @@ impl<'r> LedgerItem<'r> {
     }
 
     /// Plans the next write.
-    fn plan(
+    fn plan_basis(
         &mut self,
         basis: CountBasis,
         lookups: &LookupResults,
@@ -245,7 +245,7 @@ impl<'r> LedgerItem<'r> {
                 match work {
                     Ok(work) if work.is_empty() => {
                         self.reconciliation = Reconciliation::Done;
-                        return self.decide(context);
+                        return self.next_state(context);
                     }
                     Ok(work) => work,
                     Err(error) => return self.without_table(&error, context),
@@ -259,7 +259,7 @@ impl<'r> LedgerItem<'r> {
         let StepContext { core, now, service_now, .. } = context;
         let (model, history, dropped) = (&*core.model, core.history, core.dropped);
         let planner = ItemPlanner { model, targets, now, service_now, history, dropped };
-        match planner.plan(self.facts.readable_entry(), self.stale_left(), work) {
+        match planner.plan(self.facts.readable_entry(), self.stale_departed(), work) {
             Ok(plan) => ItemState::Planned(Box::new(plan)),
             Err(error) => self.reject(&records, &error, context),
         }
@@ -270,9 +270,9 @@ impl<'r> LedgerItem<'r> {
     /// A record is redelivered until the mirrors of the rollups that its plan left are refreshed. So if this delivery finds no record of the
     /// item counted already, these mirrors are fresh. Two exceptions leave them stale: the records were discarded, or a reconciliation left the
     /// rollups and was not repeated.
-    fn stale_left(&self) -> &[TargetId] {
+    fn stale_departed(&self) -> &[TargetId] {
         let may_be_stale = self.counted.is_elsewhere || !self.counted.changed_targets.is_empty();
-        self.facts.readable_entry().filter(|_| may_be_stale).map_or(&[], |entry| &entry.left)
+        self.facts.readable_entry().filter(|_| may_be_stale).map_or(&[], |entry| &entry.departed)
     }
 
     /// Notes the committed plan, and decides about the records that are left.
@@ -291,7 +291,9 @@ impl<'r> LedgerItem<'r> {
         context.tally.parked.add_len(usize::from(is_parked) + parked_expiries);
         self.counted.records += plan.records.len();
         self.counted.changed_targets.extend(plan.mirrored_targets(targets));
-        self.counted.left_targets.extend(self.facts.readable_entry().iter().flat_map(|entry| &entry.left));
+        self.counted
+            .departed_targets
+            .extend(self.facts.readable_entry().iter().flat_map(|entry| &entry.departed));
         let written =
             plan.markers.into_iter().map(|marker| StoredMarker::written(marker.position, marker.parked));
         self.facts.learn_markers(written.collect());
@@ -307,7 +309,7 @@ impl<'r> LedgerItem<'r> {
             context.tally.reconciled.add(1);
             self.reconciliation = Reconciliation::Done;
         }
-        self.decide(context)
+        self.next_state(context)
     }
 
     /// Gives these records an error, because no plan of theirs is possible, and decides about the others.
@@ -320,7 +322,7 @@ impl<'r> LedgerItem<'r> {
         }
         self.peers.group = None;
         self.facts.records.errors.extend(records.iter().map(|index| (*index, error.restated())));
-        self.decide(context)
+        self.next_state(context)
     }
 
     /// Whether an earlier delivery has parked these records, and this one has rejected them again, in a transaction with
@@ -338,7 +340,7 @@ impl<'r> LedgerItem<'r> {
         if !matches!(self.reconciliation, Reconciliation::Needed) || !error.kind().is_poison() {
             return ItemState::Failed(error.restated());
         }
-        let decision = self.decision(context);
+        let decision = self.decide_records(context);
         let mut unreadable = decision.needing_item.clone();
         unreadable.extend(self.facts.healed_record(&decision));
         unreadable.retain(|index| !decision.too_old_expiries.contains(index));
@@ -347,7 +349,7 @@ impl<'r> LedgerItem<'r> {
         }
         self.peers.group = None;
         self.reconciliation = Reconciliation::Impossible;
-        self.decide(context)
+        self.next_state(context)
     }
 
     /// Whether a write that this batch did not confirm may have left mirrors stale.
@@ -357,9 +359,9 @@ impl<'r> LedgerItem<'r> {
 
     /// Whether the item may have left a mirror stale, or shows one itself.
     pub(crate) fn concerns_mirrors(&self) -> bool {
-        let CountedChanges { changed_targets, left_targets, .. } = &self.counted;
+        let CountedChanges { changed_targets, departed_targets, .. } = &self.counted;
         !changed_targets.is_empty()
-            || !left_targets.is_empty()
+            || !departed_targets.is_empty()
             || self.facts.has_mirrors()
             || self.is_counted_elsewhere()
     }
@@ -369,13 +371,13 @@ impl<'r> LedgerItem<'r> {
         let mut uncounted = UncountedRecords::default();
         let records = &self.facts.records;
         if self.state.is_committed() {
-            let defective = records.errors.len().min(records.changes.len());
-            let open = self.counted.records + self.counted.old_expiries + defective;
+            let uncountable = records.errors.len().min(records.changes.len());
+            let open = self.counted.records + self.counted.old_expiries + uncountable;
             let skipped = records.changes.len().saturating_sub(open);
             context.tally.duplicates.add_len(skipped + records.repeated);
             context.tally.expiries_too_old.add_len(self.counted.old_expiries);
         }
-        for record in records.defective().filter(|record| !self.facts.is_counted(record)) {
+        for record in records.uncountable().filter(|record| !self.facts.is_counted(record)) {
             let failure = RecordFailure { index: record.batch_index, error: record.error.restated() };
             let list = if self.facts.is_parked(&record, context.core.poison) {
                 &mut uncounted.parked

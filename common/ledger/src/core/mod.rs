@@ -1,8 +1,8 @@
 //! The core of the ledger: decides what each item of a batch writes. Pure: it reads no clock, sends no request, and the
 //! same input always has the same result.
 //!
-//! A [`LedgerItem`] is the state of one source item in a batch. The driver gives it what was read and the results of its
-//! writes ([`ItemInput`]); its state names the next request ([`ItemState`]).
+//! A [`LedgerItem`] is the state of one source item in a batch. A stage gives it what was read, or the result of its
+//! write ([`ItemInput`]); its state names the next request ([`ItemState`]).
 
 mod amounts;
 pub(crate) mod decide;

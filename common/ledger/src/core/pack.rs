@@ -34,7 +34,7 @@ pub(crate) struct PackedTransaction {
     own_actions: usize,
     own_bytes: usize,
     /// Why the transaction must not be sent: a sum that could not be formed.
-    pub(crate) defect: Option<Error>,
+    pub(crate) invalid_sum: Option<Error>,
     /// Some numbers are not 64-bit integers, so that a sum may exceed DynamoDB's limits and must be checked first.
     has_long_numbers: bool,
 }
@@ -183,7 +183,7 @@ fn entry_bytes(plan: &ItemPlan<'_>, targets: &RollupTargets) -> usize {
         contribution.aggregate.len() + measures + target_bytes(&contribution.targets)
     };
     let current: usize = plan.entry.current.by_aggregate.iter().map(contribution_bytes).sum();
-    ENTRY_BYTES + current + target_bytes(&plan.entry.left) + plan.markers.len() * MARKER_BYTES
+    ENTRY_BYTES + current + target_bytes(&plan.entry.departed) + plan.markers.len() * MARKER_BYTES
 }
 
 impl PackedTransaction {
@@ -228,7 +228,7 @@ impl PackedTransaction {
                 let update = self.update(*target);
                 let sums = add_all(&mut update.measures, measures);
                 let sums = sums.and_then(|()| add_all(&mut update.settled, settled));
-                self.defect = self.defect.take().or(sums.err());
+                self.invalid_sum = self.invalid_sum.take().or(sums.err());
             }
         }
         for extreme in &plan.extremes {

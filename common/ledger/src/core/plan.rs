@@ -25,7 +25,7 @@ use crate::state::marker::ExpiryMarker;
 use crate::state::rollup::are_storable;
 
 /// The most bytes of an entry that name rollups which its item left. An item of DynamoDB has at most 400 KB, also if these texts are escaped.
-const MOST_LEFT_BYTES: usize = 50_000;
+const MOST_DEPARTED_BYTES: usize = 50_000;
 
 /// An addition to each of some rollups.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,14 +176,14 @@ pub(crate) struct ItemPlanner<'p> {
 
 impl ItemPlanner<'_> {
     /// The plan that replaces `entry` by one with the state of `work`, or with its own state if the work has none, and that settles
-    /// and parks the work's expiries and records. `left` has the rollups that the item left earlier and whose mirrors may still be stale.
+    /// and parks the work's expiries and records. `departed` has the rollups that the item left earlier and whose mirrors may still be stale.
     ///
     /// # Errors
     /// [`ErrorKind::State`] if a newer model wrote the entry.
     pub(crate) fn plan<'r>(
         &self,
         entry: Option<&LedgerEntry<'r>>,
-        left: &[TargetId],
+        departed: &[TargetId],
         work: ItemWork<'r>,
     ) -> Result<ItemPlan<'r>> {
         if let Some(entry) = entry
@@ -211,7 +211,7 @@ impl ItemPlanner<'_> {
             deltas.extend(contributions.by_aggregate.into_iter().map(RollupDelta::settling));
             markers.push(ExpiryMarker { position, parked: None });
         }
-        entry.left = self.left_targets(left, before, &entry.current);
+        entry.departed = self.departed_targets(departed, before, &entry.current);
         let lost = 0;
         let mut plan =
             ItemPlan { entry, markers, new_contributions, deltas, extremes, records, newest, skipped, lost };
@@ -277,7 +277,7 @@ impl ItemPlanner<'_> {
 
     /// The mirrored rollups that the item does not contribute to, but did: before this plan, or `earlier`. The newest ones, if there are
     /// very many: the mirrors of the others stay stale only if this process crashes and none of the item's records is delivered again.
-    fn left_targets(
+    fn departed_targets(
         &self,
         earlier: &[TargetId],
         before: &ItemContributions,
@@ -286,20 +286,20 @@ impl ItemPlanner<'_> {
         let remains = |target: &TargetId| {
             after.by_aggregate.iter().any(|contribution| contribution.targets.contains(target))
         };
-        let mut left = earlier.to_vec();
+        let mut departed = earlier.to_vec();
         for target in self.targets.mirrored(before) {
-            if !left.contains(&target) {
-                left.push(target);
+            if !departed.contains(&target) {
+                departed.push(target);
             }
         }
-        left.retain(|target| !remains(target));
+        departed.retain(|target| !remains(target));
         let mut bytes = 0;
-        let newest = left.iter().rev().take_while(|target| {
+        let newest = departed.iter().rev().take_while(|target| {
             bytes += self.targets.get(**target).entry_bytes();
-            bytes <= MOST_LEFT_BYTES
+            bytes <= MOST_DEPARTED_BYTES
         });
-        left.drain(..left.len() - newest.count());
-        left
+        departed.drain(..departed.len() - newest.count());
+        departed
     }
 
     /// Drops additions to expired rollups: DynamoDB has deleted them or will, and an addition would restore a part of

@@ -31,7 +31,9 @@
 //! the item cannot be counted as its table has it.
 
 use afterwrite_model::Error;
-use afterwrite_model::record::{Image, Item, Timestamp};
+use afterwrite_model::projection::{LookupKey, lookup_keys, offered_outputs};
+use afterwrite_model::record::{AttributeValue, Image, Item, Timestamp};
+use afterwrite_model::table::Model;
 
 use super::decide::RecordDecision;
 use super::facts::ItemFacts;
@@ -173,7 +175,7 @@ impl<'r> ItemState<'r> {
     }
 
     /// The images that the uncounted part of the item depends on. Until its entry is read, these may be the images of all its records.
-    pub(crate) fn images_to_count<'i>(&'i self, facts: &'i ItemFacts<'_>) -> Vec<&'i Image<'i>> {
+    pub(crate) fn images_to_count<'i>(&'i self, facts: &'i ItemFacts<'r>) -> Vec<&'i Image<'i>> {
         let records = &facts.records;
         match self {
             Self::Unread => records.images().map(|image| -> &Image<'_> { image }).collect(),
@@ -207,6 +209,29 @@ impl<'r> ItemState<'r> {
         let is_looked_up = facts.is_looked_up();
         let reconciled = self.image_to_reconcile().map(|image| -> &Image<'r> { image });
         facts.records.images().chain(reconciled).filter(move |_| is_looked_up)
+    }
+
+    /// The lookups that the item offers outputs for, each with its outputs, and the lookups that the item needs.
+    pub(crate) fn lookups<'i>(
+        &'i self,
+        facts: &'i ItemFacts<'r>,
+        model: &'i Model,
+    ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
+        let images = self.offering_images(facts);
+        let offered = images.flat_map(|image| offered_outputs(model, facts.candidates, image));
+        let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
+        offered.chain(self.needed_lookups(facts, model).map(|key| (key, None)))
+    }
+
+    /// The lookups that the item needs.
+    pub(crate) fn needed_lookups<'i>(
+        &'i self,
+        facts: &'i ItemFacts<'r>,
+        model: &'i Model,
+    ) -> impl Iterator<Item = LookupKey<'i>> {
+        let images = self.images_to_count(facts).into_iter();
+        // An image without a lookup's inputs cannot be counted either: planning reports that as the record's error.
+        images.filter_map(|image| lookup_keys(model, facts.candidates, image).ok()).flatten()
     }
 
     /// The item as its table has it, while it waits to be counted as that.

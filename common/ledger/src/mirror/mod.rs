@@ -186,7 +186,7 @@ impl MirrorRefresher<'_> {
             let item = batch.item(**index);
             item.facts.has_mirrors()
                 || self.search().feeds_mirrors(item)
-                || item.counted.left_targets.iter().any(is_mirrored)
+                || item.counted.departed_targets.iter().any(is_mirrored)
         };
         indexes.iter().filter(has_mirrors).copied().collect()
     }

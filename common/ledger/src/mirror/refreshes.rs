@@ -208,7 +208,7 @@ impl RefreshSearch<'_> {
         targets: &mut RollupTargets,
         lookups: &LookupResults,
     ) -> Vec<(TargetId, bool)> {
-        let mut doubtful = item.counted.left_targets.clone();
+        let mut doubtful = item.counted.departed_targets.clone();
         if self.is_to_be_projected(item) {
             for image in item.facts.records.known_images() {
                 let mut evaluation = ImageEvaluation { core: self.context.core, lookups, targets };
@@ -217,7 +217,7 @@ impl RefreshSearch<'_> {
                 doubtful.extend(targets.mirrored(&projection.contributions));
             }
             doubtful.extend(targets.mirrored(item.facts.current()));
-            doubtful.extend(item.facts.readable_entry().iter().flat_map(|entry| &entry.left));
+            doubtful.extend(item.facts.readable_entry().iter().flat_map(|entry| &entry.departed));
         }
         let certain = item.counted.changed_targets.iter().map(|target| (*target, true));
         certain.chain(doubtful.into_iter().map(|target| (target, false))).collect()

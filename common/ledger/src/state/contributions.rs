@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::value::RawValue;
 
-/// `[[aggregate, [target, …], {measure: number, …}], …, [null, [left target, …]]]`. A target is `[rollup, PK, SK,
+/// `[[aggregate, [target, …], {measure: number, …}], …, [null, [departed target, …]]]`. A target is `[rollup, PK, SK,
 /// shard, expires_at]`; `shard` and `expires_at` are omitted if both are absent. Written without serde, because it
 /// is written for every record.
 pub(super) fn encode_contributions(
     current: &ItemContributions,
-    left: &[TargetId],
+    departed: &[TargetId],
     targets: &RollupTargets,
 ) -> String {
     // Longer than nearly all: growing the text costs more than the memory.
@@ -40,10 +40,10 @@ pub(super) fn encode_contributions(
         }
         out.push_str("}]");
     }
-    if !left.is_empty() {
+    if !departed.is_empty() {
         open(&mut out, '[');
         out.push_str("null,");
-        json_targets(&mut out, left, targets);
+        json_targets(&mut out, departed, targets);
         out.push(']');
     }
     out.push(']');
@@ -147,13 +147,13 @@ pub(super) fn decode_contributions(
     json: &str,
     targets: &mut RollupTargets,
 ) -> Result<(ItemContributions, Vec<TargetId>), serde_json::Error> {
-    let (mut current, mut left) = (ItemContributions::default(), Vec::new());
+    let (mut current, mut departed) = (ItemContributions::default(), Vec::new());
     for StoredContribution(aggregate, stored, measures) in
         serde_json::from_str::<Vec<StoredContribution<'_>>>(json)?
     {
         let ids: TargetIds = stored.into_iter().map(|target| target.intern(targets)).collect();
         let Some(aggregate) = aggregate else {
-            left = ids.into_vec();
+            departed = ids.into_vec();
             continue;
         };
         let measures = measures.into_iter().flat_map(|JsonMembers(members)| members);
@@ -163,5 +163,5 @@ pub(super) fn decode_contributions(
             measures: measures.map(|(name, StoredNumber(number))| (name.into(), number)).collect(),
         });
     }
-    Ok((current, left))
+    Ok((current, departed))
 }

@@ -36,7 +36,7 @@ pub(crate) struct LedgerEntry<'r> {
     pub(crate) current: ItemContributions,
     /// The mirrored rollups that the item has left. If the writer crashed before it refreshed their mirrors, the next reader of the
     /// entry refreshes them; they stay here until a writer can know that somebody has.
-    pub(crate) left: Vec<TargetId>,
+    pub(crate) departed: Vec<TargetId>,
     /// The server's time of the last reconciliation.
     pub(crate) as_of: Option<Timestamp>,
     /// When DynamoDB may delete the entry; set on tombstones only.
@@ -70,7 +70,7 @@ impl<'r> LedgerEntry<'r> {
             generation: 0,
             fingerprint: Arc::default(),
             current: ItemContributions::default(),
-            left: Vec::new(),
+            departed: Vec::new(),
             as_of: None,
             expires_at: None,
             behind: None,
@@ -84,7 +84,7 @@ impl<'r> LedgerEntry<'r> {
             position: self.position.clone(),
             fingerprint: Arc::clone(&self.fingerprint),
             current: ItemContributions::default(),
-            left: Vec::new(),
+            departed: Vec::new(),
             behind: self.behind.clone(),
             unrecorded: self.unrecorded.clone(),
             ..*self
@@ -166,7 +166,7 @@ impl LedgerEntry<'_> {
         item.insert(Cow::Borrowed(GENERATION), number(i64::try_from(self.generation).unwrap_or(i64::MAX)));
         item.insert(
             Cow::Borrowed(CONTRIBUTIONS),
-            AttributeValue::text(encode_contributions(&self.current, &self.left, targets)),
+            AttributeValue::text(encode_contributions(&self.current, &self.departed, targets)),
         );
         if !self.fingerprint.is_empty() {
             item.insert(Cow::Borrowed(FINGERPRINT), AttributeValue::text(&*self.fingerprint));
@@ -199,7 +199,7 @@ impl LedgerEntry<'_> {
         let text = |name: &'static str| {
             item.get(name).and_then(AttributeValue::as_text).ok_or_else(|| unreadable_entry(name))
         };
-        let (current, left) = decode_contributions(text(CONTRIBUTIONS)?, targets)
+        let (current, departed) = decode_contributions(text(CONTRIBUTIONS)?, targets)
             .map_err(|cause| unreadable_entry(CONTRIBUTIONS).caused_by(cause))?;
         Ok(LedgerEntry {
             position: parse_position(text(POSITION)?, POSITION)?,
@@ -207,7 +207,7 @@ impl LedgerEntry<'_> {
             generation: counter(GENERATION)?,
             fingerprint: item.get(FINGERPRINT).and_then(AttributeValue::as_text).unwrap_or_default().into(),
             current,
-            left,
+            departed,
             as_of: integer(AS_OF).map(Timestamp::from_epoch_seconds),
             expires_at: integer(EXPIRES_AT).map(Timestamp::from_epoch_seconds),
             behind: match item.get(BEHIND) {
@@ -337,7 +337,7 @@ mod tests {
         #[test]
         fn decoding_an_encoded_entry_returns_the_entry(
             contributions in vec((text(), vec(target(), 1..4), vec((text(), number()), 1..5)), 0..4),
-            left in vec(target(), 0..3),
+            departed in vec(target(), 0..3),
             rev in 1..u64::from(u32::MAX),
             sequence_number in "[1-9][0-9]{0,39}",
             (behind, unrecorded) in (any::<bool>(), vec((any::<bool>(), 0..4_000_000_000_i64, any::<bool>()), 0..3)),
@@ -356,7 +356,7 @@ mod tests {
                 generation: 7,
                 fingerprint: "f00d".into(),
                 current: ItemContributions { by_aggregate },
-                left: intern(&left, &mut targets),
+                departed: intern(&departed, &mut targets),
                 as_of: as_of.map(Timestamp::from_epoch_seconds),
                 expires_at: expires_at.map(Timestamp::from_epoch_seconds),
                 behind: behind.then(|| ParkedPosition {

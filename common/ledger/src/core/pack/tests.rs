@@ -194,10 +194,10 @@ fn no_entry_is_larger_than_its_estimate() {
         targets: (0..4).map(&mut intern).collect(),
         measures: (0..9).map(|measure| (Arc::from(format!("m{measure}").repeat(20)), Decimal::ONE)).collect(),
     };
-    let left: Vec<TargetId> = (4..8).map(&mut intern).collect();
+    let departed: Vec<TargetId> = (4..8).map(&mut intern).collect();
     let mut plan = plan(&small([0], 1), &mut targets);
     plan.entry.current = ItemContributions { by_aggregate: [contribution].into() };
-    plan.entry.left = left;
+    plan.entry.departed = departed;
     let stored = plan.entry.encode(&targets);
     let bytes: usize = stored.values().filter_map(|value| value.as_text()).map(str::len).sum();
     let estimate = entry_bytes(&plan, &targets);
@@ -230,7 +230,7 @@ fn a_sum_that_exceeds_38_digits_within_one_plan_is_a_defect() {
     second.measures[0].1 = "1E-30".parse().unwrap();
     plan.deltas.push(second);
     let transactions = packed(&[plan], &targets);
-    assert!(transactions[0].defect.is_some());
+    assert!(transactions[0].invalid_sum.is_some());
 }
 
 proptest! {
