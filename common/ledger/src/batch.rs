@@ -12,7 +12,7 @@ use super::core::lookups::LookupResults;
 use super::core::pack::PackedTransaction;
 use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};
 use super::lookup::LookupStage;
-use super::policy::SplitCause;
+use super::policy::{PeerGroup, SplitCause, WriteTurn};
 use super::requests::Requests;
 use super::state::rollup::{ReadRollup, RollupUpdate, changes_rollup, computed_rollup};
 
@@ -222,7 +222,11 @@ impl<'r> LedgerBatch<'r> {
 
     /// The items of `indexes` that have no redelivered parked record. Items with such records share transactions only with each other.
     fn first_tries<'i>(&self, indexes: impl IntoIterator<Item = &'i usize>) -> Vec<usize> {
-        indexes.into_iter().copied().filter(|index| !self.item(*index).peers.is_retry).collect()
+        indexes
+            .into_iter()
+            .copied()
+            .filter(|index| self.item(*index).peers.turn == WriteTurn::First)
+            .collect()
     }
 
     /// Gives each part of these items transactions of its own.
@@ -236,7 +240,7 @@ impl<'r> LedgerBatch<'r> {
     fn start_group<'i>(&mut self, indexes: impl IntoIterator<Item = &'i usize>) {
         for index in indexes {
             if let Some(item) = self.items.get_mut(*index) {
-                item.peers.group = Some(self.next_group);
+                item.peers.group = PeerGroup::numbered(self.next_group);
             }
         }
         self.next_group += 1;

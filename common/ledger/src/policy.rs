@@ -12,8 +12,8 @@
 //! | An item conflicts, or is throttled, again. | From the second time on, it shares no transaction with items that do not. | [`TransactionPeers::note_delay`] |
 //! | A transaction fails as a whole for the second time. | Each eighth of its items gets transactions of its own. | [`SplitCause::Failure`] |
 //! | A transaction is rejected, and its rollups do not show why. | Each half of its items gets transactions of its own; one item alone is rejected. | [`SplitCause::Rejection`] |
-//! | Two causes are isolated at once. | The newest group is first: isolating one cause ends before the next begins. | [`TransactionPeers::pack_order`] |
-//! | A parked record is delivered again, and is rejected again. | It shares transactions only with other parked records. These transactions follow all other transactions, and a rejection isolates no parked record. | [`TransactionPeers::is_retry`] |
+//! | Two causes are isolated at once. | The newest group is first: isolating one cause ends before the next begins. | [`PeerGroup`] |
+//! | A parked record is delivered again, and is rejected again. | It shares transactions only with other parked records. These transactions follow all other transactions, and a rejection isolates no parked record. | [`WriteTurn`] |
 //! | Very many items are rejected. | A round ends after 16 rejections, so that the marks of the found items are written long before the deadline. | [`MOST_ROUND_REJECTIONS`] |
 //! | The deadline comes while mirrors are refreshed. | The first 1,000 items are finished first: the next delivery begins after them. | [`REFRESHED_AT_ONCE`] |
 //! | Two clocks differ, or a stream's times and a clock. | Differences up to 15 minutes are tolerated. | [`CLOCK_TOLERANCE`] |
@@ -129,12 +129,37 @@ impl RefreshSchedule {
 /// The items that may share a transaction with an item, and when its transactions are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TransactionPeers {
-    /// Items that may share this item's transaction. Set after a transaction was rejected or delayed and its cause is unknown.
-    pub(crate) group: Option<u32>,
+    pub(crate) group: PeerGroup,
+    pub(crate) turn: WriteTurn,
     /// How often the item's transaction failed as a whole, or conflicted because of the item.
     pub(crate) delays: u32,
-    /// Whether the plan has a record that an earlier delivery has parked. DynamoDB may reject it again.
-    pub(crate) is_retry: bool,
+}
+
+/// The items of one turn that may share a transaction. The order is the order of packing: items that may share with all are first, then the
+/// items of the newest group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PeerGroup {
+    /// All items without a group of their own.
+    #[default]
+    All,
+    /// The items with the same number: a transaction of theirs was rejected or delayed, and the cause is unknown.
+    Own(Reverse<u32>),
+}
+
+impl PeerGroup {
+    pub(crate) fn numbered(number: u32) -> Self {
+        Self::Own(Reverse(number))
+    }
+}
+
+/// When the transactions of an item are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum WriteTurn {
+    #[default]
+    First,
+    /// After the transactions of all items whose turn is the first: the plan has a record that an earlier delivery has parked. DynamoDB may
+    /// reject it again.
+    ParkedAgain,
 }
 
 impl TransactionPeers {
@@ -142,11 +167,6 @@ impl TransactionPeers {
     pub(crate) fn note_delay(&mut self) -> bool {
         self.delays += 1;
         self.delays > 1
-    }
-
-    /// The place of a group in the order of packing: items without a group are first, then the items of the newest group.
-    pub(crate) fn pack_order(group: Option<u32>) -> Option<Reverse<u32>> {
-        group.map(Reverse)
     }
 }
 
@@ -221,9 +241,10 @@ mod tests {
 
     #[test]
     fn items_without_a_group_are_packed_first_and_then_the_newest_group() {
-        let mut groups = [Some(1), Some(3), None, Some(2)];
-        groups.sort_by_key(|group| TransactionPeers::pack_order(*group));
-        assert_eq!(groups, [None, Some(3), Some(2), Some(1)]);
+        let [first, second, third] = [1, 2, 3].map(PeerGroup::numbered);
+        let mut groups = [first, third, PeerGroup::All, second];
+        groups.sort();
+        assert_eq!(groups, [PeerGroup::All, third, second, first]);
     }
 
     #[test]

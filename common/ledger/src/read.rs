@@ -58,10 +58,7 @@ impl ReadStage<'_> {
                 Some(StoredMarker { position, state })
             });
             let markers = markers.collect();
-            if let Some(item) = batch.items.get_mut(index) {
-                item.facts.entry_key = Some(key);
-            }
-            batch.step(index, ItemInput::EntryRead { entry, markers }, context);
+            batch.step(index, ItemInput::EntryRead { key, entry, markers }, context);
         }
         for (lookup, (_, remembered)) in lookups.into_iter().zip(stored) {
             self.context.lookups.note_read(lookup, remembered, &mut batch.lookups);
@@ -76,7 +73,7 @@ impl ReadStage<'_> {
         let capacity = batch.items.len();
         let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
         for (index, item) in batch.unfinished() {
-            if !matches!(item.state, ItemState::Unread) {
+            if !matches!(item.state, ItemState::Unread(_)) {
                 continue;
             }
             keys.push(LedgerEntry::key(state_keys, model, item.facts.source)?);
@@ -96,7 +93,7 @@ impl ReadStage<'_> {
             return unknown;
         }
         let LedgerBatch { items, lookups, .. } = batch;
-        let unread = items.iter().filter(|item| matches!(item.state, ItemState::Unread));
+        let unread = items.iter().filter(|item| matches!(item.state, ItemState::Unread(_)));
         for (key, _) in unread.flat_map(|item| item.state.lookups(&item.facts, &self.context.core.model)) {
             if !self.context.lookups.note_cached(&key, lookups) {
                 unknown.insert(key.into_owned());
@@ -109,7 +106,7 @@ impl ReadStage<'_> {
     pub(crate) async fn read_items(&self, batch: &mut LedgerBatch<'_>) -> Result<Option<Unprocessed>> {
         let (mut keys, mut owners, mut keyless) = (Vec::new(), Vec::new(), Vec::new());
         for (index, item) in batch.unfinished() {
-            if !matches!(item.state, ItemState::NeedsItem) {
+            if !matches!(item.state, ItemState::NeedsItem(_)) {
                 continue;
             }
             let source = item.facts.source;

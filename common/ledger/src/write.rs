@@ -15,7 +15,7 @@ use super::core::lookups::LookupChoice;
 use super::core::pack::{PackableItem, PackedTransaction, pack};
 use super::core::plan::ItemPlan;
 use super::core::{ItemInput, LedgerCore, LedgerItem};
-use super::policy::MOST_ROUND_REJECTIONS;
+use super::policy::{MOST_ROUND_REJECTIONS, WriteTurn};
 use super::refusals::{RefusalStage, RenderedTransaction, WritePurpose, items_writing};
 use super::requests::send_all;
 use super::state::entry::{LedgerEntry, mark_action};
@@ -176,15 +176,14 @@ impl WriteStage<'_> {
                 let behind = planned.behind.as_ref().ok_or_else(without_plan)?;
                 (unreadable.unchanged(), mark_action(behind))
             }
+            KnownEntry::Unread => return Err(without_plan()),
             KnownEntry::Absent => (WriteCondition::ItemAbsent, WriteAction::Put(planned.encode(targets))),
             KnownEntry::Readable(entry) => {
                 (entry.unchanged(&self.context.core.keys), WriteAction::Put(planned.encode(targets)))
             }
         };
-        let key = match item.facts.entry_key.take() {
-            Some(key) => key,
-            None => LedgerEntry::key(&self.context.core.keys, &self.context.core.model, item.facts.source)?,
-        };
+        let (LedgerCore { keys, model, .. }, source) = (self.context.core, item.facts.source);
+        let key = item.facts.entry_key.take_or_make(|| LedgerEntry::key(keys, model, source))?;
         Ok(Write { key, condition, action })
     }
 
@@ -248,8 +247,9 @@ struct UnwritableTransaction {
 /// and cancel no other record.
 fn packable_items<'b>(batch: &'b LedgerBatch<'_>) -> impl Iterator<Item = PackableItem<'b>> {
     let needing = || batch.items.iter().enumerate().filter_map(|(index, item)| packable_item(index, item));
-    let has_first_tries = needing().any(|packable| !batch.item(packable.item).peers.is_retry);
-    needing().filter(move |packable| !(has_first_tries && batch.item(packable.item).peers.is_retry))
+    let turn = |packable: &PackableItem<'_>| batch.item(packable.item).peers.turn;
+    let has_first = needing().any(|packable| turn(&packable) == WriteTurn::First);
+    needing().filter(move |packable| !has_first || turn(packable) == WriteTurn::First)
 }
 
 fn packable_item<'b>(index: usize, item: &'b LedgerItem<'_>) -> Option<PackableItem<'b>> {

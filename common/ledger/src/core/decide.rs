@@ -55,8 +55,6 @@ pub(crate) struct DeliveredRecords<'r> {
     malformed: Vec<(usize, &'r BadRecord<'r>)>,
     /// The old images that have been decoded, by record.
     old_images: BTreeMap<usize, Image<'r>>,
-    /// The item as its table had it when it was reconciled, if it was.
-    pub(super) table_image: Option<Image<'static>>,
     /// Why records cannot be counted, by record.
     pub(crate) errors: BTreeMap<usize, Error>,
     /// The number of records that were delivered more than once in this batch; each is processed once.
@@ -97,7 +95,6 @@ impl<'r> DeliveredRecords<'r> {
             expiries: RecordIndexes::new(),
             malformed,
             old_images: BTreeMap::new(),
-            table_image: None,
             errors: BTreeMap::new(),
             repeated: delivered - decoded.len(),
         };
@@ -142,16 +139,9 @@ impl<'r> DeliveredRecords<'r> {
         self.changes.get(index).and_then(|record| record.new.as_ref())
     }
 
-    /// The newest known image of the item: its table's image if the item was reconciled, else the image of its newest record.
-    pub(crate) fn newest_image(&self) -> Option<&Image<'_>> {
-        let reconciled = self.table_image.as_ref().map(|image| -> &Image<'_> { image });
-        reconciled.or_else(|| self.changes.last().and_then(|record| record.new.as_ref()))
-    }
-
-    /// Every image of the item that is known.
-    pub(crate) fn known_images(&self) -> impl Iterator<Item = &Image<'_>> {
-        let reconciled = self.table_image.iter().map(|image| -> &Image<'_> { image });
-        reconciled.chain(self.images().map(|image| -> &Image<'_> { image }))
+    /// The new image of the newest record.
+    pub(crate) fn newest_image(&self) -> Option<&'r Image<'r>> {
+        self.changes.last().and_then(|record| record.new.as_ref())
     }
 
     /// Every decoded image of the records.

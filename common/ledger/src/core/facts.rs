@@ -1,9 +1,8 @@
 //! The facts about an item of a batch: the records that were delivered, and what the ledger has stored. Pure.
 //!
-//! A stage asks them; only the item's own transitions ([`super::item`]) change them.
+//! A stage asks them; the item's own transitions ([`super::item`]) change them. A write takes the entry's key.
 
 use afterwrite_model::ErrorKind;
-use afterwrite_model::effect::ItemKey;
 use afterwrite_model::entity::{ItemCandidates, SourceKey};
 use afterwrite_model::projection::{ItemContributions, RollupTargets, ShardAssignment};
 use afterwrite_model::record::{AttributeValue, ChangeRecord, Image, Item, Operation, Position, Timestamp};
@@ -11,7 +10,8 @@ use afterwrite_model::table::OnExpiry;
 
 use super::PoisonPolicy;
 use super::decide::{DeliveredRecords, RecordDecision, RecordIndexes, SourceItem, UncountableRecord};
-use crate::policy::{CLOCK_TOLERANCE, SERVICE_TIME_TOLERANCE};
+use crate::policy::{CLOCK_TOLERANCE, SERVICE_TIME_TOLERANCE, WriteTurn};
+use crate::state::ReadKey;
 use crate::state::entry::LedgerEntry;
 use crate::state::life::{LifeChange, UnrecordedLife, lives_after};
 use crate::state::marker::{MarkerState, StoredMarker};
@@ -26,8 +26,7 @@ pub(crate) struct ItemFacts<'r> {
     pub(crate) records: DeliveredRecords<'r>,
     /// The label of the table's stream, for an item without records.
     stream: &'r str,
-    /// The entry's key; set from reading the entry until writing it.
-    pub(crate) entry_key: Option<ItemKey>,
+    pub(crate) entry_key: ReadKey,
     pub(crate) entry: KnownEntry<'r>,
     /// The markers that are stored, as far as known.
     pub(super) markers: Vec<StoredMarker<'r>>,
@@ -36,8 +35,8 @@ pub(crate) struct ItemFacts<'r> {
 /// The entry of an item as it is stored, as far as known.
 #[derive(Debug, Default)]
 pub(crate) enum KnownEntry<'r> {
-    /// None is stored, or it was not read yet.
     #[default]
+    Unread,
     Absent,
     Readable(LedgerEntry<'r>),
     /// It cannot be read: it is never replaced, and the records of its item are parked.
@@ -70,8 +69,8 @@ impl<'r> ItemFacts<'r> {
             candidates: item.candidates,
             records: DeliveredRecords::new(item.records, item.candidates),
             stream,
-            entry_key: None,
-            entry: KnownEntry::Absent,
+            entry_key: ReadKey::Unmade,
+            entry: KnownEntry::Unread,
             markers: Vec::new(),
         }
     }
@@ -108,14 +107,14 @@ impl<'r> ItemFacts<'r> {
     pub(crate) fn readable_entry(&self) -> Option<&LedgerEntry<'r>> {
         match &self.entry {
             KnownEntry::Readable(entry) => Some(entry),
-            KnownEntry::Absent | KnownEntry::Unreadable(_) => None,
+            KnownEntry::Unread | KnownEntry::Absent | KnownEntry::Unreadable(_) => None,
         }
     }
 
     pub(super) fn unreadable_entry(&self) -> Option<&UnreadableEntry> {
         match &self.entry {
             KnownEntry::Unreadable(unreadable) => Some(unreadable),
-            KnownEntry::Absent | KnownEntry::Readable(_) => None,
+            KnownEntry::Unread | KnownEntry::Absent | KnownEntry::Readable(_) => None,
         }
     }
 
@@ -159,7 +158,7 @@ impl<'r> ItemFacts<'r> {
     pub(super) fn is_counted(&self, record: &UncountableRecord<'_>) -> bool {
         let Some(position) = record.position else { return false };
         match &self.entry {
-            KnownEntry::Absent => false,
+            KnownEntry::Unread | KnownEntry::Absent => false,
             KnownEntry::Unreadable(unreadable) => {
                 unreadable.position.as_ref().is_some_and(|passed| position <= passed)
             }
@@ -186,7 +185,7 @@ impl<'r> ItemFacts<'r> {
     /// The record that the stored entry marks as missing.
     pub(super) fn behind(&self) -> Option<&ParkedPosition<'_>> {
         match &self.entry {
-            KnownEntry::Absent => None,
+            KnownEntry::Unread | KnownEntry::Absent => None,
             KnownEntry::Readable(entry) => entry.behind.as_ref(),
             KnownEntry::Unreadable(unreadable) => unreadable.behind.as_ref(),
         }
@@ -231,11 +230,10 @@ impl<'r> ItemFacts<'r> {
         })
     }
 
-    /// Whether a record of the next plan has been parked by an earlier delivery.
-    pub(super) fn retries_parked_record(&self, decision: &RecordDecision) -> bool {
-        decision
-            .open_records()
-            .any(|index| !self.records.errors.contains_key(&index) && self.is_marked(index))
+    /// When the next plan is written: later if an earlier delivery has parked one of its records.
+    pub(super) fn write_turn(&self, decision: &RecordDecision) -> WriteTurn {
+        let is_parked = |index| !self.records.errors.contains_key(&index) && self.is_marked(index);
+        if decision.open_records().any(is_parked) { WriteTurn::ParkedAgain } else { WriteTurn::First }
     }
 
     /// The mark of the marker at this position, if the marker cannot be read.

@@ -1,65 +1,43 @@
 //! One item of a batch: each step takes it from one state to the next. See [`super::states`].
 
 use afterwrite_model::projection::{RollupTargets, TargetId};
-use afterwrite_model::record::{Item, RecordFailure, Timestamp};
+use afterwrite_model::record::{Image, Item, RecordFailure, Timestamp};
 use afterwrite_model::{Error, ErrorKind};
 
+use super::counted::{CountedChanges, UncountedRecords};
 use super::decide::{RecordDecision, SourceItem, decide};
 use super::evaluate::{ImageEvaluation, WorkEvaluation};
 use super::facts::{ItemFacts, KnownEntry};
 use super::lookups::LookupResults;
-use super::plan::{ItemPlan, ItemPlanner};
-use super::states::{CountBasis, ExportedImage, ItemInput, ItemState, Reconciliation};
+use super::plan::ItemPlanner;
+use super::states::{
+    CountBasis, ExportedImage, ItemInput, ItemState, PlannedItem, Reconciliation, ReconciliationCause,
+    TableReading,
+};
 use super::{PoisonPolicy, StepContext, TombstoneHistory};
-use crate::policy::TransactionPeers;
+use crate::policy::{PeerGroup, TransactionPeers, WriteTurn};
+use crate::state::ReadKey;
 use crate::state::marker::StoredMarker;
 use crate::state::parked::ParkedPosition;
-
-/// The counted changes of an item, and the rollups whose mirrors they may have made stale.
-#[derive(Debug, Default)]
-pub(crate) struct CountedChanges {
-    /// The rollups whose mirrors must be refreshed because of what was committed.
-    pub(crate) changed_targets: Vec<TargetId>,
-    /// The rollups that the item had left before. Their mirrors are stale only if the author crashed and its records were discarded.
-    pub(crate) departed_targets: Vec<TargetId>,
-    /// Whether a write whose response this batch has not seen counted something of the item: a write of an earlier
-    /// delivery, of another consumer, or of this batch with a lost response. Its author may not have refreshed any
-    /// mirror.
-    is_elsewhere: bool,
-    /// The number of records that this batch counted or settled.
-    records: usize,
-    /// The number of expiries that are too old to be settled.
-    old_expiries: usize,
-}
 
 /// One item of a batch.
 #[derive(Debug)]
 pub(crate) struct LedgerItem<'r> {
     pub(crate) facts: ItemFacts<'r>,
     pub(crate) state: ItemState<'r>,
-    reconciliation: Reconciliation,
     /// The items that may share its transactions.
     pub(crate) peers: TransactionPeers,
     pub(crate) counted: CountedChanges,
 }
 
-/// The records of an item that were not counted.
-#[derive(Debug, Default)]
-pub(crate) struct UncountedRecords {
-    /// The records to deliver again.
-    pub(crate) failures: Vec<RecordFailure>,
-    /// The records whose item is marked as parked because of them.
-    pub(crate) parked: Vec<RecordFailure>,
-}
-
 impl<'r> LedgerItem<'r> {
     pub(crate) fn new(item: SourceItem<'r>) -> Self {
-        Self::begun(item, "", Reconciliation::Unneeded)
+        Self::begun(item, "", Reconciliation::not_due())
     }
 
     /// An item to count from its table, whose stream has this label.
     pub(crate) fn reconciling(item: SourceItem<'r>, stream: &'r str) -> Self {
-        Self::begun(item, stream, Reconciliation::Requested)
+        Self::begun(item, stream, Reconciliation::Due(ReconciliationCause::Request))
     }
 
     /// As [`LedgerItem::reconciling`], but counted from an export if it has no entry.
@@ -70,8 +48,7 @@ impl<'r> LedgerItem<'r> {
     fn begun(item: SourceItem<'r>, stream: &'r str, reconciliation: Reconciliation) -> Self {
         Self {
             facts: ItemFacts::new(item, stream),
-            state: ItemState::Unread,
-            reconciliation,
+            state: ItemState::Unread(reconciliation),
             peers: TransactionPeers::default(),
             counted: CountedChanges::default(),
         }
@@ -84,51 +61,66 @@ impl<'r> LedgerItem<'r> {
         context: StepContext<'_>,
         targets: &mut RollupTargets,
     ) {
-        let state = std::mem::replace(&mut self.state, ItemState::Unread);
-        self.state = match (state, input) {
-            (ItemState::Unread, ItemInput::EntryRead { entry, markers }) => {
+        self.state = match (std::mem::take(&mut self.state), input) {
+            (ItemState::Unread(reconciliation), ItemInput::EntryRead { key, entry, markers }) => {
+                self.facts.entry_key = ReadKey::Made(key);
                 self.facts.markers = markers;
-                self.learn_entry(entry, context, targets)
+                self.learn_entry(entry, reconciliation, context, targets)
             }
-            (ItemState::NeedsItem, ItemInput::ItemRead { image, at }) => {
-                ItemState::AwaitingLookup(CountBasis::Table { image, at })
+            (ItemState::NeedsItem(cause), ItemInput::ItemRead { image, at }) => {
+                ItemState::AwaitingLookup(CountBasis::Table { cause, image, at })
             }
             (ItemState::AwaitingLookup(basis), ItemInput::LookupsResolved(lookups)) => {
                 self.plan_basis(basis, lookups, context, targets)
             }
-            (ItemState::Planned(plan), ItemInput::Written) => self.apply(*plan, context, targets),
-            (ItemState::Planned(_), ItemInput::Refused { entry, markers }) => {
+            (ItemState::Planned(planned), input) => self.after_write(*planned, input, context, targets),
+            (_, ItemInput::GivenUp(error)) => ItemState::Failed(error),
+            (_, _) => ItemState::Failed(unexpected_news()),
+        };
+    }
+
+    /// The state after the result of a planned write.
+    fn after_write(
+        &mut self,
+        planned: PlannedItem<'r>,
+        input: ItemInput<'r, '_>,
+        context: StepContext<'_>,
+        targets: &mut RollupTargets,
+    ) -> ItemState<'r> {
+        match input {
+            ItemInput::Written => self.apply(planned, context, targets),
+            ItemInput::Refused { entry, markers } => {
                 self.facts.learn_markers(markers);
+                let reconciliation = planned.basis.reconciliation();
                 match entry {
-                    Some(entry) => self.learn_entry(entry, context, targets),
-                    None => self.next_state(context),
+                    Some(entry) => self.learn_entry(entry, reconciliation, context, targets),
+                    None => self.next_state(reconciliation, context),
                 }
             }
-            (ItemState::Planned(plan), ItemInput::Rejected(error)) => {
-                self.reject(&plan.records, &error, context)
-            }
-            (ItemState::Planned(plan), ItemInput::ResponseLost) => {
-                self.counted.is_elsewhere = true;
+            ItemInput::Rejected(error) => self.reject(&planned.plan.records, planned.basis, &error, context),
+            ItemInput::ResponseLost => {
+                self.counted.authors.note_others(true);
                 // A later read shows whether it was written, and not what was dropped.
-                context.tally.dropped_contributions.add(plan.lost);
-                ItemState::Unread
+                context.tally.dropped_contributions.add(planned.plan.lost);
+                ItemState::Unread(planned.basis.reconciliation())
             }
-            (ItemState::Planned(plan), ItemInput::GivenUp(_)) if self.are_parked_again(&plan.records) => {
+            ItemInput::GivenUp(_) if self.are_parked_again(&planned.plan.records) => {
                 let message = "DynamoDB rejected the parked record again, with other parked records";
-                self.reject(&plan.records, &Error::new(ErrorKind::Rejected, message), context)
+                let error = Error::new(ErrorKind::Rejected, message);
+                self.reject(&planned.plan.records, planned.basis, &error, context)
             }
-            (_, ItemInput::GivenUp(error)) => ItemState::Failed(error),
-            (_, _) => ItemState::Failed(Error::new(
-                ErrorKind::State,
-                "the ledger gave an item something that it did not wait for; this is a defect of Afterwrite",
-            )),
-        };
+            ItemInput::GivenUp(error) => ItemState::Failed(error),
+            ItemInput::EntryRead { .. } | ItemInput::ItemRead { .. } | ItemInput::LookupsResolved(_) => {
+                ItemState::Failed(unexpected_news())
+            }
+        }
     }
 
     /// Decodes the stored entry, and decides by it.
     fn learn_entry(
         &mut self,
         stored: Option<Item>,
+        reconciliation: Reconciliation,
         context: StepContext<'_>,
         targets: &mut RollupTargets,
     ) -> ItemState<'r> {
@@ -139,78 +131,80 @@ impl<'r> LedgerItem<'r> {
                 && entry.fingerprint != *context.core.model.fingerprint();
             context.tally.other_models.add(u64::from(is_other));
             // A reconciliation is repeated if its author stopped before it refreshed the mirrors.
-            self.counted.is_elsewhere |= !matches!(self.reconciliation, Reconciliation::Unneeded)
-                || self.facts.may_be_counted_by_reconciliation(entry);
+            let may_be_reconciled =
+                reconciliation.is_begun() || self.facts.may_be_counted_by_reconciliation(entry);
+            self.counted.authors.note_others(may_be_reconciled);
         }
-        let next = self.next_state(context);
+        let next = self.next_state(reconciliation, context);
         if self.facts.unreadable_entry().is_some() {
             return next;
         }
-        let open = if let ItemState::AwaitingLookup(CountBasis::Records(decision)) = &next {
+        let open = if let ItemState::AwaitingLookup(CountBasis::Records { decision, .. }) = &next {
             decision.uncounted.len()
         } else {
             0
         };
-        self.counted.is_elsewhere |= open < self.facts.records.changes.len();
+        self.counted.authors.note_others(open < self.facts.records.changes.len());
         next
     }
 
     /// The state after what is known now.
-    fn next_state(&mut self, context: StepContext<'_>) -> ItemState<'r> {
+    fn next_state(&mut self, reconciliation: Reconciliation, context: StepContext<'_>) -> ItemState<'r> {
         self.facts.note_unreadable();
         if let Some(unreadable) = self.facts.unreadable_entry() {
             let error = unreadable.error.restated();
-            return self.next_of_unreadable(error, context);
+            return self.next_of_unreadable(&reconciliation, error, context);
         }
-        let decision = self.decide_records(context);
+        let decision = self.decide_records(reconciliation.is_item_read(), context);
         self.counted.old_expiries = decision.too_old_expiries.len();
         // The last image of a removed item settles its expiry, and offers outputs to the lookups of other items.
         let is_looked_up = self.facts.is_looked_up();
         self.facts.records.decode_old_images(&context.core.model.attributes, |index| {
             is_looked_up || decision.expiries.contains(&index)
         });
-        self.peers.is_retry = self.facts.retries_parked_record(&decision);
+        self.peers.turn = self.facts.write_turn(&decision);
         let needs_item = !decision.needing_item.is_empty() || self.facts.healed_record(&decision).is_some();
-        if needs_item && matches!(self.reconciliation, Reconciliation::Unneeded) {
-            self.reconciliation = Reconciliation::Needed;
-        }
-        if self.reconciliation.is_due() {
-            let exported = self.reconciliation.take_export();
-            match exported.filter(|_| self.facts.readable_entry().is_none()) {
-                Some(ExportedImage { image, at }) => {
-                    ItemState::AwaitingLookup(CountBasis::Table { image: Some(image), at })
-                }
-                None => ItemState::NeedsItem,
+        match reconciliation {
+            Reconciliation::Exported(exported) if self.facts.readable_entry().is_none() => {
+                let ExportedImage { image, at } = *exported;
+                let cause = ReconciliationCause::Request;
+                ItemState::AwaitingLookup(CountBasis::Table { cause, image: Some(image), at })
             }
-        } else if decision.is_empty() && self.facts.records.uncountable().next().is_none() {
-            ItemState::Committed
-        } else {
-            ItemState::AwaitingLookup(CountBasis::Records(decision))
+            Reconciliation::Exported(_) => ItemState::NeedsItem(ReconciliationCause::Request),
+            Reconciliation::Due(cause) => ItemState::NeedsItem(cause),
+            Reconciliation::NotDue(TableReading::NotRead) if needs_item => {
+                ItemState::NeedsItem(ReconciliationCause::Record)
+            }
+            Reconciliation::NotDue(reading)
+                if decision.is_empty() && self.facts.records.uncountable().next().is_none() =>
+            {
+                ItemState::Committed(reading)
+            }
+            Reconciliation::NotDue(reading) => {
+                ItemState::AwaitingLookup(CountBasis::Records { decision, reading })
+            }
         }
     }
 
     /// Parks the records of an item whose entry cannot be read. Without records, or if records are not parked, the item
     /// fails.
-    fn next_of_unreadable(&mut self, error: Error, context: StepContext<'_>) -> ItemState<'r> {
-        self.peers.is_retry = false;
-        let is_requested = match self.reconciliation {
-            Reconciliation::Requested | Reconciliation::Exported(_) => true,
-            Reconciliation::Unneeded
-            | Reconciliation::Needed
-            | Reconciliation::Done
-            | Reconciliation::Impossible => false,
-        };
-        if is_requested || context.core.poison == PoisonPolicy::Fail {
+    fn next_of_unreadable(
+        &mut self,
+        reconciliation: &Reconciliation,
+        error: Error,
+        context: StepContext<'_>,
+    ) -> ItemState<'r> {
+        self.peers.turn = WriteTurn::First;
+        if reconciliation.is_requested() || context.core.poison == PoisonPolicy::Fail {
             return ItemState::Failed(error);
         }
-        self.reconciliation = Reconciliation::Unneeded;
         let is_looked_up = self.facts.is_looked_up();
         self.facts.records.decode_old_images(&context.core.model.attributes, |_| is_looked_up);
         ItemState::AwaitingLookup(CountBasis::Unreadable)
     }
 
     /// The decision by what is known now.
-    fn decide_records(&self, context: StepContext<'_>) -> RecordDecision {
+    fn decide_records(&self, is_item_read: bool, context: StepContext<'_>) -> RecordDecision {
         let facts = &self.facts;
         let settles = |index| facts.settles_record(index);
         // The time at which the age of records is judged.
@@ -220,7 +214,6 @@ impl<'r> LedgerItem<'r> {
             TombstoneHistory::Complete | TombstoneHistory::Imported => Timestamp::from_epoch_ms(0),
         };
         let (entry, records) = (facts.readable_entry(), &facts.records.changes);
-        let is_item_read = self.reconciliation.is_item_read();
         let mut decision = decide(entry, records, &facts.markers, settles, judged_at, is_item_read);
         decision.changes_lives = facts.changed_lives(&decision, &decision.expiries, context.now).is_some();
         decision
@@ -236,32 +229,27 @@ impl<'r> LedgerItem<'r> {
     ) -> ItemState<'r> {
         let images = ImageEvaluation { core: context.core, lookups, targets };
         let mut evaluation = WorkEvaluation { facts: &mut self.facts, images, now: context.now };
-        let work = match basis {
+        let work = match &basis {
             CountBasis::Unreadable => evaluation.of_unreadable(),
-            CountBasis::Records(decision) => evaluation.of_records(&decision),
-            CountBasis::Table { image, at } => {
-                let work = evaluation.of_table(image.as_ref(), at);
-                self.facts.records.table_image = image;
-                match work {
-                    Ok(work) if work.is_empty() => {
-                        self.reconciliation = Reconciliation::Done;
-                        return self.next_state(context);
-                    }
-                    Ok(work) => work,
-                    Err(error) => return self.without_table(&error, context),
+            CountBasis::Records { decision, .. } => evaluation.of_records(decision),
+            CountBasis::Table { image, at, .. } => match evaluation.of_table(image.as_ref(), *at) {
+                Ok(work) if work.is_empty() => {
+                    return self.next_state(Reconciliation::NotDue(basis.reading()), context);
                 }
-            }
+                Ok(work) => work,
+                Err(error) => return self.reject(&[], basis, &error, context),
+            },
         };
         if work.is_empty() {
-            return ItemState::Committed;
+            return ItemState::Committed(basis.reading());
         }
         let records = work.records.clone();
         let StepContext { core, now, service_now, .. } = context;
         let (model, history, dropped) = (&*core.model, core.history, core.dropped);
         let planner = ItemPlanner { model, targets, now, service_now, history, dropped };
         match planner.plan(self.facts.readable_entry(), self.stale_departed(), work) {
-            Ok(plan) => ItemState::Planned(Box::new(plan)),
-            Err(error) => self.reject(&records, &error, context),
+            Ok(plan) => ItemState::Planned(Box::new(PlannedItem { plan, basis })),
+            Err(error) => self.reject(&records, basis, &error, context),
         }
     }
 
@@ -271,14 +259,14 @@ impl<'r> LedgerItem<'r> {
     /// item counted already, these mirrors are fresh. Two exceptions leave them stale: the records were discarded, or a reconciliation left the
     /// rollups and was not repeated.
     fn stale_departed(&self) -> &[TargetId] {
-        let may_be_stale = self.counted.is_elsewhere || !self.counted.changed_targets.is_empty();
+        let may_be_stale = self.counted.authors.are_others() || !self.counted.changed_targets.is_empty();
         self.facts.readable_entry().filter(|_| may_be_stale).map_or(&[], |entry| &entry.departed)
     }
 
     /// Notes the committed plan, and decides about the records that are left.
     fn apply(
         &mut self,
-        plan: ItemPlan<'r>,
+        PlannedItem { plan, basis }: PlannedItem<'r>,
         context: StepContext<'_>,
         targets: &RollupTargets,
     ) -> ItemState<'r> {
@@ -301,69 +289,73 @@ impl<'r> LedgerItem<'r> {
             KnownEntry::Unreadable(unreadable) => {
                 unreadable.behind = plan.entry.behind.map(ParkedPosition::into_owned);
             }
-            entry @ (KnownEntry::Absent | KnownEntry::Readable(_)) => {
+            entry @ (KnownEntry::Unread | KnownEntry::Absent | KnownEntry::Readable(_)) => {
                 *entry = KnownEntry::Readable(plan.entry)
             }
         }
-        if self.reconciliation.is_due() {
-            context.tally.reconciled.add(1);
-            self.reconciliation = Reconciliation::Done;
-        }
-        self.next_state(context)
+        context.tally.reconciled.add(u64::from(basis.is_table()));
+        self.next_state(Reconciliation::NotDue(basis.reading()), context)
     }
 
     /// Gives these records an error, because no plan of theirs is possible, and decides about the others.
-    fn reject(&mut self, records: &[usize], error: &Error, context: StepContext<'_>) -> ItemState<'r> {
-        if self.reconciliation.is_due() {
-            return self.without_table(error, context);
+    fn reject(
+        &mut self,
+        records: &[usize],
+        basis: CountBasis,
+        error: &Error,
+        context: StepContext<'_>,
+    ) -> ItemState<'r> {
+        if let CountBasis::Table { cause, image, .. } = basis {
+            return self.without_table((cause, image), error, context);
         }
         if records.is_empty() || !error.kind().is_poison() {
             return ItemState::Failed(error.restated());
         }
-        self.peers.group = None;
+        self.peers.group = PeerGroup::All;
         self.facts.records.errors.extend(records.iter().map(|index| (*index, error.restated())));
-        self.next_state(context)
+        self.next_state(basis.reconciliation(), context)
     }
 
     /// Whether an earlier delivery has parked these records, and this one has rejected them again, in a transaction with
     /// others. There is no need to isolate them until the deadline: if they failed then, they would hold up their shard.
     /// An item that offers outputs to lookups must be delivered until they are remembered.
     fn are_parked_again(&self, records: &[usize]) -> bool {
-        let TransactionPeers { group, is_retry, .. } = self.peers;
+        let TransactionPeers { group, turn, .. } = self.peers;
         let are_marked = records.iter().all(|index| self.facts.is_marked(*index));
-        is_retry && are_marked && group.is_some() && !self.facts.is_looked_up()
+        let is_alone_in_turn = turn == WriteTurn::ParkedAgain && group != PeerGroup::All;
+        is_alone_in_turn && are_marked && !self.facts.is_looked_up()
     }
 
     /// Continues with the item's records, because the item cannot be counted as its table has it. The records that needed
     /// it have the error. An expiry that is too old to be settled has none: a marker for it would let it be settled later.
-    fn without_table(&mut self, error: &Error, context: StepContext<'_>) -> ItemState<'r> {
-        if !matches!(self.reconciliation, Reconciliation::Needed) || !error.kind().is_poison() {
+    fn without_table(
+        &mut self,
+        (cause, image): (ReconciliationCause, Option<Image<'static>>),
+        error: &Error,
+        context: StepContext<'_>,
+    ) -> ItemState<'r> {
+        if cause == ReconciliationCause::Request || !error.kind().is_poison() {
             return ItemState::Failed(error.restated());
         }
-        let decision = self.decide_records(context);
+        let decision = self.decide_records(false, context);
         let mut unreadable = decision.needing_item.clone();
         unreadable.extend(self.facts.healed_record(&decision));
         unreadable.retain(|index| !decision.too_old_expiries.contains(index));
         for index in unreadable {
             self.facts.records.errors.entry(index).or_insert_with(|| error.restated());
         }
-        self.peers.group = None;
-        self.reconciliation = Reconciliation::Impossible;
-        self.next_state(context)
+        self.peers.group = PeerGroup::All;
+        self.next_state(Reconciliation::NotDue(TableReading::Read(image)), context)
     }
 
     /// Whether a write that this batch did not confirm may have left mirrors stale.
     pub(crate) fn is_counted_elsewhere(&self) -> bool {
-        self.state.is_committed() && self.counted.is_elsewhere
+        self.state.is_committed() && self.counted.authors.are_others()
     }
 
     /// Whether the item may have left a mirror stale, or shows one itself.
     pub(crate) fn concerns_mirrors(&self) -> bool {
-        let CountedChanges { changed_targets, departed_targets, .. } = &self.counted;
-        !changed_targets.is_empty()
-            || !departed_targets.is_empty()
-            || self.facts.has_mirrors()
-            || self.is_counted_elsewhere()
+        self.counted.concerns_mirrors() || self.facts.has_mirrors() || self.is_counted_elsewhere()
     }
 
     /// The records that could not be counted.
@@ -395,4 +387,10 @@ impl<'r> LedgerItem<'r> {
         }
         uncounted
     }
+}
+
+fn unexpected_news() -> Error {
+    let message =
+        "the ledger gave an item something that it did not wait for; this is a defect of Afterwrite";
+    Error::new(ErrorKind::State, message)
 }

@@ -5,6 +5,7 @@
 //! write ([`ItemInput`]); its state names the next request ([`ItemState`]).
 
 mod amounts;
+mod counted;
 pub(crate) mod decide;
 pub(crate) mod evaluate;
 pub(crate) mod facts;

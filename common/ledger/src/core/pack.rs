@@ -4,7 +4,6 @@
 //! many items add to it. Items that rollups connect stay in one transaction if it has room for them, because transactions that
 //! share a rollup follow one another: plans that share a rollup, directly or through other plans, are of one connected part. Among these, items are sorted by their rollups, because neighbours then share the most.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use afterwrite_model::projection::{Contribution, MeasureAmounts, RollupTargets, TargetId};
@@ -15,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::amounts::amount_of;
 use super::plan::{ItemPlan, PlannedAddition};
-use crate::policy::TransactionPeers;
+use crate::policy::PeerGroup;
 use crate::state::rollup::RollupUpdate;
 use crate::tables::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};
 
@@ -46,8 +45,8 @@ pub(crate) struct PackableItem<'p> {
     pub(crate) item: usize,
     /// The item's plan.
     pub(crate) plan: &'p ItemPlan<'p>,
-    /// The items that may share its transaction, if not all may: those with the same number.
-    pub(crate) group: Option<u32>,
+    /// The items that may share its transaction.
+    pub(crate) group: PeerGroup,
 }
 
 /// An item's plan with the values that packing uses repeatedly.
@@ -62,13 +61,8 @@ struct PackCandidate<'p> {
 }
 
 impl PackCandidate<'_> {
-    fn order(&self) -> (Option<Reverse<u32>>, usize, i64, &[TargetId]) {
-        (
-            TransactionPeers::pack_order(self.packable.group),
-            self.connected.part,
-            self.magnitude,
-            &self.targets,
-        )
+    fn order(&self) -> (PeerGroup, usize, i64, &[TargetId]) {
+        (self.packable.group, self.connected.part, self.magnitude, &self.targets)
     }
 
     fn is_of_same_part(&self, other: &Self) -> bool {
@@ -118,11 +112,11 @@ pub(crate) fn pack<'p>(
     targets: &RollupTargets,
 ) -> Vec<PackedTransaction> {
     let (mut transactions, mut open) = (Vec::new(), PackedTransaction::default());
-    let mut group = None;
+    let mut group = PeerGroup::All;
     for part in ordered(plans, targets).chunk_by(PackCandidate::is_of_same_part) {
         let needed = NeededRoom::of(part);
         let would_be_cut = needed.fits() && !open.taken().plus(needed).fits();
-        let part_group = part.first().and_then(|first| first.packable.group);
+        let part_group = part.first().map(|first| first.packable.group).unwrap_or_default();
         if std::mem::replace(&mut group, part_group) != part_group || would_be_cut {
             close(&mut open, &mut transactions);
         }

@@ -1,36 +1,46 @@
-//! The states that an item of a batch passes through.
+//! The states that an item of a batch passes through. Each state carries what is known in it; [`ItemFacts`] has the facts that
+//! outlive the states.
 //!
 //! ```text
-//!                              lost response
-//!      ┌───────────────────────────────────────────────────────────────┐
-//!      ▼                                                               │
-//!   Unread ──entry──▶ decide ──┬──▶ AwaitingLookup ──lookups──▶ Planned
-//!                       ▲      ├──▶ NeedsItem ──item──▶ AwaitingLookup │
-//!                       │      └──▶ Committed, Failed                  │
-//!                       └────────── written, refused, rejected ────────┘
+//!                                  lost response
+//!      ┌────────────────────────────────────────────────────────────────────┐
+//!      ▼                                                                    │
+//!   Unread ──entry──▶ next_state ──┬─────────────────▶ AwaitingLookup ──▶ Planned
+//!                       ▲  ▲       ├──▶ NeedsItem ──item──▶ ▲  │            │
+//!                       │  │       └──▶ Committed, Failed      │            │
+//!                       │  └────── nothing to write, uncountable            │
+//!                       └────────────── written, refused, rejected ─────────┘
 //! ```
 //!
 //! | state | news | next state |
 //! |---|---|---|
-//! | `Unread` | its entry was read | decide |
-//! | `NeedsItem` | the item was read from its table | `AwaitingLookup`, on the basis of the table |
-//! | `AwaitingLookup` | its lookups are resolved | `Planned`; `Committed`, if there is no work; decide, if the item of the table changes nothing or cannot be counted, or if no plan is possible |
-//! | `Planned` | written | decide |
-//! | `Planned` | refused: the entry or a marker changed | decide |
-//! | `Planned` | rejected: its records have errors | decide |
-//! | `Planned` | the response is lost | `Unread` |
-//! | `Planned` | given up, its parked records rejected again | decide |
-//! | any | given up | `Failed` |
+//! | `Unread` | `EntryRead` | `NeedsItem`, `AwaitingLookup`, `Committed`, `Failed` |
+//! | `NeedsItem` | `ItemRead` | `AwaitingLookup` |
+//! | `AwaitingLookup` | `LookupsResolved` | `Planned`, `AwaitingLookup`, `Committed`, `Failed` |
+//! | `Planned` | `Written` | `NeedsItem`, `AwaitingLookup`, `Committed` |
+//! | `Planned` | `Refused` | `NeedsItem`, `AwaitingLookup`, `Committed`, `Failed` |
+//! | `Planned` | `Rejected` | `NeedsItem`, `AwaitingLookup`, `Failed` |
+//! | `Planned` | `ResponseLost` | `Unread` |
+//! | `Planned` | `GivenUp` | `NeedsItem`, `AwaitingLookup`, `Failed` |
 //!
-//! *Decide* compares the records with the entry. The next state is `Committed` if no record is left to count, so a duplicate needs no plan;
-//! `NeedsItem` if the item must be counted from its table, or `AwaitingLookup` at once if an export has it; otherwise `AwaitingLookup` on the
-//! basis of the records. An item that can be counted neither by its records nor from its table is `Failed`.
+//! Every other news ends the item: `Failed`. A test takes items through all these transitions and compares them with this table.
+//!
+//! `LedgerItem::next_state` compares the records with the entry. The next state is `Committed` if no record is left to count, so a
+//! duplicate needs no plan; `NeedsItem` if the item must be counted from its table, or `AwaitingLookup` at once if an export has it;
+//! otherwise `AwaitingLookup` on the basis of the records. An item that can be counted neither by its records nor from its table is
+//! `Failed`.
+//!
+//! A record may grow too old during a batch, so that a planned item needs its table after all.
+//!
+//! `AwaitingLookup` leads to `next_state`, too: if the item of the table changes nothing or cannot be counted. So does `GivenUp`, if a
+//! planned item has parked records alone, which DynamoDB rejected again.
 //!
 //! A record that cannot be counted does not stop its item: it has an error, the other records are counted, and the plan
 //! marks the item as parked. So there is no state for it. The same holds for a record that needs the item's table, if
 //! the item cannot be counted as its table has it.
 
 use afterwrite_model::Error;
+use afterwrite_model::effect::ItemKey;
 use afterwrite_model::projection::{LookupKey, lookup_keys, offered_outputs};
 use afterwrite_model::record::{AttributeValue, Image, Item, Timestamp};
 use afterwrite_model::table::Model;
@@ -45,15 +55,15 @@ use crate::state::marker::StoredMarker;
 #[derive(Debug)]
 pub(crate) enum ItemState<'r> {
     /// Its entry must be read: it never was, or a write with an unknown response may have changed it.
-    Unread,
+    Unread(Reconciliation),
     /// The item itself must be read from its table. Its entry has been read before; reconciling depends on this order.
-    NeedsItem,
+    NeedsItem(ReconciliationCause),
     /// Its records are decided; it is planned as soon as its lookups are resolved.
     AwaitingLookup(CountBasis),
     /// The plan must be written.
-    Planned(Box<ItemPlan<'r>>),
+    Planned(Box<PlannedItem<'r>>),
     /// All its records are counted, or have errors.
-    Committed,
+    Committed(TableReading),
     /// It cannot be counted now.
     Failed(Error),
 }
@@ -61,19 +71,54 @@ pub(crate) enum ItemState<'r> {
 /// The basis that an item is counted from.
 #[derive(Debug)]
 pub(crate) enum CountBasis {
-    /// Its records.
-    Records(RecordDecision),
+    /// Its records. The item need not be read, or was read before.
+    Records { decision: RecordDecision, reading: TableReading },
     /// Nothing: its entry cannot be read, so its records are parked.
     Unreadable,
     /// The item as its table has it, if it exists, and when it was read.
-    Table { image: Option<Image<'static>>, at: Timestamp },
+    Table { cause: ReconciliationCause, image: Option<Image<'static>>, at: Timestamp },
+}
+
+/// A plan, and the basis that it was made of.
+#[derive(Debug)]
+pub(crate) struct PlannedItem<'r> {
+    pub(super) plan: ItemPlan<'r>,
+    pub(super) basis: CountBasis,
+}
+
+/// The item in its table, as far as this batch has read it.
+#[derive(Debug, Default)]
+pub(crate) enum TableReading {
+    #[default]
+    NotRead,
+    /// The item was read after its entry, or an export has it: it is counted as it was then, or cannot be counted so. `None` if it did not exist.
+    Read(Option<Image<'static>>),
+}
+
+/// Whether an item with an unread entry must be counted from its table.
+#[derive(Debug)]
+pub(crate) enum Reconciliation {
+    /// A record may still need it, unless the item was read.
+    NotDue(TableReading),
+    Due(ReconciliationCause),
+    /// The caller requested it; if the item has no entry, it is counted as this export has it.
+    Exported(Box<ExportedImage>),
+}
+
+/// Why an item must be counted from its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReconciliationCause {
+    /// A record needs it.
+    Record,
+    /// The caller requested it, regardless of records.
+    Request,
 }
 
 /// News for an item, from a stage.
 #[derive(Debug)]
 pub(crate) enum ItemInput<'r, 'l> {
     /// Its entry was read, and the existing markers of its expiries.
-    EntryRead { entry: Option<Item>, markers: Vec<StoredMarker<'r>> },
+    EntryRead { key: ItemKey, entry: Option<Item>, markers: Vec<StoredMarker<'r>> },
     /// The item was read from its table.
     ItemRead { image: Option<Image<'static>>, at: Timestamp },
     /// Every lookup that it needs has a result.
@@ -99,44 +144,85 @@ pub struct ExportedImage {
     pub at: Timestamp,
 }
 
-/// Whether the item must be counted from its table.
-#[derive(Debug)]
-pub(super) enum Reconciliation {
-    Unneeded,
-    /// A record needs it.
-    Needed,
-    /// The caller requested it, regardless of records.
-    Requested,
-    /// As `Requested`; if the item has no entry, it is counted as this export has it.
-    Exported(Box<ExportedImage>),
-    Done,
-    /// The item cannot be counted as its table has it.
-    Impossible,
+impl TableReading {
+    /// The item as it was read.
+    fn image(&self) -> Option<&Image<'static>> {
+        match self {
+            Self::NotRead | Self::Read(None) => None,
+            Self::Read(Some(image)) => Some(image),
+        }
+    }
+
+    pub(super) fn is_read(&self) -> bool {
+        match self {
+            Self::NotRead => false,
+            Self::Read(_) => true,
+        }
+    }
 }
 
 impl Reconciliation {
-    /// Whether the item must still be counted from its table.
-    pub(super) fn is_due(&self) -> bool {
-        match self {
-            Self::Needed | Self::Requested | Self::Exported(_) => true,
-            Self::Unneeded | Self::Done | Self::Impossible => false,
-        }
+    /// For an item that is reconciled only if a record needs it.
+    pub(super) fn not_due() -> Self {
+        Self::NotDue(TableReading::NotRead)
     }
 
     /// Whether the item was read after its entry was.
     pub(super) fn is_item_read(&self) -> bool {
         match self {
-            Self::Done | Self::Impossible => true,
-            Self::Unneeded | Self::Needed | Self::Requested | Self::Exported(_) => false,
+            Self::NotDue(reading) => reading.is_read(),
+            Self::Due(_) | Self::Exported(_) => false,
         }
     }
 
-    /// The export, the first time that it is asked for.
-    pub(super) fn take_export(&mut self) -> Option<ExportedImage> {
-        let Self::Exported(exported) = self else { return None };
-        let exported = ExportedImage { image: std::mem::take(&mut exported.image), at: exported.at };
-        *self = Self::Requested;
-        Some(exported)
+    /// Whether the caller requested it.
+    pub(super) fn is_requested(&self) -> bool {
+        match self {
+            Self::Due(ReconciliationCause::Request) | Self::Exported(_) => true,
+            Self::Due(ReconciliationCause::Record) | Self::NotDue(_) => false,
+        }
+    }
+
+    /// Whether the item was, or will be, read from its table.
+    pub(super) fn is_begun(&self) -> bool {
+        match self {
+            Self::Due(_) | Self::Exported(_) => true,
+            Self::NotDue(reading) => reading.is_read(),
+        }
+    }
+}
+
+impl CountBasis {
+    /// The reconciliation that is due for a plan that did not take effect, or may not have.
+    pub(super) fn reconciliation(self) -> Reconciliation {
+        match self {
+            Self::Records { reading, .. } => Reconciliation::NotDue(reading),
+            Self::Unreadable => Reconciliation::not_due(),
+            Self::Table { cause, .. } => Reconciliation::Due(cause),
+        }
+    }
+
+    /// The item as it was read, for a plan that took effect or needed no write.
+    pub(super) fn reading(self) -> TableReading {
+        match self {
+            Self::Records { reading, .. } => reading,
+            Self::Unreadable => TableReading::NotRead,
+            Self::Table { image, .. } => TableReading::Read(image),
+        }
+    }
+
+    /// Whether it is the item as its table has it.
+    pub(super) fn is_table(&self) -> bool {
+        match self {
+            Self::Table { .. } => true,
+            Self::Records { .. } | Self::Unreadable => false,
+        }
+    }
+}
+
+impl Default for ItemState<'_> {
+    fn default() -> Self {
+        Self::Unread(Reconciliation::not_due())
     }
 }
 
@@ -144,33 +230,37 @@ impl<'r> ItemState<'r> {
     /// Whether the item waits for nothing any more.
     pub(crate) fn is_finished(&self) -> bool {
         match self {
-            Self::Committed | Self::Failed(_) => true,
-            Self::Unread | Self::NeedsItem | Self::AwaitingLookup(_) | Self::Planned(_) => false,
+            Self::Committed(_) | Self::Failed(_) => true,
+            Self::Unread(_) | Self::NeedsItem(_) | Self::AwaitingLookup(_) | Self::Planned(_) => false,
         }
     }
 
     /// Whether the item is counted, by this batch or before it.
     pub(crate) fn is_committed(&self) -> bool {
-        matches!(self, Self::Committed)
+        matches!(self, Self::Committed(_))
     }
 
     /// The plan to write.
     pub(crate) fn planned(&self) -> Option<&ItemPlan<'r>> {
         match self {
-            Self::Planned(plan) => Some(plan),
-            Self::Unread | Self::NeedsItem | Self::AwaitingLookup(_) | Self::Committed | Self::Failed(_) => {
-                None
-            }
+            Self::Planned(planned) => Some(&planned.plan),
+            Self::Unread(_)
+            | Self::NeedsItem(_)
+            | Self::AwaitingLookup(_)
+            | Self::Committed(_)
+            | Self::Failed(_) => None,
         }
     }
 
     /// The plan to write, to drop from it what would change nothing.
     pub(crate) fn planned_mut(&mut self) -> Option<&mut ItemPlan<'r>> {
         match self {
-            Self::Planned(plan) => Some(plan),
-            Self::Unread | Self::NeedsItem | Self::AwaitingLookup(_) | Self::Committed | Self::Failed(_) => {
-                None
-            }
+            Self::Planned(planned) => Some(&mut planned.plan),
+            Self::Unread(_)
+            | Self::NeedsItem(_)
+            | Self::AwaitingLookup(_)
+            | Self::Committed(_)
+            | Self::Failed(_) => None,
         }
     }
 
@@ -178,19 +268,19 @@ impl<'r> ItemState<'r> {
     pub(crate) fn images_to_count<'i>(&'i self, facts: &'i ItemFacts<'r>) -> Vec<&'i Image<'i>> {
         let records = &facts.records;
         match self {
-            Self::Unread => records.images().map(|image| -> &Image<'_> { image }).collect(),
+            Self::Unread(_) => records.images().map(|image| -> &Image<'_> { image }).collect(),
             Self::AwaitingLookup(CountBasis::Table { image, .. }) => {
                 image.iter().map(|image| -> &Image<'_> { image }).collect()
             }
-            Self::AwaitingLookup(CountBasis::Records(decision)) => {
+            Self::AwaitingLookup(CountBasis::Records { decision, .. }) => {
                 let uncounted = decision.uncounted.iter().filter_map(|index| records.new_image(*index));
                 let expired = decision.expiries.iter().filter_map(|index| records.old_image(*index));
                 uncounted.map(|image| -> &Image<'_> { image }).chain(expired).collect()
             }
             Self::AwaitingLookup(CountBasis::Unreadable)
-            | Self::NeedsItem
+            | Self::NeedsItem(_)
             | Self::Planned(_)
-            | Self::Committed
+            | Self::Committed(_)
             | Self::Failed(_) => Vec::new(),
         }
     }
@@ -238,12 +328,42 @@ impl<'r> ItemState<'r> {
     fn image_to_reconcile(&self) -> Option<&Image<'static>> {
         match self {
             Self::AwaitingLookup(CountBasis::Table { image, .. }) => image.as_ref(),
-            Self::AwaitingLookup(CountBasis::Records(_) | CountBasis::Unreadable)
-            | Self::Unread
-            | Self::NeedsItem
+            Self::AwaitingLookup(CountBasis::Records { .. } | CountBasis::Unreadable)
+            | Self::Unread(_)
+            | Self::NeedsItem(_)
             | Self::Planned(_)
-            | Self::Committed
+            | Self::Committed(_)
             | Self::Failed(_) => None,
         }
     }
+
+    /// The item as its table had it, if it is counted after it was reconciled.
+    fn reconciled_image(&self) -> Option<&Image<'static>> {
+        match self {
+            Self::Committed(reading) => reading.image(),
+            Self::Unread(_)
+            | Self::NeedsItem(_)
+            | Self::AwaitingLookup(_)
+            | Self::Planned(_)
+            | Self::Failed(_) => None,
+        }
+    }
+
+    /// The newest known image of a counted item: its table's image if the item was reconciled, else the image of its newest record.
+    pub(crate) fn newest_image<'i>(&'i self, facts: &'i ItemFacts<'_>) -> Option<&'i Image<'i>> {
+        let reconciled = self.reconciled_image().map(|image| -> &Image<'_> { image });
+        reconciled.or_else(|| facts.records.newest_image().map(|image| -> &Image<'_> { image }))
+    }
+
+    /// Every image of a counted item that is known.
+    pub(crate) fn known_images<'i>(
+        &'i self,
+        facts: &'i ItemFacts<'_>,
+    ) -> impl Iterator<Item = &'i Image<'i>> {
+        let reconciled = self.reconciled_image().into_iter().map(|image| -> &Image<'_> { image });
+        reconciled.chain(facts.records.images().map(|image| -> &Image<'_> { image }))
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,10 +74,10 @@ impl RefreshSearch<'_> {
     ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
         let model = &self.context.core.model;
         // A mirroring item may depend on a lookup that it offers outputs for itself.
-        let shown = item.facts.records.newest_image().into_iter().filter(|_| item.facts.has_mirrors());
+        let shown = item.state.newest_image(&item.facts).into_iter().filter(|_| item.facts.has_mirrors());
         let offered = shown.flat_map(|image| offered_outputs(model, item.facts.candidates, image));
         let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
-        let images = self.is_to_be_projected(item).then(|| item.facts.records.known_images());
+        let images = self.is_to_be_projected(item).then(|| item.state.known_images(&item.facts));
         let needed = images.into_iter().flatten();
         let needed =
             needed.filter_map(|image| lookup_keys(model, item.facts.candidates, image).ok()).flatten();
@@ -142,7 +142,7 @@ impl RefreshSearch<'_> {
         let LedgerBatch { items, targets, lookups, .. } = batch;
         let mut notes = Vec::new();
         for (index, item) in ready.iter().filter_map(|index| Some((*index, items.get(*index)?))) {
-            let Some(image) = item.facts.records.newest_image() else { continue };
+            let Some(image) = item.state.newest_image(&item.facts) else { continue };
             let Some(identity) = item.facts.candidates.in_state(image) else { continue };
             for mirror_index in &identity.entity.mirrors {
                 let Some(mirror) = self.context.core.model.mirrors.get(*mirror_index) else { continue };
@@ -210,7 +210,7 @@ impl RefreshSearch<'_> {
     ) -> Vec<(TargetId, bool)> {
         let mut doubtful = item.counted.departed_targets.clone();
         if self.is_to_be_projected(item) {
-            for image in item.facts.records.known_images() {
+            for image in item.state.known_images(&item.facts) {
                 let mut evaluation = ImageEvaluation { core: self.context.core, lookups, targets };
                 let Ok(projection) = evaluation.project(&item.facts, image) else { continue };
                 doubtful.extend(projection.extremes.iter().map(|extreme| extreme.target));

@@ -48,7 +48,7 @@ use std::sync::Arc;
 use afterwrite_model::effect::{AttributeChange, ItemKey, KeyAttribute};
 use afterwrite_model::projection::MAX_PARTITION_KEY;
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Timestamp};
-use afterwrite_model::{Error, ErrorKind, hex};
+use afterwrite_model::{Error, ErrorKind, Result, hex};
 use sha2::{Digest as _, Sha256};
 
 /// The partition key.
@@ -152,6 +152,25 @@ impl StateKeys {
 }
 
 /// The key of an item without a sort key of its own.
+/// The key that an item was read by: the write after the read takes it.
+#[derive(Debug, Default)]
+pub(crate) enum ReadKey {
+    /// The item was not read yet, or a write has taken the key.
+    #[default]
+    Unmade,
+    Made(ItemKey),
+}
+
+impl ReadKey {
+    /// The key, which `make` makes again after it was taken.
+    pub(crate) fn take_or_make(&mut self, make: impl FnOnce() -> Result<ItemKey>) -> Result<ItemKey> {
+        match std::mem::take(self) {
+            Self::Made(key) => Ok(key),
+            Self::Unmade => make(),
+        }
+    }
+}
+
 fn unsorted_key(state_table: &Arc<str>, prefix: &str, id: &str) -> ItemKey {
     let partition = natural_key([prefix, id].concat(), MAX_PARTITION_KEY);
     StateKeys::new(Arc::clone(state_table)).key(partition, NO_SORT_KEY.to_owned())

@@ -26,7 +26,7 @@ struct PackedPlan {
     extreme: Option<u16>,
     /// The approximate size of its entry.
     entry_bytes: usize,
-    group: Option<u32>,
+    group: PeerGroup,
 }
 
 fn targets() -> RollupTargets {
@@ -71,8 +71,8 @@ fn outline() -> impl Strategy<Value = PackedPlan> {
     // An item has at most 400 KB: a dozen of that size reach a transaction's byte limit before its action limit.
     let entry_bytes = prop_oneof![9 => 0..900_usize, 1 => 300_000..390_000_usize];
     let rest = (-9..9_i64, any::<bool>(), 0..4_usize, proptest::option::of(0..60_u16), entry_bytes);
-    (rollups, rest, prop_oneof![9 => Just(None), 1 => (0..3_u32).prop_map(Some)]).prop_map(
-        |(rollups, (amount, is_settled, markers, extreme, entry_bytes), group)| PackedPlan {
+    (rollups, rest, prop_oneof![9 => Just(PeerGroup::All), 1 => (0..3_u32).prop_map(PeerGroup::numbered)])
+        .prop_map(|(rollups, (amount, is_settled, markers, extreme, entry_bytes), group)| PackedPlan {
             rollups,
             amount,
             is_settled,
@@ -80,8 +80,7 @@ fn outline() -> impl Strategy<Value = PackedPlan> {
             extreme,
             entry_bytes,
             group,
-        },
-    )
+        })
 }
 
 proptest! {
@@ -125,12 +124,13 @@ proptest! {
 
 fn small(rollups: impl IntoIterator<Item = u16>, amount: i64) -> PackedPlan {
     let rollups = rollups.into_iter().collect();
-    let (is_settled, markers, extreme, entry_bytes, group) = (false, 0, None, 0, None);
+    let (is_settled, markers, extreme, entry_bytes, group) = (false, 0, None, 0, PeerGroup::All);
     PackedPlan { rollups, amount, is_settled, markers, extreme, entry_bytes, group }
 }
 
 fn packed(plans: &[ItemPlan<'_>], targets: &RollupTargets) -> Vec<PackedTransaction> {
-    let packables = plans.iter().enumerate().map(|(item, plan)| PackableItem { item, plan, group: None });
+    let packables =
+        plans.iter().enumerate().map(|(item, plan)| PackableItem { item, plan, group: PeerGroup::All });
     pack(packables, targets)
 }
 
