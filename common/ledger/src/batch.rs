@@ -144,7 +144,7 @@ impl<'r> LedgerBatch<'r> {
         let (model, has_needed) = (&context.core.model, lookups.has_needed());
         let mut is_open = false;
         for item in items.iter_mut().filter(|item| matches!(item.state, ItemState::AwaitingLookup(_))) {
-            if has_needed && item.state.needed_lookups(&item.facts, model).any(|key| lookups.is_open(&key)) {
+            if has_needed && item.state.needed_lookups(&item.facts, model).any(|key| lookups.is_open(key)) {
                 is_open = true;
             } else {
                 item.step(ItemInput::LookupsResolved(lookups), context, targets);

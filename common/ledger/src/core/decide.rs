@@ -10,6 +10,7 @@ use afterwrite_model::entity::{ItemCandidates, SourceKey};
 use afterwrite_model::record::{AttributeInterner, BadRecord, ChangeRecord, Image, Position, Timestamp};
 use smallvec::SmallVec;
 
+use super::lookups::{ImageLookups, ItemImage, KeyedImage};
 use crate::policy::{CLOCK_TOLERANCE, TOMBSTONE_LIFETIME};
 use crate::state::entry::LedgerEntry;
 use crate::state::marker::StoredMarker;
@@ -53,8 +54,10 @@ pub(crate) struct DeliveredRecords<'r> {
     expiries: RecordIndexes,
     /// Malformed records, with their indexes in the batch.
     malformed: Vec<(usize, &'r BadRecord<'r>)>,
+    /// The lookups of the new image of each record.
+    new_lookups: SmallVec<[ImageLookups; 1]>,
     /// The old images that have been decoded, by record.
-    old_images: BTreeMap<usize, Image<'r>>,
+    old_images: BTreeMap<usize, KeyedImage<'r>>,
     /// Why records cannot be counted, by record.
     pub(crate) errors: BTreeMap<usize, Error>,
     /// The number of records that were delivered more than once in this batch; each is processed once.
@@ -94,12 +97,14 @@ impl<'r> DeliveredRecords<'r> {
             batch_indexes: RecordIndexes::with_capacity(decoded.len()),
             expiries: RecordIndexes::new(),
             malformed,
+            new_lookups: SmallVec::with_capacity(decoded.len()),
             old_images: BTreeMap::new(),
             errors: BTreeMap::new(),
             repeated: delivered - decoded.len(),
         };
         for (index, (batch_index, record, uncountable)) in decoded.into_iter().enumerate() {
             delivered_records.changes.push(record);
+            delivered_records.new_lookups.push(ImageLookups::default());
             delivered_records.expiries.extend(candidates.is_expiry(record).then_some(index));
             delivered_records.batch_indexes.push(batch_index);
             delivered_records.errors.extend(uncountable.map(|error| (index, error)));
@@ -118,7 +123,7 @@ impl<'r> DeliveredRecords<'r> {
                 continue;
             }
             match record.old.decode(attributes) {
-                Ok(image) => self.old_images.extend(image.map(|image| (index, image))),
+                Ok(image) => self.old_images.extend(image.map(|image| (index, KeyedImage::new(image)))),
                 Err(error) => {
                     self.errors.insert(index, error);
                 }
@@ -127,7 +132,7 @@ impl<'r> DeliveredRecords<'r> {
     }
 
     pub(crate) fn old_image(&self, index: usize) -> Option<&Image<'r>> {
-        self.old_images.get(&index)
+        self.old_images.get(&index).map(|keyed| &keyed.image)
     }
 
     /// Whether old images have been decoded.
@@ -147,7 +152,23 @@ impl<'r> DeliveredRecords<'r> {
     /// Every decoded image of the records.
     pub(crate) fn images(&self) -> impl Iterator<Item = &Image<'r>> {
         let new = self.changes.iter().filter_map(|record| record.new.as_ref());
-        new.chain(self.old_images.values())
+        new.chain(self.old_images.values().map(|keyed| &keyed.image))
+    }
+
+    /// Every decoded image of the records, with its lookups.
+    pub(crate) fn keyed_images(&self) -> impl Iterator<Item = ItemImage<'_>> {
+        let new = (0..self.changes.len()).filter_map(|index| self.keyed_new_image(index));
+        new.chain(self.old_images.values().map(KeyedImage::borrowed))
+    }
+
+    /// The new image of a record, with its lookups.
+    pub(crate) fn keyed_new_image(&self, index: usize) -> Option<ItemImage<'_>> {
+        Some(ItemImage { image: self.new_image(index)?, lookups: self.new_lookups.get(index)? })
+    }
+
+    /// The old image of a record, if it was decoded, with its lookups.
+    pub(crate) fn keyed_old_image(&self, index: usize) -> Option<ItemImage<'_>> {
+        self.old_images.get(&index).map(KeyedImage::borrowed)
     }
 
     /// The positions of the removals by TTL.

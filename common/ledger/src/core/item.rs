@@ -1,14 +1,14 @@
 //! One item of a batch: each step takes it from one state to the next. See [`super::states`].
 
 use afterwrite_model::projection::{RollupTargets, TargetId};
-use afterwrite_model::record::{Image, Item, RecordFailure, Timestamp};
+use afterwrite_model::record::{Item, RecordFailure, Timestamp};
 use afterwrite_model::{Error, ErrorKind};
 
 use super::counted::{CountedChanges, UncountedRecords};
 use super::decide::{RecordDecision, SourceItem, decide};
 use super::evaluate::{ImageEvaluation, WorkEvaluation};
 use super::facts::{ItemFacts, KnownEntry};
-use super::lookups::LookupResults;
+use super::lookups::{KeyedImage, LookupResults};
 use super::plan::ItemPlanner;
 use super::states::{
     CountBasis, ExportedImage, ItemInput, ItemState, PlannedItem, Reconciliation, ReconciliationCause,
@@ -68,6 +68,7 @@ impl<'r> LedgerItem<'r> {
                 self.learn_entry(entry, reconciliation, context, targets)
             }
             (ItemState::NeedsItem(cause), ItemInput::ItemRead { image, at }) => {
+                let image = image.map(KeyedImage::new);
                 ItemState::AwaitingLookup(CountBasis::Table { cause, image, at })
             }
             (ItemState::AwaitingLookup(basis), ItemInput::LookupsResolved(lookups)) => {
@@ -167,8 +168,8 @@ impl<'r> LedgerItem<'r> {
         match reconciliation {
             Reconciliation::Exported(exported) if self.facts.readable_entry().is_none() => {
                 let ExportedImage { image, at } = *exported;
-                let cause = ReconciliationCause::Request;
-                ItemState::AwaitingLookup(CountBasis::Table { cause, image: Some(image), at })
+                let (cause, image) = (ReconciliationCause::Request, Some(KeyedImage::new(image)));
+                ItemState::AwaitingLookup(CountBasis::Table { cause, image, at })
             }
             Reconciliation::Exported(_) => ItemState::NeedsItem(ReconciliationCause::Request),
             Reconciliation::Due(cause) => ItemState::NeedsItem(cause),
@@ -232,13 +233,15 @@ impl<'r> LedgerItem<'r> {
         let work = match &basis {
             CountBasis::Unreadable => evaluation.of_unreadable(),
             CountBasis::Records { decision, .. } => evaluation.of_records(decision),
-            CountBasis::Table { image, at, .. } => match evaluation.of_table(image.as_ref(), *at) {
-                Ok(work) if work.is_empty() => {
-                    return self.next_state(Reconciliation::NotDue(basis.reading()), context);
+            CountBasis::Table { image, at, .. } => {
+                match evaluation.of_table(image.as_ref().map(|keyed| &keyed.image), *at) {
+                    Ok(work) if work.is_empty() => {
+                        return self.next_state(Reconciliation::NotDue(basis.reading()), context);
+                    }
+                    Ok(work) => work,
+                    Err(error) => return self.reject(&[], basis, &error, context),
                 }
-                Ok(work) => work,
-                Err(error) => return self.reject(&[], basis, &error, context),
-            },
+            }
         };
         if work.is_empty() {
             return ItemState::Committed(basis.reading());
@@ -330,7 +333,7 @@ impl<'r> LedgerItem<'r> {
     /// it have the error. An expiry that is too old to be settled has none: a marker for it would let it be settled later.
     fn without_table(
         &mut self,
-        (cause, image): (ReconciliationCause, Option<Image<'static>>),
+        (cause, image): (ReconciliationCause, Option<KeyedImage<'static>>),
         error: &Error,
         context: StepContext<'_>,
     ) -> ItemState<'r> {

@@ -1,9 +1,14 @@
 //! The lookups of a batch: what each needs, and what was found.
 
-use afterwrite_model::projection::{KnownLookups, LookupKey, LookupOutputs};
-use afterwrite_model::record::AttributeValue;
+use std::cell::OnceCell;
+
+use afterwrite_model::entity::ItemCandidates;
+use afterwrite_model::projection::{KnownLookups, LookupKey, LookupOutputs, lookup_keys};
+use afterwrite_model::record::{AttributeValue, Image};
+use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind};
 use hashbrown::{Equivalent, HashMap};
+use smallvec::SmallVec;
 
 use crate::policy::is_last_query;
 use crate::state::lookup::SharedOutputs;
@@ -15,6 +20,49 @@ pub(crate) struct LookupKeyRef<'q>(pub(crate) &'q LookupKey<'q>);
 impl Equivalent<LookupKey<'static>> for LookupKeyRef<'_> {
     fn equivalent(&self, known: &LookupKey<'static>) -> bool {
         self.0 == known
+    }
+}
+
+/// The lookups that an image needs. They are found when they are first asked for, and kept: each stage, and the mirrors, have the same keys.
+#[derive(Debug, Default)]
+pub(crate) struct ImageLookups(OnceCell<SmallVec<[LookupKey<'static>; 1]>>);
+
+/// An image that was read or decoded, with its lookups.
+#[derive(Debug)]
+pub(crate) struct KeyedImage<'r> {
+    pub(crate) image: Image<'r>,
+    pub(crate) lookups: ImageLookups,
+}
+
+/// An image of an item, with its lookups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ItemImage<'i> {
+    pub(crate) image: &'i Image<'i>,
+    pub(crate) lookups: &'i ImageLookups,
+}
+
+impl<'r> KeyedImage<'r> {
+    pub(crate) fn new(image: Image<'r>) -> Self {
+        Self { image, lookups: ImageLookups::default() }
+    }
+
+    pub(crate) fn borrowed(&self) -> ItemImage<'_> {
+        ItemImage { image: &self.image, lookups: &self.lookups }
+    }
+}
+
+impl<'i> ItemImage<'i> {
+    /// The lookups that it needs, each once. An image without a lookup's inputs has none, and cannot be counted either: planning reports
+    /// that as the record's error.
+    pub(crate) fn needed_lookups(
+        self,
+        model: &Model,
+        candidates: &ItemCandidates<'_, '_>,
+    ) -> &'i [LookupKey<'static>] {
+        self.lookups.0.get_or_init(|| {
+            let keys = lookup_keys(model, candidates, self.image).unwrap_or_default();
+            keys.into_iter().map(LookupKey::into_owned).collect()
+        })
     }
 }
 

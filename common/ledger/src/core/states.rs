@@ -41,13 +41,13 @@
 
 use afterwrite_model::Error;
 use afterwrite_model::effect::ItemKey;
-use afterwrite_model::projection::{LookupKey, lookup_keys, offered_outputs};
+use afterwrite_model::projection::{LookupKey, offered_outputs};
 use afterwrite_model::record::{AttributeValue, Image, Item, Timestamp};
 use afterwrite_model::table::Model;
 
 use super::decide::RecordDecision;
 use super::facts::ItemFacts;
-use super::lookups::LookupResults;
+use super::lookups::{ItemImage, KeyedImage, LookupResults};
 use super::plan::ItemPlan;
 use crate::state::marker::StoredMarker;
 
@@ -76,7 +76,7 @@ pub(crate) enum CountBasis {
     /// Nothing: its entry cannot be read, so its records are parked.
     Unreadable,
     /// The item as its table has it, if it exists, and when it was read.
-    Table { cause: ReconciliationCause, image: Option<Image<'static>>, at: Timestamp },
+    Table { cause: ReconciliationCause, image: Option<KeyedImage<'static>>, at: Timestamp },
 }
 
 /// A plan, and the basis that it was made of.
@@ -92,7 +92,7 @@ pub(crate) enum TableReading {
     #[default]
     NotRead,
     /// The item was read after its entry, or an export has it: it is counted as it was then, or cannot be counted so. `None` if it did not exist.
-    Read(Option<Image<'static>>),
+    Read(Option<KeyedImage<'static>>),
 }
 
 /// Whether an item with an unread entry must be counted from its table.
@@ -146,7 +146,7 @@ pub struct ExportedImage {
 
 impl TableReading {
     /// The item as it was read.
-    fn image(&self) -> Option<&Image<'static>> {
+    fn image(&self) -> Option<&KeyedImage<'static>> {
         match self {
             Self::NotRead | Self::Read(None) => None,
             Self::Read(Some(image)) => Some(image),
@@ -265,17 +265,17 @@ impl<'r> ItemState<'r> {
     }
 
     /// The images that the uncounted part of the item depends on. Until its entry is read, these may be the images of all its records.
-    pub(crate) fn images_to_count<'i>(&'i self, facts: &'i ItemFacts<'r>) -> Vec<&'i Image<'i>> {
+    pub(crate) fn images_to_count<'i>(&'i self, facts: &'i ItemFacts<'_>) -> Vec<ItemImage<'i>> {
         let records = &facts.records;
         match self {
-            Self::Unread(_) => records.images().map(|image| -> &Image<'_> { image }).collect(),
+            Self::Unread(_) => records.keyed_images().collect(),
             Self::AwaitingLookup(CountBasis::Table { image, .. }) => {
-                image.iter().map(|image| -> &Image<'_> { image }).collect()
+                image.iter().map(KeyedImage::borrowed).collect()
             }
             Self::AwaitingLookup(CountBasis::Records { decision, .. }) => {
-                let uncounted = decision.uncounted.iter().filter_map(|index| records.new_image(*index));
-                let expired = decision.expiries.iter().filter_map(|index| records.old_image(*index));
-                uncounted.map(|image| -> &Image<'_> { image }).chain(expired).collect()
+                let uncounted = decision.uncounted.iter().filter_map(|index| records.keyed_new_image(*index));
+                let expired = decision.expiries.iter().filter_map(|index| records.keyed_old_image(*index));
+                uncounted.chain(expired).collect()
             }
             Self::AwaitingLookup(CountBasis::Unreadable)
             | Self::NeedsItem(_)
@@ -310,7 +310,7 @@ impl<'r> ItemState<'r> {
         let images = self.offering_images(facts);
         let offered = images.flat_map(|image| offered_outputs(model, facts.candidates, image));
         let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
-        offered.chain(self.needed_lookups(facts, model).map(|key| (key, None)))
+        offered.chain(self.needed_lookups(facts, model).map(|key| (key.borrowed(), None)))
     }
 
     /// The lookups that the item needs.
@@ -318,16 +318,15 @@ impl<'r> ItemState<'r> {
         &'i self,
         facts: &'i ItemFacts<'r>,
         model: &'i Model,
-    ) -> impl Iterator<Item = LookupKey<'i>> {
+    ) -> impl Iterator<Item = &'i LookupKey<'static>> {
         let images = self.images_to_count(facts).into_iter();
-        // An image without a lookup's inputs cannot be counted either: planning reports that as the record's error.
-        images.filter_map(|image| lookup_keys(model, facts.candidates, image).ok()).flatten()
+        images.flat_map(|image| image.needed_lookups(model, facts.candidates))
     }
 
     /// The item as its table has it, while it waits to be counted as that.
     fn image_to_reconcile(&self) -> Option<&Image<'static>> {
         match self {
-            Self::AwaitingLookup(CountBasis::Table { image, .. }) => image.as_ref(),
+            Self::AwaitingLookup(CountBasis::Table { image, .. }) => image.as_ref().map(|keyed| &keyed.image),
             Self::AwaitingLookup(CountBasis::Records { .. } | CountBasis::Unreadable)
             | Self::Unread(_)
             | Self::NeedsItem(_)
@@ -338,9 +337,9 @@ impl<'r> ItemState<'r> {
     }
 
     /// The item as its table had it, if it is counted after it was reconciled.
-    fn reconciled_image(&self) -> Option<&Image<'static>> {
+    fn reconciled_image(&self) -> Option<ItemImage<'_>> {
         match self {
-            Self::Committed(reading) => reading.image(),
+            Self::Committed(reading) => reading.image().map(KeyedImage::borrowed),
             Self::Unread(_)
             | Self::NeedsItem(_)
             | Self::AwaitingLookup(_)
@@ -351,7 +350,7 @@ impl<'r> ItemState<'r> {
 
     /// The newest known image of a counted item: its table's image if the item was reconciled, else the image of its newest record.
     pub(crate) fn newest_image<'i>(&'i self, facts: &'i ItemFacts<'_>) -> Option<&'i Image<'i>> {
-        let reconciled = self.reconciled_image().map(|image| -> &Image<'_> { image });
+        let reconciled = self.reconciled_image().map(|keyed| keyed.image);
         reconciled.or_else(|| facts.records.newest_image().map(|image| -> &Image<'_> { image }))
     }
 
@@ -359,9 +358,8 @@ impl<'r> ItemState<'r> {
     pub(crate) fn known_images<'i>(
         &'i self,
         facts: &'i ItemFacts<'_>,
-    ) -> impl Iterator<Item = &'i Image<'i>> {
-        let reconciled = self.reconciled_image().into_iter().map(|image| -> &Image<'_> { image });
-        reconciled.chain(facts.records.images().map(|image| -> &Image<'_> { image }))
+    ) -> impl Iterator<Item = ItemImage<'i>> {
+        self.reconciled_image().into_iter().chain(facts.records.keyed_images())
     }
 }
 

@@ -10,12 +10,11 @@ use std::collections::BTreeSet;
 use afterwrite_model::effect::condition::holds;
 use afterwrite_model::effect::{ItemKey, Write, WriteCondition};
 use afterwrite_model::entity::{ItemIdentity, SourceKey};
-use afterwrite_model::projection::{ImageScope, KnownLookups as _, RollupTarget};
+use afterwrite_model::projection::{ImageScope, LookupKey, RollupTarget};
 use afterwrite_model::record::{AttributeValue, Decimal, Image, Item};
 use afterwrite_model::table::{Entity, Mirror, MirroredAttribute};
 use afterwrite_model::{Error, Result};
 
-use super::super::core::lookups::LookupResults;
 use super::super::core::{LedgerCore, LedgerItem};
 use super::super::state::lookup::RememberedLookup;
 use super::super::state::rollup::rollup_revision;
@@ -86,30 +85,26 @@ impl MirrorPlaces<'_> {
         Some((key.partition.render(&values), key.sort.as_ref().map(|template| template.render(&values))))
     }
 
-    /// The write that notes the current key of an item, if it has moved. It must be sent before the rollup that the item shows is read.
+    /// The write that notes the current key of an item, if it has moved: in the remembered lookup that the rollup's key depends on. It must be
+    /// sent before the rollup that the item shows is read.
     pub(super) fn place_note(
         &self,
         mirror: &Mirror,
         target: &RollupTarget,
         item: &LedgerItem<'_>,
-        (identity, image): (&ItemIdentity<'_, '_>, &Image<'_>),
-        lookups: &LookupResults,
+        lookup_key: Option<&LookupKey<'_>>,
     ) -> Result<Option<Write>> {
-        let (Some(lookup), Some((partition, sort))) = (&mirror.lookup, self.derived_place(mirror, target))
+        let (Some(lookup_key), Some((partition, sort))) = (lookup_key, self.derived_place(mirror, target))
         else {
             return Ok(None);
         };
-        let is_there = *partition == *item.facts.source.partition
-            && sort.as_deref() == item.facts.source.sort.as_deref();
-        let Ok(lookup_key) = ImageScope::of(&self.core.model, identity, image).lookup_key(lookup) else {
-            return Ok(None);
-        };
-        if is_there || lookups.outputs(&lookup_key).is_none() {
+        let source = item.facts.source;
+        if *partition == *source.partition && sort.as_deref() == source.sort.as_deref() {
             return Ok(None);
         }
-        let place = [Some(item.facts.source.partition.as_ref()), item.facts.source.sort.as_deref()];
+        let place = [Some(source.partition.as_ref()), source.sort.as_deref()];
         let place: Vec<&str> = place.into_iter().flatten().collect();
-        let key = RememberedLookup::key(&self.core.keys, &self.core.model, &lookup_key)?;
+        let key = RememberedLookup::key(&self.core.keys, &self.core.model, lookup_key)?;
         Ok(Some(RememberedLookup::place_note(key, &place)))
     }
 

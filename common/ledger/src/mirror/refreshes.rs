@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use afterwrite_model::effect::Write;
 use afterwrite_model::entity::ItemIdentity;
 use afterwrite_model::projection::{
-    ImageScope, KnownLookups as _, LookupKey, RollupTargets, TargetId, TargetKey, attribute, lookup_keys,
-    offered_outputs,
+    ImageScope, KnownLookups as _, LookupKey, RollupTargets, TargetId, TargetKey, attribute, offered_outputs,
 };
 use afterwrite_model::record::{AttributeValue, Image};
 use afterwrite_model::table::{Mirror, Rollup};
@@ -79,9 +78,8 @@ impl RefreshSearch<'_> {
         let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
         let images = self.is_to_be_projected(item).then(|| item.state.known_images(&item.facts));
         let needed = images.into_iter().flatten();
-        let needed =
-            needed.filter_map(|image| lookup_keys(model, item.facts.candidates, image).ok()).flatten();
-        offered.chain(needed.map(|key| (key, None)))
+        let needed = needed.flat_map(|image| image.needed_lookups(model, item.facts.candidates));
+        offered.chain(needed.map(|key| (key.borrowed(), None)))
     }
 
     /// Whether an item was counted elsewhere, so that its contributions name the rollups whose mirrors the other writer may have
@@ -146,17 +144,10 @@ impl RefreshSearch<'_> {
             let Some(identity) = item.facts.candidates.in_state(image) else { continue };
             for mirror_index in &identity.entity.mirrors {
                 let Some(mirror) = self.context.core.model.mirrors.get(*mirror_index) else { continue };
-                let Some(target) = self.mirrored_target(mirror, identity, image, targets, lookups) else {
-                    continue;
-                };
-                let target_key = targets.get(target);
-                let write = MirrorPlaces { core: self.context.core }.place_note(
-                    mirror,
-                    target_key,
-                    item,
-                    (identity, image),
-                    lookups,
-                )?;
+                let shown = self.mirrored_target(mirror, identity, image, targets, lookups);
+                let Some((target, lookup_key)) = shown else { continue };
+                let places = MirrorPlaces { core: self.context.core };
+                let write = places.place_note(mirror, targets.get(target), item, lookup_key.as_ref())?;
                 notes.extend(write.map(|write| PlaceNote { item: index, mirror, write }));
                 let shown = mirror.attributes.iter().map(|shown| attribute(image, &shown.image).cloned());
                 let shown: MirrorValues = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
@@ -212,7 +203,7 @@ impl RefreshSearch<'_> {
         if self.is_to_be_projected(item) {
             for image in item.state.known_images(&item.facts) {
                 let mut evaluation = ImageEvaluation { core: self.context.core, lookups, targets };
-                let Ok(projection) = evaluation.project(&item.facts, image) else { continue };
+                let Ok(projection) = evaluation.project(&item.facts, image.image) else { continue };
                 doubtful.extend(projection.extremes.iter().map(|extreme| extreme.target));
                 doubtful.extend(targets.mirrored(&projection.contributions));
             }
@@ -223,24 +214,29 @@ impl RefreshSearch<'_> {
         certain.chain(doubtful.into_iter().map(|target| (target, false))).collect()
     }
 
-    /// The rollup that an item of the mirroring entity shows.
-    fn mirrored_target(
-        &self,
+    /// The rollup that an item of the mirroring entity shows, and the lookup that its key depends on.
+    fn mirrored_target<'s>(
+        &'s self,
         mirror: &Mirror,
-        identity: &ItemIdentity<'_, '_>,
-        image: &Image<'_>,
+        identity: &'s ItemIdentity<'_, '_>,
+        image: &'s Image<'_>,
         targets: &mut RollupTargets,
         lookups: &LookupResults,
-    ) -> Option<TargetId> {
+    ) -> Option<(TargetId, Option<LookupKey<'s>>)> {
         let rollup = self.context.core.model.rollups.get(mirror.from)?;
         let without_outputs = ImageScope::of(&self.context.core.model, identity, image);
-        let outputs: Vec<_> = match &mirror.lookup {
-            Some(lookup) => vec![lookups.outputs(&without_outputs.lookup_key(lookup).ok()?)?],
+        let lookup_key = match &mirror.lookup {
+            Some(lookup) => Some(without_outputs.lookup_key(lookup).ok()?),
+            None => None,
+        };
+        let outputs: Vec<_> = match &lookup_key {
+            Some(key) => vec![lookups.outputs(key)?],
             None => Vec::new(),
         };
         let scope = ImageScope { outputs: &outputs, ..without_outputs };
         let (partition, sort) = scope.mirrored_key(mirror, rollup).ok()?;
         let key = TargetKey { partition: &partition, sort: &sort, shard: None };
-        Some(targets.intern(mirror.from, key, None))
+        let target = targets.intern(mirror.from, key, None);
+        Some((target, lookup_key))
     }
 }

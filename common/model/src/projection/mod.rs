@@ -142,6 +142,12 @@ impl LookupKey<'_> {
         Self { lookup, key: Cow::Owned(values.collect::<Vec<_>>().join("#")) }
     }
 
+    /// The same key with borrowed text.
+    #[must_use]
+    pub fn borrowed(&self) -> LookupKey<'_> {
+        LookupKey { lookup: self.lookup, key: Cow::Borrowed(&self.key) }
+    }
+
     /// The same key with owned text.
     #[must_use]
     pub fn into_owned(self) -> LookupKey<'static> {
