@@ -102,7 +102,8 @@ async function look({ pages, widths, schemes, images }) {
   await page.close();
 }
 
-// A step is { open | click | type | choose | range | press | scroll | wait | read | count }. Selectors may be those of puppeteer: `::-p-text(…)`, `::-p-aria(…)`.
+// A step is { open | click | type | choose | range | press | focus | scroll | wait | differs | pause | read | field | active | count | requests }. Selectors
+// may be those of puppeteer: `::-p-text(…)`, `::-p-aria(…)`.
 async function steps({ list, width }) {
   const place = { now: "" };
   const page = await openTab(place);
@@ -130,9 +131,21 @@ async function steps({ list, width }) {
         );
       }
       if (step.press) await page.keyboard.press(step.press);
+      if (step.focus) await page.focus(step.focus);
       if (step.scroll) await page.$eval(step.scroll, (element) => element.scrollIntoView({ block: "end" }));
       if (step.count) texts[step.as] = String((await page.$$(step.count)).length);
       if (step.wait) await page.waitForSelector(step.wait, { timeout: step.within ?? 20000 });
+      if (step.differs) {
+        const differs = (selector, text) => document.querySelector(selector)?.innerText !== text;
+        await page.waitForFunction(differs, { timeout: 30000 }, step.differs, texts[step.from]);
+      }
+      if (step.pause) await new Promise((done) => setTimeout(done, step.pause));
+      if (step.field) texts[step.as] = await page.$eval(step.field, (field) => field.value);
+      if (step.active) texts[step.active] = await page.evaluate(() => document.activeElement.outerHTML.slice(0, 400));
+      if (step.requests) {
+        const sent = (part) => performance.getEntriesByType("resource").filter(({ name }) => name.includes(part)).length;
+        texts[step.as] = String(await page.evaluate(sent, step.requests));
+      }
       if (step.read) texts[step.as] = await page.$eval(step.read, (element) => element.innerText);
       if (step.address) texts[step.address] = page.url();
       if (step.judge) await judge(page, place.now);

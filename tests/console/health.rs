@@ -10,7 +10,7 @@ use super::http::{ConsoleClient, PageResponse, encoded};
 const ENDED_WITHIN: Duration = Duration::from_secs(120);
 
 /// The page once the newest command has ended.
-async fn after_command(console: &ConsoleClient, command: &str) -> String {
+pub(super) async fn after_command(console: &ConsoleClient, command: &str) -> String {
     let deadline = Instant::now() + ENDED_WITHIN;
     loop {
         let page = console.get("/health").body;
@@ -26,7 +26,7 @@ async fn after_command(console: &ConsoleClient, command: &str) -> String {
     }
 }
 
-fn run(console: &ConsoleClient, command: &str) -> PageResponse {
+pub(super) fn run(console: &ConsoleClient, command: &str) -> PageResponse {
     let token = console.token("/health/run?command=verify");
     console.post("/health/run", &format!("token={token}&command={}", encoded(command)))
 }
@@ -36,6 +36,15 @@ pub(super) fn offered_repair(page: &str) -> Option<String> {
     let (_, rest) = page.split_once("/health/run?command=repair%20")?;
     let named = rest.split('"').next()?.replace("%3A", ":").replace("%2D", "-").replace("%2E", ".");
     Some(format!("repair {named}"))
+}
+
+/// Nothing runs: the page does not ask for its parts again, and an earlier page gets its last answer, with all that has changed.
+fn assert_asks_no_more(console: &ConsoleClient) {
+    let ended = console.get("/health/running");
+    assert!(ended.head.to_lowercase().contains("hx-trigger: ended"), "{}", ended.head);
+    assert!(ended.body.contains(r#"<div id="incidents" hx-swap-oob="true">"#), "{}", ended.body);
+    let page = console.get("/health").body;
+    assert!(!page.contains("hx-get=\"/health/running") && !page.contains("ETA"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,10 +83,7 @@ async fn drift_is_found_by_a_button_and_repaired_by_another_after_its_plan() {
     assert_eq!(run(&console, &repair).status, 303);
     let repaired = after_command(&console, "repair").await;
     assert!(repaired.contains("exit code 0"), "{repaired}");
-    let ended = console.get("/health/running");
-    assert!(ended.head.to_lowercase().contains("hx-refresh: true"), "{}", ended.head);
-    let page = console.get("/health").body;
-    assert!(!page.contains("hx-get=\"/health/running") && !page.contains("ETA"), "{page}");
+    assert_asks_no_more(&console);
     development.spent("9").await;
     development.stop();
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::application::CountedApplication;
 use super::browser::look;
 use super::http::{ConsoleClient, encoded};
+use super::matches::{CountedMatches, PLAYERS};
 
 /// The rollups of a page are checked up to this number.
 const CHECKED: usize = 200;
@@ -49,8 +50,9 @@ async fn the_numbers_of_pages_are_those_of_the_recount() {
     }
 }
 
-/// The address of the days of the project that has the most of them, and that of one of these days.
-fn project_days(application: &CountedApplication) -> (String, String) {
+/// The addresses of the days of the project that has the most of them, of one of these days, of the items that count into it, and of all days of the
+/// project's admin.
+fn project_days(application: &CountedApplication) -> [String; 4] {
     let mut days: BTreeMap<(&str, &str), Vec<(&str, &RollupKey)>> = BTreeMap::new();
     for key in application.recount.rollups.keys() {
         let (Some(admin), Some(rest)) = (key.0.strip_prefix("ADMIN#"), key.1.strip_prefix("ROLLUP#PROJECT#"))
@@ -65,7 +67,13 @@ fn project_days(application: &CountedApplication) -> (String, String) {
     let [first, last] = [days.first(), days.last()].map(|day| day.unwrap().0);
     let [admin, project] = [admin, project].map(encoded);
     let series = format!("v.admin_id={admin}&v.project_id={project}&from={first}&to={last}");
-    (format!("/rollups/of/project_day?{series}"), rollup_path(days[0].1))
+    let day = rollup_path(days[0].1);
+    [
+        format!("/rollups/of/project_day?{series}"),
+        day.clone(),
+        day.replace("/rollups/at?", "/rollups/contributors?"),
+        format!("/rollups/of/project_day?v.admin_id={admin}"),
+    ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +81,7 @@ fn project_days(application: &CountedApplication) -> (String, String) {
 async fn pages_of_dev_are_for_everyone() {
     let application = CountedApplication::start("exambuddy", 500, &["--show-items"]).await;
     let rollup = application.recount.rollups.keys().find(|key| key.0.starts_with("PROJECT#")).unwrap();
-    let (buckets, day) = project_days(&application);
+    let [buckets, day, contributors, days] = project_days(&application);
     let item = application.items.iter().find(|item| item.item.contains_key("SK")).unwrap();
     let text =
         |name: &str| item.item.get(name).and_then(|value| value.as_s().ok()).cloned().unwrap_or_default();
@@ -88,13 +96,43 @@ async fn pages_of_dev_are_for_everyone() {
         ("rollups", "/rollups".to_owned()),
         ("buckets", buckets),
         ("day", day),
+        ("contributors", contributors),
+        ("days", days),
+        ("choice", "/rollups/of?name=project_day".to_owned()),
         ("rollup", rollup_path(rollup)),
         ("item", item_path),
         ("no-item", "/item".to_owned()),
         ("health", "/health".to_owned()),
+        ("reports", "/health/reports".to_owned()),
+        ("failures", "/health/failures".to_owned()),
         ("plan", "/health/run?command=verify".to_owned()),
         ("play", "/play".to_owned()),
         ("missing", "/health/job?id=none".to_owned()),
     ];
     look(application.development.announced["console"].as_str().unwrap(), &pages);
+}
+
+/// Ranks, shards, percentiles, different values and hostile names.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries and Chromium: run tests/run"]
+async fn pages_of_ranks_shards_and_hostile_names_are_for_everyone() {
+    let counted = CountedMatches::start().await;
+    let (game, player) = (encoded("chess#960"), encoded(PLAYERS[4]));
+    let hours = "from=2026-03-29T00&to=2026-03-29T07";
+    let pages = [
+        ("ranks", format!("/rollups/rank?name=score&measure=points&v.game={game}")),
+        ("rank-form", "/rollups/rank?name=score&measure=points".to_owned()),
+        (
+            "shards",
+            format!("/rollups/of/hour?v.game={game}&v.played_at%3Ahour%40Europe%2FBerlin=2026-03-29T05"),
+        ),
+        ("hours", format!("/rollups/of/hour?v.game={game}&{hours}&zeros=1")),
+        ("player", format!("/rollups/of/player?v.player={player}")),
+        ("members", format!("/rollups/of?name=player.rivals&v.player={player}")),
+        (
+            "own-item",
+            format!("/item?table=Games&pk={}&sk=PLAYER", encoded(&format!("PLAYER#{}", PLAYERS[4]))),
+        ),
+    ];
+    look(counted.development.announced["console"].as_str().unwrap(), &pages);
 }

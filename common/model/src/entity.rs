@@ -187,9 +187,8 @@ impl<'m, 'k> ItemCandidates<'m, 'k> {
     #[must_use]
     pub fn keep_expired(&self, at: Timestamp) -> bool {
         self.iter().any(|identity| {
-            let rollup = identity.entity.rollup.and_then(|rollup| self.model.rollups.get(rollup));
-            let expiry = rollup.and_then(|rollup| rollup.expiry_of(&identity.variables));
-            identity.entity.keeps_what_expired() && expiry.is_some_and(|expiry| expiry <= at)
+            let expiry = || self.model.expiry_of(identity.entity.rollup?, &identity.variables);
+            identity.entity.keeps_what_expired() && expiry().is_some_and(|expiry| expiry <= at)
         })
     }
 

@@ -1,6 +1,6 @@
 //! The description of the readers, from the compiled model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use afterwrite_model::harmless::harmless;
@@ -25,20 +25,37 @@ impl ClientDescription {
     #[must_use]
     pub fn of(model: &Model) -> Self {
         let mut names = UniqueNames::default();
+        let totals = types_of_totals(model);
         let readers = model.rollups.iter().enumerate();
+        let readers = readers.map(|(index, rollup)| {
+            let is_free = |name: &str| is_free(name) && !totals.contains(&type_name(name));
+            let property = names.take(&rollup.name, is_free);
+            reader(model, (index, rollup), property, &mut names)
+        });
         Self {
             model: model.name.to_string(),
             generation: model.generation,
             fingerprint: model.fingerprint().to_string(),
-            readers: readers.map(|(index, rollup)| reader(model, index, rollup, &mut names)).collect(),
+            readers: readers.collect(),
             mirrors: mirrors(model),
         }
     }
 }
 
-fn reader(model: &Model, index: usize, rollup: &Rollup, names: &mut UniqueNames) -> ReaderDescription {
-    let is_free = |name: &str| !runtime::has_name_of(&type_name(name));
-    let property = names.take(&rollup.name, is_free);
+/// The names of types whose plain numbers would have the name of another rollup's totals, in Python: `a_total` beside `a`, if not all measures of
+/// `a` add up.
+fn types_of_totals(model: &Model) -> BTreeSet<String> {
+    let has_totals = |index: usize| measures(model, index).iter().any(|measure| !measure.value.adds_up());
+    let rollups = model.rollups.iter().enumerate().filter(|(index, _)| has_totals(*index));
+    rollups.map(|(_, rollup)| format!("{}Total", type_name(&identifier(&rollup.name)))).collect()
+}
+
+fn reader(
+    model: &Model,
+    (index, rollup): (usize, &Rollup),
+    property: String,
+    names: &mut UniqueNames,
+) -> ReaderDescription {
     let formats = bucket_formats(model, index);
     let fields = key_fields(rollup, &formats);
     let template = |template: &Template| field_template(template, (&fields, &formats));
@@ -64,6 +81,11 @@ fn reader(model: &Model, index: usize, rollup: &Rollup, names: &mut UniqueNames)
         ranks,
         fields,
     }
+}
+
+/// Whether no type of the fixed part has such a name.
+fn is_free(name: &str) -> bool {
+    !runtime::has_name_of(&type_name(name))
 }
 
 /// The sentences about a rollup.
@@ -306,7 +328,7 @@ fn mirrors(model: &Model) -> Vec<MirrorReader> {
         if values.is_empty() {
             return None;
         }
-        let property = names.take(&entity.name, |_| true);
+        let property = names.take(&entity.name, is_free);
         let type_name = type_name(&property);
         Some(MirrorReader { entity: entity.name.to_string(), property, type_name, values })
     });

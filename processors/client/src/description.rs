@@ -172,7 +172,7 @@ impl ReaderValue {
     }
 
     /// Whether the measures of several rollups make one measure.
-    fn adds_up(&self) -> bool {
+    pub(crate) fn adds_up(&self) -> bool {
         match self {
             Self::Distinct | Self::Latest(_) => false,
             Self::Count

@@ -2,6 +2,8 @@
 
 use afterwrite_model::harmless::{harmless, harmless_toml};
 
+use super::names::OBJECT_MEMBERS;
+
 /// How a language writes literals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LiteralStyle {
@@ -56,6 +58,14 @@ impl LiteralStyle {
             Self::Black => harmless_toml(&escaped),
         };
         format!("{quote}{escaped}{quote}")
+    }
+
+    /// A name in a literal. In TypeScript, a name that every object has is computed: its value is of the type of all values, and not of the object's member.
+    fn entry(self, name: &str) -> String {
+        match self {
+            Self::Prettier if OBJECT_MEMBERS.contains(&name) => format!("[{} as string]", self.text(name)),
+            Self::Prettier | Self::Black => self.property(name),
+        }
     }
 
     /// A name of a property, in quotes where it needs them.
@@ -175,7 +185,7 @@ fn tuple_brackets(style: LiteralStyle) -> [char; 2] {
 }
 
 fn entries_of(entries: &[(String, Literal)], style: LiteralStyle) -> Vec<(String, &Literal)> {
-    entries.iter().map(|(name, value)| (format!("{}: ", style.property(name)), value)).collect()
+    entries.iter().map(|(name, value)| (format!("{}: ", style.entry(name)), value)).collect()
 }
 
 fn items_of(items: &[Literal]) -> Vec<(String, &Literal)> {
@@ -209,5 +219,8 @@ mod tests {
         assert_eq!(LiteralStyle::Prettier.property("__proto__"), "[\"__proto__\"]");
         let written = map.write(LiteralStyle::Black, 0, 0);
         assert!(written.starts_with("{\"a-b\": 1, \"c\": [\""), "{written}");
+        let of_objects = Literal::map([("valueOf", Literal::Word("1".to_owned()))]);
+        assert_eq!(of_objects.write(LiteralStyle::Prettier, 0, 0), "{ [\"valueOf\" as string]: 1 }");
+        assert_eq!(of_objects.write(LiteralStyle::Black, 0, 0), "{\"valueOf\": 1}");
     }
 }

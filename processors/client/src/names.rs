@@ -2,8 +2,20 @@
 
 use std::collections::BTreeSet;
 
-/// The member of a class that no property can have the name of in TypeScript. All other words can name a property.
-const TYPESCRIPT_MEMBER: &str = "constructor";
+/// The members of every object in TypeScript: a property with such a name would hide them, and one that is absent would be theirs.
+pub(crate) const OBJECT_MEMBERS: [&str; 7] = [
+    "constructor",
+    "hasOwnProperty",
+    "isPrototypeOf",
+    "propertyIsEnumerable",
+    "toLocaleString",
+    "toString",
+    "valueOf",
+];
+
+/// The types of members in Python: in a class, a member with such a name would be the type of the members after it.
+const PYTHON_TYPES: [&str; 8] =
+    ["Decimal", "List", "MirroredValue", "Optional", "Union", "float", "int", "str"];
 
 /// The words that are no identifiers in Python.
 const PYTHON_KEYWORDS: [&str; 35] = [
@@ -22,7 +34,8 @@ pub(crate) fn identifier(name: &str) -> String {
     if !identifier.starts_with(|first: char| first.is_ascii_alphabetic()) {
         identifier.insert(0, 'x');
     }
-    if PYTHON_KEYWORDS.contains(&&*identifier) || identifier == TYPESCRIPT_MEMBER {
+    let reserved = PYTHON_KEYWORDS.iter().chain(&PYTHON_TYPES).chain(&OBJECT_MEMBERS);
+    if reserved.into_iter().any(|reserved| **reserved == *identifier) {
         identifier.push('_');
     }
     identifier
@@ -81,6 +94,8 @@ mod tests {
             ("größe", "gr__e"),
             ("class", "class_"),
             ("constructor", "constructor_"),
+            ("toString", "toString_"),
+            ("str", "str_"),
             ("7days", "x7days"),
             ("__init__", "x__init__"),
         ] {

@@ -45,6 +45,8 @@ pub(crate) fn has_name_of(type_name: &str) -> bool {
             "Rank",
             "Definition",
             "Reader",
+            "Mirrors",
+            "MirrorDefinitions",
         ];
         endings.iter().any(|ending| {
             own == format!("{type_name}{ending}") || own == value_name(&format!("{type_name}{ending}"))

@@ -1,5 +1,5 @@
 // Writes times in the reader's zone; their titles keep UTC. Shows the value of a slider beside it. Holds a list that grows while the reader
-// has paused it, or reads further down in it.
+// has paused it, or reads further down in it. Keeps the focus, and what is opened, in a part that is replaced.
 (function () {
   "use strict";
 
@@ -46,12 +46,60 @@
     }
   }
 
+  // What a reader has opened or focused in a part that is replaced: the details that were opened or closed, and the focused element with its
+  // place among the links and fields.
+  const kept = new Map();
+  const focusable = "a, button, input, select, textarea, summary, [tabindex]";
+
+  function keep(event) {
+    const part = event.detail.target;
+    if (!part || !event.detail.shouldSwap) return;
+    const details = new Map();
+    for (const each of part.querySelectorAll("details[id]")) details.set(each.id, each.open);
+    const all = Array.from(part.querySelectorAll(focusable));
+    const place = all.indexOf(document.activeElement);
+    kept.set(part, { details, place, focused: all[place] });
+  }
+
+  function restore() {
+    for (const [old, { details, place, focused }] of kept) {
+      const part = old.isConnected ? old : document.getElementById(old.id);
+      if (!part) continue;
+      for (const each of part.querySelectorAll("details[id]")) {
+        if (details.has(each.id)) each.open = details.get(each.id);
+      }
+      if (!focused || focused.isConnected) continue;
+      const all = Array.from(part.querySelectorAll(focusable));
+      const same = focused.href && all.find((each) => each.href === focused.href);
+      const found = same || (all[place] && all[place].tagName === focused.tagName ? all[place] : undefined);
+      if (found) found.focus({ preventScroll: true });
+    }
+    kept.clear();
+  }
+
   document.addEventListener("htmx:beforeRequest", holdList);
+  document.addEventListener("htmx:beforeSwap", keep);
+  document.addEventListener("htmx:oobBeforeSwap", keep);
+  document.addEventListener("htmx:afterSwap", restore);
   document.addEventListener("htmx:oobAfterSwap", () => {
     writeTimes(document);
     shortenLists();
   });
-  document.addEventListener("DOMContentLoaded", () => writeTimes(document));
+  // The parts of a page that are loaded later would delay its first paint. A page in the background is not painted.
+  function announcePaint() {
+    let isAnnounced = false;
+    const announce = () => {
+      if (!isAnnounced) htmx.trigger(document.body, "painted");
+      isAnnounced = true;
+    };
+    setTimeout(announce, 1000);
+    new PerformanceObserver(announce).observe({ type: "paint", buffered: true });
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    writeTimes(document);
+    announcePaint();
+  });
   document.addEventListener("htmx:afterSettle", (event) => writeTimes(event.target));
   document.addEventListener("input", (event) => {
     if (event.target.type === "range") showValue(event.target);

@@ -3,6 +3,7 @@
 use afterwrite_model::harmless::harmless;
 use maud::{DOCTYPE, Markup, html};
 
+use crate::assets::asset_address;
 use crate::context::{ConsoleContext, ConsolePlace};
 use crate::served::Served;
 
@@ -47,10 +48,10 @@ pub(crate) fn frame(served: &Served, page: Page, title: &str, contents: &Markup)
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="htmx-config" content=(HTMX);
                 title { (harmless(title)) " · " (model) }
-                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="/assets/console.css";
-                script src="/assets/htmx.min.js" defer {}
-                script src="/assets/console.js" defer {}
+                link rel="icon" href=(asset_address("icon.svg")) type="image/svg+xml";
+                link rel="stylesheet" href=(asset_address("console.css"));
+                script src=(asset_address("htmx.min.js")) defer {}
+                script src=(asset_address("console.js")) defer {}
             }
             body {
                 a class="skip" href="#contents" { "Skip to the contents" }

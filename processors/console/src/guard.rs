@@ -19,6 +19,7 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
+use crate::assets::asset_address;
 use crate::query::PageQuery;
 use crate::served::{Served, TOKEN};
 
@@ -204,7 +205,7 @@ fn ask_first(path: &str) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { "Afterwrite console" }
-                link rel="stylesheet" href="/assets/console.css";
+                link rel="stylesheet" href=(asset_address("console.css"));
             }
             body {
                 main {

@@ -26,6 +26,8 @@ pub(crate) const COUNTING: &str = "aggregator";
 const TOLERANCE: Duration = Duration::from_secs(2);
 /// The longest time of a recount.
 const MAX_TIME: Duration = Duration::from_secs(300);
+/// A page is drawn within this time.
+const DRAWN_WITHIN: Duration = Duration::from_millis(200);
 /// A mapping reads a new record within this time.
 const READ_WITHIN: Duration = Duration::from_millis(500);
 
@@ -39,6 +41,8 @@ pub async fn recount_when_asked(
 ) {
     loop {
         board.recount.asked().await;
+        // The page that asks is drawn first.
+        tokio::time::sleep(DRAWN_WITHIN).await;
         board.recount.end(Box::pin(compare(deployment, board)).await);
     }
 }

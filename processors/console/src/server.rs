@@ -115,6 +115,7 @@ fn router(served: &Arc<Served>) -> Router {
         .route("/item", get(pages::item::item))
         .route("/health", get(pages::health::health))
         .route("/health/job", get(pages::health::job::job).post(pages::health::job::control))
+        .route(pages::health::job::PROGRESS, get(pages::health::job::progress))
         .route(pages::health::RUNNING, get(pages::health::running))
         .route("/health/reports", get(pages::health::reports::reports))
         .route("/health/findings", get(pages::health::findings::findings))

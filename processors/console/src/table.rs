@@ -1,7 +1,7 @@
 //! A table of a page: HTML for people, JSON and CSV for machines.
 
-use afterwrite_model::harmless::harmless;
-use afterwrite_model::record::Timestamp;
+use afterwrite_model::harmless::{harmless, harmless_lines};
+use afterwrite_model::record::{Decimal, Timestamp};
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
@@ -160,7 +160,7 @@ impl PageTable {
                     table {
                         thead { tr {
                             @for (index, column) in self.columns.iter().enumerate() {
-                                th scope="col" class=[class(index)] { (column) }
+                                th scope="col" class=[class(index)] { (harmless(column)) }
                             }
                         } }
                         tbody {
@@ -203,33 +203,56 @@ impl PageTable {
         Value::Array(rows.collect())
     }
 
-    /// The rows as CSV (RFC 4180), the titles first. A text that a spreadsheet would run as a formula is preceded by an apostrophe.
+    /// The rows as CSV (RFC 4180), the titles first.
     pub(crate) fn csv(&self) -> String {
-        let titles = self.columns.iter().map(|title| csv_field(title)).collect::<Vec<_>>().join(",");
-        let mut lines = vec![titles];
-        for row in &self.rows {
-            let fields = row.iter().map(|cell| {
-                let plain = cell.plain();
-                let runs = !cell.is_number() && plain.starts_with(['=', '+', '-', '@', '\t', '\r']);
-                csv_field(&if runs { format!("'{plain}") } else { plain })
-            });
-            lines.push(fields.collect::<Vec<_>>().join(","));
-        }
-        lines.join("\r\n") + "\r\n"
+        let line = |fields: Vec<String>| fields.join(",") + "\r\n";
+        let titles = line(self.columns.iter().map(|title| csv_field(title)).collect());
+        let rows =
+            self.rows.iter().map(|row| line(row.iter().map(|cell| csv_field(&cell.plain())).collect()));
+        [titles].into_iter().chain(rows).collect()
     }
 }
 
+/// The characters with which a cell begins that a spreadsheet runs as a formula, some in the width of Asian scripts.
+const FORMULAS: [char; 10] = ['=', '+', '-', '@', '\t', '\n', '＝', '＋', '－', '＠'];
+
+/// A text as a field of CSV. Characters that cannot be seen are escapes, as in a terminal, but for line feeds and tabs. A text that a spreadsheet
+/// would run as a formula is preceded by an apostrophe; a negative number is not.
 fn csv_field(text: &str) -> String {
-    if text.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
+    let is_number = text.starts_with('-') && text.parse::<Decimal>().is_ok();
+    let runs = !is_number && text.starts_with(FORMULAS);
+    let field = format!("{}{}", if runs { "'" } else { "" }, harmless_lines(text));
+    if field.contains([',', ';', '"', '\n', '\t']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
     } else {
-        text.to_owned()
+        field
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_cell_is_a_formula_and_no_character_is_invisible_in_csv() {
+        for (text, expected) in [
+            ("-12.5", "-12.5"),
+            ("-1+1|cmd", "'-1+1|cmd"),
+            ("+491701234", "'+491701234"),
+            ("@SUM(1)", "'@SUM(1)"),
+            ("\t=1", "\"'\t=1\""),
+            ("\n=1", "\"'\n=1\""),
+            ("＝1+1", "'＝1+1"),
+            ("\r=1", "\\r=1"),
+            ("a\u{1b}[31m\u{202e}b", "a\\u001b[31m\\u202eb"),
+            ("a;=1", "\"a;=1\""),
+            ("a=b", "a=b"),
+        ] {
+            assert_eq!(csv_field(text), expected);
+        }
+        let table = PageTable::new("t", &["=title"], "none");
+        assert_eq!(table.csv(), "'=title\r\n", "names of a model are titles");
+    }
 
     #[test]
     fn hostile_cells_are_text_in_every_form() {

@@ -1,6 +1,6 @@
 //! A page's contents, in the form that its address asks for.
 
-use afterwrite_model::harmless::harmless_lines;
+use afterwrite_model::harmless::{harmless, harmless_lines};
 use afterwrite_model::{Error, ErrorKind};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -79,6 +79,28 @@ impl View {
         self.parts.push(ViewPart::Data(table));
     }
 
+    /// Adds the parts of another view as one element with this id, which can be replaced.
+    pub(crate) fn enclose(&mut self, id: &str, view: Self) {
+        self.show(html! { div id=(id) { (view.contents()) } });
+        view.parts.into_iter().for_each(|part| match part {
+            ViewPart::Table(table) | ViewPart::Data(table) => self.data(table),
+            ViewPart::Shown(_) => {}
+        });
+    }
+
+    /// The parts that people see.
+    pub(crate) fn contents(&self) -> Markup {
+        html! {
+            @for part in &self.parts {
+                @match part {
+                    ViewPart::Table(table) => (table.markup()),
+                    ViewPart::Shown(markup) => (markup),
+                    ViewPart::Data(_) => {},
+                }
+            }
+        }
+    }
+
     fn tables(&self) -> impl Iterator<Item = &PageTable> {
         self.parts.iter().filter_map(|part| match part {
             ViewPart::Table(table) | ViewPart::Data(table) => Some(table),
@@ -95,15 +117,7 @@ impl View {
         };
         match format {
             ViewFormat::Html => {
-                let contents = html! {
-                    @for part in &self.parts {
-                        @match part {
-                            ViewPart::Table(table) => (table.markup()),
-                            ViewPart::Shown(markup) => (markup),
-                            ViewPart::Data(_) => {},
-                        }
-                    }
-                };
+                let contents = self.contents();
                 let page = match query.get(PART) {
                     Some(_) => contents,
                     None => frame(served, self.page, &self.title, &contents),
@@ -136,11 +150,26 @@ pub(crate) fn failed(served: &Served, page: Page, query: &PageQuery, error: &Err
     (status, Html(frame(served, page, "This page cannot be shown", &contents).into_string())).into_response()
 }
 
-/// A place whose contents are the page at this address. They are loaded after the page that has the place; without scripts, a link shows them. `when` is a trigger of htmx: `load`, or `load, every 30s`.
-pub(crate) fn loaded_later(path: &str, when: &str) -> Markup {
+/// The event of the page when the last command and job that it shows has ended.
+pub(crate) const ENDED: &str = "ended";
+
+/// An element with this id, which asks for itself again at an address every two seconds, if there is one.
+pub(crate) fn polled(id: &str, again: Option<&str>, contents: &Markup) -> Markup {
+    let while_polled = |value: &'static str| again.map(|_| value);
     html! {
-        div class="later" hx-get=(address(path, [(PART, "1")])) hx-trigger=(when) aria-live="polite" {
-            p class="empty" { "Reading … " a href=(path) { "Show it on a page of its own" } }
+        div id=(id) hx-get=[again] hx-trigger=[while_polled("every 2s")] hx-swap=[while_polled("outerHTML")] {
+            (contents)
+        }
+    }
+}
+
+/// A place whose contents are the page at this address. They are asked for after the first paint, and at the events of `again`: triggers of htmx, such as
+/// `every 30s`. Without scripts, a link shows them.
+pub(crate) fn loaded_later(path: &str, again: Option<&str>) -> Markup {
+    let triggers = ["painted from:body"].into_iter().chain(again).collect::<Vec<_>>().join(", ");
+    html! {
+        div class="later" hx-get=(address(path, [(PART, "1")])) hx-trigger=(triggers) aria-live="polite" {
+            p class="empty loading" { "Reading … " a href=(path) { "Show it on a page of its own" } }
         }
     }
 }
@@ -181,5 +210,7 @@ fn status_of(kind: ErrorKind) -> StatusCode {
 }
 
 fn json_response(status: StatusCode, value: &Value) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+    // Its escapes are those of JSON, so that the texts stay the same.
+    let json = harmless(&value.to_string()).into_owned();
+    (status, [(header::CONTENT_TYPE, "application/json")], json).into_response()
 }

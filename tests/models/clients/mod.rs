@@ -1,9 +1,10 @@
 //! Typed readers: the clients that `afterwrite client` writes are accepted by the compilers of their languages, and read what was counted.
 //!
 //! `toolchain` runs TypeScript and Python, `read.mjs` and `read.py` answer requests with a client, `types` checks the clients of all built-in
-//! models, and `readings` a model with everything that built-in models lack (`readers.toml`). `generated::clients` compares the answers with
-//! the demo's recount.
+//! models, `readings` a model with everything that built-in models lack (`readers.toml`), and `names` a model with hostile names. `generated::clients`
+//! compares the answers with the demo's recount.
 
+mod names;
 mod readings;
 pub(super) mod toolchain;
 mod types;

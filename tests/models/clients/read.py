@@ -59,6 +59,11 @@ def numbers(reader, key):
     return json.dumps({name: values[name] for name in reader.get(key).numbers if name in values}, separators=(",", ":"))
 
 
+def function_named(camel_case):
+    names = (name for name in dir(library) if name == name.lower() and name.replace("_", "") == camel_case.lower())
+    return getattr(library, next(names))
+
+
 CALLS = {
     "get": lambda reader, key, **options: reader.get(key, **options),
     "numbers": numbers,
@@ -74,7 +79,7 @@ CALLS = {
     "top": lambda reader, group, count: reader.top(group, count),
     "around": lambda reader, key, count: reader.around(key, count),
     "rank_of": lambda reader, key: reader.rank_of(key),
-    "mirrors": lambda _, name, item: getattr(library, re.sub("M", "_m", name))(item),
+    "mirrors": lambda _, name, item: function_named(name)(item),
 }
 
 

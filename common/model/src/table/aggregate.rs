@@ -268,18 +268,27 @@ impl EntityContext<'_, '_, '_> {
         self.rollup = None;
         let expires = lifetime.and_then(|lifetime| {
             let Located { value: variable, at: named_at } = names.get(lifetime.variable)?;
-            let owner = format!("{owner}: `expires`");
-            let resolved = self.resolve(&owner, Located { value: &**variable, at: *named_at })?;
-            if !resolved.value_type.is_ordered() {
-                let described = resolved.value_type.described();
-                let message =
-                    format!("{owner}: `{variable}` is {described}, not a time; name text or a number");
-                let at = self.compiler.places.lifetimes.get(rollup).copied().unwrap_or(at);
-                self.report(ProblemCode::UnfitMeasureValue, at, message);
-            }
-            let ResolvedName { term: of, reading, format, .. } = resolved;
-            Some(RollupExpiry { of, reading, format, after: lifetime.after })
+            let declared_at = self.compiler.places.lifetimes.get(rollup).copied().unwrap_or(at);
+            let variable = Located { value: &**variable, at: *named_at };
+            self.expiry(&format!("{owner}: `expires`"), lifetime.after, (variable, declared_at))
         });
         RollupDestination { rollup, partition, sort, expires, optional: Vec::new() }
+    }
+
+    /// When the rollup expires, by the value that is bound to a variable of its key.
+    fn expiry(
+        &mut self,
+        owner: &str,
+        after: Duration,
+        (variable, declared_at): (Located<&str>, usize),
+    ) -> Option<RollupExpiry> {
+        let resolved = self.resolve(owner, variable)?.in_buckets_of(&self.scope);
+        if !resolved.value_type.is_ordered() {
+            let (name, described) = (variable.value, resolved.value_type.described());
+            let message = format!("{owner}: `{name}` is {described}, not a time; name text or a number");
+            self.report(ProblemCode::UnfitMeasureValue, declared_at, message);
+        }
+        let ResolvedName { term: of, reading, format, .. } = resolved;
+        Some(RollupExpiry { of, reading, format, after })
     }
 }

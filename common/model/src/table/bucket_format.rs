@@ -1,8 +1,10 @@
 //! Variables of rollups' keys that are buckets of time: with a format in the key, or filled with one format by every aggregate through `bind`.
 
 use super::{
-    Aggregate, FormatZone, Model, Rollup, RollupDestination, TemplatePiece, Term, TimeFormat, ValueFormat,
+    Aggregate, FormatZone, Model, Rollup, RollupDestination, RollupLifetime, TemplatePiece, Term, TimeFormat,
+    ValueFormat,
 };
+use crate::record::Timestamp;
 
 impl Model {
     /// The format of a variable of a rollup's key, if it is a bucket of time. Both are indexes: into [`Model::rollups`] and [`Rollup::variables`].
@@ -19,6 +21,16 @@ impl Model {
         let mut formats = filled.map(|(aggregate, value)| self.format_of_value(aggregate, value));
         let first = formats.next()??;
         formats.try_fold(first, |common, format| common_format(common, format?))
+    }
+
+    /// When an item of a rollup expires, by the bucket of time in the item's key. `rollup` is an index into [`Model::rollups`], and `values` are the
+    /// texts of [`Rollup::variables`] in the key. `None` if items of the rollup do not expire, or the time in the key is not a bucket.
+    #[must_use]
+    pub fn expiry_of(&self, rollup: usize, values: &[impl AsRef<str>]) -> Option<Timestamp> {
+        let RollupLifetime { after, variable } = self.rollups.get(rollup)?.lifetime?;
+        let TimeFormat { bucket, zone, .. } = self.bucket_format(rollup, variable)?;
+        let start = bucket.parse(values.get(variable)?.as_ref(), zone.of_all())?;
+        Some(start.plus(after))
     }
 
     /// The format in which an aggregate writes a value.

@@ -14,7 +14,7 @@ use super::pattern::Pattern;
 use super::source_table::STATE_TABLE;
 use super::state_key::{EXPIRES_AT, STATE_KEY};
 use super::value_type::{DeclaredType, ValueType};
-use super::{KeySchema, KeyType, Model, Rollup, Table, Term};
+use super::{KeySchema, KeyType, Model, Rollup, Table, Term, TimeFormat};
 use crate::record::AttributePath;
 
 /// The entries of `[[aggregates]]`, each after the aggregates that count into the rollup whose items it counts. Aggregates in a circle are
@@ -121,11 +121,18 @@ impl ModelCompiler<'_, '_> {
         let measures = self.source_measures(rollup);
         let level = self.level_above(rollup);
         let (scope, entity) = self.items_of(rollup, table, &measures)?;
+        let scope = EntityScope { buckets: self.key_buckets(rollup), ..scope };
         self.scopes.push(Arc::new(scope));
         self.places.entities.push(declared_at);
         self.places.derivations.push(Vec::new());
         self.model.entities.push(Entity { level, ..entity });
         Some(self.model.entities.len() - 1)
+    }
+
+    /// The buckets of time in the key of a rollup, aligned with its variables.
+    fn key_buckets(&self, rollup: usize) -> Vec<Option<TimeFormat>> {
+        let variables = self.model.rollups.get(rollup).map_or(0, |rollup| rollup.variables.len());
+        (0..variables).map(|variable| self.model.bucket_format(rollup, variable)).collect()
     }
 
     /// The state table among the model's tables.

@@ -18,9 +18,7 @@ use super::named_list::NamedList;
 use super::rank::{self, Rank, RankDescription, RankGroup};
 use super::state_key::STATE_KEY;
 use super::template::{known_name, split_format};
-use super::time_format::TimeFormat;
 use super::{OnExpiry, RollupKeys, Template, TemplatePiece, ValueFormat};
-use crate::record::Timestamp;
 
 /// More shards than this cost more reads than they save writes.
 pub(super) const MAX_SHARDS: i64 = 1000;
@@ -74,17 +72,6 @@ impl Rollup {
     #[must_use]
     pub fn is_computed(&self) -> bool {
         !self.computed.is_empty() || !self.extremes.is_empty()
-    }
-
-    /// When an item of the rollup expires, by the bucket of time in the item's key. `values` are the texts of [`Rollup::variables`] there. `None`
-    /// if items of the rollup do not expire, or the time in the key is not a bucket.
-    #[must_use]
-    pub fn expiry_of(&self, values: &[impl AsRef<str>]) -> Option<Timestamp> {
-        let RollupLifetime { after, variable } = self.lifetime?;
-        let (_, format) = split_format(self.variables.get(variable)?).ok()?;
-        let TimeFormat { bucket, zone, .. } = format.time()?;
-        let start = bucket.parse(values.get(variable)?.as_ref(), zone.of_all())?;
-        Some(start.plus(after))
     }
 
     /// Whether items show it.
@@ -354,10 +341,10 @@ mod tests {
             let source = format!(
                 "name = \"m\"\ngeneration = 1\ntables.t.key = [\"pk\"]\n[rollups.r]\nkey = {{ PK = \"R\", SK = \"{key}\" }}\nexpires = {{ after = \"2 hours\", of = \"{of}\" }}\n"
             );
-            Model::parse(&source, "m.toml").unwrap_or_else(|errors| panic!("{errors}")).rollups.remove(0)
+            Model::parse(&source, "m.toml").unwrap_or_else(|errors| panic!("{errors}"))
         };
         let expiry = |key: &str, of: &str, values: &[&str]| {
-            rollup(key, of).expiry_of(values).map(|time| time.to_string())
+            rollup(key, of).expiry_of(0, values).map(|time| time.to_string())
         };
         let days = expiry("{shop}#{at:day@Europe/Berlin}", "at", &["s", "2026-11-28"]);
         assert_eq!(days.as_deref(), Some("2026-11-28T01:00:00Z"));

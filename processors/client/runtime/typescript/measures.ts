@@ -48,6 +48,9 @@ function storedMeasure(
   name: string,
   definition: MeasureDefinition,
 ): MeasureValue {
+  if (name === "__proto__") {
+    throw new Error("the AWS SDK reads no attribute __proto__: rename it");
+  }
   switch (definition.kind) {
     case "count":
     case "distinct":
@@ -143,31 +146,39 @@ function combined<V>(
   read: (source: V, name: string, of: MeasureDefinition) => MeasureValue,
   isComputed: boolean,
 ): MeasureValues {
-  const values: MeasureValues = {};
-  for (const [name, definition] of Object.entries(definitions)) {
+  const named = Object.entries(definitions);
+  const isOfOthers = ({ kind }: MeasureDefinition) =>
+    isComputed && (kind === "average" || kind === "percentile");
+  const own = named.filter(([, definition]) => !isOfOthers(definition));
+  const values = new Map<string, MeasureValue>();
+  for (const [name, definition] of own) {
     const each = sources.map((source) => read(source, name, definition));
-    const isOfOthers =
-      definition.kind === "average" || definition.kind === "percentile";
-    values[name] =
-      isOfOthers && isComputed
-        ? computedValue(values, definitions, definition)
-        : each.reduce((left, right) => combinedValue(left, right, definition));
+    const value = each.reduce((left, right) =>
+      combinedValue(left, right, definition),
+    );
+    values.set(name, value);
   }
-  return values;
+  const all = named.map(([name, definition]) => {
+    const value = isOfOthers(definition)
+      ? computedValue(values, definitions, definition)
+      : values.get(name);
+    return [name, value] as const;
+  });
+  return Object.fromEntries(all);
 }
 
-/** A measure that follows from other measures. These are defined before it. */
+/** A measure that follows from other measures. */
 function computedValue(
-  values: MeasureValues,
+  values: Map<string, MeasureValue>,
   definitions: MeasureDefinitions,
   definition: MeasureDefinition,
 ): DecimalText | undefined {
   if (definition.kind === "average") {
-    return quotient(values[definition.sum], values[definition.count]);
+    return quotient(values.get(definition.sum), values.get(definition.count));
   }
   if (definition.kind !== "percentile") return undefined;
   const bins = definitions[definition.of];
-  return percentileOf(values[definition.of], bins, definition.percent);
+  return percentileOf(values.get(definition.of), bins, definition.percent);
 }
 
 function quotient(
@@ -215,18 +226,17 @@ export class MeasuredValues<M extends object, P extends string> {
 
   /** The measures as JavaScript's numbers, which are exact up to 15 digits. */
   get numbers(): PlainNumbers<M> {
-    const plain: Record<string, unknown> = {};
-    for (const [name, value] of Object.entries(this.measures)) {
+    const plain = Object.entries(this.measures).map(([name, value]) => {
       const definition = this.definitions[name];
       const isText =
         definition !== undefined &&
         "of" in definition &&
         definition.kind !== "percentile" &&
         definition.of !== "number";
-      if (Array.isArray(value)) plain[name] = value.map(Number);
-      else plain[name] = value === undefined || isText ? value : Number(value);
-    }
-    return plain as PlainNumbers<M>;
+      if (Array.isArray(value)) return [name, value.map(Number)];
+      return [name, value === undefined || isText ? value : Number(value)];
+    });
+    return Object.fromEntries(plain) as PlainNumbers<M>;
   }
 
   /** One measure divided by another, rounded half to even at 6 decimal places; undefined if the divisor is 0. */

@@ -23,17 +23,17 @@ function readMirrors(
   item: StoredItem,
   definitions: Record<string, MirrorDefinition>,
 ): Record<string, MirroredValue<bigint | string>> {
-  const mirrors: Record<string, MirroredValue<bigint | string>> = {};
-  for (const [name, { path, kind }] of Object.entries(definitions)) {
+  const mirrors = Object.entries(definitions).map(([name, { path, kind }]) => {
     const value = attributeAt(item, path, "");
     const isCount = kind === "count" || kind === "distinct";
-    mirrors[name] = {
+    const mirrored = {
       value: isCount ? storedInteger(value) : shownValue(value),
       rev: storedInteger(attributeAt(item, path, "_rev")),
       of: attributeAt(item, path, "_of")?.S,
     };
-  }
-  return mirrors;
+    return [name, mirrored] as const;
+  });
+  return Object.fromEntries(mirrors);
 }
 
 /** The attribute at a path into maps, whose last name has this ending. */

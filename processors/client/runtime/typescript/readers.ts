@@ -6,7 +6,7 @@ import type { KeyValues, StoredKey, TemplateField } from "./keys";
 import { KeyPattern } from "./keys";
 import type { MeasureDefinition, MeasureValues, StoredItem } from "./measures";
 import { MeasuredValues, storedInteger, storedMeasures } from "./measures";
-import { totalMeasures } from "./measures";
+import { storedText, totalMeasures } from "./measures";
 import type { ReadOptions, RollupSource } from "./state";
 import { StateTable, compareTexts, inParallel } from "./state";
 
@@ -228,10 +228,9 @@ export class RollupReader<T extends RollupTypes> {
     const key = this.keys.read(partition, sort);
     if (!key) return undefined;
     // Rollups whose keys can be equal have different measures.
+    const has = (name: string) => storedText(item[name]) !== undefined;
     const isOwn = Object.entries(measures).some(([name, definition]) =>
-      "bins" in definition
-        ? Object.keys(definition.bins).some((bin) => item[bin])
-        : item[name],
+      "bins" in definition ? Object.keys(definition.bins).some(has) : has(name),
     );
     const isZero = Object.keys(measures).every(
       (name) => !storedInteger(item[name]),

@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
 use crate::entity::SourceKey;
-use crate::projection::{ItemContributions, RollupTargets, SearchedLookups, ShardAssignment, contributions};
-use crate::record::{AttributeValue, Decimal, Image, Item};
+use crate::projection::{
+    ItemContributions, RollupTarget, RollupTargets, SearchedLookups, ShardAssignment, contributions,
+};
+use crate::record::{AttributeValue, Decimal, Image, Item, Timestamp};
 use crate::table::{Model, ProblemCode};
 
 const SHOP: &str = r##"
@@ -54,6 +56,19 @@ fn first_code(source: &str) -> ProblemCode {
 
 /// The contributions of an item of the state table: `<PK> <SK> <measure>=<amount>`.
 fn contributed(model: &Arc<Model>, key: [&str; 2], numbers: &[(&'static str, i64)]) -> Vec<String> {
+    let written = |target: &RollupTarget, measure: &str, amount: &Decimal| {
+        format!("{} {} {measure}={amount}", target.partition_key(), target.sort)
+    };
+    contributions_of(model, key, numbers, written)
+}
+
+/// The contributions of an item of the state table, each in words.
+fn contributions_of(
+    model: &Arc<Model>,
+    key: [&str; 2],
+    numbers: &[(&'static str, i64)],
+    written: impl Fn(&RollupTarget, &str, &Decimal) -> String,
+) -> Vec<String> {
     let mut item = Item::from([
         ("PK".into(), AttributeValue::text(key[0].to_owned())),
         ("SK".into(), AttributeValue::text(key[1].to_owned())),
@@ -72,7 +87,7 @@ fn contributed(model: &Arc<Model>, key: [&str; 2], numbers: &[(&'static str, i64
         for target in &contribution.targets {
             let target = targets.get(*target);
             for (measure, amount) in &contribution.measures {
-                lines.push(format!("{} {} {measure}={amount}", target.partition_key(), target.sort));
+                lines.push(written(target, measure, amount));
             }
         }
     }
@@ -206,4 +221,93 @@ fn an_entity_of_the_same_name_is_meant_first() {
         &*model.entities[model.aggregates.iter().find(|one| *one.name == *"months").unwrap().of].name,
         "order"
     );
+}
+
+/// Depots count into their days and weeks of Berlin, in keys whose variables have no format; these count into the days, weeks and months of all depots.
+const DEPOTS: &str = r##"
+name = "depots"
+generation = 1
+rollup_keys = "escaped"
+tables.Scans.key = ["pk", "sk"]
+entities.scan = { key = { pk = "DEPOT#{depot}", sk = "SCAN#{scan}" }, attributes = { at = "S", parcel = "S", tz = "S" } }
+rollups.depot_day = { key = { PK = "DEPOT#{depot}", SK = "DAY#{day}" }, expires = { after = "1 day", of = "day" } }
+rollups.depot_week = { key = { PK = "DEPOT#{depot}", SK = "WEEK#{week}" }, expires = { after = "1 day", of = "week" } }
+rollups.day = { key = { PK = "ALL", SK = "DAY#{day}" }, expires = { after = "1 day", of = "day" } }
+rollups.week = { key = { PK = "ALL", SK = "WEEK#{week}" }, expires = { after = "1 day", of = "week" } }
+rollups.month = { key = { PK = "ALL", SK = "MONTH#{month}" }, expires = { after = "1 day", of = "month" } }
+[[aggregates]]
+name = "depot_days"
+of = "scan"
+into = "depot_day"
+bind = { day = "at:day@Europe/Berlin" }
+measures = { scans = "count", parcels = { distinct = "parcel" } }
+[[aggregates]]
+name = "depot_weeks"
+of = "scan"
+into = "depot_week"
+bind = { week = "at:week@Europe/Berlin" }
+measures.scans = "count"
+[[aggregates]]
+name = "days"
+of = "depot_day"
+into = "day"
+measures.depots = "count"
+[[aggregates]]
+name = "weeks"
+of = "depot_week"
+into = "week"
+measures.depots = "count"
+[[aggregates]]
+name = "months"
+of = "depot_day"
+into = "month"
+bind = { month = "day:month" }
+measures.days = "count"
+"##;
+
+fn expiries(model: &Arc<Model>, key: [&str; 2], measure: &'static str) -> Vec<String> {
+    contributions_of(model, key, &[(measure, 1)], |target, _, _| {
+        let expires_at = target.expires_at.map(|at| at.to_string());
+        format!("{} {}", target.sort, expires_at.unwrap_or_default())
+    })
+}
+
+#[test]
+fn a_level_expires_by_the_calendar_of_the_buckets_that_are_bound_below_it() {
+    let parsed = |source: &str| {
+        Arc::new(Model::parse(source, "depots.toml").unwrap_or_else(|errors| panic!("{errors}")))
+    };
+    let model = parsed(DEPOTS);
+    let day = ["DEPOT#d", "DAY#2026-07-02"];
+    let expected = ["DAY#2026-07-02 2026-07-02T22:00:00Z", "MONTH#2026-07 2026-07-01T22:00:00Z"];
+    assert_eq!(expiries(&model, day, "scans"), expected);
+    let member = ["DEPOT#d#DISTINCT#parcels", "DAY#2026-07-02#p"];
+    assert_eq!(expiries(&model, member, "count"), ["DAY#2026-07-02 2026-07-02T22:00:00Z"]);
+    let week = ["DEPOT#d", "WEEK#2026-W27"];
+    assert_eq!(expiries(&model, week, "scans"), ["WEEK#2026-W27 2026-06-29T22:00:00Z"]);
+    let quarters = DEPOTS.replace("\"at:week", "\"at:month");
+    let quarters =
+        quarters.replace("into = \"week\"\n", "into = \"week\"\nbind = { week = \"week:quarter\" }\n");
+    let month = ["DEPOT#d", "WEEK#2026-02"];
+    assert_eq!(expiries(&parsed(&quarters), month, "scans"), ["WEEK#2026-Q1 2026-01-01T23:00:00Z"]);
+    // In zones of items, a bucket begins when UTC shows it.
+    let of_items = parsed(&DEPOTS.replace("@Europe/Berlin", "@tz"));
+    let expected = ["DAY#2026-07-02 2026-07-03T00:00:00Z", "MONTH#2026-07 2026-07-02T00:00:00Z"];
+    assert_eq!(expiries(&of_items, day, "scans"), expected);
+    assert_eq!(expiries(&of_items, week, "scans"), ["WEEK#2026-W27 2026-06-30T00:00:00Z"]);
+}
+
+#[test]
+fn a_source_has_expired_by_the_bucket_that_is_bound_into_its_key() {
+    let model = Model::parse(DEPOTS, "depots.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let has_expired = |sort: &str, at: &str| {
+        let key = ["DEPOT#d", sort].map(|text| AttributeValue::text(text.to_owned()));
+        let item = ["PK", "SK"].into_iter().map(Into::into).zip(key).collect();
+        let source = SourceKey::of_item(&model, model.state_source().unwrap(), &item).unwrap();
+        source.candidates(&model).keep_expired(Timestamp::parse(at).unwrap())
+    };
+    assert!(!has_expired("DAY#2026-07-02", "2026-07-02T21:59:59Z"));
+    assert!(has_expired("DAY#2026-07-02", "2026-07-02T22:00:00Z"));
+    assert!(!has_expired("WEEK#2026-W27", "2026-06-29T21:59:59Z"));
+    assert!(has_expired("WEEK#2026-W27", "2026-06-29T22:00:00Z"));
 }

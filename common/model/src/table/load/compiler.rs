@@ -378,9 +378,9 @@ impl EntityContext<'_, '_, '_> {
                 TemplatePiece::Literal(text) => pieces.push(BoundPiece::Literal(Arc::clone(text))),
                 TemplatePiece::Variable(index, _) => {
                     let Some(Located { value: name, at }) = names.get(*index) else { continue };
-                    let Some(resolved) = self.resolve(owner, Located { value: &**name, at: *at }) else {
-                        continue;
-                    };
+                    let name_at = Located { value: &**name, at: *at };
+                    let Some(resolved) = self.resolve(owner, name_at) else { continue };
+                    let resolved = resolved.in_buckets_of(&self.scope);
                     if !resolved.value_type.fits_key(&resolved.format) {
                         let described = resolved.value_type.described();
                         let message = format!(

@@ -7,7 +7,9 @@ use super::suggestion::{did_you_mean, suggestion};
 use crate::record::{AttributeInterner, AttributePath, InvalidPath, NamedZone};
 use crate::table::template::{canonical_name, split_format};
 use crate::table::value_type::{ElementType, ValueType};
-use crate::table::{ElementPath, ForEach, InternedPath, Term, TimeReading, ValueFormat};
+use crate::table::{
+    ElementPath, ForEach, FormatZone, InternedPath, Term, TimeFormat, TimeReading, ValueFormat,
+};
 
 /// The names of one entity: variables of its key, derived values, declared attributes.
 #[derive(Clone, Default)]
@@ -21,6 +23,8 @@ pub(crate) struct EntityScope {
     pub(crate) sums: Vec<Arc<str>>,
     /// How names are read as times.
     pub(crate) times: Vec<(Arc<str>, TimeReading)>,
+    /// Of the items of a rollup that are counted themselves: the buckets of time in their key, aligned with the variables.
+    pub(crate) buckets: Vec<Option<TimeFormat>>,
     /// Whether a rollup has its name, which `of` therefore does not mean.
     pub(crate) hides_rollup: bool,
     /// Some of its settings are wrong: a name that is not defined may be one of them.
@@ -94,6 +98,27 @@ pub(crate) struct ResolvedName {
     pub(crate) value_type: ValueType,
     /// How the value is read as a time; its format has it as well.
     pub(crate) reading: TimeReading,
+}
+
+impl ResolvedName {
+    /// The same value for a key or an expiry: a bucket in the key of a rollup's items begins in the zone of that key, and so do its coarser buckets. In
+    /// zones of items, it begins when UTC shows it.
+    pub(crate) fn in_buckets_of(self, scope: &EntityScope) -> Self {
+        let below = self.term.key_variable().and_then(|variable| scope.buckets.get(variable)?.clone());
+        let Some(below) = below else { return self };
+        let reading = below.reading_of_bucket();
+        let zone = match below.zone {
+            FormatZone::OfItem(_) => FormatZone::Utc,
+            zone @ (FormatZone::Utc | FormatZone::Named(_)) => zone,
+        };
+        let format = match self.format {
+            ValueFormat::Time(written) if below.bucket.lies_in(written.bucket) => {
+                ValueFormat::Time(TimeFormat { bucket: written.bucket, zone, reading })
+            }
+            written @ (ValueFormat::Plain | ValueFormat::Time(_)) => written,
+        };
+        Self { reading, format, ..self }
+    }
 }
 
 impl NameScope<'_> {

@@ -46,7 +46,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
                     "From tables, mappings, queues and reports, as " code { "afterwrite doctor" }
                     " reads them. What may not be read is unknown. Records a second and the write units of your changes are metrics in CloudWatch: each stage names its own."
                 }
-                (loaded_later(PICTURE, "load, every 30s"))
+                (loaded_later(PICTURE, Some("every 30s")))
             });
             if query.asks_for_data() {
                 view.data(stage_table(&lanes(served).await?));

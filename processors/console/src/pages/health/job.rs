@@ -6,17 +6,17 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{JobControl, JobReport, JobState};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{Html, IntoResponse as _, Response};
 use maud::{Markup, html};
 
-use super::jobs::status;
+use super::jobs::{is_running, status};
 use super::run;
 use crate::frame::Page;
 use crate::pages::answer;
 use crate::query::{PageForm, PageQuery, address};
 use crate::served::Served;
 use crate::table::{Cell, PageTable};
-use crate::view::{View, ViewResult, write_form};
+use crate::view::{View, ViewResult, polled, write_form};
 
 /// `GET /health/job`.
 pub(crate) async fn job(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
@@ -47,12 +47,54 @@ fn named(query: &PageQuery) -> Result<&str> {
 
 async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let job = served.context.jobs().load(named(query)?).await?;
-    let report = JobReport::of(&job);
     let mut view = View::new(Page::Health, format!("Job {}", job.id));
+    let (facts, totals) = (facts(&job), totals(&job));
+    view.show(shown_facts(&job, &facts));
+    view.data(facts);
+    view.show(html! { div id=(CONTROLS) { (controls(served, query, &job)) } });
+    view.show(html! { h2 { "Totals" } div id=(TOTALS) { (totals.markup()) } });
+    view.data(totals);
+    Ok(view)
+}
+
+/// The address of the parts of the page that change while the job runs.
+pub(crate) const PROGRESS: &str = "/health/job/progress";
+/// The ids of the elements with the controls and the totals.
+const CONTROLS: &str = "controls";
+const TOTALS: &str = "totals";
+
+/// `GET` of these parts. At the end of the job, nothing can be controlled any more; until then, the controls stay as their reader has filled them in.
+pub(crate) async fn progress(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
+    let job = match named(&query) {
+        Ok(id) => served.context.jobs().load(id).await,
+        Err(error) => Err(error),
+    };
+    match job {
+        Ok(job) => Html(changed(&served, &query, &job).into_string()).into_response(),
+        Err(error) => answer(&served, Page::Health, &query, Err(error)),
+    }
+}
+
+fn changed(served: &Served, query: &PageQuery, job: &JobState) -> Markup {
+    html! {
+        (shown_facts(job, &facts(job)))
+        div id=(TOTALS) hx-swap-oob="true" { (totals(job).markup()) }
+        @if !is_running(job) { div id=(CONTROLS) hx-swap-oob="true" { (controls(served, query, job)) } }
+    }
+}
+
+/// The facts. While the job runs, the element asks for itself again.
+fn shown_facts(job: &JobState, facts: &PageTable) -> Markup {
+    let again = is_running(job).then(|| address(PROGRESS, [("id", job.id.as_str())]));
+    polled("job", again.as_deref(), &facts.markup())
+}
+
+fn facts(job: &JobState) -> PageTable {
+    let report = JobReport::of(job);
     let mut facts = PageTable::new("job", &["", "value"], "");
     let mut add = |name: &str, cell: Cell| facts.rows.push(vec![Cell::text(name), cell]);
     add("kind", Cell::text(report.kind));
-    add("status", status(&job));
+    add("status", status(job));
     add("progress", Cell::text(report.line()));
     add("limit, items a second", job.rate.map_or(Cell::text("none"), Cell::number));
     add("created", Cell::Time(job.created_at));
@@ -64,24 +106,24 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
         add("problem", Cell::text(failure.as_str()));
     }
     add("arguments", Cell::code(job.arguments.to_string()));
-    view.table(facts);
-    view.show(controls(served, query, &job, &report));
-    view.show(html! { h2 { "Totals" } });
+    facts
+}
+
+fn totals(job: &JobState) -> PageTable {
     let mut totals = PageTable::new("totals", &["counter", "value"], "Nothing is counted yet.");
     let counted = job.totals.iter().map(|(name, total)| vec![Cell::text(name.as_str()), Cell::number(total)]);
     totals.rows.extend(counted);
-    view.table(totals);
-    Ok(view)
+    totals
 }
 
-fn controls(served: &Served, query: &PageQuery, job: &JobState, report: &JobReport) -> Markup {
+fn controls(served: &Served, query: &PageQuery, job: &JobState) -> Markup {
     if !job.status.can_run() {
         return html! { p class="quiet" { "The job has ended: it cannot be controlled." } };
     }
     if !served.context.options.allows_writes {
         return html! {
             p { "Commands that make sense now:" }
-            @for step in &report.next_steps { pre { (step) } }
+            @for step in &JobReport::of(job).next_steps { pre { (step) } }
         };
     }
     if let Ok(action) = JobAction::of(query) {

@@ -38,9 +38,14 @@ fn readable(job: &JobState) -> Vec<Cell> {
 /// Whether a process runs one of the jobs.
 pub(super) fn is_any_running(jobs: &[ListedJob]) -> bool {
     jobs.iter().any(|job| match job {
-        ListedJob::Readable(job) => job.status == JobStatus::Running && is_alive(job),
+        ListedJob::Readable(job) => is_running(job),
         ListedJob::Unreadable { .. } => false,
     })
+}
+
+/// Whether a process runs the job.
+pub(super) fn is_running(job: &JobState) -> bool {
+    job.status == JobStatus::Running && is_alive(job)
 }
 
 fn is_alive(job: &JobState) -> bool {

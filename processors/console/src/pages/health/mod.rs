@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `/health` | jobs, parked items, and inside `dev` batches that are retried; the other parts are loaded after them |
 //! | `/health/job` | one job, with its controls |
+//! | `/health/job/progress` | the parts of that page that change while the job runs |
 //! | `/health/reports` | the verifier's reports over time |
 //! | `/health/findings` | the findings of `afterwrite doctor` |
 //! | `/health/failures` | failed batches in the bucket of `dev` |
@@ -21,6 +22,7 @@ pub(crate) mod run;
 
 use std::sync::Arc;
 
+use afterwrite_model::Result;
 use afterwrite_operations::jobs::ListedJob;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse as _, Response};
@@ -32,7 +34,7 @@ use crate::incidents::waiting_table;
 use crate::query::PageQuery;
 use crate::recount::COUNTING;
 use crate::served::Served;
-use crate::view::{View, ViewResult, loaded_later, problem};
+use crate::view::{ENDED, View, ViewResult, loaded_later, polled, problem};
 
 /// `GET /health`.
 pub(crate) async fn health(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
@@ -43,15 +45,24 @@ pub(crate) async fn health(State(served): State<Arc<Served>>, query: PageQuery) 
 /// The address of the parts that change while something runs.
 pub(crate) const RUNNING: &str = "/health/running";
 
-/// `GET` of these parts. At the end of the last command and job, the whole page is loaded again: parked items and findings have changed, too.
+/// `GET` of these parts. At the end of the last command and job, parked items and findings have changed, too: these parts of the page are replaced
+/// or loaded again. The page itself stays, with everything that its reader has opened.
 pub(crate) async fn running(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
-    match served.context.jobs().list().await {
-        Ok(jobs) if is_running(&served, &jobs) => {
-            Html(html! { (commands(&served, &jobs)) (shown_jobs(&jobs, true)) }.into_string()).into_response()
-        }
-        Ok(_) => [("HX-Refresh", "true")].into_response(),
+    match Box::pin(changed(&served, &query)).await {
+        Ok(response) => response,
         Err(error) => answer(&served, Page::Health, &query, Err(error)),
     }
+}
+
+async fn changed(served: &Served, query: &PageQuery) -> Result<Response> {
+    let jobs = served.context.jobs().list().await?;
+    let parts = html! { (commands(served, &jobs, query)) (shown_jobs(&jobs, true)) };
+    if is_running(served, &jobs) {
+        return Ok(Html(parts.into_string()).into_response());
+    }
+    let incidents = incidents(served, query).await.contents();
+    let parts = html! { (parts) div id=(INCIDENTS) hx-swap-oob="true" { (incidents) } };
+    Ok(([("HX-Trigger", ENDED)], Html(parts.into_string())).into_response())
 }
 
 /// Whether a command that was started here, or a job, has not ended.
@@ -60,13 +71,9 @@ fn is_running(served: &Served, jobs: &[ListedJob]) -> bool {
 }
 
 /// The commands. While something runs, the element asks for itself again.
-fn commands(served: &Served, jobs: &[ListedJob]) -> Markup {
-    let again = is_running(served, jobs).then_some(RUNNING);
-    html! {
-        div id="commands" hx-get=[again] hx-trigger=[again.map(|_| "every 2s")] hx-swap=[again.map(|_| "outerHTML")] {
-            (run::offered(served))
-        }
-    }
+fn commands(served: &Served, jobs: &[ListedJob], query: &PageQuery) -> Markup {
+    let again = is_running(served, jobs).then(|| query.address(RUNNING, []));
+    polled("commands", again.as_deref(), &run::offered(served))
 }
 
 /// The jobs. As an extra part of another answer, the table replaces the jobs of the page.
@@ -80,33 +87,43 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let listed = context.jobs().list().await?;
     view.show(html! { h2 { "Jobs" } (shown_jobs(&listed, false)) });
     view.data(jobs::table(&listed));
+    view.enclose(INCIDENTS, incidents(served, query).await);
+    view.show(html! { h2 { "Commands" } (commands(served, &listed, query)) });
+    let again = format!("{ENDED} from:body");
+    view.show(html! { h2 { "Verifications" } (loaded_later("/health/reports", Some(&again))) });
+    let (title, address) = match context.board() {
+        Some(_) => ("Failed batches", "/health/failures"),
+        None => ("Findings", "/health/findings"),
+    };
+    view.show(html! { h2 { (title) } (loaded_later(address, Some(&again))) });
+    Ok(view)
+}
+
+/// The id of the element with the parked items and the records that are retried.
+const INCIDENTS: &str = "incidents";
+
+/// The parked items, and inside `dev` the records that are retried.
+async fn incidents(served: &Served, query: &PageQuery) -> View {
+    let (mut view, context) = (View::new(Page::Health, ""), &served.context);
     view.show(html! { h2 { "Parked items" } });
     match parked::page(context, query).await {
         Ok(parked) => parked.add_to(&mut view, query),
         Err(error) => view.show(problem(&error)),
     }
-    if let Some(board) = context.board() {
-        let waiting = board.meters.waiting(COUNTING);
-        let table = waiting_table(context, &waiting);
-        if waiting.is_empty() {
-            view.data(table);
-        } else {
-            view.show(html! { h2 { "Records that are retried" } });
-            view.table(table);
-            view.show(html! {
-                p {
-                    "A batch is delivered to " code { (COUNTING) } " again until its first record is counted; the later records of its stream wait. After ten retries it is a failed batch. "
-                    "If a lookup found no item, write the item that it looks for."
-                }
-            });
-        }
+    let Some(board) = context.board() else { return view };
+    let waiting = board.meters.waiting(COUNTING);
+    let table = waiting_table(context, &waiting);
+    if waiting.is_empty() {
+        view.data(table);
+        return view;
     }
-    view.show(html! { h2 { "Commands" } (commands(served, &listed)) });
-    view.show(html! { h2 { "Verifications" } (loaded_later("/health/reports", "load")) });
-    let (title, address) = match context.board() {
-        Some(_) => ("Failed batches", "/health/failures"),
-        None => ("Findings", "/health/findings"),
-    };
-    view.show(html! { h2 { (title) } (loaded_later(address, "load")) });
-    Ok(view)
+    view.show(html! { h2 { "Records that are retried" } });
+    view.table(table);
+    view.show(html! {
+        p {
+            "A batch is delivered to " code { (COUNTING) } " again until its first record is counted; the later records of its stream wait. After ten retries it is a failed batch. "
+            "If a lookup found no item, write the item that it looks for."
+        }
+    });
+    view
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use afterwrite_deployment::doctor::{DriftCounts, REPORTS};
 use afterwrite_model::Result;
+use afterwrite_model::record::Timestamp;
 use afterwrite_services::Bucket as _;
 use afterwrite_services::s3::S3Bucket;
 use axum::extract::State;
@@ -48,7 +49,8 @@ async fn view(served: &Served) -> ViewResult {
     let keys = keys.split_off(all.saturating_sub(MAX_REPORTS));
     let read = try_join_all(keys.iter().rev().map(|key| report(bucket, key))).await?;
     let if_empty = "There is no report of the verifier yet. `afterwrite verify` compares everything now.";
-    let columns = ["report", "result", "judged", "wrong", "undecided", "sample", "round", "mend"];
+    let columns =
+        ["report", "result", "judged", "wrong", "undecided", "sample", "round", "round since", "mend"];
     let mut table = PageTable::new("reports", &columns, if_empty);
     table.rows = read.into_iter().flatten().collect();
     view.table(table);
@@ -73,28 +75,30 @@ async fn report(bucket: &S3Bucket, key: &str) -> Result<Option<Vec<Cell>>> {
     let name = key.strip_prefix(REPORTS).and_then(|name| name.strip_suffix(".json")).unwrap_or(key);
     let repair = FindingsSource::parse(&format!("report:{name}"));
     let repair = repair.filter(|_| counts.drifted_targets > 0 && counts.findings.is_some());
+    let (shares, since) = coverage(&whole);
     Ok(Some(vec![
-        Cell::code(name),
+        Timestamp::parse(name).map_or_else(|| Cell::code(name), Cell::Time),
         Cell::Verdict(verdict, text.to_owned()),
         Cell::number(counts.checked_targets),
         Cell::number(counts.drifted_targets),
         Cell::number(counts.undecided_targets),
         Cell::Number(format!("{} %", counts.sample * 100.0)),
-        Cell::text(coverage(&whole)),
+        Cell::text(shares),
+        since,
         repair.map_or(Cell::Empty, |source| Cell::link("plan of repair …", run::repair_address(source))),
     ]))
 }
 
 /// How much of the tables the round of samples has judged, and since when.
-fn coverage(report: &Value) -> String {
+fn coverage(report: &Value) -> (String, Cell) {
     let rounds = ["/rotation/round", "/rotation/last_round"];
     let Some(round) =
         rounds.into_iter().filter_map(|round| report.pointer(round)).find(|round| round.is_object())
     else {
-        return String::new();
+        return (String::new(), Cell::Empty);
     };
     let share = |part: &str| Some(format!("{part} {:.1} %", round.get(part)?.as_f64()? * 100.0));
     let shares = ["items", "rollups"].into_iter().filter_map(share).collect::<Vec<_>>().join(", ");
-    let since = round.get("since").and_then(Value::as_str).unwrap_or_default();
-    format!("{shares} since {since}")
+    let since = round.get("since").and_then(Value::as_str).and_then(Timestamp::parse);
+    (shares, since.map_or(Cell::Empty, Cell::Time))
 }

@@ -171,7 +171,7 @@ fn shown_run(served: &Served, run: &CommandRun, is_newest: bool) -> Markup {
         Some(CommandEnd { code: None, .. }) => (Verdict::Bad, "ended by a signal".to_owned()),
     };
     html! {
-        details open[is_newest || end.is_none()] {
+        details id={ "run-" (run.id) } open[is_newest || end.is_none()] {
             summary {
                 code { "afterwrite " (run.arguments.join(" ")) } " "
                 span class={ "verdict " (verdict.name()) } { (text) } " " (time(run.started))

@@ -93,7 +93,7 @@ fn show_contributors(view: &mut View, place: &ConsolePlace, (partition, sort): (
     let link = contributors_link(partition, sort);
     view.show(html! { h2 { "Contributors" } });
     view.show(match place {
-        ConsolePlace::Dev(_) => loaded_later(&link, "load"),
+        ConsolePlace::Dev(_) => loaded_later(&link, None),
         ConsolePlace::Deployed => html! {
             p { "The items that are counted into it are found by reading their tables, one page for each click. " }
             p { a href=(address(&link, [("step", "1")])) { "Find the contributors: read the first page" } }
