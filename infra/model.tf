@@ -11,8 +11,8 @@ locals {
   architecture = coalesce(var.architecture, try(local.model.architecture, null), "arm64")
 
   # The application's tables. A model whose rollups are sources names the state table, too.
-  state_source  = "@state"
-  has_levels    = contains(keys(local.model.tables), local.state_source)
+  state_source = "@state"
+  has_levels   = contains(keys(local.model.tables), local.state_source)
   # A contribution to such a rollup that has expired is dropped: the levels above lack it. The rollup of a distinct count's members has a dot in its name.
   has_expiring_sources = anytrue([
     for name, entity in local.model.entities :
