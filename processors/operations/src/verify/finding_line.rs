@@ -119,7 +119,7 @@ fn subject(
 #[derive(Serialize)]
 struct FirstLine<'f> {
     #[serde(flatten)]
-    finding: Option<&'f VerifyFinding>,
+    finding: &'f VerifyFinding,
     findings: u64,
 }
 
@@ -127,8 +127,6 @@ struct FirstLine<'f> {
 #[derive(Deserialize)]
 struct NamedNumber {
     findings: Option<u64>,
-    /// Absent in the one line of a report without findings.
-    place: Option<FindingPlace>,
 }
 
 /// The findings of a report.
@@ -143,7 +141,7 @@ pub struct FindingsReport {
 /// Whether a report has all findings of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportExtent {
-    /// It has as many findings as it names.
+    /// It has as many findings as it names, or is the empty report of a run without findings.
     Whole,
     /// It does not name their number: an earlier version has written it, or it was cut or edited.
     Unknown,
@@ -156,11 +154,8 @@ pub enum ReportExtent {
 pub fn parse_findings(text: &str) -> Result<FindingsReport> {
     let (mut findings, mut named) = (Vec::new(), None);
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        if let Ok(NamedNumber { findings: Some(of_report), place }) = serde_json::from_str(line) {
+        if let Ok(NamedNumber { findings: Some(of_report) }) = serde_json::from_str(line) {
             named = Some(named.unwrap_or(0) + of_report);
-            if place.is_none() {
-                continue;
-            }
         }
         let finding: VerifyFinding = serde_json::from_str(line).map_err(|error| {
             Error::new(ErrorKind::Configuration, "a line is not a finding of `afterwrite verify`")
@@ -170,6 +165,7 @@ pub fn parse_findings(text: &str) -> Result<FindingsReport> {
         findings.push(finding);
     }
     match named {
+        None if findings.is_empty() => Ok(FindingsReport { findings, extent: ReportExtent::Whole }),
         None => Ok(FindingsReport { findings, extent: ReportExtent::Unknown }),
         Some(named) if named == count(findings.len()) => {
             Ok(FindingsReport { findings, extent: ReportExtent::Whole })
@@ -184,11 +180,12 @@ pub fn parse_findings(text: &str) -> Result<FindingsReport> {
     }
 }
 
-/// Findings as text, one a line. The first line has their number, too.
+/// Findings as text, one a line; without findings, no line. The first line has their number, too.
 #[must_use]
 pub fn finding_lines(findings: &[VerifyFinding]) -> String {
-    let first = FirstLine { finding: findings.first(), findings: count(findings.len()) };
-    let others = findings.iter().skip(1).map(serde_json::to_string);
+    let Some((first, others)) = findings.split_first() else { return String::new() };
+    let first = FirstLine { finding: first, findings: count(findings.len()) };
+    let others = others.iter().map(serde_json::to_string);
     let lines = std::iter::once(serde_json::to_string(&first)).chain(others);
     lines.filter_map(|line| Some(line.ok()? + "\n")).collect()
 }
@@ -239,9 +236,8 @@ mod tests {
         );
         let joined = parse_findings(&format!("{report}{report}")).unwrap();
         assert_eq!((joined.findings.len(), joined.extent), (2 * LINES.len(), ReportExtent::Whole));
-        assert_eq!(finding_lines(&[]), "{\"findings\":0}\n");
-        assert_eq!(parse_findings(&finding_lines(&[])).unwrap().extent, ReportExtent::Whole);
-        assert_eq!(parse_findings("").unwrap().extent, ReportExtent::Unknown);
+        assert_eq!(finding_lines(&[]), "");
+        assert_eq!(parse_findings("").unwrap().extent, ReportExtent::Whole, "a run without findings");
     }
 
     #[test]
