@@ -131,7 +131,8 @@ async function steps({ list, width }) {
         );
       }
       if (step.press) await page.keyboard.press(step.press);
-      if (step.focus) await page.focus(step.focus);
+      // At once: an element that was found before can have been replaced.
+      if (step.focus) await page.evaluate((selector) => document.querySelector(selector).focus(), step.focus);
       if (step.scroll) await page.$eval(step.scroll, (element) => element.scrollIntoView({ block: "end" }));
       if (step.count) texts[step.as] = String((await page.$$(step.count)).length);
       if (step.wait) await page.waitForSelector(step.wait, { timeout: step.within ?? 20000 });

@@ -15,6 +15,7 @@ mod journey;
 mod matches;
 mod pages;
 mod play;
+mod polling;
 mod rollups;
 mod shares;
 mod waiting;
