@@ -220,13 +220,13 @@ impl UndecidedReason {
     }
 
     /// Whether a later verification can decide it although nothing is mended meanwhile. All records that were in flight have arrived by the time
-    /// that a lookup is reported as not remembered.
+    /// that a lookup is reported as not remembered. A new deployment exports its first heartbeat by its schedule; `doctor` names a deployment that
+    /// exports none.
     #[must_use]
     pub fn ends_by_itself(self) -> bool {
         match self {
-            Self::Changed | Self::OutOfTime | Self::IncompleteLog => true,
-            Self::NoHeartbeat
-            | Self::LookupNotRemembered
+            Self::Changed | Self::OutOfTime | Self::IncompleteLog | Self::NoHeartbeat => true,
+            Self::LookupNotRemembered
             | Self::LookupLacksOutput
             | Self::Uncountable
             | Self::UnreadableLedger
