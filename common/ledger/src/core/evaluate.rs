@@ -154,7 +154,10 @@ impl<'r> WorkEvaluation<'_, 'r> {
         let newest = records.iter().filter_map(created).max();
         let start = Position::start_of("");
         let lives = if decision.changes_lives {
-            self.facts.changed_lives(decision, &settled, self.now)
+            let left = decision.uncounted.iter().copied();
+            let left: Vec<usize> =
+                left.filter(|index| counted.is_none_or(|counted| *index > counted)).collect();
+            self.facts.changed_lives(decision, &settled, &left, self.now)
         } else {
             None
         };

@@ -267,11 +267,12 @@ impl<'r> ItemFacts<'r> {
     }
 
     /// The unrecorded changes of the item's life after its records, if the records change them. `settled` are the indexes of the expiries that
-    /// are settled with them.
+    /// are settled with them, `left` those of the records that stay uncounted.
     pub(super) fn changed_lives(
         &self,
         decision: &RecordDecision,
         settled: &RecordIndexes,
+        left: &[usize],
         now: Timestamp,
     ) -> Option<Vec<UnrecordedLife>> {
         let entry = self.readable_entry().filter(|entry| entry.has_counted());
@@ -284,7 +285,8 @@ impl<'r> ItemFacts<'r> {
         let shows_end = |index: usize| {
             !self.records.errors.contains_key(&index) && (!self.settles_record(index) || is_settled(index))
         };
-        let mut lives = if known.is_empty() { Vec::new() } else { lives_after(known, records, shows_end) };
+        let mut lives =
+            if known.is_empty() { Vec::new() } else { lives_after(known, records, left, shows_end) };
         if self.may_settle() {
             let found = entry.and_then(|entry| {
                 self.life_before(entry, decision, now).or_else(|| self.ended_life(entry, decision, now))

@@ -208,15 +208,15 @@ impl<'r> LedgerItem<'r> {
     fn decide_records(&self, is_item_read: bool, context: StepContext<'_>) -> RecordDecision {
         let facts = &self.facts;
         let settles = |index| facts.settles_record(index);
-        // The time at which the age of records is judged.
+        // The time at which the age of records is judged. No record is older than 1970.
         let judged_at = match context.core.history {
             TombstoneHistory::Expiring => context.now,
-            // No record is older than 1970.
             TombstoneHistory::Complete | TombstoneHistory::Imported => Timestamp::from_epoch_ms(0),
         };
         let (entry, records) = (facts.readable_entry(), &facts.records.changes);
         let mut decision = decide(entry, records, &facts.markers, settles, judged_at, is_item_read);
-        decision.changes_lives = facts.changed_lives(&decision, &decision.expiries, context.now).is_some();
+        decision.changes_lives =
+            facts.changed_lives(&decision, &decision.expiries, &[], context.now).is_some();
         decision
     }
 

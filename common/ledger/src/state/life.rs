@@ -122,21 +122,28 @@ impl UnrecordedLife {
         times.is_none_or(|(known, created)| created > known.plus(SERVICE_TIME_TOLERANCE))
     }
 
-    /// The life after these records of its item, which are ordered by position; `None` if one of them shows its end.
+    /// The life after these records of its item, which are ordered by position; `None` if one of them shows its end. `left` are the indexes of
+    /// the records that stay uncounted.
     fn after_records(
         mut self,
         records: &[&ChangeRecord<'_>],
+        left: &[usize],
         shows_end: &impl Fn(usize) -> bool,
     ) -> Option<Self> {
         match self.change {
             LifeChange::Vanished => {}
             LifeChange::Revived => return Some(self),
             LifeChange::Began => {
-                // An insertion that a removal follows is of an earlier life.
-                let mut records = records.iter().filter(|record| record.position > self.after);
-                let newest =
-                    records.rfind(|record| record.operation == Operation::Insert || record.new.is_none());
-                let is_shown = newest.is_some_and(|record| record.operation == Operation::Insert);
+                // An insertion that a removal follows is of an earlier life. An insertion that stays uncounted is delivered again: without the
+                // life in the entry, the insertion would show that the counted item had ended before it.
+                let mut records = records.iter().enumerate();
+                let newest = records.rfind(|(_, record)| {
+                    record.position > self.after
+                        && (record.operation == Operation::Insert || record.new.is_none())
+                });
+                let is_shown = newest.is_some_and(|(index, record)| {
+                    record.operation == Operation::Insert && !left.contains(&index)
+                });
                 return (!is_shown).then_some(self);
             }
         }
@@ -176,14 +183,15 @@ impl UnrecordedLife {
     }
 }
 
-/// The lives after these records of their item, which are ordered by position. `shows_end` decides whether the removal with an index is
-/// counted, or settled.
+/// The lives after these records of their item, which are ordered by position. `left` are the indexes of the records that stay uncounted;
+/// `shows_end` decides whether the removal with an index is counted, or settled.
 pub(crate) fn lives_after(
     lives: &[UnrecordedLife],
     records: &[&ChangeRecord<'_>],
+    left: &[usize],
     shows_end: impl Fn(usize) -> bool,
 ) -> Vec<UnrecordedLife> {
-    lives.iter().filter_map(|life| life.clone().after_records(records, &shows_end)).collect()
+    lives.iter().filter_map(|life| life.clone().after_records(records, left, &shows_end)).collect()
 }
 
 /// The lives that an entry keeps when it is written; `is_live` if it is no tombstone.
@@ -230,7 +238,7 @@ mod tests {
     }
 
     /// The lives of an entry at position 10, which a reconciliation has counted, after these records.
-    fn begun_after(operations: &[&str]) -> usize {
+    fn begun_after(operations: &[&str], left: &[usize]) -> usize {
         let model = Model::load(Model::DEFAULT_NAME).unwrap();
         let lines: Vec<String> =
             (11..).zip(operations).map(|(number, operation)| record(number, operation)).collect();
@@ -244,7 +252,7 @@ mod tests {
             after: Position::new(LABEL, "10").unwrap(),
             before: None,
         };
-        lives_after(&[life], &records, |_| true).len()
+        lives_after(&[life], &records, left, |_| true).len()
     }
 
     /// The last insertion shows the beginning of the life that is counted, unless a removal follows it: then it began another life.
@@ -253,11 +261,19 @@ mod tests {
         for operations in
             [&[][..], &["REMOVE"], &["MODIFY"], &["INSERT", "REMOVE"], &["INSERT", "REMOVE", "MODIFY"]]
         {
-            assert_eq!(begun_after(operations), 1, "{operations:?}");
+            assert_eq!(begun_after(operations, &[]), 1, "{operations:?}");
         }
         for operations in [&["INSERT"][..], &["REMOVE", "INSERT"], &["INSERT", "REMOVE", "INSERT", "MODIFY"]]
         {
-            assert_eq!(begun_after(operations), 0, "{operations:?}");
+            assert_eq!(begun_after(operations, &[]), 0, "{operations:?}");
         }
+    }
+
+    /// The lookup of an inserted item may find nothing yet: the insertion is delivered again, and must meet the same entry.
+    #[test]
+    fn an_insertion_that_stays_uncounted_does_not_show_the_beginning_of_the_life_that_is_counted() {
+        assert_eq!(begun_after(&["INSERT"], &[0]), 1);
+        assert_eq!(begun_after(&["INSERT", "MODIFY"], &[1]), 0);
+        assert_eq!(begun_after(&["REMOVE", "INSERT", "MODIFY"], &[1, 2]), 1);
     }
 }
