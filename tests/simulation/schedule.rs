@@ -350,16 +350,18 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
     }
 
-    /// Finds the parked records that no response has named, because the process that marked them stopped: the state table lists them.
+    /// Finds the parked records that no response has named, because the process that marked them stopped: the state table lists them. A
+    /// reconciliation may have removed the mark of a looked-up item without its outputs, which only its records show: the archive has these.
     fn find_marked_records(&mut self) {
         let marks = self.tables.inner().scan(STATE);
         let marks = marks.iter().filter_map(|item| text(item, "behind").split(' ').next());
         let marks: BTreeSet<&str> = marks.filter(|position| !position.is_empty()).collect();
         // Records of several shards may have one position, also records of items that are never counted.
         let is_marked = |record: &StreamRecord| {
-            let StreamRecord { table, partition, sort, .. } = record;
-            let is_counted = item_kind(table, partition, sort.as_deref()) != ItemKind::Other;
-            is_counted && marks.contains(record.position().as_str())
+            let StreamRecord { table, partition, sort, malformed, .. } = record;
+            let kind = item_kind(table, partition, sort.as_deref());
+            let is_marked = kind != ItemKind::Other && marks.contains(record.position().as_str());
+            is_marked || kind.is_looked_up() && malformed.is_some()
         };
         let records = self.streams.records.iter().enumerate();
         let marked = records.filter(|(_, record)| is_marked(record));

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use afterwrite_model::hex;
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -24,24 +25,26 @@ const FOR_EVER: &str = "max-age=31536000, immutable";
 static DIGESTS: LazyLock<[String; 4]> = LazyLock::new(|| FILES.map(|(_, _, contents)| digest(contents)));
 
 fn digest(contents: &str) -> String {
-    let digest = Sha256::digest(contents);
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(contents), 8)
+}
+
+/// The file of this name, with its digest.
+fn file(name: &str) -> Option<(&'static (&'static str, &'static str, &'static str), &'static str)> {
+    let mut known = FILES.iter().zip(DIGESTS.iter().map(String::as_str));
+    known.find(|((known, ..), _)| *known == name)
 }
 
 /// The address of a file.
 pub(crate) fn asset_address(name: &str) -> String {
-    let known = FILES.iter().zip(&*DIGESTS).find(|((known, ..), _)| *known == name);
-    address(&format!("/assets/{name}"), known.map(|(_, digest)| (DIGEST, digest.as_str())))
+    address(&format!("/assets/{name}"), file(name).map(|(_, digest)| (DIGEST, digest)))
 }
 
 /// A file.
 pub(crate) async fn asset(Path(name): Path<String>, query: PageQuery) -> Response {
-    let Some(((_, media_type, contents), digest)) =
-        FILES.iter().zip(&*DIGESTS).find(|((known, ..), _)| *known == name)
-    else {
+    let Some(((_, media_type, contents), digest)) = file(&name) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let kept = if query.get(DIGEST) == Some(digest.as_str()) { FOR_EVER } else { "no-cache" };
+    let kept = if query.get(DIGEST) == Some(digest) { FOR_EVER } else { "no-cache" };
     ([(header::CONTENT_TYPE, *media_type), (header::CACHE_CONTROL, kept)], *contents).into_response()
 }
 
@@ -52,8 +55,7 @@ mod tests {
     #[test]
     fn htmx_is_the_published_file() {
         let digest = Sha256::digest(include_bytes!("../assets/htmx.min.js"));
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(digest, "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717");
+        assert_eq!(hex(&digest, 32), "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717");
     }
 
     #[tokio::test]

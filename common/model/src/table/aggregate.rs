@@ -275,6 +275,16 @@ impl EntityContext<'_, '_, '_> {
         RollupDestination { rollup, partition, sort, expires, optional: Vec::new() }
     }
 
+    /// The value of a name in the key of a rollup, or for its expiry; a bucket that the name does not determine is reported.
+    pub(super) fn resolve_bucket(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
+        let problem = match self.resolve(owner, name)?.in_buckets_of(&self.scope) {
+            Ok(resolved) => return Some(resolved),
+            Err(problem) => problem,
+        };
+        self.report_name(name, ProblemCode::FormatTooFine, format!("{owner}: `{}`: {problem}", name.value));
+        None
+    }
+
     /// When the rollup expires, by the value that is bound to a variable of its key.
     fn expiry(
         &mut self,
@@ -282,7 +292,7 @@ impl EntityContext<'_, '_, '_> {
         after: Duration,
         (variable, declared_at): (Located<&str>, usize),
     ) -> Option<RollupExpiry> {
-        let resolved = self.resolve(owner, variable)?.in_buckets_of(&self.scope);
+        let resolved = self.resolve_bucket(owner, variable)?;
         if !resolved.value_type.is_ordered() {
             let (name, described) = (variable.value, resolved.value_type.described());
             let message = format!("{owner}: `{name}` is {described}, not a time; name text or a number");

@@ -42,12 +42,16 @@ fn not_written(file: &Path, error: std::io::Error) -> Error {
 /// # Errors
 /// The file cannot be read; as [`parse_findings`].
 pub(crate) fn read_findings(file: &Path) -> Result<Vec<VerifyFinding>> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
+    findings_in(&report_text(file)?, file)
+}
+
+/// The text of a report.
+pub(super) fn report_text(file: &Path) -> Result<String> {
+    fs::read_to_string(file).map_err(|error| {
         Error::new(ErrorKind::Configuration, "the findings cannot be read")
             .with("file", file.display().to_string())
             .caused_by(error)
-    })?;
-    findings_in(&text, file)
+    })
 }
 
 /// The findings in the text of a file.

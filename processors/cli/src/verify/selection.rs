@@ -7,7 +7,7 @@ use afterwrite_operations::TenantFilter;
 use afterwrite_operations::verify::{KeySample, ThreeWayCheck, VerifyArguments, VerifyFinding};
 use serde::Deserialize;
 
-use super::report_file::findings_in;
+use super::report_file::{findings_in, report_text};
 
 /// The items, rollups and rows that a run judges, as its JSON names them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -41,15 +41,10 @@ pub(super) enum RecheckFile {
 
 /// Reads a file to judge again.
 pub(super) fn read_recheck(file: &Path) -> Result<RecheckFile> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        Error::new(ErrorKind::Configuration, "the findings cannot be read")
-            .with("file", file.display().to_string())
-            .caused_by(error)
-    })?;
-    // A single finding is an object, too; it has a place. So is the number of no findings.
+    let text = report_text(file)?;
+    // A single finding is an object, too; it has a place.
     let object: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&text).ok();
-    let is_number = |value: Option<&serde_json::Value>| value.is_some_and(serde_json::Value::is_number);
-    match object.filter(|object| !object.contains_key("place") && !is_number(object.get("findings"))) {
+    match object.filter(|object| !object.contains_key("place")) {
         None => findings_in(&text, file).map(RecheckFile::Findings),
         Some(object) => {
             let run = serde_json::from_value(serde_json::Value::Object(object)).map_err(|error| {

@@ -298,6 +298,29 @@ fn a_level_expires_by_the_calendar_of_the_buckets_that_are_bound_below_it() {
 }
 
 #[test]
+fn a_bucket_that_is_bound_into_a_key_determines_its_coarser_buckets_in_its_zone() {
+    let weeks =
+        DEPOTS.replace("of = \"depot_day\"\ninto = \"month\"", "of = \"depot_week\"\ninto = \"month\"");
+    for (model, written, of_key, format) in [
+        (DEPOTS, "day:hour@Europe/Berlin", "day@Europe/Berlin", "hour@Europe/Berlin"),
+        (DEPOTS, "day:hour", "day@Europe/Berlin", "hour@Europe/Berlin"),
+        (DEPOTS, "day:month@Asia/Tokyo", "day@Europe/Berlin", "month@Asia/Tokyo"),
+        (&weeks, "week:month", "week@Europe/Berlin", "month@Europe/Berlin"),
+    ] {
+        let message = format!(
+            "aggregate `months`: rollup `month`: `{written}`: the key has its `{of_key}` and nothing more, which does not determine its `{format}`"
+        );
+        let report = Model::check(&model.replace("day:month", written), "depots.toml");
+        let found: Vec<_> = report.problems.iter().map(|found| (found.code, found.message.clone())).collect();
+        assert_eq!(found, [(ProblemCode::FormatTooFine, message)]);
+    }
+    for written in ["day:month@Europe/Berlin", "day:year", "day:week"] {
+        let model = DEPOTS.replace("day:month", written);
+        assert!(Model::parse(&model, "depots.toml").is_ok(), "{written}");
+    }
+}
+
+#[test]
 fn a_source_has_expired_by_the_bucket_that_is_bound_into_its_key() {
     let model = Model::parse(DEPOTS, "depots.toml").unwrap_or_else(|errors| panic!("{errors}"));
     let has_expired = |sort: &str, at: &str| {

@@ -266,22 +266,23 @@ impl EntityContext<'_, '_, '_> {
     /// As [`EntityContext::resolve`], with advice behind the problem.
     fn resolve_advised(&mut self, owner: &str, name: Located<&str>, advice: &str) -> Option<ResolvedName> {
         let (scope, interner) = self.names();
-        match scope.resolve(name.value, interner) {
-            Ok(resolved) => Some(resolved),
-            Err(problem) => {
-                if let Some((code, problem)) = problem {
-                    let rollup = self.rollup;
-                    let cause = format!("{}: {}", self.owner, name.value);
-                    let problem =
-                        self.report(code, name.at, format!("{owner}: {problem}{advice}")).caused_by(cause);
-                    if let Some(at) = rollup {
-                        problem
-                            .caused_by(format!("rollup at {at}: {}", name.value))
-                            .related(at, "the rollup");
-                    }
-                }
-                None
-            }
+        let problem = match scope.resolve(name.value, interner) {
+            Ok(resolved) => return Some(resolved),
+            Err(problem) => problem,
+        };
+        if let Some((code, problem)) = problem {
+            self.report_name(name, code, format!("{owner}: {problem}{advice}"));
+        }
+        None
+    }
+
+    /// Reports the problem of a name.
+    pub(crate) fn report_name(&mut self, name: Located<&str>, code: ProblemCode, message: String) {
+        let rollup = self.rollup;
+        let cause = format!("{}: {}", self.owner, name.value);
+        let problem = self.report(code, name.at, message).caused_by(cause);
+        if let Some(at) = rollup {
+            problem.caused_by(format!("rollup at {at}: {}", name.value)).related(at, "the rollup");
         }
     }
 
@@ -379,8 +380,7 @@ impl EntityContext<'_, '_, '_> {
                 TemplatePiece::Variable(index, _) => {
                     let Some(Located { value: name, at }) = names.get(*index) else { continue };
                     let name_at = Located { value: &**name, at: *at };
-                    let Some(resolved) = self.resolve(owner, name_at) else { continue };
-                    let resolved = resolved.in_buckets_of(&self.scope);
+                    let Some(resolved) = self.resolve_bucket(owner, name_at) else { continue };
                     if !resolved.value_type.fits_key(&resolved.format) {
                         let described = resolved.value_type.described();
                         let message = format!(

@@ -103,21 +103,29 @@ pub(crate) struct ResolvedName {
 impl ResolvedName {
     /// The same value for a key or an expiry: a bucket in the key of a rollup's items begins in the zone of that key, and so do its coarser buckets. In
     /// zones of items, it begins when UTC shows it.
-    pub(crate) fn in_buckets_of(self, scope: &EntityScope) -> Self {
+    ///
+    /// # Errors
+    /// Why the bucket in the key does not determine the value, such as the month of a week.
+    pub(crate) fn in_buckets_of(self, scope: &EntityScope) -> Result<Self, String> {
         let below = self.term.key_variable().and_then(|variable| scope.buckets.get(variable)?.clone());
-        let Some(below) = below else { return self };
+        let Some(below) = below else { return Ok(self) };
         let reading = below.reading_of_bucket();
-        let zone = match below.zone {
-            FormatZone::OfItem(_) => FormatZone::Utc,
-            zone @ (FormatZone::Utc | FormatZone::Named(_)) => zone,
-        };
         let format = match self.format {
-            ValueFormat::Time(written) if below.bucket.lies_in(written.bucket) => {
-                ValueFormat::Time(TimeFormat { bucket: written.bucket, zone, reading })
+            ValueFormat::Plain => ValueFormat::Plain,
+            ValueFormat::Time(written) => {
+                let zone = match (written.zone, below.zone) {
+                    (FormatZone::Utc | FormatZone::OfItem(_), FormatZone::OfItem(_)) => FormatZone::Utc,
+                    (FormatZone::Utc, below) => below,
+                    (written @ (FormatZone::Named(_) | FormatZone::OfItem(_)), _) => written,
+                };
+                let format = TimeFormat { bucket: written.bucket, zone, reading };
+                if let Some(problem) = format.too_fine_for(reading) {
+                    return Err(problem);
+                }
+                ValueFormat::Time(format)
             }
-            written @ (ValueFormat::Plain | ValueFormat::Time(_)) => written,
         };
-        Self { reading, format, ..self }
+        Ok(Self { reading, format, ..self })
     }
 }
 
