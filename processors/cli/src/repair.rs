@@ -6,6 +6,7 @@ use std::time::Duration;
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::SystemClock;
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::EmptiedTables;
 use afterwrite_operations::jobs::{
     JobJournal, JobKind, JobPlan, JobReport, JobState, JobStatus, JobTask as _, require_recovery,
 };
@@ -85,6 +86,9 @@ impl RepairCommand {
     pub async fn run(&self) -> Result<bool> {
         let findings = read_findings(&self.file)?;
         let deployment = self.deployment.connect().await?;
+        // Items that another table lacks would be subtracted.
+        let mut notes = Box::pin(deployment.check_ledger(EmptiedTables::Refused)).await?;
+        notes.extend(event_note(&deployment.config.model));
         let arguments =
             RepairJob { bucket: dataset_bucket(self.bucket.as_ref()), tolerance_seconds: self.tolerance };
         if self.dry_run {
@@ -93,7 +97,7 @@ impl RepairCommand {
             let log = showing_waits(|| task.waiting(), Box::pin(task.run())).await?;
             let is_right = print_log(&log, self.json)? & report_dropped(&task.totals());
             if !self.json {
-                print(&self.dry_run_end(&deployment))?;
+                print(&self.dry_run_end(&notes))?;
             }
             return Ok(is_right);
         }
@@ -103,19 +107,19 @@ impl RepairCommand {
             return Err(Error::new(ErrorKind::Configuration, "nothing was written")
                 .hint("Look at the result of --dry-run, then pass --yes"));
         }
-        let job = create_job(&deployment, &arguments, &findings).await?;
+        let job = create_job(&deployment, &arguments, &findings, notes).await?;
         let repairer = DriftRepairer::new(deployment.context(), arguments.tolerance());
         let task = arguments.task(&deployment, repairer, &job.id, &findings).await?;
         let workers = usize::from(self.workers);
         Box::pin(run_job(&deployment, &job, &task, workers, self.json)).await
     }
 
-    /// The text after a dry run: the events that would follow, and the command that repairs.
-    fn dry_run_end(&self, deployment: &Deployment) -> String {
+    /// The text after a dry run: the notes of the plan, and the command that repairs.
+    fn dry_run_end(&self, notes: &[String]) -> String {
         let options = next_options(self.tolerance, self.bucket.as_deref());
-        let note = event_note(&deployment.config.model).map(|note| format!("  - {note}\n"));
-        let (note, file) = (note.unwrap_or_default(), self.file.display());
-        format!("Dry run: nothing was written.\n{note}\nNext:\n  afterwrite repair {file}{options} --yes\n")
+        let (notes, file) =
+            (notes.iter().map(|note| format!("  - {note}\n")).collect::<String>(), self.file.display());
+        format!("Dry run: nothing was written.\n{notes}\nNext:\n  afterwrite repair {file}{options} --yes\n")
     }
 }
 
@@ -146,9 +150,9 @@ async fn create_job(
     deployment: &Deployment,
     arguments: &RepairJob,
     findings: &[VerifyFinding],
+    notes: Vec<String>,
 ) -> Result<RunnableJob> {
     let number = u64::try_from(findings.len()).unwrap_or(u64::MAX);
-    let notes = event_note(&deployment.config.model).into_iter().collect();
     let plan = JobPlan { items: number, changes: number, notes, ..JobPlan::default() };
     let units = repair_units(findings);
     let job = deployment.create_job(arguments, units, (plan, None)).await?;

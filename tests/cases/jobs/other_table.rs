@@ -36,6 +36,24 @@ async fn a3_a_live_table_that_has_none_of_the_counted_items_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
+async fn a3_a_repair_of_a_table_that_has_none_of_the_counted_items_is_refused() {
+    let shop = counted_shop(40).await;
+    let report = shop.folder.path().join("drift.jsonl").display().to_string();
+    let staging = ["--tables", "Orders=Staging", "--tolerance", "0"];
+    shop.text(1, &[&["verify", "--report", &report][..], &staging].concat());
+    for write in [&["--dry-run"][..], &["--yes", "--without-recovery"]] {
+        let refused = shop.text(2, &[&["repair", &report][..], write, &staging].concat());
+        for words in ["none of the items that the ledger counts", "Staging", "AFTERWRITE_TABLES"] {
+            assert!(refused.contains(words), "no {words}: {refused}");
+        }
+    }
+    assert_eq!(shop.counted().await, 40);
+    shop.text(0, &["verify", "--tolerance", "0"]);
+    shop.server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
 async fn a3_a_table_that_has_some_or_all_of_the_counted_items_is_refused_unless_it_is_named_as_the_new_one() {
     let shop = counted_shop(40).await;
     let staging = ["--tables", "Orders=Staging"];
