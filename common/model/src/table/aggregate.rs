@@ -265,6 +265,7 @@ impl EntityContext<'_, '_, '_> {
         let names: Vec<Located<Arc<str>>> =
             variables.iter().map(|variable| bindings.formatted_source(variable, at)).collect();
         let [partition, sort] = [&partition, &sort].map(|template| self.bind(&owner, template, &names));
+        self.compiler.number_keys.extend(self.numbers.drain(..).map(|variable| (rollup, variable)));
         self.rollup = None;
         let expires = lifetime.and_then(|lifetime| {
             let Located { value: variable, at: named_at } = names.get(lifetime.variable)?;

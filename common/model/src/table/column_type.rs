@@ -28,7 +28,7 @@ pub enum ColumnType {
     Boolean,
     /// A time, to the millisecond: text in RFC 3339, a date, an hour, or epoch seconds.
     Timestamp,
-    /// The UTC day of a time.
+    /// The UTC day of a time; of a bucket in a key, the first day by the calendar of the bucket's zone.
     Date,
     /// A `B`.
     Binary,

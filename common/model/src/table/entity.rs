@@ -17,8 +17,8 @@ use super::named_list::NamedList;
 use super::on_expiry::OnExpiry;
 use super::value_type::DeclaredType;
 use super::{
-    Aggregate, InternedPath, KeyType, LookupUse, Model, ModelNotation, Pattern, RollupKeys, Template,
-    TemplatePiece, Term, TimeReading, times,
+    Aggregate, InternedPath, KeyType, LookupUse, Model, ModelNotation, Pattern, RollupKeys, Table, Template,
+    TemplatePiece, Term, TimeReading, ValueFormat, times,
 };
 use crate::record::{AttributeId, AttributePath};
 
@@ -219,6 +219,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     });
     if let (Some(table), Some(templates)) = (table, &templates) {
         check_key(compiler, owner, table, &key, templates);
+        scope.numbers = numbers_of(compiler.model.tables.get(table)?, templates);
     }
     scope.times = times::compile(compiler, settings, &times);
     let separator = table.and_then(|table| compiler.model.tables.get(table)?.separator);
@@ -251,6 +252,16 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         ..Entity::default()
     });
     Some(())
+}
+
+/// The variables that are whole keys of type `N`.
+fn numbers_of(table: &Table, templates: &[Template]) -> Vec<usize> {
+    let keys = table.key().zip(templates).filter(|(key, _)| key.key_type == KeyType::Number);
+    let variable = |(_, template): (_, &Template)| match template.pieces.as_slice() {
+        [TemplatePiece::Variable(index, ValueFormat::Plain)] => Some(*index),
+        _ => None,
+    };
+    keys.filter_map(variable).collect()
 }
 
 /// The scope of an entity with these attributes, without its key.

@@ -121,7 +121,8 @@ impl ModelCompiler<'_, '_> {
         let measures = self.source_measures(rollup);
         let level = self.level_above(rollup);
         let (scope, entity) = self.items_of(rollup, table, &measures)?;
-        let scope = EntityScope { buckets: self.key_buckets(rollup), ..scope };
+        let numbers = self.number_keys.iter().filter(|(of, _)| *of == rollup).map(|(_, variable)| *variable);
+        let scope = EntityScope { buckets: self.key_buckets(rollup), numbers: numbers.collect(), ..scope };
         self.scopes.push(Arc::new(scope));
         self.places.entities.push(declared_at);
         self.places.derivations.push(Vec::new());

@@ -282,6 +282,21 @@ impl EntityContext<'_, '_, '_> {
             );
             self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         }
+        if resolved.term.key_variable().is_some() && resolved.is_number(&self.scope) {
+            let remedy = if self.scope.buckets.is_empty() {
+                format!(
+                    "declare the attribute of the key in `attributes`, and give the variable another name than `{}`",
+                    name.value
+                )
+            } else {
+                "name a measure of the rollup, such as the `max` of the number".to_owned()
+            };
+            let message = format!(
+                "{owner}: `{0}` is a number in the text of a key, and texts are not in the order of numbers; {remedy}",
+                name.value
+            );
+            self.report(ProblemCode::UnfitMeasureValue, name.at, message);
+        }
         let is_number = resolved.value_type == ValueType::Number && resolved.format == ValueFormat::Plain;
         Some(OrderedValue { term: resolved.term, format: resolved.format, is_number })
     }

@@ -58,29 +58,46 @@ impl TimeFormat {
         TimeReading::Bucket(self.bucket, self.zone.of_all())
     }
 
+    /// The format for a value of this bucket, in the bucket's zone unless another one is written. In zones of items, a bucket begins when UTC shows it.
+    pub(super) fn within(self, below: Self) -> Self {
+        let reading = below.reading_of_bucket();
+        let zone = match (self.zone, below.zone) {
+            (FormatZone::Utc | FormatZone::OfItem(_), FormatZone::OfItem(_)) => FormatZone::Utc,
+            (FormatZone::Utc, below) => below,
+            (written @ (FormatZone::Named(_) | FormatZone::OfItem(_)), _) => written,
+        };
+        Self { bucket: self.bucket, zone, reading }
+    }
+
     /// Why a value that is read in this way does not determine the bucket.
     pub(super) fn too_fine_for(&self, reading: TimeReading) -> Option<String> {
         match reading {
-            TimeReading::Bucket(bucket, zone)
-                if !self.zone.is_fixed_as(zone) || !bucket.lies_in(self.bucket) =>
-            {
-                let way = match (zone, bucket.lies_in(self.bucket)) {
-                    // The zone of such a part may be that of each item, which it does not show.
-                    (None, true) => format!(
-                        "; if the part is in that zone already, because it is in the key of a rollup, write a variable without a format in the key, and fill it with `bind` from its `{}`",
-                        self.bucket.name()
-                    ),
-                    (Some(_), _) | (None, false) => String::new(),
-                };
-                Some(format!(
-                    "the key has its `{reading}` and nothing more, which does not determine its `{self}`{way}"
-                ))
+            TimeReading::Bucket(bucket, _) if !bucket.lies_in(self.bucket) => {
+                Some(self.undetermined(reading, ""))
             }
             TimeReading::Bucket(..)
             | TimeReading::Detected
             | TimeReading::Notation(_)
-            | TimeReading::Zone(_) => None,
+            | TimeReading::Zone(_) => self.in_other_zone_than(reading),
         }
+    }
+
+    /// Why a value that is read in this way has no calendar in the format's zone.
+    pub(super) fn in_other_zone_than(&self, reading: TimeReading) -> Option<String> {
+        let TimeReading::Bucket(_, zone) = reading else { return None };
+        let way = match zone {
+            // The zone of such a part may be that of each item, which it does not show.
+            None => format!(
+                "; if the part is in that zone already, because it is in the key of a rollup, write a variable without a format in the key, and fill it with `bind` from its `{}`",
+                self.bucket.name()
+            ),
+            Some(_) => String::new(),
+        };
+        (!self.zone.is_fixed_as(zone)).then(|| self.undetermined(reading, &way))
+    }
+
+    fn undetermined(&self, reading: TimeReading, way: &str) -> String {
+        format!("the key has its `{reading}` and nothing more, which does not determine its `{self}`{way}")
     }
 }
 

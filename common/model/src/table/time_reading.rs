@@ -118,6 +118,15 @@ impl TimeReading {
         notation.or_else(|| NamedZone::of_name(name).map(Self::Zone))
     }
 
+    /// The same, but a bucket is read in UTC, so that its day is that of its own calendar.
+    #[must_use]
+    pub fn by_its_calendar(self) -> Self {
+        match self {
+            Self::Bucket(bucket, _) => Self::Bucket(bucket, None),
+            Self::Detected | Self::Notation(_) | Self::Zone(_) => self,
+        }
+    }
+
     /// The time in a text.
     #[must_use]
     pub fn of_text(self, text: &str) -> Option<Timestamp> {

@@ -58,6 +58,7 @@ pub(super) fn column_builder(column_type: &ColumnType, reading: TimeReading) -> 
             scalar(timestamp_builder(), move |value: &Operand<'_>| epoch_ms(value, reading))
         }
         ColumnType::Date => {
+            let reading = reading.by_its_calendar();
             scalar(Date32Builder::with_capacity(0), move |value: &Operand<'_>| epoch_day(value, reading))
         }
         ColumnType::Binary => scalar(BinaryBuilder::with_capacity(0, 0), binary),

@@ -28,6 +28,8 @@ pub(crate) struct ModelCompiler<'c, 's> {
     pub(crate) places: PartPlaces,
     /// The measures of each rollup, averages and the bins of histograms included.
     pub(crate) measures: Vec<RollupMeasure>,
+    /// The variables of rollups' keys that an aggregate fills with numbers, each with its rollup.
+    pub(crate) number_keys: Vec<(usize, usize)>,
     /// Lookups whose inputs are wrong: uses of one are not reported as well.
     pub(crate) broken_lookups: Vec<usize>,
     /// For each lookup, the types of its outputs, and how they are read as times; empty if one of them is not defined.
@@ -101,6 +103,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
             scopes: Vec::new(),
             places: PartPlaces::default(),
             measures: Vec::new(),
+            number_keys: Vec::new(),
             broken_lookups: Vec::new(),
             output_types: Vec::new(),
             mirrored: Vec::new(),
@@ -229,6 +232,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
             outputs: Vec::new(),
             element: None,
             rollup: None,
+            numbers: Vec::new(),
         }
     }
 }
@@ -245,6 +249,8 @@ pub(crate) struct EntityContext<'p, 'c, 's> {
     pub(crate) element: Option<ScopeElement>,
     /// Where the rollup is declared whose key is being bound: a name that several aggregates lack for it is reported once.
     pub(crate) rollup: Option<usize>,
+    /// The variables of templates that were bound to numbers.
+    pub(crate) numbers: Vec<usize>,
 }
 
 impl EntityContext<'_, '_, '_> {
@@ -387,6 +393,9 @@ impl EntityContext<'_, '_, '_> {
                             "{owner}: `{{{name}}}` is {described}, which cannot be written into a key in this format; use text, a number or a boolean, and with a format such as `:day` text or a number"
                         );
                         self.report(ProblemCode::UnfitKeyValue, *at, message);
+                    }
+                    if resolved.is_number(&self.scope) {
+                        self.numbers.push(*index);
                     }
                     pieces.push(BoundPiece::Value(resolved.term, resolved.format));
                 }

@@ -7,9 +7,7 @@ use super::suggestion::{did_you_mean, suggestion};
 use crate::record::{AttributeInterner, AttributePath, InvalidPath, NamedZone};
 use crate::table::template::{canonical_name, split_format};
 use crate::table::value_type::{ElementType, ValueType};
-use crate::table::{
-    ElementPath, ForEach, FormatZone, InternedPath, Term, TimeFormat, TimeReading, ValueFormat,
-};
+use crate::table::{ElementPath, ForEach, InternedPath, Term, TimeFormat, TimeReading, ValueFormat};
 
 /// The names of one entity: variables of its key, derived values, declared attributes.
 #[derive(Clone, Default)]
@@ -17,6 +15,8 @@ pub(crate) struct EntityScope {
     /// The entity's name.
     pub(crate) name: Arc<str>,
     pub(crate) variables: Vec<Arc<str>>,
+    /// The variables that are numbers: each is a key of type `N`. Their texts do not order them.
+    pub(crate) numbers: Vec<usize>,
     pub(crate) derived: Vec<(Arc<str>, ValueType)>,
     pub(crate) attributes: Vec<(Arc<str>, ValueType)>,
     /// The attributes that are 0 where they are absent.
@@ -36,6 +36,12 @@ impl EntityScope {
     pub(crate) fn reading(&self, name: &str) -> TimeReading {
         let known = self.times.iter().find(|(known, _)| **known == *name);
         known.map_or(TimeReading::Detected, |(_, reading)| *reading)
+    }
+
+    /// The bucket of time that a variable of the key is: the variable has a format, or `bind` fills it with one.
+    pub(crate) fn bucket_of(&self, variable: usize) -> Option<TimeFormat> {
+        let own = || split_format(self.variables.get(variable)?).ok()?.1.time().cloned();
+        self.buckets.get(variable).cloned().flatten().or_else(own)
     }
 
     /// How a variable of the key is read as a time. One with a format has a bucket of that format.
@@ -113,12 +119,7 @@ impl ResolvedName {
         let format = match self.format {
             ValueFormat::Plain => ValueFormat::Plain,
             ValueFormat::Time(written) => {
-                let zone = match (written.zone, below.zone) {
-                    (FormatZone::Utc | FormatZone::OfItem(_), FormatZone::OfItem(_)) => FormatZone::Utc,
-                    (FormatZone::Utc, below) => below,
-                    (written @ (FormatZone::Named(_) | FormatZone::OfItem(_)), _) => written,
-                };
-                let format = TimeFormat { bucket: written.bucket, zone, reading };
+                let format = written.within(below);
                 if let Some(problem) = format.too_fine_for(reading) {
                     return Err(problem);
                 }
@@ -126,6 +127,14 @@ impl ResolvedName {
             }
         };
         Ok(Self { reading, format, ..self })
+    }
+}
+
+impl ResolvedName {
+    /// Whether it is always a number, also if a key has it as text.
+    pub(crate) fn is_number(&self, scope: &EntityScope) -> bool {
+        let is_number_of_key = || self.term.key_variable().is_some_and(|key| scope.numbers.contains(&key));
+        self.format.is_plain() && (self.value_type == ValueType::Number || is_number_of_key())
     }
 }
 
