@@ -132,7 +132,7 @@ async fn an_item_that_cannot_be_written_says_why() {
     let play = Play::of(&development);
     for (item, table, problem) in [
         (r#"{"PK":{"S":"x"}}"#, "Corner", "ValidationException"),
-        ("not an item", "Corner", "This is not an item"),
+        ("not an item", "Corner", "is not an item"),
         (r#"{"PK":{"S":"x"}}"#, "Other", "The model has no such table"),
     ] {
         let refused = play.post("/play/write", &[("table", table), ("item", item), ("action", "put")]);

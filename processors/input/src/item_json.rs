@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use afterwrite_model::record::{Item, Timestamp, decode_value};
 use afterwrite_model::table::Table;
+use afterwrite_model::{Error, ErrorKind, Result};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -39,14 +40,38 @@ impl ItemJson {
         }
         let members: Members = serde_json::from_str(text).ok()?;
         let inner = members.get("Item").and_then(|item| serde_json::from_str::<Members>(item.get()).ok());
-        if let Some(item) = inner.filter(is_typed) {
-            return Some(Self(item));
-        }
-        if is_typed(&members) {
-            return Some(Self(members));
+        // A key is never an object: an item of objects alone is in DynamoDB's JSON, although one of them may be invalid.
+        for is_item in [is_typed, has_objects] {
+            if let Some(item) = inner.as_ref().filter(|item| is_item(item)) {
+                return Some(Self(item.clone()));
+            }
+            if is_item(&members) {
+                return Some(Self(members));
+            }
         }
         let typed = members.into_iter().map(|(name, value)| Some((name, typed(&value)?)));
         typed.collect::<Option<Members>>().filter(|members| !members.is_empty()).map(Self)
+    }
+
+    /// Reads an item, with its values.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if the text is not an item. The error has no values of the text.
+    pub fn read(text: &str) -> Result<(Self, Item)> {
+        let invalid = |message: &str| Error::new(ErrorKind::Configuration, message);
+        if Self::is_too_deep(text) {
+            return Err(invalid("an item is nested deeper than an item of DynamoDB can be")
+                .hint("DynamoDB nests maps and lists up to 32 levels deep"));
+        }
+        let json = Self::parse(text).ok_or_else(|| {
+            invalid("a JSON text is not an item").hint(
+                "Write the item as one JSON object, plainly or as `aws dynamodb get-item` prints it: {\"PK\": {\"S\": \"…\"}, …}",
+            )
+        })?;
+        let item = json.to_item().map_err(|InvalidAttribute { name, reason }| {
+            invalid("an item has an invalid attribute").with("attribute", name).with("reason", reason)
+        })?;
+        Ok((json, item))
     }
 
     /// Whether a JSON text has more objects and lists within each other than an item can have.
@@ -108,7 +133,7 @@ impl ItemJson {
     ///
     /// # Errors
     /// The first attribute whose value is invalid for its type.
-    pub fn to_item(&self) -> Result<Item, InvalidAttribute<'_>> {
+    pub fn to_item(&self) -> std::result::Result<Item, InvalidAttribute<'_>> {
         let decoded = self.0.iter().map(|(name, value)| match decode_value(value.get()) {
             Ok(value) => Ok((Cow::Owned(name.clone()), value)),
             Err(reason) => Err(InvalidAttribute { name, reason }),
@@ -124,6 +149,11 @@ fn is_typed(members: &Members) -> bool {
         value.is_some_and(|value| value.len() == 1 && value.keys().all(|name| TYPES.contains(&name.as_str())))
     };
     !members.is_empty() && members.values().all(|value| is_value(value))
+}
+
+/// Whether every attribute is an object.
+fn has_objects(members: &Members) -> bool {
+    !members.is_empty() && members.values().all(|value| value.get().starts_with('{'))
 }
 
 /// A plain value in DynamoDB's JSON.
@@ -173,6 +203,23 @@ mod tests {
         let plain = r#"{"a":"x","b":12345678901234567890123456789012345678,"c":[true,null,1.50],"d":{"S":"x","e":2}}"#;
         let typed = r#"{"a":{"S":"x"},"b":{"N":"12345678901234567890123456789012345678"},"c":{"L":[{"BOOL":true},{"NULL":true},{"N":"1.50"}]},"d":{"M":{"S":{"S":"x"},"e":{"N":"2"}}}}"#;
         assert_eq!(written(plain).as_deref(), Some(typed));
+    }
+
+    #[test]
+    fn an_item_in_dynamodb_s_json_with_an_invalid_attribute_names_it() {
+        for invalid in ["{}", r#"{"X":1}"#, r#"{"S":"a","N":"1"}"#, r#"{"N":5}"#] {
+            let item = format!(r#"{{"PK":{{"S":"a"}},"amount":{invalid}}}"#);
+            for text in [item.clone(), format!(r#"{{"Item":{item}}}"#)] {
+                let error = ItemJson::read(&text).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Configuration);
+                assert!(error.to_string().contains("attribute: amount"), "{text}: {error}");
+            }
+        }
+        let error = ItemJson::read(r#"{"PK":"a","amount":1e999}"#).unwrap_err().to_string();
+        assert!(error.contains("attribute: amount") && error.contains("38 digits"), "{error}");
+        let error = ItemJson::read(&format!(r#"{{"PK":{}}}"#, "[".repeat(200))).unwrap_err();
+        assert!(error.to_string().contains("nested deeper"), "{error}");
+        assert!(ItemJson::read("[]").unwrap_err().to_string().contains("not an item"));
     }
 
     #[test]

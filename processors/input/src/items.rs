@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::item_json::{InvalidAttribute, ItemJson};
+use crate::item_json::ItemJson;
 
 /// The mark that some programs write at the beginning of a file in UTF-8.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
@@ -99,13 +99,7 @@ impl<R: BufRead> Read for LineCounter<R> {
 /// # Errors
 /// `Configuration` if the text is not an item. The error has no values of the text.
 fn item(json: &str) -> Result<Item> {
-    let not_an_item = || Error::new(ErrorKind::Configuration, "a JSON value of the input is not an item");
-    let parsed = ItemJson::parse(json).ok_or_else(|| {
-        not_an_item().hint("An item is an object with attributes, as `aws dynamodb scan` prints it")
-    })?;
-    parsed.to_item().map_err(|InvalidAttribute { name, reason }| {
-        not_an_item().with("attribute", name).with("reason", reason)
-    })
+    ItemJson::read(json).map(|(_, item)| item)
 }
 
 /// The error of an input that cannot be read to its end.

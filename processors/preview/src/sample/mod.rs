@@ -42,10 +42,12 @@ impl SampleItem {
     }
 }
 
-/// An item of an entity that is counted, if there is one; `None` for a model whose keys cannot be made. An item that needs no lookup is preferred.
+/// An item that an application writes and that is counted, if there is one; `None` for a model whose keys cannot be made. An item that needs no
+/// lookup is preferred.
 #[must_use]
 pub fn sample_item(model: &Arc<Model>, now: Timestamp) -> Option<SampleItem> {
-    let drafts = model.entities.iter().take(MAX_ENTITIES).flat_map(|entity| drafts(model, entity, now));
+    let written = model.entities.iter().filter(|entity| entity.rollup.is_none());
+    let drafts = written.take(MAX_ENTITIES).flat_map(|entity| drafts(model, entity, now));
     best(drafts, |score| rank(score) == (true, true, true, true)).map(|(_, item)| item)
 }
 
@@ -128,6 +130,29 @@ mod tests {
         });
         let given = given.flatten().collect();
         ItemSummary::of(model, item.table, &json, &given).expect("the sample is of an entity")
+    }
+
+    #[test]
+    fn a_sample_is_never_an_item_of_a_rollup() {
+        let (model, item) = sample(
+            r##"
+name = "skus"
+generation = 1
+tables.Tab.key = ["PK", "SK"]
+entities.customer = { key = { PK = "C#{c}", SK = "C" }, attributes = { country = "S" } }
+entities.order = { key = { PK = "C#{c}", SK = "O#{o}" }, attributes = { sku = "S" } }
+lookups.who = { of = "customer", key = { PK = "C#{c}", SK = "C" }, gives = ["country"] }
+rollups.country.key = { PK = "CO#{country}", SK = "T" }
+[[aggregates]]
+name = "orders"
+of = "order"
+lookup = "who"
+into = "country"
+measures = { orders = "count", skus = { distinct = "sku" } }
+"##,
+        );
+        assert_eq!((item.table, item.looked_up.len()), (0, 1), "{item:?}");
+        assert!(summary(&model, &item).measures > 0, "{item:?}");
     }
 
     #[test]

@@ -71,11 +71,7 @@ impl SourceItems {
     pub fn put_json(&mut self, text: &str) -> Result<PlacedItem> {
         let of_table: Option<ItemOfTable<'_>> = serde_json::from_str(text).ok();
         let (named, text) = of_table.map_or((None, text), |named| (Some(named.table), named.item.get()));
-        let parsed = ItemJson::parse(text).and_then(|json| Some((json.to_item().ok()?, json)));
-        let (item, json) = parsed.ok_or_else(|| {
-            invalid("an entry is not an item")
-                .hint("Write the item as one JSON object, plainly or in DynamoDB's JSON")
-        })?;
+        let (json, item) = ItemJson::read(text)?;
         let table = self.table_of(named, &item)?;
         self.put(table, item)?;
         Ok(PlacedItem { table, json })

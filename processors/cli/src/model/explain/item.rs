@@ -3,11 +3,15 @@
 use std::io::Read as _;
 
 use afterwrite_input::item_json::ItemJson;
+use afterwrite_model::record::Item;
 use afterwrite_model::{Error, ErrorKind, Result};
 
 /// The item of a file.
 #[derive(Debug)]
-pub(super) struct ItemFile(ItemJson);
+pub(super) struct ItemFile {
+    json: ItemJson,
+    values: Item,
+}
 
 impl ItemFile {
     /// Reads the item of a file, or of standard input if the file is `-`.
@@ -26,21 +30,17 @@ impl ItemFile {
                 .hint("Name a file of JSON with --item, or - for standard input")
                 .caused_by(error)
         })?;
-        if ItemJson::is_too_deep(&text) {
-            let message = "the item is nested deeper than an item of DynamoDB can be";
-            return Err(Error::new(ErrorKind::Configuration, message)
-                .with("file", file)
-                .hint("DynamoDB nests maps and lists up to 32 levels deep"));
-        }
-        ItemJson::parse(&text).map(Self).ok_or_else(|| {
-            Error::new(ErrorKind::Configuration, "the file does not hold an item").with("file", file).hint(
-                "Write the item as one JSON object, plainly or as `aws dynamodb get-item` prints it: {\"PK\": {\"S\": \"…\"}, …}",
-            )
-        })
+        let (json, values) = ItemJson::read(&text).map_err(|error| error.with("file", file))?;
+        Ok(Self { json, values })
+    }
+
+    /// The item, as it is written.
+    pub(super) fn json(&self) -> &ItemJson {
+        &self.json
     }
 
     /// The item.
-    pub(super) fn json(&self) -> &ItemJson {
-        &self.0
+    pub(super) fn values(&self) -> &Item {
+        &self.values
     }
 }

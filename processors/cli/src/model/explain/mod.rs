@@ -95,11 +95,10 @@ impl ExplainArguments {
         if !items.is_empty() {
             return Ok(Explanation { items, none_of: Vec::new(), nearest: Vec::new() });
         }
-        let read = item.json().to_item().unwrap_or_default();
         let tables = model.tables.iter().enumerate();
         let tables = tables.filter(|(_, table)| self.table.as_ref().is_none_or(|name| **name == *table.name));
         let nearest = tables.filter_map(|(index, _)| {
-            let nearest = model.nearest_key(&SourceKey::of_item(model, index, &read)?)?;
+            let nearest = model.nearest_key(&SourceKey::of_item(model, index, item.values())?)?;
             Some(format!("`{}` of {}: {}", nearest.attribute, nearest.entity, nearest.reason))
         });
         Ok(Explanation { items, none_of: keys(model), nearest: nearest.collect() })

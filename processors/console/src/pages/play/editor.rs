@@ -84,11 +84,7 @@ async fn written(
     let known =
         tables.find(|(index, _)| context.config.table_names.get(*index).is_some_and(|name| **name == *table));
     let (index, schema) = known.ok_or("The model has no such table.")?;
-    let parsed = ItemJson::parse(json).ok_or(
-        "This is not an item. Write an object in DynamoDB's JSON, as `aws dynamodb put-item --item` takes it, or in plain JSON.",
-    )?;
-    let item =
-        parsed.to_item().map_err(|wrong| format!("The attribute `{}`: {}", wrong.name, wrong.reason))?;
+    let (_, item) = ItemJson::read(json).map_err(|error| error.to_string())?;
     let source = SourceKey::of_item(context.model(), index, &item);
     let values = source.into_iter().flat_map(|key| [Some(key.partition), key.sort]).flatten();
     let values = values.map(Cow::into_owned).collect();
