@@ -91,6 +91,11 @@ impl Dataset {
             sort: self.sort.iter().filter_map(name).collect(),
             history: self.history,
             columns: columns.iter().map(|column| (&column.name, column.column_type.to_string())).collect(),
+            required: columns
+                .iter()
+                .filter(|column| column.required)
+                .map(|column| column.name.to_string())
+                .collect(),
             sources: renamed.map(|column| (&column.name, column.source.to_string())).collect(),
         }
     }
@@ -114,6 +119,9 @@ pub struct DatasetDescription {
     pub columns: NamedList<String>,
     /// Where the values of columns come from that are not named like their attribute.
     pub sources: NamedList<String>,
+    /// The columns without which a row is recorded in `_rescued`.
+    #[serde(skip)]
+    pub required: Vec<String>,
 }
 
 named_values! {

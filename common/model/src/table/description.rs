@@ -19,6 +19,9 @@ pub struct ModelDescription {
     pub archive: ArchiveScope,
     /// The key attributes of the source tables.
     pub tables: NamedList<Vec<String>>,
+    /// The separators of tables whose values never contain them.
+    #[serde(skip)]
+    pub separators: NamedList<String>,
     /// The keys of the indexes that the application needs, by `<table>.<index>`.
     #[serde(skip_serializing_if = "NamedList::is_empty")]
     pub indexes: NamedList<String>,
@@ -56,6 +59,7 @@ impl Model {
             generation: self.generation,
             archive: self.archive,
             tables: self.tables.iter().map(|table| (&table.name, table.describe())).collect(),
+            separators: self.tables.iter().filter_map(Table::described_separator).collect(),
             indexes: self.tables.iter().flat_map(Table::describe_indexes).collect(),
             entities: entities.map(|(index, entity)| (&entity.name, entity.describe(self, index))).collect(),
             lookups: self.lookups.iter().map(|lookup| (&lookup.name, lookup.describe(self))).collect(),

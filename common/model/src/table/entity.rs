@@ -155,6 +155,11 @@ impl Entity {
             derived: derived.map(|value| (&value.name, value.kind.describe(&notation))).collect(),
             times: self.times.iter().map(|(name, reading)| (name, reading.to_string())).collect(),
             secret: self.secrets.iter().map(ToString::to_string).collect(),
+            attributes: self
+                .attributes
+                .iter()
+                .map(|(path, declared)| (path.to_string(), declared.name().to_owned()))
+                .collect(),
         }
     }
 }
@@ -184,6 +189,9 @@ pub struct EntityDescription {
     pub times: NamedList<String>,
     /// The attributes that never leave the table.
     pub secret: Vec<String>,
+    /// The types of the declared attributes.
+    #[serde(skip)]
+    pub attributes: NamedList<String>,
 }
 
 /// The attributes that decide which entity an item is of, next to its key, and whether its removal is an expiry.

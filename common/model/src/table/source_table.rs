@@ -63,6 +63,11 @@ impl Table {
         described.collect()
     }
 
+    /// Its name and its separator, if it has one.
+    pub(super) fn described_separator(&self) -> Option<(&Arc<str>, String)> {
+        Some((&self.name, self.separator?.to_string()))
+    }
+
     /// The keys of its indexes, by `<table>.<index>`.
     pub(super) fn describe_indexes(&self) -> impl Iterator<Item = (String, String)> {
         self.indexes.iter().map(|index| (format!("{}.{}", self.name, index.name), index.key_text()))

@@ -12,6 +12,7 @@ use afterwrite_model::table::{
 };
 
 use super::measures::{computed_consequence, extreme_problem, removed_measures};
+use super::tables::attribute_types;
 use super::{Differences, PartChange, changed_parts, derived, from_to, ranks};
 
 pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
@@ -85,6 +86,7 @@ fn entity(
     let attributes = [old, new].map(|entity| entity.ttl.as_deref().unwrap_or("none"));
     let consequence = "Removals of items that had expired by this attribute are TTL deletions from now on; what was settled or subtracted before stays.";
     differences.setting(&part, "ttl", attributes, consequence);
+    attribute_types(name, [old, new], models, differences);
     if derived::compare((name, &part), [old, new], models, differences) {
         recount(name, models, differences);
     }
@@ -117,7 +119,7 @@ fn matched_keys(entity: &EntityDescription) -> String {
 }
 
 /// Everything that is counted of an entity may change.
-fn recount(entity: &str, models: [&ModelDescription; 2], differences: &mut Differences) {
+pub(super) fn recount(entity: &str, models: [&ModelDescription; 2], differences: &mut Differences) {
     for aggregate in models.into_iter().flat_map(|model| model.aggregates.values()) {
         if aggregate.of == entity {
             differences.moved(entity, aggregate);

@@ -5,6 +5,7 @@ mod derived;
 mod measures;
 mod ranks;
 mod reading;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
@@ -129,6 +130,7 @@ impl Differences {
     pub fn between(old: &Model, new: &Model) -> Self {
         let (old, new) = (old.describe(), new.describe());
         let mut differences = Self::default();
+        tables::compare(&old, &new, &mut differences);
         counting::compare(&old, &new, &mut differences);
         reading::compare(&old, &new, &mut differences);
         let writes = std::mem::take(&mut differences.writes).into_iter();

@@ -9,6 +9,9 @@ use afterwrite_model::table::{
 use super::{Differences, PartChange, changed_parts, from_to};
 
 pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    let names = [old, new].map(|model| &*model.name);
+    let consequence = "The source of events is `afterwrite.NAME`: rules and targets that name the old source hear nothing from now on. Jobs of the old model cannot be resumed.";
+    differences.setting("model", "its name", names, consequence);
     mirrors(old, new, differences);
     caches(old, new, differences);
     events(old, new, differences);
@@ -169,6 +172,8 @@ fn dataset(name: &str, old: &DatasetDescription, new: &DatasetDescription, diffe
             );
         }
     }
+    let required = [old, new].map(|dataset| format!("[{}]", dataset.required.join(", ")));
+    differences.setting(&part, "its required columns", required, "Applies to rows from now on.");
     if (&old.sort, old.history) != (&new.sort, new.history) {
         differences.add(part, "sort or history changed", "Compaction applies it from now on.");
     }

@@ -321,3 +321,67 @@ fn an_output_of_a_lookup_that_is_derived_in_another_way_needs_a_decision() {
     let unchanged = Differences::between(&by_country(1, home, "c"), &by_country(2, home, "c"));
     assert_eq!(unchanged.problems, Vec::<String>::new());
 }
+
+#[test]
+fn a_table_and_the_types_of_attributes_decide_what_is_counted() {
+    const TABLES: &str = r##"
+name = "library"
+generation = 1
+[tables.library]
+key = ["pk", "sk"]
+types = { sk = "N" }
+[tables.library.indexes.by_author]
+key = ["author"]
+[entities.book]
+key = { pk = "BOOK#{book_id}", sk = "{copy}" }
+attributes = { author = "S", pages = "N", bought_at = "S" }
+[rollups.all]
+key = { PK = "ALL", SK = "ROLLUP" }
+[[aggregates]]
+name = "books"
+of = "book"
+into = "all"
+measures.pages = { sum = "pages" }
+[datasets.books]
+of = "book"
+partition = "bought_at:day"
+columns = { pages = "int64" }
+"##;
+    let parsed =
+        |source: &str| Model::parse(source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let old = parsed(TABLES);
+    for (from, to, part, change, is_counted_again) in [
+        ("bought_at = \"S\"", "bought_at = \"N\"", "entity book", "the type of bought_at: S → N", true),
+        ("types = { sk = \"N\" }", "", "table library", "its key: pk, sk (N) → pk, sk", true),
+        ("sk = \"N\" }", "sk = \"N\" }\nseparator = \"#\"", "table library", "its separator: none → #", true),
+        (
+            "[\"author\"]",
+            "[\"author\", \"bought_at\"]",
+            "index library.by_author",
+            "its key: author (S) → author (S), bought_at (S)",
+            false,
+        ),
+        (
+            "\"int64\"",
+            "{ type = \"int64\", required = true }",
+            "dataset books",
+            "its required columns: [] → [pages]",
+            false,
+        ),
+        ("name = \"library\"", "name = \"lending\"", "model", "its name: library → lending", false),
+        (
+            "[entities.book]",
+            "[tables.other]\nkey = [\"id\"]\n[entities.book]\ntable = \"library\"",
+            "table other",
+            "added",
+            false,
+        ),
+    ] {
+        let new = parsed(&TABLES.replacen(from, to, 1).replace("generation = 1", "generation = 2"));
+        let found = Differences::between(&old, &new);
+        let changes: Vec<(&str, &str)> =
+            found.changes.iter().map(|found| (&*found.part, &*found.change)).collect();
+        assert_eq!(changes, [(part, change)]);
+        assert_eq!(!found.reconcile.is_empty(), is_counted_again, "{change}");
+    }
+}
