@@ -78,7 +78,8 @@ impl TimeFormat {
             TimeReading::Bucket(..)
             | TimeReading::Detected
             | TimeReading::Notation(_)
-            | TimeReading::Zone(_) => self.in_other_zone_than(reading),
+            | TimeReading::Zone(_)
+            | TimeReading::Digits => self.in_other_zone_than(reading),
         }
     }
 

@@ -98,6 +98,9 @@ pub enum TimeReading {
     Notation(TimeNotation),
     /// The same as [`TimeReading::Detected`], but a text without an offset is in this zone.
     Zone(NamedZone),
+    /// A text that is a number, because the key has type `N` or a number was written into it: its size tells the unit
+    /// ([`Timestamp::from_epoch_number`]). Any other text is detected.
+    Digits,
     /// A text that is a bucket: a variable of the item's key that has a format.
     Bucket(TimeBucket, Option<NamedZone>),
 }
@@ -108,7 +111,7 @@ impl TimeReading {
     pub fn notation(self) -> Option<TimeNotation> {
         match self {
             Self::Notation(notation) => Some(notation),
-            Self::Detected | Self::Zone(_) | Self::Bucket(..) => None,
+            Self::Detected | Self::Zone(_) | Self::Digits | Self::Bucket(..) => None,
         }
     }
 
@@ -123,7 +126,7 @@ impl TimeReading {
     pub fn by_its_calendar(self) -> Self {
         match self {
             Self::Bucket(bucket, _) => Self::Bucket(bucket, None),
-            Self::Detected | Self::Notation(_) | Self::Zone(_) => self,
+            Self::Detected | Self::Notation(_) | Self::Zone(_) | Self::Digits => self,
         }
     }
 
@@ -134,6 +137,10 @@ impl TimeReading {
             Self::Detected => Timestamp::parse(text),
             Self::Notation(notation) => notation.of_text(text),
             Self::Zone(zone) => zone.parse(text),
+            Self::Digits => match text.parse() {
+                Ok(number) => Timestamp::from_epoch_number(&number),
+                Err(_) => Timestamp::parse(text),
+            },
             Self::Bucket(bucket, zone) => bucket.parse(text, zone),
         }
     }
@@ -142,7 +149,7 @@ impl TimeReading {
     #[must_use]
     pub fn of_number(self, number: &Decimal) -> Option<Timestamp> {
         match self {
-            Self::Detected | Self::Zone(_) => Timestamp::from_epoch_number(number),
+            Self::Detected | Self::Zone(_) | Self::Digits => Timestamp::from_epoch_number(number),
             Self::Notation(notation) => notation.of_number(number),
             Self::Bucket(..) => None,
         }
@@ -153,7 +160,7 @@ impl TimeReading {
     pub fn is_declared(self) -> bool {
         match self {
             Self::Notation(_) | Self::Zone(_) => true,
-            Self::Detected | Self::Bucket(..) => false,
+            Self::Detected | Self::Digits | Self::Bucket(..) => false,
         }
     }
 
@@ -161,7 +168,7 @@ impl TimeReading {
     pub(super) fn is_bucket(self) -> bool {
         match self {
             Self::Bucket(..) => true,
-            Self::Detected | Self::Notation(_) | Self::Zone(_) => false,
+            Self::Detected | Self::Notation(_) | Self::Zone(_) | Self::Digits => false,
         }
     }
 
@@ -169,7 +176,7 @@ impl TimeReading {
     pub(super) fn takes_moments(self) -> bool {
         match self {
             Self::Detected | Self::Zone(_) => true,
-            Self::Notation(_) | Self::Bucket(..) => false,
+            Self::Notation(_) | Self::Digits | Self::Bucket(..) => false,
         }
     }
 
@@ -181,6 +188,7 @@ impl TimeReading {
                 "a time (ISO 8601 text, a date, an hour, or a number of seconds, milliseconds or microseconds since 1970)"
             }
             Self::Notation(notation) => notation.described(),
+            Self::Digits => "a number of seconds, milliseconds or microseconds since 1970",
             Self::Bucket(..) => "a part of the calendar",
         }
     }
@@ -191,6 +199,7 @@ impl fmt::Display for TimeReading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Detected => f.write_str("detected"),
+            Self::Digits => f.write_str("digits"),
             Self::Notation(notation) => f.write_str(notation.name()),
             Self::Zone(zone) => f.write_str(zone.name()),
             Self::Bucket(bucket, None) => f.write_str(bucket.name()),
@@ -242,6 +251,15 @@ mod tests {
             assert_eq!(read(name, "2026-02-06T14:30:00Z"), None, "{name}");
             assert_eq!(read_number(name, "1770388200"), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_number_in_a_key_is_read_by_its_size() {
+        let read = |text: &str| TimeReading::Digits.of_text(text).map(Timestamp::epoch_ms);
+        assert_eq!(read("1770388200"), Some(1_770_388_200_000));
+        assert_eq!(read("1770388200123"), Some(1_770_388_200_123));
+        assert_eq!(read("2026-02-06T14:30:00Z"), Some(1_770_388_200_000));
+        assert_eq!(read("never"), None);
     }
 
     #[test]

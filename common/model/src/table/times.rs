@@ -97,7 +97,7 @@ fn unfit(reading: TimeReading, of_key: TimeReading, value_type: ValueType) -> Op
     let fits = match reading {
         TimeReading::Notation(notation) if notation.is_numeric() => value_type.is_ordered(),
         TimeReading::Notation(_) | TimeReading::Zone(_) => value_type.may_be_text(),
-        TimeReading::Detected | TimeReading::Bucket(..) => true,
+        TimeReading::Detected | TimeReading::Digits | TimeReading::Bucket(..) => true,
     };
     let described = value_type.described();
     if fits {
@@ -108,7 +108,11 @@ fn unfit(reading: TimeReading, of_key: TimeReading, value_type: ValueType) -> Op
             "it is {described}, which states a moment in any zone; write the zone into the format, as in `:day@{}`",
             zone.name()
         ),
-        TimeReading::Zone(_) | TimeReading::Notation(_) | TimeReading::Detected | TimeReading::Bucket(..) => {
+        TimeReading::Zone(_)
+        | TimeReading::Notation(_)
+        | TimeReading::Detected
+        | TimeReading::Digits
+        | TimeReading::Bucket(..) => {
             format!("it is {described}, and `{reading}` cannot be read from that")
         }
     })

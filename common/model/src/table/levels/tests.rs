@@ -77,8 +77,17 @@ fn contributions_of(
     for (name, number) in numbers {
         item.insert((*name).into(), AttributeValue::N(Decimal::from(*number)));
     }
-    let image = Image::from_item(&item, &model.attributes);
-    let source = SourceKey::of_item(model, model.state_source().unwrap(), &item).unwrap();
+    contributions_of_item(model, model.state_source().unwrap(), &item, written)
+}
+
+fn contributions_of_item(
+    model: &Arc<Model>,
+    table: usize,
+    item: &Item,
+    written: impl Fn(&RollupTarget, &str, &Decimal) -> String,
+) -> Vec<String> {
+    let image = Image::from_item(item, &model.attributes);
+    let source = SourceKey::of_item(model, table, item).unwrap();
     let (candidates, mut targets) = (source.candidates(model), RollupTargets::of(model));
     let sharding = ShardAssignment { source: &source, current: &ItemContributions::NOTHING };
     let lookups = SearchedLookups::default();
@@ -412,6 +421,40 @@ measures.best = {measure}
     };
     assert_eq!(first_code(&of_items("last = { max = \"scan\" }")), ProblemCode::UnfitMeasureValue);
     assert!(Model::parse(&of_items("last = { max = \"scan:day\" }"), "depots.toml").is_ok());
+}
+
+#[test]
+fn a_number_in_a_key_is_a_time_by_its_size() {
+    const EPOCHS: &str = r##"
+name = "epochs"
+generation = 1
+tables.T = { key = ["id", "ts"], types = { ts = "N" } }
+entities.e = { key = { id = "E#{id}", ts = "{ts}" }, attributes = { at = "N" } }
+rollups.day = { key = { PK = "DAY", SK = "{ts:day}" } }
+rollups.at = { key = { PK = "AT", SK = "{at}" } }
+rollups.month = { key = { PK = "MONTH", SK = "{at:month}" } }
+[[aggregates]]
+name = "entries"
+of = "e"
+into = ["day", "at"]
+measures.entries = "count"
+[[aggregates]]
+name = "months"
+of = "at"
+into = "month"
+measures.entries = { sum = "entries" }
+"##;
+    let model = Arc::new(Model::parse(EPOCHS, "epochs.toml").unwrap_or_else(|errors| panic!("{errors}")));
+    assert_eq!(contributed(&model, ["AT", "1770388200"], &[("entries", 2)]), ["MONTH 2026-02 entries=2"]);
+    let item: Item = [
+        ("id".into(), AttributeValue::text("E#1".to_owned())),
+        ("ts".into(), AttributeValue::N(1_770_388_200.into())),
+        ("at".into(), AttributeValue::N(5.into())),
+    ]
+    .into();
+    let keys =
+        |target: &RollupTarget, _: &str, _: &Decimal| format!("{} {}", target.partition_key(), target.sort);
+    assert_eq!(contributions_of_item(&model, 0, &item, keys), ["DAY 2026-02-06", "AT 5"]);
 }
 
 #[test]

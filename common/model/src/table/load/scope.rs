@@ -44,11 +44,18 @@ impl EntityScope {
         self.buckets.get(variable).cloned().flatten().or_else(own)
     }
 
+    fn is_number(&self, variable: &str) -> bool {
+        position(&self.variables, variable).is_some_and(|variable| self.numbers.contains(&variable))
+    }
+
     /// How a variable of the key is read as a time. One with a format has a bucket of that format.
     fn reading_of_variable(&self, variable: &str) -> TimeReading {
         match split_format(variable) {
             Ok((_, ValueFormat::Time(format))) => format.reading_of_bucket(),
-            Ok((_, ValueFormat::Plain)) | Err(_) => self.reading(variable),
+            Ok((_, ValueFormat::Plain)) | Err(_) => match self.reading(variable) {
+                TimeReading::Detected if self.is_number(variable) => TimeReading::Digits,
+                reading => reading,
+            },
         }
     }
 }
