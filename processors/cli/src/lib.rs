@@ -15,6 +15,7 @@ mod dev;
 pub mod doctor;
 pub mod export;
 mod feed;
+mod generated_file;
 pub mod heartbeat;
 mod hosted;
 mod inputs;

@@ -1,15 +1,18 @@
 //! `afterwrite template`: a deployment as a template of another tool than Terraform.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use afterwrite_deployment::template::{TemplateOptions, sam_template};
+use afterwrite_model::Result;
 use afterwrite_model::table::Model;
-use afterwrite_model::{Error, ErrorKind, Result};
 use clap::{Args, Subcommand};
 
 use crate::arguments::ObservabilityArgument;
+use crate::generated_file::write_generated;
 use crate::print::print;
+
+/// The text in every template.
+const MARK: &str = "`afterwrite template sam`";
 
 /// The tools that templates are for.
 #[derive(Debug, Subcommand)]
@@ -70,18 +73,10 @@ impl SamArguments {
             print(&template.text)?;
             return Ok(true);
         };
-        write(file, template.text)?;
+        write_generated(file, &template.text, MARK)?;
         for (name, text) in template.nested {
-            write(&file.with_file_name(name), text)?;
+            write_generated(&file.with_file_name(name), &text, MARK)?;
         }
         Ok(true)
     }
-}
-
-fn write(file: &Path, text: String) -> Result<()> {
-    fs::write(file, text).map_err(|error| {
-        Error::new(ErrorKind::Configuration, "the template cannot be written")
-            .with("file", file.display().to_string())
-            .caused_by(error)
-    })
 }

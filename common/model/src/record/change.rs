@@ -37,7 +37,7 @@ pub struct ChangeRecord<'a> {
     pub keys: PrimaryKey<'a>,
     /// When the change was made, with a precision of at least a second. Some emulators and archived records omit it.
     pub created_at: Option<Timestamp>,
-    /// The item after the change. An absent image differs from an empty image. A `REMOVE` has no new image, even if its JSON has one.
+    /// The item after the change. An image without attributes is absent, because an item has a key. A `REMOVE` has no new image, even if its JSON has one.
     pub new: Option<Image<'a>>,
     /// The item before the change. An `INSERT` has no old image, even if its JSON has one.
     pub old: OldImage<'a>,
@@ -53,7 +53,7 @@ impl ChangeRecord<'_> {
     #[must_use]
     pub fn lacks_image(&self) -> bool {
         let lacks_new = self.operation != Operation::Remove && self.new.is_none();
-        let lacks_old = self.operation != Operation::Insert && !self.old.is_present();
+        let lacks_old = self.operation != Operation::Insert && !self.old.has_attributes();
         lacks_new || lacks_old
     }
 }

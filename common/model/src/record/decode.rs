@@ -325,7 +325,9 @@ impl DecodeContext<'_> {
         match field {
             StreamField::ApproximateCreationDateTime => parts.created_at = created_at(reader.skip()?)?,
             StreamField::Keys => parts.keys = Some(self.keys(reader)?),
-            StreamField::NewImage => parts.new = reader.nullable(|reader| self.image(reader, image))?,
+            StreamField::NewImage => {
+                parts.new = reader.nullable(|reader| self.image(reader, image))?.flatten()
+            }
             StreamField::OldImage => {
                 let old = reader.nullable(|reader| self.skip_image(reader, image))?;
                 parts.old = old.map(|(json, eager)| OldImage::new(json, eager)).unwrap_or_default();

@@ -108,6 +108,7 @@ impl<'a> ImageBuilder<'a> {
 pub(super) fn decode_image<'a>(json: &'a str, attributes: &AttributeInterner) -> Result<Image<'a>> {
     let context = DecodeContext::new(attributes);
     JsonReader::read_all(json, |reader| context.image(reader, &mut ShapeCache::disabled()))
+        .map(Option::unwrap_or_default)
         .map_err(|_| context.into_error())
 }
 
@@ -121,22 +122,26 @@ pub(super) struct KnownAttribute {
 }
 
 impl DecodeContext<'_> {
-    /// Decodes the known attributes of an image; all other attributes are skipped.
+    /// Decodes the known attributes of an image; all other attributes are skipped. An item has a key, so there is no image without attributes.
     pub(super) fn image<'a>(
         &self,
         reader: &mut JsonReader<'a>,
         shape: &mut ShapeCache<'a, KnownAttribute>,
-    ) -> JsonResult<Image<'a>> {
+    ) -> JsonResult<Option<Image<'a>>> {
         let mut builder = ImageBuilder::new(self.attributes);
+        let mut has_attributes = false;
         reader.object_with_shape(
             shape,
             |name| self.known_attribute(name),
-            |reader, attribute, _| match attribute.new {
-                Some(id) => self.attribute(reader, id, &mut builder),
-                None => reader.skip().map(drop),
+            |reader, attribute, _| {
+                has_attributes = true;
+                match attribute.new {
+                    Some(id) => self.attribute(reader, id, &mut builder),
+                    None => reader.skip().map(drop),
+                }
             },
         )?;
-        Ok(builder.image)
+        Ok(has_attributes.then_some(builder.image))
     }
 
     /// Skips an old image, except for its eager fields. Most of its values equal those of the new image.

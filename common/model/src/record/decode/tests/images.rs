@@ -71,14 +71,16 @@ fn nesting_up_to_the_limit_of_dynamodb_is_decoded() {
 }
 
 #[test]
-fn an_absent_image_is_not_an_empty_one() {
+fn an_image_without_attributes_is_absent() {
     let absent = record_without("/dynamodb/NewImage");
     with_record(&absent.to_string(), |record| assert_eq!(record.new, None));
     with_record(&record_with("/dynamodb/NewImage", Value::Null).to_string(), |record| {
         assert_eq!(record.new, None)
     });
     let empty = record_with("/dynamodb/NewImage", json!({}));
-    with_record(&empty.to_string(), |record| assert_eq!(record.new, Some(Image::default())));
+    with_record(&empty.to_string(), |record| assert!(record.new.is_none() && record.lacks_image()));
+    let unknown = record_with("/dynamodb/NewImage", json!({"unknown": {"BOOL": true}}));
+    with_record(&unknown.to_string(), |record| assert_eq!(record.new, Some(Image::default())));
 
     let absent = record_without("/dynamodb/OldImage");
     with_record(&absent.to_string(), |record| {
@@ -91,7 +93,7 @@ fn an_absent_image_is_not_an_empty_one() {
     let empty = record_with("/dynamodb/OldImage", json!({}));
     with_record(&empty.to_string(), |record| {
         assert_eq!(record.old.decode(&attributes()).unwrap(), Some(Image::default()));
-        assert!(record.old.is_present() && !record.old.has_attributes());
+        assert!(record.old.is_present() && !record.old.has_attributes() && record.lacks_image());
     });
     let unknown = record_with("/dynamodb/OldImage", json!({"unknown": {"BOOL": true}}));
     with_record(&unknown.to_string(), |record| assert!(record.old.has_attributes()));
