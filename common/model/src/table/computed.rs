@@ -17,7 +17,7 @@ pub(super) fn register_measures(
 ) {
     let aggregate = compiler.model.aggregates.len();
     for compiled in measures {
-        let CompiledMeasure { name, function, attributes, is_number, .. } = compiled;
+        let CompiledMeasure { name, function, attributes, texts, .. } = compiled;
         let owner = format!("{owner}: measure `{}`", name.value);
         check_parts(compiler, &owner, compiled, measures);
         for (rollup, _) in rollups.iter().copied() {
@@ -25,7 +25,7 @@ pub(super) fn register_measures(
                 rollup,
                 attribute: Arc::clone(attribute),
                 aggregate,
-                is_number: *is_number,
+                is_number: !texts.contains(attribute),
                 at: name.at,
             }));
             let Some(rollup) = compiler.model.rollups.get_mut(rollup) else { continue };

@@ -326,8 +326,8 @@ pub(super) struct CompiledMeasure<'d> {
     pub(super) function: MeasureFunction,
     /// The rollup's attributes of it.
     pub(super) attributes: Vec<Arc<str>>,
-    /// Whether it is always a number; `max` and `min` can be texts.
-    pub(super) is_number: bool,
+    /// The attributes that are or can be texts: those of `max`, `min` and `latest` of other values than numbers, and the one by which `latest` is found.
+    pub(super) texts: Vec<Arc<str>>,
     /// The measures that it is computed from.
     pub(super) parts: ComputedParts<'d>,
     /// `None` if a name in it is not defined.
@@ -356,7 +356,8 @@ impl<'d> CompiledMeasure<'d> {
         let attribute: Arc<str> = Arc::from(name.value);
         let measure = kind.map(|kind| Measure { name: Arc::clone(&attribute), when, kind });
         let (attributes, parts) = (vec![attribute], ComputedParts::None);
-        Self { name, function, attributes, is_number: !function.is_extreme(), parts, measure }
+        let texts = if function.is_extreme() { attributes.clone() } else { Vec::new() };
+        Self { name, function, attributes, texts, parts, measure }
     }
 }
 

@@ -81,12 +81,16 @@ pub(super) fn compile<'d>(
         MeasureFunction::Max | MeasureFunction::Min => {
             let extreme = if function == MeasureFunction::Max { MeasureKind::Max } else { MeasureKind::Min };
             let (kind, is_number) = context.extreme(&settings, function, extreme)?;
-            Some(CompiledMeasure { is_number, ..CompiledMeasure::new(name, function, kind, when) })
+            let compiled = CompiledMeasure::new(name, function, kind, when);
+            Some(if is_number { CompiledMeasure { texts: Vec::new(), ..compiled } } else { compiled })
         }
         MeasureFunction::Latest => {
-            let kind = context.latest(&settings, name.value)?;
-            let attributes = Latest::attributes(name.value).to_vec();
-            Some(CompiledMeasure { attributes, ..CompiledMeasure::new(name, function, kind, when) })
+            let (kind, is_number) = context.latest(&settings, name.value)?;
+            let [seen, value] = Latest::attributes(name.value);
+            let texts =
+                if is_number { vec![Arc::clone(&seen)] } else { vec![Arc::clone(&seen), Arc::clone(&value)] };
+            let attributes = vec![seen, value];
+            Some(CompiledMeasure { attributes, texts, ..CompiledMeasure::new(name, function, kind, when) })
         }
         MeasureFunction::Histogram => {
             settings.require("width", problems);
@@ -254,17 +258,19 @@ impl EntityContext<'_, '_, '_> {
         Some((ordered.map(|OrderedValue { term, format, .. }| extreme(term, format)), is_number))
     }
 
-    /// The value of the item with the latest time.
-    fn latest(&mut self, settings: &SettingsTable<'_>, name: &str) -> Option<Option<MeasureKind>> {
+    /// The value of the item with the latest time, and whether it is always a number.
+    fn latest(&mut self, settings: &SettingsTable<'_>, name: &str) -> Option<(Option<MeasureKind>, bool)> {
         let problems = &mut *self.compiler.problems;
         settings.require("by", problems);
         let [of, by] = ["latest", "by"].map(|key| settings.text(key, problems));
         let [of, by] = [of?, by?].map(|written| self.ordered(&settings.owner, written));
-        Some(of.zip(by).map(|(of, by)| {
+        let is_number = of.as_ref().is_some_and(|of| of.is_number);
+        let kind = of.zip(by).map(|(of, by)| {
             let attributes = Latest::attributes(name);
             let (of, format, by, by_format) = (of.term, of.format, by.term, by.format);
             MeasureKind::Latest(Box::new(Latest { of, format, by, by_format, attributes }))
-        }))
+        });
+        Some((kind, is_number))
     }
 
     fn ordered(&mut self, owner: &str, name: Located<&str>) -> Option<OrderedValue> {

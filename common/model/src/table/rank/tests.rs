@@ -99,6 +99,20 @@ fn a_rank_is_described_with_its_group() {
     assert_eq!((&*board.within, board.shards), ("GAME#{game}", 1));
 }
 
+#[test]
+fn the_latest_number_can_be_ranked() {
+    let with = |latest: &str, rank: &str| {
+        let ranked = GAMES.replace("rank.mean = { within = \"ALL\" }", rank);
+        let report = Model::check(&ranked.replace("last = { max = \"at:day\" }", latest), "games.toml");
+        report.model.is_none().then(|| report.problems[0].code)
+    };
+    let points = "newest = { latest = \"points\", by = \"at\" }";
+    assert_eq!(with(points, "rank.newest = {}"), None);
+    assert_eq!(with(points, "rank.newest_seen = {}"), Some(ProblemCode::UnfitRank));
+    let day = "newest = { latest = \"at:day\", by = \"at\" }";
+    assert_eq!(with(day, "rank.newest = {}"), Some(ProblemCode::UnfitRank));
+}
+
 /// A rank does not change what items contribute: entries of the model without it stay current.
 #[test]
 fn the_fingerprint_does_not_depend_on_ranks() {
