@@ -138,7 +138,8 @@ fn snippet<'r>(
 /// The summary of a model: the number of its entities, lookups and other parts.
 fn extent(model: &Model) -> String {
     let parts = [
-        (model.entities.len(), "entity", "entities"),
+        // The items of rollups that are sources are entities, too; the file does not declare these.
+        (model.entities.iter().filter(|entity| entity.rollup.is_none()).count(), "entity", "entities"),
         (model.lookups.len(), "lookup", "lookups"),
         (model.rollups.len(), "rollup", "rollups"),
         (model.aggregates.len(), "aggregate", "aggregates"),
@@ -206,6 +207,13 @@ mod tests {
         let model = Model::load(Model::DEFAULT_NAME).unwrap();
         let extent = extent(&model);
         assert!(extent.contains(&format!("{} entities", model.entities.len())), "{extent}");
+        let levels = "name = \"t\"\ngeneration = 1\ntables.t.key = [\"pk\"]\n\
+                      entities.e = { key = { pk = \"E#{e}\" } }\n\
+                      rollups.r.key = { PK = \"R\", SK = \"R\" }\nrollups.s.key = { PK = \"S\", SK = \"S\" }\n\
+                      [[aggregates]]\nname = \"a\"\nof = \"e\"\ninto = \"r\"\nmeasures.n = \"count\"\n\
+                      [[aggregates]]\nname = \"b\"\nof = \"r\"\ninto = \"s\"\nmeasures.n = \"count\"\n";
+        let levels = super::extent(&Model::parse(levels, "t.toml").unwrap());
+        assert!(levels.contains("1 entity, 2 rollups"), "{levels}");
     }
 
     #[test]
