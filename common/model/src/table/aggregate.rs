@@ -276,16 +276,6 @@ impl EntityContext<'_, '_, '_> {
         RollupDestination { rollup, partition, sort, expires, optional: Vec::new() }
     }
 
-    /// The value of a name in the key of a rollup, or for its expiry; a bucket that the name does not determine is reported.
-    pub(super) fn resolve_bucket(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
-        let problem = match self.resolve(owner, name)?.in_buckets_of(&self.scope) {
-            Ok(resolved) => return Some(resolved),
-            Err(problem) => problem,
-        };
-        self.report_name(name, ProblemCode::FormatTooFine, format!("{owner}: `{}`: {problem}", name.value));
-        None
-    }
-
     /// When the rollup expires, by the value that is bound to a variable of its key.
     fn expiry(
         &mut self,

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::load::compiler::ModelCompiler;
+use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, SettingsTable};
-use super::load::scope::base_name;
+use super::load::scope::{ResolvedName, base_name};
 use super::load::suggestion::suggestion;
 use super::template::{known_name, split_format};
+use super::{BoundPiece, BoundTemplate, Template, TemplatePiece};
 
 /// A variable of a key, and the name that it takes its value from.
 pub type KeyBinding = (Arc<str>, Arc<str>);
@@ -128,4 +129,48 @@ fn written_format(variable: &str) -> &str {
 fn zone_name(variable: &str) -> Option<Arc<str>> {
     let (_, format) = split_format(variable).ok()?;
     format.item_zone().map(|zone| Arc::clone(&zone.name))
+}
+
+impl EntityContext<'_, '_, '_> {
+    /// A template whose variables take the entity's values of these names. Each name has the place that an error about it shows.
+    pub(crate) fn bind(
+        &mut self,
+        owner: &str,
+        template: &Template,
+        names: &[Located<Arc<str>>],
+    ) -> BoundTemplate {
+        let mut pieces = Vec::new();
+        for piece in &template.pieces {
+            match piece {
+                TemplatePiece::Literal(text) => pieces.push(BoundPiece::Literal(Arc::clone(text))),
+                TemplatePiece::Variable(index, _) => {
+                    let Some(Located { value: name, at }) = names.get(*index) else { continue };
+                    let name_at = Located { value: &**name, at: *at };
+                    let Some(resolved) = self.resolve_bucket(owner, name_at) else { continue };
+                    if !resolved.value_type.fits_key(&resolved.format) {
+                        let described = resolved.value_type.described();
+                        let message = format!(
+                            "{owner}: `{{{name}}}` is {described}, which cannot be written into a key in this format; use text, a number or a boolean, and with a format such as `:day` text or a number"
+                        );
+                        self.report(ProblemCode::UnfitKeyValue, *at, message);
+                    }
+                    if resolved.is_number(&self.scope) {
+                        self.numbers.push(*index);
+                    }
+                    pieces.push(BoundPiece::Value(resolved.term, resolved.format));
+                }
+            }
+        }
+        BoundTemplate { pieces }
+    }
+
+    /// The value of a name in the key of a rollup, or for its expiry; a bucket that the name does not determine is reported.
+    pub(crate) fn resolve_bucket(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
+        let problem = match self.resolve(owner, name)?.in_buckets_of(&self.scope) {
+            Ok(resolved) => return Some(resolved),
+            Err(problem) => problem,
+        };
+        self.report_name(name, ProblemCode::FormatTooFine, format!("{owner}: `{}`: {problem}", name.value));
+        None
+    }
 }

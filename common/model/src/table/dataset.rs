@@ -8,16 +8,13 @@ use super::column_type::{ColumnType, is_column_name};
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
-use super::load::scope::{ResolvedName, base_name, interned_path, position};
+use super::load::scope::{ResolvedName, base_name, position};
 use super::load::suggestion::{did_you_mean, suggestion};
 use super::named::{named_values, read_named};
 use super::named_list::NamedList;
-use super::template::{known_name, split_format};
+use super::template::known_name;
 use super::value_type::ValueType;
-use super::{
-    Entity, InternedPath, LookupUse, Model, ModelNotation, Pattern, Term, TimeBucket, TimeFormat,
-    TimeReading, ValueFormat,
-};
+use super::{Entity, InternedPath, LookupUse, Model, ModelNotation, Pattern, Term, TimeReading, ValueFormat};
 use crate::record::AttributeId;
 
 /// The partition of a row whose item has no day.
@@ -243,57 +240,6 @@ fn check_dataset_name(compiler: &mut ModelCompiler<'_, '_>, owner: &str, name: L
 }
 
 impl EntityContext<'_, '_, '_> {
-    fn partition(&mut self, name: Located<&str>) -> Option<(Term, ValueFormat)> {
-        let owner = format!("{}: `partition`", self.owner);
-        let Ok((base, written)) = split_format(name.value) else {
-            return self.resolve_or_attribute(&owner, name).map(|resolved| (resolved.term, resolved.format));
-        };
-        let day = written.time().filter(|format| format.bucket == TimeBucket::Day);
-        let Some(day) = day else {
-            let message = format!(
-                "{owner}: rows are kept by day; write `{}:day`, of an attribute that never changes",
-                base_name(name.value)
-            );
-            self.report(ProblemCode::InvalidDataset, name.at, message);
-            return None;
-        };
-        if let Some(first) = self.first_day(&owner, name, base, day) {
-            return Some(first);
-        }
-        let ResolvedName { term, format, value_type, .. } = self.resolve_or_attribute(&owner, name)?;
-        if !value_type.is_ordered() {
-            let message = format!("{owner}: `{}` is {}, not a time", name.value, value_type.described());
-            self.report(ProblemCode::InvalidDataset, name.at, message);
-        } else if format.zone_term().is_some_and(|zone| zone.output_lookup().is_some()) {
-            let message = format!(
-                "{owner}: the zone of `{}` is an output of a lookup, and the partition of a row does not depend on lookups; name a value of the item itself",
-                name.value
-            );
-            self.report(ProblemCode::UnfitZone, name.at, message);
-        }
-        Some((term, format))
-    }
-
-    /// The first day of a bucket of time in the item's key, such as that of the month in a rollup's key; `None` if the key has no such bucket, or
-    /// has this very text.
-    fn first_day(
-        &mut self,
-        owner: &str,
-        name: Located<&str>,
-        base: &str,
-        day: &TimeFormat,
-    ) -> Option<(Term, ValueFormat)> {
-        let variables = &self.scope.variables;
-        let variable = variables.iter().position(|variable| base_name(variable) == base)?;
-        let below = self.scope.bucket_of(variable).filter(|_| position(variables, name.value).is_none())?;
-        let reading = below.reading_of_bucket();
-        let format = day.clone().within(below);
-        if let Some(problem) = format.in_other_zone_than(reading) {
-            self.report(ProblemCode::FormatTooFine, name.at, format!("{owner}: `{}`: {problem}", name.value));
-        }
-        Some((Term::Key(variable), ValueFormat::Time(format)))
-    }
-
     /// If the attribute's name is misspelt, every row is in the partition without a day. Nothing but another use or a
     /// declaration shows that it is not.
     fn check_partition(&mut self, name: Located<&str>, term: &Term, columns: &[Column]) {
@@ -347,10 +293,7 @@ impl EntityContext<'_, '_, '_> {
                 self.report(ProblemCode::InvalidDataset, source.at, message);
             }
         }
-        let bucket = |resolved: &ResolvedName| self.scope.bucket_of(resolved.term.key_variable()?);
-        let reading = resolved
-            .as_ref()
-            .map(|resolved| bucket(resolved).map_or(resolved.reading, |bucket| bucket.reading_of_bucket()));
+        let reading = resolved.as_ref().map(|resolved| resolved.reading_in(&self.scope));
         Some(Column {
             name: Arc::from(name.value),
             column_type,
@@ -373,30 +316,6 @@ impl EntityContext<'_, '_, '_> {
             let message = format!("{owner}: the partition has this name; choose another");
             self.report(ProblemCode::ReservedName, name.at, message);
         }
-    }
-
-    /// The meaning of a name. A name without another meaning is an attribute, which a dataset need not declare: its column
-    /// states the type.
-    fn resolve_or_attribute(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
-        let (scope, interner) = self.names();
-        let (code, problem) = match scope.resolve(name.value, interner) {
-            Ok(resolved) => return Some(resolved),
-            Err(None | Some((ProblemCode::UndefinedName, _))) => {
-                let (base, format) = split_format(name.value).ok()?;
-                let path = base.parse().ok()?;
-                match scope.bind_zone(name.value, format, interner) {
-                    Err(problem) => problem?,
-                    Ok(format) => {
-                        let term = Term::Attribute(interned_path(&path, interner));
-                        let reading = TimeReading::Detected;
-                        return Some(ResolvedName { term, format, value_type: ValueType::Any, reading });
-                    }
-                }
-            }
-            Err(Some(problem)) => problem,
-        };
-        self.report(code, name.at, format!("{owner}: {problem}"));
-        None
     }
 
     fn sort(&mut self, names: &[Located<&str>], columns: &[Column]) -> Vec<usize> {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::derivation::{self, Derivation};
-use super::key_attribute::key_attribute;
 use super::load::compiler::ModelCompiler;
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, LocatedPairs, SettingsTable};
@@ -17,8 +16,8 @@ use super::named_list::NamedList;
 use super::on_expiry::OnExpiry;
 use super::value_type::DeclaredType;
 use super::{
-    Aggregate, InternedPath, KeyType, LookupUse, Model, ModelNotation, Pattern, RollupKeys, Table, Template,
-    TemplatePiece, Term, TimeReading, ValueFormat, times,
+    Aggregate, InternedPath, LookupUse, Model, ModelNotation, Pattern, RollupKeys, Template, Term,
+    TimeReading, number_keys, times,
 };
 use crate::record::{AttributeId, AttributePath};
 
@@ -226,8 +225,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         compiler.key(owner, &key, (&table, &wanted), *at, &mut scope.variables)
     });
     if let (Some(table), Some(templates)) = (table, &templates) {
-        check_key(compiler, owner, table, &key, templates);
-        scope.numbers = numbers_of(compiler.model.tables.get(table)?, templates);
+        scope.numbers = check_key(compiler, owner, table, &key, templates);
     }
     scope.times = times::compile(compiler, settings, &times);
     let separator = table.and_then(|table| compiler.model.tables.get(table)?.separator);
@@ -260,16 +258,6 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         ..Entity::default()
     });
     Some(())
-}
-
-/// The variables that are whole keys of type `N`.
-fn numbers_of(table: &Table, templates: &[Template]) -> Vec<usize> {
-    let keys = table.key().zip(templates).filter(|(key, _)| key.key_type == KeyType::Number);
-    let variable = |(_, template): (_, &Template)| match template.pieces.as_slice() {
-        [TemplatePiece::Variable(index, ValueFormat::Plain)] => Some(*index),
-        _ => None,
-    };
-    keys.filter_map(variable).collect()
 }
 
 /// The scope of an entity with these attributes, without its key.
@@ -309,39 +297,21 @@ fn ttl_attribute(
     None
 }
 
+/// Checks the templates of a key; returns the variables that are numbers.
 fn check_key(
     compiler: &mut ModelCompiler<'_, '_>,
     owner: &str,
     table: usize,
     key: &LocatedPairs<'_>,
     templates: &[Template],
-) {
-    check_number_keys(compiler, owner, table, key, templates);
+) -> Vec<usize> {
     times::check_key_zones(compiler, owner, key, templates);
-}
-
-/// The literal text in a key attribute of type `N` must be a number.
-fn check_number_keys(
-    compiler: &mut ModelCompiler<'_, '_>,
-    owner: &str,
-    table: usize,
-    key: &LocatedPairs<'_>,
-    templates: &[Template],
-) {
-    let Some(table) = compiler.model.tables.get(table) else { return };
-    let is_text = |character: char| !(character.is_ascii_digit() || "+-.eE".contains(character));
-    let impossible = table.key().zip(templates).find(|(attribute, template)| {
-        let mut literals = template.pieces.iter().filter_map(TemplatePiece::literal);
-        attribute.key_type == KeyType::Number && literals.any(|text| text.contains(is_text))
-    });
-    let Some((attribute, _)) = impossible else { return };
-    let named = |name: &str| key_attribute(name) == *attribute.name;
-    let Some((_, written)) = key.iter().find(|(name, _)| named(name.value)) else { return };
-    let (name, table, text) = (&attribute.name, &table.name, written.value);
-    let message = format!(
-        "{owner}: `{name}` is a number in table `{table}`, and no number looks like `{text}`; write a variable alone, like \"{{id}}\", or correct the table's `types`"
-    );
-    compiler.report(ProblemCode::UnfitKeyValue, written.at, message);
+    let Some(table) = compiler.model.tables.get(table) else { return Vec::new() };
+    let attributes: Vec<_> = table.key().cloned().collect();
+    if let Some((at, message)) = number_keys::problem(owner, (&table.name, &attributes), key, templates) {
+        compiler.report(ProblemCode::UnfitKeyValue, at, message);
+    }
+    number_keys::variables(&attributes, templates)
 }
 
 fn read_attributes(

@@ -85,7 +85,12 @@ impl TimeFormat {
 
     /// Why a value that is read in this way has no calendar in the format's zone.
     pub(super) fn in_other_zone_than(&self, reading: TimeReading) -> Option<String> {
-        let TimeReading::Bucket(_, zone) = reading else { return None };
+        let zone = match reading {
+            TimeReading::Bucket(_, zone) => zone,
+            TimeReading::Detected | TimeReading::Notation(_) | TimeReading::Zone(_) | TimeReading::Digits => {
+                return None;
+            }
+        };
         let way = match zone {
             // The zone of such a part may be that of each item, which it does not show.
             None => format!(

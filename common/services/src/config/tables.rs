@@ -22,14 +22,17 @@ pub(super) fn deployed_names(model: &mut Model, renames: &str, state: Option<&st
             return Err(invalid(format!("{TABLES} holds `{rename}`, which is not a rename"))
                 .hint("Write `name in the model=deployed name`, separated by commas"));
         };
-        // The state table's present name is a setting of its own: the names here are earlier ones.
+        // The state table's present name is a setting of its own; it may be named first, as that of any table.
         let names = model.tables.iter().zip(&mut deployed).find(|(table, _)| *table.name == *name);
-        let Some((_, names)) = names else {
+        let Some((table, names)) = names else {
             let declared = model.tables.iter().filter(|table| !table.is_state());
             let known: Vec<&str> = declared.map(|table| table.name.as_ref()).collect();
             return Err(invalid(format!("{TABLES} renames `{name}`, which is not a table of the model"))
                 .with("tables of the model", known.join(", ")));
         };
+        if table.is_state() && names.first().is_some_and(|present| **present == *written) {
+            continue;
+        }
         if names.iter().any(|known| **known == *written) {
             return Err(invalid(format!("{TABLES} has `{rename}` twice")).hint("Remove one of the two"));
         }

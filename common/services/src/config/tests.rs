@@ -62,7 +62,9 @@ fn the_state_table_may_have_had_other_names_if_rollups_are_sources() {
         assert_eq!(resolved.model.table_deployed_as(&resolved.table_names, name), Some(state), "{name}");
     }
     assert_eq!(resolved.table_names.get(state).map(|name| &**name), Some("state"));
-    assert_names(config("@state=state"), &["AFTERWRITE_TABLES", "twice"]);
+    let repeated = config("@state=state,@state=before").unwrap();
+    assert_eq!(repeated.table_names.get(state).map(|name| &**name), Some("state"));
+    assert_names(config("@state=before,@state=before"), &["AFTERWRITE_TABLES", "twice"]);
     assert_names(config("@state=Orders"), &["same name", "Orders"]);
     let without = settings(&[(MODEL, "quiz"), (TABLES, "@state=before")]);
     assert_names(FunctionConfig::resolve(&without), &["@state", "not a table of the model"]);

@@ -11,10 +11,7 @@ use crate::record::{AttributeInterner, AttributePath};
 use crate::table::key_attribute::key_attribute;
 use crate::table::pattern::settings::PatternCompiler;
 use crate::table::value_type::ValueType;
-use crate::table::{
-    BoundPiece, BoundTemplate, LookupUse, Model, Pattern, Template, TemplatePiece, Term, TimeReading,
-    ValueFormat,
-};
+use crate::table::{LookupUse, Model, Pattern, Template, Term, TimeReading, ValueFormat};
 
 /// A model that is being compiled, part by part in the order of [`Model`]'s fields.
 pub(crate) struct ModelCompiler<'c, 's> {
@@ -370,37 +367,5 @@ impl EntityContext<'_, '_, '_> {
             }
         }
         terms
-    }
-
-    /// A template whose variables take the entity's values of these names. Each name has the place that an error about it shows.
-    pub(crate) fn bind(
-        &mut self,
-        owner: &str,
-        template: &Template,
-        names: &[Located<Arc<str>>],
-    ) -> BoundTemplate {
-        let mut pieces = Vec::new();
-        for piece in &template.pieces {
-            match piece {
-                TemplatePiece::Literal(text) => pieces.push(BoundPiece::Literal(Arc::clone(text))),
-                TemplatePiece::Variable(index, _) => {
-                    let Some(Located { value: name, at }) = names.get(*index) else { continue };
-                    let name_at = Located { value: &**name, at: *at };
-                    let Some(resolved) = self.resolve_bucket(owner, name_at) else { continue };
-                    if !resolved.value_type.fits_key(&resolved.format) {
-                        let described = resolved.value_type.described();
-                        let message = format!(
-                            "{owner}: `{{{name}}}` is {described}, which cannot be written into a key in this format; use text, a number or a boolean, and with a format such as `:day` text or a number"
-                        );
-                        self.report(ProblemCode::UnfitKeyValue, *at, message);
-                    }
-                    if resolved.is_number(&self.scope) {
-                        self.numbers.push(*index);
-                    }
-                    pieces.push(BoundPiece::Value(resolved.term, resolved.format));
-                }
-            }
-        }
-        BoundTemplate { pieces }
     }
 }

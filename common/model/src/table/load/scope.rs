@@ -52,10 +52,11 @@ impl EntityScope {
     fn reading_of_variable(&self, variable: &str) -> TimeReading {
         match split_format(variable) {
             Ok((_, ValueFormat::Time(format))) => format.reading_of_bucket(),
-            Ok((_, ValueFormat::Plain)) | Err(_) => match self.reading(variable) {
-                TimeReading::Detected if self.is_number(variable) => TimeReading::Digits,
-                reading => reading,
-            },
+            Ok((_, ValueFormat::Plain)) | Err(_) => {
+                let reading = self.reading(variable);
+                let is_undeclared = reading == TimeReading::Detected;
+                if is_undeclared && self.is_number(variable) { TimeReading::Digits } else { reading }
+            }
         }
     }
 }
@@ -138,6 +139,12 @@ impl ResolvedName {
 }
 
 impl ResolvedName {
+    /// How it is read as a time; a variable that `bind` fills with a bucket is that bucket.
+    pub(crate) fn reading_in(&self, scope: &EntityScope) -> TimeReading {
+        let bucket = self.term.key_variable().and_then(|variable| scope.bucket_of(variable));
+        bucket.map_or(self.reading, |bucket| bucket.reading_of_bucket())
+    }
+
     /// Whether it is always a number, also if a key has it as text.
     pub(crate) fn is_number(&self, scope: &EntityScope) -> bool {
         let is_number_of_key = || self.term.key_variable().is_some_and(|key| scope.numbers.contains(&key));

@@ -52,7 +52,7 @@ fn removed(
     if models[1].entities.values().any(has_such_keys) {
         let consequence = "From this generation on, its items match another entity, or no entity. Their contributions are subtracted once they change or are reconciled.";
         differences.add(part, "removed", consequence);
-        return recount(name, models, differences);
+        return differences.recount(name, models);
     }
     differences.add(part, "removed", "Its items are unmatched from now on: their changes have no effect.");
     differences.orphaned.push(format!(
@@ -78,7 +78,7 @@ fn entity(
                 .orphaned
                 .push(format!("the contributions of items {} that are not {} ({name})", old.key, new.key));
         }
-        recount(name, models, differences);
+        differences.recount(name, models);
     }
     let effects = [old, new].map(|entity| entity.on_expiry.name());
     let consequence = "Applies to items that TTL deletes from now on; what was settled or subtracted before stays. A day of a table of current rows follows the new rule, for earlier expiries too, as soon as the day has another change.";
@@ -88,7 +88,7 @@ fn entity(
     differences.setting(&part, "ttl", attributes, consequence);
     attribute_types(name, [old, new], models, differences);
     if derived::compare((name, &part), [old, new], models, differences) {
-        recount(name, models, differences);
+        differences.recount(name, models);
     }
     for (value, change) in changed_parts(&old.times, &new.times) {
         let change = match change {
@@ -96,7 +96,7 @@ fn entity(
             PartChange::Removed(_) => format!("time {value} removed"),
             PartChange::Changed(before, now) => from_to(&format!("time {value}"), before, now),
         };
-        recount(name, models, differences);
+        differences.recount(name, models);
         let consequence = "Rollups whose keys or measures have this time change once an item changes or is reconciled, and new rows of datasets have the new time.";
         differences.add(part.clone(), change, consequence);
     }
@@ -115,15 +115,6 @@ fn matched_keys(entity: &EntityDescription) -> String {
     match entity.yields_to.as_slice() {
         [] => key,
         preferred => format!("{key}, unless {}", preferred.join(" or ")),
-    }
-}
-
-/// Everything that is counted of an entity may change.
-pub(super) fn recount(entity: &str, models: [&ModelDescription; 2], differences: &mut Differences) {
-    for aggregate in models.into_iter().flat_map(|model| model.aggregates.values()) {
-        if aggregate.of == entity {
-            differences.moved(entity, aggregate);
-        }
     }
 }
 

@@ -187,6 +187,15 @@ impl Differences {
         self.writes.entry(entity.to_owned()).or_default().rollups.extend(left);
     }
 
+    /// Notes that everything that is counted of an entity may change.
+    fn recount(&mut self, entity: &str, models: [&ModelDescription; 2]) {
+        for aggregate in models.into_iter().flat_map(|model| model.aggregates.values()) {
+            if aggregate.of == entity {
+                self.moved(entity, aggregate);
+            }
+        }
+    }
+
     /// Prices the items of entities that must be reconciled. The numbers of other entities change nothing.
     fn count(&mut self, items: &[(String, u64)]) {
         for known in &mut self.reconcile {

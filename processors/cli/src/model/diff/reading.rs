@@ -9,9 +9,11 @@ use afterwrite_model::table::{
 use super::{Differences, PartChange, changed_parts, from_to};
 
 pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
-    let names = [old, new].map(|model| &*model.name);
-    let consequence = "The source of events is `afterwrite.NAME`: rules and targets that name the old source hear nothing from now on. Jobs of the old model cannot be resumed.";
-    differences.setting("model", "its name", names, consequence);
+    if [old, new].iter().all(|model| model.events.names().next().is_some()) {
+        let names = [old, new].map(|model| &*model.name);
+        let consequence = "The source of events is `afterwrite.NAME`: rules and targets that name the old source hear nothing from now on.";
+        differences.setting("model", "its name", names, consequence);
+    }
     mirrors(old, new, differences);
     caches(old, new, differences);
     events(old, new, differences);
@@ -29,7 +31,10 @@ pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, difference
                 differences.add(format!("dataset {name}"), "removed", "No more rows are written, and compaction skips it. Drop its table and view when nobody queries them.");
                 differences.orphaned.push(format!("the files under datasets/{name}/"));
             }
-            PartChange::Changed(before, now) => dataset(name, before, now, differences),
+            PartChange::Changed(before, now) => {
+                dataset(name, before, now, differences);
+                required_columns(name, [before, now], differences);
+            }
         }
     }
     for (name, change) in changed_parts(&old.queries, &new.queries) {
@@ -172,9 +177,12 @@ fn dataset(name: &str, old: &DatasetDescription, new: &DatasetDescription, diffe
             );
         }
     }
-    let required = [old, new].map(|dataset| format!("[{}]", dataset.required.join(", ")));
-    differences.setting(&part, "its required columns", required, "Applies to rows from now on.");
     if (&old.sort, old.history) != (&new.sort, new.history) {
         differences.add(part, "sort or history changed", "Compaction applies it from now on.");
     }
+}
+
+fn required_columns(name: &str, models: [&DatasetDescription; 2], differences: &mut Differences) {
+    let required = models.map(|dataset| format!("[{}]", dataset.required.join(", ")));
+    differences.setting(&format!("dataset {name}"), "required", required, "Applies to rows from now on.");
 }

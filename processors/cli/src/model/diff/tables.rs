@@ -2,7 +2,6 @@
 
 use afterwrite_model::table::{EntityDescription, ModelDescription, STATE_TABLE};
 
-use super::counting::recount;
 use super::{Differences, PartChange, changed_parts, from_to};
 
 pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
@@ -22,8 +21,8 @@ pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, difference
     }
     for (name, change) in changed_parts(&old.separators, &new.separators) {
         let (before, now) = match change {
-            PartChange::Added(now) => ("none", now.as_str()),
-            PartChange::Removed(before) => (before.as_str(), "none"),
+            PartChange::Added(now) => ("absent", now.as_str()),
+            PartChange::Removed(before) => (before.as_str(), "absent"),
             PartChange::Changed(before, now) => (before.as_str(), now.as_str()),
         };
         let consequence =
@@ -58,7 +57,7 @@ pub(super) fn attribute_types(
             let consequence = "Values that fitted may be misfits from now on, and misfits may fit: items count by the new type once they change or are reconciled.";
             let what = format!("the type of {attribute}");
             differences.setting(&format!("entity {name}"), &what, [before, now], consequence);
-            recount(name, models, differences);
+            differences.recount(name, models);
         }
     }
 }
@@ -67,7 +66,7 @@ pub(super) fn attribute_types(
 fn recount_table(table: &str, models: [&ModelDescription; 2], differences: &mut Differences) {
     for entity in models[1].entities.names() {
         if models[1].entities.get(entity).is_some_and(|known| known.table == table) {
-            recount(entity, models, differences);
+            differences.recount(entity, models);
         }
     }
 }
