@@ -1,6 +1,6 @@
 // Opens pages of a console in Chromium, and judges each: `browser.mjs TASK`, where TASK is a JSON file.
 //
-// look:    each page in each width and colour scheme: nothing is wider than the window, WCAG AA holds (axe-core), nothing moves after it was
+// look:    each page in each width and colour scheme: nothing is wider than the window, each value has room, WCAG AA holds (axe-core), nothing moves after it was
 //          drawn, no script fails and nothing is refused by the Content-Security-Policy. Images are written if the task has a folder. The texts are
 //          the times to the first paint, in milliseconds: the median and the longest.
 // steps:   clicks and inputs, one after the other, as a reader does them.
@@ -61,6 +61,18 @@ async function judge(page, where) {
     return beyond.slice(0, 3).map((element) => element.outerHTML.slice(0, 120));
   });
   if (wide.length > 0) problems.push(`${where}: wider than the window: ${wide.join(" | ")}`);
+  // A short value in a column that is too narrow has one character a line; one in a column without a width is cut off.
+  const squeezed = await page.evaluate(() => {
+    const isSqueezed = (element) => {
+      const text = element.innerText.trim();
+      const box = element.getBoundingClientRect();
+      const letter = parseFloat(getComputedStyle(element).fontSize);
+      return text.length > 1 && box.height > 0 && (box.width < letter || (box.width < 2 * letter && box.height > 3 * letter));
+    };
+    const found = [...document.querySelectorAll("dd, td")].filter(isSqueezed);
+    return found.slice(0, 3).map((element) => element.outerHTML.slice(0, 120));
+  });
+  if (squeezed.length > 0) problems.push(`${where}: no room for a value: ${squeezed.join(" | ")}`);
   await page.evaluate(axe);
   const judged = await page.evaluate(() =>
     window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }),

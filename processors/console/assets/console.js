@@ -1,4 +1,4 @@
-// Writes times in the reader's zone; their titles keep UTC. Shows the value of a slider beside it. Holds a list that grows while the reader
+// Writes times in the reader's zone, with its offset; their titles keep UTC. Shows the value of a slider beside it. Holds a list that grows while the reader
 // has paused it, or reads further down in it. Keeps the focus, and what is opened, in a part that is replaced.
 (function () {
   "use strict";
@@ -7,13 +7,20 @@
     return String(number).padStart(2, "0");
   }
 
+  // The offset of the reader's zone from UTC at a time, such as +05:30.
+  function offset(at) {
+    const minutes = -at.getTimezoneOffset();
+    const size = Math.abs(minutes);
+    return (minutes < 0 ? "-" : "+") + two(Math.floor(size / 60)) + ":" + two(size % 60);
+  }
+
   function writeTimes(root) {
     for (const time of root.querySelectorAll("time[datetime]:not([data-local])")) {
       const at = new Date(time.dateTime);
       if (Number.isNaN(at.getTime())) continue;
       const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join("-");
       const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
-      time.textContent = day + " " + clock;
+      time.textContent = day + " " + clock + " " + offset(at);
       time.dataset.local = "";
     }
   }
