@@ -184,6 +184,7 @@ async fn deleted_items_have_a_tombstone(counted: &CountedMatches) {
         .get(&format!("/item?table=Games&pk={}&sk={}", encoded(&partition), encoded(&sort)))
         .body;
     assert!(html.contains("The entry is a tombstone"), "{html}");
+    assert!(html.contains("If TTL deleted it, it stays counted"), "the model keeps expired matches: {html}");
 }
 
 /// Reads a page again until it meets a condition.

@@ -38,6 +38,8 @@ pub(crate) enum Cell {
     Values(String),
     /// A time.
     Time(Timestamp),
+    /// A position of the ledger, as it is stored: for people in words, because its beginning looks like a time of the record.
+    Position(String),
     /// A link to a page of the console.
     Link {
         /// The text.
@@ -102,6 +104,7 @@ impl Cell {
             | Self::Code(text)
             | Self::Number(text)
             | Self::Values(text)
+            | Self::Position(text)
             | Self::Verdict(_, text) => text.clone(),
             Self::Time(at) => at.to_string(),
             Self::Link { text, .. } => text.clone(),
@@ -119,6 +122,7 @@ impl Cell {
             Self::Number(text) => html! { (text) },
             Self::Values(number) => html! { (number) @if number == "1" { " value" } @else { " values" } },
             Self::Time(at) => time(*at),
+            Self::Position(text) => html! { (harmless(&position_text(text))) },
             Self::Link { text, to } => html! { a href=(to) { (harmless(text)) } },
             Self::Links(links) => html! {
                 @for (place, (text, to)) in links.iter().enumerate() {
@@ -190,6 +194,7 @@ impl PageTable {
                     | Cell::Number(_)
                     | Cell::Values(_)
                     | Cell::Time(_)
+                    | Cell::Position(_)
                     | Cell::Link { .. }
                     | Cell::Links(_) => {
                         json!(cell.plain())
@@ -210,6 +215,17 @@ impl PageTable {
         let rows =
             self.rows.iter().map(|row| line(row.iter().map(|cell| csv_field(&cell.plain())).collect()));
         [titles].into_iter().chain(rows).collect()
+    }
+}
+
+/// A position in words: the record by its sequence number, and the stream by its label, which is the time of the stream's creation.
+fn position_text(position: &str) -> String {
+    let Some((label, sequence_number)) = position.split_once('#') else { return position.to_owned() };
+    match (label, sequence_number.trim_start_matches('0')) {
+        ("", "") => "none: no record is counted".to_owned(),
+        ("", number) => format!("record {number}"),
+        (label, "") => format!("before the first record of the stream {label}"),
+        (label, number) => format!("record {number} of the stream {label}"),
     }
 }
 
@@ -252,6 +268,21 @@ mod tests {
         }
         let table = PageTable::new("t", &["=title"], "none");
         assert_eq!(table.csv(), "'=title\r\n", "names of a model are titles");
+    }
+
+    #[test]
+    fn a_position_is_words_for_people_and_exact_for_machines() {
+        let stored = format!("2026-02-06T09:00:00.000#{:0>40}", 1_000_017);
+        let shown = Cell::Position(stored.clone());
+        assert_eq!(shown.markup().into_string(), "record 1000017 of the stream 2026-02-06T09:00:00.000");
+        assert_eq!(shown.plain(), stored);
+        for (position, text) in [
+            (format!("#{:0>40}", 0), "none: no record is counted"),
+            (format!("2026-02-06#{:0>40}", 0), "before the first record of the stream 2026-02-06"),
+            ("other".to_owned(), "other"),
+        ] {
+            assert_eq!(position_text(&position), text);
+        }
     }
 
     #[test]

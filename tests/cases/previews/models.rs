@@ -80,7 +80,17 @@ fn g2_explain_names_the_condition_that_leaves_an_item_out() {
     assert_eq!(of("aggregate unpaid")["found"], "the item has no paid");
     assert_eq!(of("aggregate orders: measure done")["needs"], "status = [\"DONE\"]");
     assert_eq!(of("aggregate orders: measure done")["found"], "status is NEW");
-    assert_eq!(left_out.len(), 2);
+    // A measure adds nothing of an item without its value.
+    assert_eq!(of("aggregate orders: measure revenue")["needs"], "exact");
+    assert_eq!(of("aggregate orders: measure revenue")["found"], "the item has no exact");
+    assert_eq!(left_out.len(), 3);
+    // A value that does not fit is not missing: the problem names it.
+    let misfit = explained(1, &json!({ "paid": { "S": "yes" }, "note": { "S": "n" } }));
+    let left_out = misfit["left_out"].to_string();
+    assert!(
+        left_out.contains("paid does not fit the model") && !left_out.contains("has no paid"),
+        "{left_out}"
+    );
 }
 
 #[test]

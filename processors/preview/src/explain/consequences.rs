@@ -166,4 +166,7 @@ pub struct LeftOut {
     pub needs: String,
     /// The item's value, if it has one.
     pub found: String,
+    /// Whether `found` has the item's value, which not everyone may see.
+    #[serde(skip)]
+    pub shows_value: bool,
 }

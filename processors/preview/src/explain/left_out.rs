@@ -3,7 +3,7 @@
 use afterwrite_model::projection::{ImageScope, LookupOutputs};
 use afterwrite_model::record::{AttributeValue, Image};
 use afterwrite_model::table::{
-    Aggregate, EventTrigger, ForEach, LookupUse, ModelNotation, Operand, Pattern, Term,
+    Aggregate, EventTrigger, ForEach, LookupUse, MeasureKind, ModelNotation, Operand, Pattern, Term,
 };
 
 use super::consequences::LeftOut;
@@ -18,7 +18,7 @@ struct ConditionScope<'c> {
 }
 
 impl<L: ExplainedLookups> ItemExplainer<'_, L> {
-    /// The aggregates, measures, datasets, cache rules and event rules that leave the item out. `image` has the attributes that are counted, `row_image`
+    /// The aggregates, measures, datasets, cache rules and event rules that leave the item out, and the values that measures miss. `image` has the attributes that are counted, `row_image`
     /// the attributes of rows.
     pub(super) fn left_out(&self, image: &Image<'_>, row_image: &Image<'_>) -> Vec<LeftOut> {
         let entity = self.identity.entity;
@@ -65,12 +65,16 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
             && self.has_no_element(elements, image)
         {
             let needs = format!("an element of {}", notation.term(&elements.of));
-            return vec![LeftOut { part, needs, found: "the item has none".to_owned() }];
+            return vec![LeftOut { part, needs, found: "the item has none".to_owned(), shows_value: false }];
         }
         for measure in &aggregate.measures {
             let part = format!("aggregate {}: measure {}", aggregate.name, measure.name);
             let scope = ConditionScope { part, notation, lookups };
-            left_out.extend(self.unmet(&scope, measure.when.as_ref(), image));
+            let unmet = self.unmet(&scope, measure.when.as_ref(), image);
+            if unmet.is_empty() && aggregate.for_each.is_none() {
+                left_out.extend(self.missing_values(&scope, &measure.kind, image));
+            }
+            left_out.extend(unmet);
         }
         let image_scope = self.scope_of(image, &[]);
         for destination in &aggregate.into {
@@ -81,9 +85,57 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
                 part: format!("aggregate {} in rollup {rollup}", aggregate.name),
                 needs: notation.term(term),
                 found: "the item has none".to_owned(),
+                shows_value: false,
             }));
         }
         left_out
+    }
+
+    /// The values of a measure that the item does not have: it counts the item without them, or adds nothing.
+    fn missing_values(
+        &self,
+        scope: &ConditionScope<'_>,
+        kind: &MeasureKind,
+        image: &Image<'_>,
+    ) -> Vec<LeftOut> {
+        let values: &[Term] = match kind {
+            MeasureKind::Sum { factors, .. } => factors,
+            MeasureKind::Max(of, _)
+            | MeasureKind::Min(of, _)
+            | MeasureKind::Histogram { of, .. }
+            | MeasureKind::Percentiles { of, .. } => std::slice::from_ref(of),
+            MeasureKind::Count
+            | MeasureKind::Latest(_)
+            | MeasureKind::Average { .. }
+            | MeasureKind::Percentile { .. } => &[],
+        };
+        let Some(outputs) = self.outputs_of(scope, image) else { return Vec::new() };
+        let read_in = self.scope_of(image, &outputs);
+        let is_missing = |value: &&Term| match read_in.read(value) {
+            Ok(found) => found.is_none_or(|found| found.is_null()),
+            // A value that does not fit is a problem of its own.
+            Err(_) => false,
+        };
+        let missing = values.iter().filter(is_missing).map(|value| {
+            let name = scope.notation.term(value);
+            LeftOut {
+                part: scope.part.clone(),
+                found: format!("the item has no {name}"),
+                needs: name,
+                shows_value: false,
+            }
+        });
+        missing.collect()
+    }
+
+    /// The outputs of the lookups; `None` if one is unknown, which is a problem of its own.
+    fn outputs_of(&self, scope: &ConditionScope<'_>, image: &Image<'_>) -> Option<Vec<&LookupOutputs>> {
+        let bare = self.scope_of(image, &[]);
+        let outputs = scope.lookups.iter().map(|used| {
+            let key = bare.lookup_key(used).ok()?;
+            self.lookups.outputs(&key)
+        });
+        outputs.collect()
     }
 
     fn has_no_element(&self, elements: &ForEach, image: &Image<'_>) -> bool {
@@ -99,28 +151,25 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     /// The parts of a condition that do not hold.
     fn unmet(&self, scope: &ConditionScope<'_>, when: Option<&Pattern>, image: &Image<'_>) -> Vec<LeftOut> {
         let Some(when) = when else { return Vec::new() };
-        let bare = self.scope_of(image, &[]);
-        let outputs = scope.lookups.iter().map(|used| {
-            let key = bare.lookup_key(used).ok()?;
-            self.lookups.outputs(&key)
-        });
-        // Without the inputs of a lookup, its outputs are unknown: that is a problem of its own.
-        let Some(outputs) = outputs.collect::<Option<Vec<&LookupOutputs>>>() else { return Vec::new() };
+        let Some(outputs) = self.outputs_of(scope, image) else { return Vec::new() };
         let read_in = self.scope_of(image, &outputs);
         let mut read = |term: &Term| read_in.read(term).ok().flatten();
         let unmet = when.unmet(&mut read);
         let part = |condition: &Pattern| {
             let found = condition.field().map(|term| {
                 let name = scope.notation.term(term);
-                read_in.read(term).ok().flatten().map_or_else(
-                    || format!("the item has no {name}"),
-                    |value| format!("{name} is {}", operand(&value)),
-                )
+                match read_in.read(term) {
+                    Ok(Some(value)) => (format!("{name} is {}", operand(&value)), true),
+                    Ok(None) => (format!("the item has no {name}"), false),
+                    Err(_) => (format!("{name} does not fit the model"), false),
+                }
             });
+            let (found, shows_value) = found.unwrap_or_else(|| ("none of these holds".to_owned(), false));
             LeftOut {
                 part: scope.part.clone(),
                 needs: scope.notation.condition(condition),
-                found: found.unwrap_or_else(|| "none of these holds".to_owned()),
+                found,
+                shows_value,
             }
         };
         unmet.iter().map(part).collect()

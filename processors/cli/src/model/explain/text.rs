@@ -108,7 +108,7 @@ impl ItemText<'_> {
 
     fn left_out_table(&self) -> ResultTable {
         let mut table = new_table(&["part", "needs", "the item"]);
-        for LeftOut { part, needs, found } in &self.0.left_out {
+        for LeftOut { part, needs, found, shows_value: _ } in &self.0.left_out {
             table.add_row([part, needs, found]);
         }
         table

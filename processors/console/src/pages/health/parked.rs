@@ -64,7 +64,7 @@ async fn rows(context: &ConsoleContext, parked: &[ParkedItem]) -> Result<Vec<Vec
         vec![
             named.unwrap_or_else(|| Cell::code(format!("{} {}", item.partition, item.sort))),
             Cell::Verdict(Verdict::Bad, reason),
-            Cell::code(item.position()),
+            Cell::Position(item.position().to_owned()),
         ]
     });
     Ok(rows.collect())

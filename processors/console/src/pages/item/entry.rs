@@ -1,16 +1,23 @@
 //! The ledger entry of an item.
 
 use afterwrite_ledger::StoredEntry;
+use afterwrite_model::entity::SourceKey;
 use afterwrite_model::table::Model;
 use afterwrite_operations::redrive::parked_reason;
 use maud::{Markup, html};
 
 use super::reading::ReadEntry;
+use crate::prose::prose;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::{View, problem};
 
 /// Adds the ledger entry.
-pub(super) fn show(view: &mut View, model: &Model, entry: &ReadEntry, exists: bool) {
+pub(super) fn show(
+    view: &mut View,
+    model: &Model,
+    (entry, source): (&ReadEntry, &SourceKey<'_>),
+    exists: bool,
+) {
     view.show(html! { h2 { "Ledger entry" } });
     let mut table = PageTable::new("entry", &["fact", "value"], "");
     match entry {
@@ -26,6 +33,9 @@ pub(super) fn show(view: &mut View, model: &Model, entry: &ReadEntry, exists: bo
         ReadEntry::Stored(entry, behind) => {
             table.rows = facts(model, entry, behind.as_deref());
             view.show(state(entry, exists));
+            if !exists && entry.is_tombstone && keeps_expired(model, source) {
+                view.show(html! { p { (prose(IF_EXPIRED)) } });
+            }
             view.table(table);
             if behind.is_some() {
                 view.show(remedy());
@@ -33,6 +43,14 @@ pub(super) fn show(view: &mut View, model: &Model, entry: &ReadEntry, exists: bo
             }
         }
     }
+}
+
+/// Why an expired item is in totals, and has no shares.
+const IF_EXPIRED: &str = "If TTL deleted it, it stays counted: the model has `on_expiry = \"keep\"` for it. What it counted is then in the settled part of its rollups, and no more a share of an item. Otherwise its shares were subtracted.";
+
+/// Whether an item with this key can stay counted after TTL has deleted it.
+fn keeps_expired(model: &Model, source: &SourceKey<'_>) -> bool {
+    source.candidates(model).iter().any(|identity| identity.entity.keeps_what_expired())
 }
 
 /// The sentence about an entry whose item does not exist, or the other way round.
@@ -56,7 +74,7 @@ fn remedy() -> Markup {
 fn facts(model: &Model, entry: &StoredEntry, behind: Option<&str>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     let mut fact = |name: &str, cell: Cell| rows.push(vec![Cell::text(name), cell]);
-    fact("position", Cell::code(entry.position.to_text()));
+    fact("position", Cell::Position(entry.position.to_text()));
     fact("rev", Cell::number(entry.rev));
     fact("generation", Cell::number(entry.generation));
     let is_current = entry.generation == model.generation && entry.fingerprint == *model.fingerprint();
@@ -78,7 +96,7 @@ fn facts(model: &Model, entry: &StoredEntry, behind: Option<&str>) -> Vec<Vec<Ce
     if let Some(behind) = behind {
         let (position, reason) = behind.rsplit_once(' ').unwrap_or((behind, ""));
         fact("parked", Cell::Verdict(Verdict::Bad, parked_reason(reason)));
-        fact("record that could not be counted", Cell::code(position));
+        fact("record that could not be counted", Cell::Position(position.to_owned()));
     }
     if entry.is_tombstone {
         fact("tombstone until", entry.expires_at.map_or(Cell::Empty, Cell::Time));

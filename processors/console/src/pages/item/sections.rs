@@ -46,7 +46,7 @@ pub(super) async fn show(
     }
     view.show(html! { h2 { "Shares of rollups" } });
     view.table(share_table(served, reading).await?);
-    entry::show(view, model, &reading.entry, reading.item.is_some());
+    entry::show(view, model, (&reading.entry, &reading.source), reading.item.is_some());
     if let (Some(item), Some(found)) = (&reading.item, found) {
         show_left_out(view, found, shows_items);
         view.show(html! { h2 { "Mirrors" } });
@@ -163,9 +163,7 @@ fn expiry(served: &Served, reading: &ItemReading, item: &Item) -> Option<Timesta
 fn show_left_out(view: &mut View, found: &Consequences, shows_items: bool) {
     let mut table = PageTable::new("left_out", &["part of the model", "needs", "the item"], "");
     for left in &found.left_out {
-        // Only the absence of a value says nothing of the item's contents.
-        let is_absence = left.found.starts_with("the item has no") || left.found == "none of these holds";
-        let found = if shows_items || is_absence { left.found.clone() } else { HIDDEN.to_owned() };
+        let found = if shows_items || !left.shows_value { left.found.clone() } else { HIDDEN.to_owned() };
         table.rows.push(vec![Cell::text(&left.part), Cell::code(&left.needs), Cell::text(found)]);
     }
     if table.rows.is_empty() {
@@ -173,7 +171,7 @@ fn show_left_out(view: &mut View, found: &Consequences, shows_items: bool) {
     }
     view.show(html! {
         h2 { "Left out" }
-        p class="quiet" { "The parts of the model whose conditions the item does not meet." }
+        p class="quiet" { "The parts of the model whose conditions the item does not meet, and the measures whose values it does not have." }
     });
     view.table(table);
 }

@@ -101,7 +101,7 @@ pub(super) async fn share_table(served: &Served, reading: &ItemReading) -> Resul
             counted.map_or(Cell::Empty, Cell::number),
             now.map_or(Cell::Empty, |now| share_cell(now)),
             total.map_or(Cell::Empty, |total| share_cell(&value_text(total))),
-            comparison(counted, now),
+            comparison(counted, now, totals.get(place).is_some_and(Option::is_some)),
         ]);
     }
     Ok(table)
@@ -111,9 +111,16 @@ fn share_cell(text: &str) -> Cell {
     if text.parse::<Decimal>().is_ok() { Cell::number(text) } else { Cell::text(text) }
 }
 
-fn comparison(counted: Option<&Decimal>, now: Option<&String>) -> Cell {
+/// How the counted share compares with that of the item now. A share of a rollup that is not stored is in no total.
+fn comparison(counted: Option<&Decimal>, now: Option<&String>, is_stored: bool) -> Cell {
     let share = now.and_then(|now| now.parse::<Decimal>().ok());
     match (counted, now, share) {
+        (Some(counted), _, Some(share)) if *counted == share && !is_stored && !share.is_zero() => {
+            Cell::Verdict(
+                Verdict::Warning,
+                "counted, but the rollup is not stored: it has expired, or was deleted".to_owned(),
+            )
+        }
         (Some(counted), _, Some(share)) if *counted == share => {
             Cell::Verdict(Verdict::Good, "counted".to_owned())
         }
@@ -269,6 +276,22 @@ fn mirrored<'m>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_counted_share_is_fine_only_if_its_rollup_is_stored() {
+        let verdict = |counted: Option<i64>, now: &str, is_stored| match comparison(
+            counted.map(Decimal::from).as_ref(),
+            Some(&now.to_owned()),
+            is_stored,
+        ) {
+            Cell::Verdict(verdict, _) => Some(verdict),
+            _ => None,
+        };
+        assert_eq!(verdict(Some(1), "1", true), Some(Verdict::Good));
+        assert_eq!(verdict(Some(1), "1", false), Some(Verdict::Warning), "no total has it");
+        assert_eq!(verdict(Some(0), "0", false), Some(Verdict::Good), "0 needs no rollup");
+        assert_eq!(verdict(None, "1", false), Some(Verdict::Warning));
+    }
 
     #[test]
     fn a_copy_is_judged_by_its_rollup_its_revision_and_its_value() {
