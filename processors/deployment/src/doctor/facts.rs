@@ -334,6 +334,14 @@ pub fn age_text(age: Duration) -> String {
     }
 }
 
+/// A wait in words, rounded up: `1 min`, `35 min`, `26 h`.
+pub(crate) fn wait_text(wait: Duration) -> String {
+    match wait.as_secs().div_ceil(60) {
+        minutes @ 0..120 => format!("{minutes} min"),
+        minutes => format!("{} h", minutes.div_ceil(60)),
+    }
+}
+
 /// A number of things: `1 record`, `2 records`, `3 batches`.
 pub fn count_text(number: impl TryInto<u64>, noun: &str) -> String {
     match number.try_into().unwrap_or(u64::MAX) {
@@ -351,6 +359,12 @@ mod tests {
     fn an_age_has_the_largest_unit_of_which_there_are_two() {
         let ages = [0, 119, 120, 7_199, 7_200, 172_799, 172_800].map(Duration::from_secs).map(age_text);
         assert_eq!(ages, ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 days"]);
+    }
+
+    #[test]
+    fn a_wait_is_never_shown_shorter_than_it_is() {
+        let waits = [1, 60, 61, 7_140, 7_141, 93_240].map(Duration::from_secs).map(wait_text);
+        assert_eq!(waits, ["1 min", "1 min", "2 min", "119 min", "2 h", "26 h"]);
     }
 
     #[test]

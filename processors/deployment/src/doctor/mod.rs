@@ -22,6 +22,7 @@ use std::time::Duration;
 use afterwrite_model::table::Model;
 use serde::Serialize;
 
+use self::facts::wait_text;
 pub use self::facts::{
     ArchiveFacts, BucketFacts, DeploymentFacts, DriftCounts, DriftFacts, DriftReport, DryCall,
     EventTargetFacts, FAILED_RECORDS, FailureFacts, FreshnessFacts, FunctionFacts, IndexFacts, Looked,
@@ -104,8 +105,8 @@ impl HealthFinding {
             Some(left) => Self {
                 verdict: HealthVerdict::NotYet,
                 advice: Some(format!(
-                    "the deployment is new: expected within {} min; then run `afterwrite doctor` again",
-                    left.as_secs().div_ceil(60)
+                    "the deployment is new: expected within {}; then run `afterwrite doctor` again",
+                    wait_text(left)
                 )),
                 ..finding
             },
