@@ -79,6 +79,8 @@ fn a_failed_batch_is_named(development: &Development, console: &ConsoleClient) {
     let batch = &failures["failures"][0];
     assert!(batch["item"].to_string().contains("c1"), "{failures}");
     assert!(batch["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{failures}");
+    let shown = console.get("/health/failures").body;
+    assert!(shown.contains("they are not delivered again by themselves"), "{shown}");
     let found = development.run(&["doctor", "--json"]);
     let findings: Value = serde_json::from_slice(&found.stdout).unwrap();
     let failed = findings.as_array().unwrap().iter().find(|finding| finding["check"] == "failed records");

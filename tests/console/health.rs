@@ -57,6 +57,8 @@ async fn drift_is_found_by_a_button_and_repaired_by_another_after_its_plan() {
         development.put_order(order, number("4.5")).await;
     }
     development.spent("9").await;
+    let plan = console.get("/health/run?command=verify").body;
+    assert!(plan.contains("--tolerance 5"), "a difference is not looked at again after five minutes: {plan}");
     assert_eq!(run(&console, "verify").status, 303);
     let equal = after_command(&console, "verify").await;
     assert!(equal.contains("exit code 0") && offered_repair(&equal).is_none(), "{equal}");

@@ -14,6 +14,7 @@ use crate::context::ConsoleContext;
 use crate::frame::Page;
 use crate::incidents::prefix_of;
 use crate::pages::answer;
+use crate::prose::prose;
 use crate::query::PageQuery;
 use crate::served::Served;
 use crate::table::{Cell, PageTable};
@@ -21,6 +22,9 @@ use crate::view::{View, ViewResult};
 
 /// The objects that are shown.
 const MAX_OBJECTS: usize = 50;
+
+/// What an operator does with failed batches.
+const WHAT_TO_DO: &str = "The records of a failed batch were given up: they are not delivered again by themselves. Remove the reason, then run the command, and again with `--yes` in place of `--dry-run`. It moves the object to `redriven/` once all of its records are processed.";
 
 /// The functions of `dev` whose failed batches are processed again, with their projections.
 const FUNCTIONS: [(&str, &[ProjectionKind]); 2] =
@@ -74,6 +78,9 @@ async fn view(served: &Served) -> ViewResult {
             Cell::code(object.key.as_str()),
             command.map_or(Cell::Empty, Cell::Code),
         ]);
+    }
+    if !objects.is_empty() {
+        view.show(html! { p { (prose(WHAT_TO_DO)) } });
     }
     view.table(table);
     if objects.len() > MAX_OBJECTS {

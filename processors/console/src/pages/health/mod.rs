@@ -84,9 +84,18 @@ fn shown_jobs(jobs: &[ListedJob], is_extra: bool) -> Markup {
 async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let mut view = View::new(Page::Health, "Health");
     let context = &served.context;
-    let listed = context.jobs().list().await?;
-    view.show(html! { h2 { "Jobs" } (shown_jobs(&listed, false)) });
-    view.data(jobs::table(&listed));
+    let listed = match context.jobs().list().await {
+        Ok(listed) => {
+            view.show(html! { h2 { "Jobs" } (shown_jobs(&listed, false)) });
+            view.data(jobs::table(&listed));
+            listed
+        }
+        // The other parts may be readable.
+        Err(error) => {
+            view.show(html! { h2 { "Jobs" } p class="empty" { "Unknown: the jobs could not be read." } (problem(&error)) });
+            Vec::new()
+        }
+    };
     view.enclose(INCIDENTS, incidents(served, query).await);
     view.show(html! { h2 { "Commands" } (commands(served, &listed, query)) });
     let again = format!("{ENDED} from:body");

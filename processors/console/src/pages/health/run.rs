@@ -22,7 +22,7 @@ use crate::view::{View, ViewResult, problem, write_form};
 /// The parameter with the command's arguments, divided by spaces.
 const COMMAND: &str = "command";
 
-/// The tolerance of a repair inside `dev`, in seconds: its streams are seconds behind at most, and a repair waits for it at each level.
+/// The tolerance of a verification and a repair inside `dev`, in seconds: its streams are seconds behind at most, and each waits for it at each level.
 const DEV_TOLERANCE: &str = "5";
 
 /// A command that the console may run.
@@ -78,7 +78,7 @@ impl OfferedCommand {
         match self {
             Self::Redrive => "Counts parked items as their tables have them now.",
             Self::Verify => {
-                "Compares everything that is derived with the items. It reads all tables, and writes only its own progress. A difference that a change in flight may explain is looked at again, up to five minutes later. Its findings are kept for a repair."
+                "Compares everything that is derived with the items. It reads all tables, and writes only its own progress. A difference that a change in flight may explain is looked at again after the tolerance, which is five minutes if the command has no other. Its findings are kept for a repair."
             }
             Self::Repair(_) => {
                 "Judges each finding again, and writes what is still wrong under conditions. The plan judges, too, and writes nothing."
@@ -100,15 +100,14 @@ impl OfferedCommand {
                 let file = served.findings.file(&id)?;
                 let mut verify = owned(&["verify", "--report", &file.to_string_lossy()]);
                 verify.extend(bucket_option(served));
+                verify.extend(tolerance_option(served));
                 (None, verify)
             }
             Self::Repair(findings) => {
                 let file = findings.file(&served.findings, served.context.bucket.as_ref()).await?;
                 let mut repair = owned(&["repair", &file.to_string_lossy()]);
                 repair.extend(bucket_option(served));
-                if served.context.board().is_some() {
-                    repair.extend(owned(&["--tolerance", DEV_TOLERANCE]));
-                }
+                repair.extend(tolerance_option(served));
                 let with = |option: &str| [repair.clone(), vec![option.to_owned()]].concat();
                 (Some(with("--dry-run")), with("--yes"))
             }
@@ -121,6 +120,12 @@ impl OfferedCommand {
 /// The option with the bucket of the datasets, if one is named.
 fn bucket_option(served: &Served) -> Vec<String> {
     served.context.bucket_name.iter().flat_map(|name| ["--bucket".to_owned(), name.clone()]).collect()
+}
+
+/// The option with the tolerance inside `dev`; a deployment has that of the command.
+fn tolerance_option(served: &Served) -> Vec<String> {
+    let option = || ["--tolerance".to_owned(), DEV_TOLERANCE.to_owned()];
+    served.context.board().is_some().then(option).into_iter().flatten().collect()
 }
 
 /// Whether a text can be the id of a job: an option of a command cannot be one.
