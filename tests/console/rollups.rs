@@ -268,6 +268,13 @@ fn ranks_are_those_of_the_recount(counted: &CountedMatches) {
     for page in ["/rollups", "/rollups/of?name=score"] {
         assert!(counted.console.get(page).body.contains(link), "{page} leads to the rank");
     }
+    let chosen = counted.console.get("/rollups/of?name=score&v.game=go").body;
+    assert!(
+        chosen.contains(r#"href="/rollups/rank?name=score&amp;measure=points&amp;v%2Egame=go""#),
+        "the group that is chosen: {chosen}"
+    );
+    let nowhere = counted.console.get("/rollups/score");
+    assert!(nowhere.status == 404 && nowhere.body.contains("There is no such page"), "{}", nowhere.body);
 }
 
 fn contributors_add_up_to_their_rollup(counted: &CountedMatches) {

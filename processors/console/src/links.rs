@@ -46,9 +46,10 @@ pub(crate) fn series_link<'v>(
     address(ROLLUPS_OF, [("name", rollup)].into_iter().chain(values).chain(more.iter().copied()))
 }
 
-/// The form for the order of a rollup's items by a measure.
-pub(crate) fn ranks_link(rollup: &str, measure: &str) -> String {
-    address(RANK, [("name", rollup), ("measure", measure)])
+/// The form for the order of a rollup's items by a measure, with these values of the group filled in.
+pub(crate) fn ranks_link(rollup: &str, measure: &str, values: &[(String, &str)]) -> String {
+    let values = values.iter().map(|(name, value)| (name.as_str(), *value));
+    address(RANK, [("name", rollup), ("measure", measure)].into_iter().chain(values))
 }
 
 /// The order of a rollup's items by a measure, in the group of the item with this key.

@@ -128,6 +128,7 @@ fn router(served: &Arc<Served>) -> Router {
         .route(pages::play::editor::WRITE, post(pages::play::editor::write))
         .route(pages::play::again::AGAIN, post(pages::play::again::again))
         .route("/assets/{name}", get(asset))
+        .fallback(pages::no_page)
         .layer(from_fn_with_state(Arc::clone(served), guard))
         .with_state(Arc::clone(served))
 }

@@ -17,6 +17,9 @@ use crate::view::View;
 /// The percentiles that are estimated of every measure with such bins.
 const PERCENTS: [i64; 6] = [50, 75, 90, 95, 99, 100];
 
+/// The most bins whose numbers are shown at once.
+const SHOWN_BINS: usize = 20;
+
 /// Items that are read as one rollup.
 #[derive(Clone, Debug)]
 pub(crate) struct MeasureTotals<'i> {
@@ -70,6 +73,17 @@ impl<'i> MeasureTotals<'i> {
                 [item] => item.get(&*measure.name).map(MeasureValue::of),
                 _ => self.computed(shape, &measure.name),
             },
+        }
+    }
+
+    /// What a measure is; of several items, why a count of different values is missing.
+    fn about(&self, measure: &ReaderMeasure) -> String {
+        let about = measure.about.replace('`', "");
+        match &measure.value {
+            ReaderValue::Distinct if self.are_several => {
+                format!("{about}; of several rollups it cannot be added up, because a value can be in each")
+            }
+            _ => about,
         }
     }
 
@@ -152,7 +166,7 @@ pub(crate) fn show_measures(view: &mut View, shapes: &[RollupShape<'_>], totals:
                 cell_of(totals.value(shape, measure).as_ref()),
                 totals.settled(&measure.name).map_or(Cell::Empty, Cell::number),
                 Cell::text(measure.value.kind()),
-                Cell::text(measure.about.replace('`', "")),
+                Cell::text(totals.about(measure)),
             ]);
             if let Some(chart) = add_bins(&mut bins, (rollup, measure), totals) {
                 charts.push(chart);
@@ -167,9 +181,20 @@ pub(crate) fn show_measures(view: &mut View, shapes: &[RollupShape<'_>], totals:
         if !percentiles.rows.is_empty() {
             view.table(percentiles);
         }
-        view.show(html! { h3 { "Values in each bin" } });
-        view.table(bins);
+        show_bins(view, bins);
     }
+}
+
+/// Adds the numbers of the bins. Many of them are opened by a click: the bars above have them all.
+fn show_bins(view: &mut View, bins: PageTable) {
+    const TITLE: &str = "Values in each bin";
+    if bins.rows.len() <= SHOWN_BINS {
+        view.show(html! { h3 { (TITLE) } });
+        view.table(bins);
+        return;
+    }
+    view.show(html! { details { summary { (TITLE) ": " (bins.rows.len()) " bins" } (bins.markup()) } });
+    view.data(bins);
 }
 
 /// Adds the bins of a measure, and returns their bars.

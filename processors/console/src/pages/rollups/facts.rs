@@ -12,7 +12,7 @@ use super::shares::show_share;
 use crate::links::{ROLLUPS_OF, item_link, rank_link, ranks_link, rollup_link, series_link};
 use crate::prose::prose;
 use crate::query::PageQuery;
-use crate::rollup::asked::{FROM, TO};
+use crate::rollup::asked::{FROM, TO, parameter};
 use crate::rollup::counted::CountedChanges;
 use crate::rollup::measures::{MeasureTotals, cell_of, show_measures};
 use crate::rollup::reads::StoredRollup;
@@ -34,19 +34,23 @@ pub(super) fn stored_link(shape: &RollupShape<'_>, rollup: &StoredRollup) -> Str
     series_link(&shape.rollup.name, shape.rollup.variables.iter().zip(values), &[])
 }
 
-/// The rollup as the model declares it.
-pub(super) fn about(shape: &RollupShape<'_>) -> Markup {
+/// The rollup as the model declares it. The links to its ranks have the values that the query has chosen.
+pub(super) fn about(shape: &RollupShape<'_>, query: &PageQuery) -> Markup {
     let sources: Vec<&str> = shape.sources().iter().map(|entity| &*entity.name).collect();
     let mirrors = shape.rollup.mirrors.iter().filter_map(|index| shape.model.mirrors.get(*index));
     let mut shown: Vec<String> = mirrors.map(|mirror| shape.model.entity_name(mirror.onto)).collect();
     shown.dedup();
+    let chosen = |fields: &[usize]| -> Vec<(String, &str)> {
+        let names = fields.iter().map(|index| parameter(shape.variable(*index)));
+        names.filter_map(|name| query.get(&name).map(|value| (name, value))).collect()
+    };
     html! {
         p class="quiet" {
             @for sentence in &shape.reader.about { (prose(sentence)) " " }
             "It counts items of " (sources.join(", ")) "."
             @if !shown.is_empty() { " Items of " (shown.join(", ")) " show copies of its measures." }
             @for rank in &shape.reader.ranks {
-                " " a href=(ranks_link(&shape.rollup.name, &rank.measure)) { "Its items in the order of " (harmless(&rank.measure)) } "."
+                " " a href=(ranks_link(&shape.rollup.name, &rank.measure, &chosen(&rank.fields))) { "Its items in the order of " (harmless(&rank.measure)) } "."
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite_model::harmless::harmless;
+use afterwrite_model::table::{Rollup, TemplatePiece};
 use maud::{Markup, html};
 
 use crate::board::DevBoard;
@@ -34,7 +35,7 @@ fn partitions(board: &DevBoard, shape: &RollupShape<'_>) -> Vec<KeyValues> {
     let (mut known, mut seen) = (Vec::new(), BTreeSet::new());
     let changes = board.changes.after(0);
     for written in changes.iter().flat_map(|change| &change.trace.rollups) {
-        if !shape.rollup.has_stored_key(&written.partition, &written.sort) {
+        if !is_of(shape, &written.partition, &written.sort) {
             continue;
         }
         let partition = shape.rollup.unsharded(&written.partition);
@@ -50,6 +51,23 @@ fn partitions(board: &DevBoard, shape: &RollupShape<'_>) -> Vec<KeyValues> {
         }
     }
     known
+}
+
+/// Whether a key is one of the rollup: the members of a distinct count have keys that the pattern of their rollup fits, too.
+fn is_of(shape: &RollupShape<'_>, partition: &str, sort: &str) -> bool {
+    let with_key = shape.model.rollups.iter().filter(|rollup| rollup.has_stored_key(partition, sort));
+    let longest = with_key.map(literal_length).max();
+    shape.rollup.has_stored_key(partition, sort) && longest == Some(literal_length(shape.rollup))
+}
+
+/// The length of the fixed texts of a rollup's keys. A longer one fits fewer keys.
+fn literal_length(rollup: &Rollup) -> usize {
+    let pieces = rollup.partition.pieces.iter().chain(&rollup.sort.pieces);
+    let lengths = pieces.map(|piece| match piece {
+        TemplatePiece::Literal(text) => text.len(),
+        TemplatePiece::Variable(..) => 0,
+    });
+    lengths.sum()
 }
 
 fn is_of_partition(shape: &RollupShape<'_>, index: usize) -> bool {
@@ -69,4 +87,37 @@ fn text(shape: &RollupShape<'_>, values: &KeyValues) -> String {
     let values = values.iter().map(|(index, value)| format!("{} = {value}", shape.variable(*index)));
     let text = values.collect::<Vec<_>>().join(", ");
     if text.is_empty() { format!("all of {}", shape.rollup.name) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use afterwrite_model::table::Model;
+
+    use super::*;
+
+    #[test]
+    fn keys_of_members_are_not_keys_of_their_rollup() {
+        const SCANS: &str = r##"
+name = "scans"
+generation = 1
+tables.t.key = ["pk", "sk"]
+[entities.scan]
+key = { pk = "ROUTE#{route}", sk = "SCAN#{scan}" }
+attributes = { pupil = "S", term = "S" }
+[rollups.route_term]
+key = { PK = "ROUTE#{route}", SK = "TERM#{term}" }
+[[aggregates]]
+name = "scans"
+of = "scan"
+into = "route_term"
+measures.pupils = { distinct = "pupil" }
+"##;
+        let model = Model::parse(SCANS, "scans.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let shape = |name| RollupShape::named(&model, name).unwrap_or_else(|error| panic!("{error}"));
+        let (rollup, members) = (shape("route_term"), shape("route_term.pupils"));
+        let member = ("ROUTE#r0#DISTINCT#pupils", "TERM#T1#p3");
+        assert!(rollup.rollup.has_stored_key(member.0, member.1), "its pattern fits the key of a member");
+        assert!(is_of(&rollup, "ROUTE#r0", "TERM#T1") && !is_of(&members, "ROUTE#r0", "TERM#T1"));
+        assert!(is_of(&members, member.0, member.1) && !is_of(&rollup, member.0, member.1));
+    }
 }

@@ -45,10 +45,9 @@ fn view(served: &Served, query: &PageQuery) -> ViewResult {
         let (partition, sort) = description.key.split_once(" / ").unwrap_or((&description.key, ""));
         let measures = shape.reader.measures.iter().map(|measure| measure.name.as_str());
         let name = &*shape.rollup.name;
-        let ranks = description
-            .rank
-            .iter()
-            .map(|(measure, rank)| (format!("{measure} within {}", rank.within), ranks_link(name, measure)));
+        let ranks = description.rank.iter().map(|(measure, rank)| {
+            (format!("{measure} within {}", rank.within), ranks_link(name, measure, &[]))
+        });
         let sources: Vec<&str> = shape.sources().iter().map(|entity| &*entity.name).collect();
         let is_counted = if model.is_source(shape.index) { "as a source" } else { "" };
         vec![

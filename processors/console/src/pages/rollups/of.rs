@@ -45,7 +45,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     })?;
     let shape = RollupShape::named(served.context.model(), name)?;
     let mut view = View::new(Page::Rollups, format!("Rollup {name}"));
-    view.show(about(&shape));
+    view.show(about(&shape, query));
     view.show(choice(&shape, query));
     let counted = CountedChanges::of(&served.context, std::slice::from_ref(&shape)).await?;
     let asked = match asked(&shape, query) {

@@ -20,6 +20,7 @@ use super::downloads::downloads;
 use crate::frame::Page;
 use crate::links::{RANK, rank_link, rollup_link};
 use crate::pages::answer;
+use crate::prose::prose;
 use crate::query::PageQuery;
 use crate::rollup::asked::parameter;
 use crate::rollup::reads::{RollupReads, key_text};
@@ -193,7 +194,8 @@ fn choice(
             input type="hidden" name="measure" value=(rank.measure);
             @for index in fields {
                 @let name = shape.variable(*index);
-                label { (harmless(name)) input name=(parameter(name)) value=[values.get(*index).filter(|value| harmless(value) == **value)]; }
+                @let about = shape.reader.fields.get(*index).map_or(name, |field| &field.about);
+                label { span { (prose(about)) } input name=(parameter(name)) value=[values.get(*index).filter(|value| harmless(value) == **value)]; }
             }
             label { "the first" input type="number" name=(TOP) min="1" max=(MOST_TOP) value=(top(query)); }
             button { "Show" }
