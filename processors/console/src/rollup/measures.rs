@@ -76,7 +76,7 @@ impl<'i> MeasureTotals<'i> {
         }
     }
 
-    /// What a measure is; of several items, why a count of different values is missing.
+    /// The description of a measure; of several items, with the reason why a count of different values is missing.
     fn about(&self, measure: &ReaderMeasure) -> String {
         let about = measure.about.replace('`', "");
         match &measure.value {

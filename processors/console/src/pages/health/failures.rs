@@ -23,7 +23,7 @@ use crate::view::{View, ViewResult};
 /// The objects that are shown.
 const MAX_OBJECTS: usize = 50;
 
-/// What an operator does with failed batches.
+/// The advice for failed batches.
 const WHAT_TO_DO: &str = "The records of a failed batch were given up: they are not delivered again by themselves. Remove the reason, then run the command, and again with `--yes` in place of `--dry-run`. It moves the object to `redriven/` once all of its records are processed.";
 
 /// The functions of `dev` whose failed batches are processed again, with their projections.
