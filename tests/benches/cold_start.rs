@@ -15,15 +15,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use afterwrite_local::cloudfront::EmbeddedCloudFront;
 use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_services::ObjectStore as _;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
-use afterwrite_tests::cloudfront::{DISTRIBUTION, FakeCloudFront};
+use afterwrite_tests::cloudfront::{DISTRIBUTION, start_cloudfront};
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::deployment::{FunctionDeployment, event};
 use afterwrite_tests::python;
 use afterwrite_tests::runtime_api::{FunctionProcess, InvocationResult};
-use afterwrite_tests::sqs::FakeSqs;
+use afterwrite_tests::sqs::queue_event;
 use serde_json::{Value, json};
 
 /// The number of starts of each function.
@@ -178,7 +179,7 @@ fn pack(binary: &Path, zip: &Path) -> u64 {
 struct Surroundings {
     deployment: FunctionDeployment,
     archive: EmbeddedArchive,
-    cloudfront: FakeCloudFront,
+    cloudfront: EmbeddedCloudFront,
     /// A record of the application's table for each start.
     records: Vec<Value>,
     /// Tables and a bucket without any item or object.
@@ -203,7 +204,7 @@ impl Surroundings {
         Self {
             deployment,
             archive,
-            cloudfront: FakeCloudFront::start().await,
+            cloudfront: start_cloudfront().await,
             records,
             empty_deployment: FunctionDeployment::new().await,
             empty_archive: Box::pin(EmbeddedArchive::start()).await,
@@ -262,7 +263,7 @@ impl Surroundings {
                 event(&self.records[number..=number])
             }
             MeasuredFunction::Invalidator => {
-                FakeSqs::event(&[json!({ "version": 1, "paths": [format!("/{number}")] }).to_string()])
+                queue_event(&[json!({ "version": 1, "paths": [format!("/{number}")] }).to_string()])
             }
             MeasuredFunction::Exporter => {
                 let object =

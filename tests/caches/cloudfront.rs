@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use afterwrite_local::cloudfront::InvalidationRequest;
 use afterwrite_model::ErrorKind;
 use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Timestamp;
@@ -15,8 +16,9 @@ use afterwrite_services::cloudfront::CloudFront;
 use afterwrite_services::redis::RedisCache;
 use afterwrite_services::sqs::SqsQueue;
 use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::cloudfront::{FakeCloudFront, InvalidationRequest, sdk_config};
+use afterwrite_tests::cloudfront::{distribution, start_cloudfront};
 use afterwrite_tests::moto::MotoServer;
+use afterwrite_tests::sdk::sdk_config;
 use serde_json::Value;
 
 use super::delivery::{deliver, insert, model, question};
@@ -64,8 +66,8 @@ async fn invalidate(of: &CdnInvalidator, records: &[Value]) -> InvalidationOutco
 
 #[tokio::test]
 async fn a_redelivered_batch_has_the_same_references() {
-    let cloudfront = FakeCloudFront::start().await;
-    let invalidator = invalidator(cloudfront.distribution());
+    let cloudfront = start_cloudfront().await;
+    let invalidator = invalidator(distribution(&cloudfront));
     let mut records: Vec<Value> = (0..5).map(|id| question(&format!("p{id}"), "q")).collect();
     assert!(invalidate(&invalidator, &records).await.failures.is_empty());
     records.reverse();
@@ -77,9 +79,9 @@ async fn a_redelivered_batch_has_the_same_references() {
 
 #[tokio::test]
 async fn many_changes_are_coalesced_within_the_limits() {
-    let cloudfront = FakeCloudFront::start().await;
+    let cloudfront = start_cloudfront().await;
     let records: Vec<Value> = (0..4_000).map(|id| question(&format!("p{id}"), "q")).collect();
-    let outcome = invalidate(&invalidator(cloudfront.distribution()), &records).await;
+    let outcome = invalidate(&invalidator(distribution(&cloudfront)), &records).await;
     assert!(outcome.failures.is_empty());
     let wildcards = |path: &&String| path.ends_with('*');
     for InvalidationRequest { paths, .. } in cloudfront.requests() {
@@ -92,9 +94,9 @@ async fn many_changes_are_coalesced_within_the_limits() {
 
 #[tokio::test]
 async fn a_busy_distribution_is_waited_for() {
-    let cloudfront = FakeCloudFront::start().await;
+    let cloudfront = start_cloudfront().await;
     cloudfront.busy_for(3);
-    let outcome = invalidate(&invalidator(cloudfront.distribution()), &[question("p", "q")]).await;
+    let outcome = invalidate(&invalidator(distribution(&cloudfront)), &[question("p", "q")]).await;
     assert!(outcome.failures.is_empty());
     let requests = cloudfront.requests();
     assert_eq!((requests.len(), outcome.totals.requests), (4, 4));
@@ -103,10 +105,10 @@ async fn a_busy_distribution_is_waited_for() {
 
 #[tokio::test]
 async fn after_a_short_wait_the_records_fail_and_their_keys_are_gone() {
-    let cloudfront = FakeCloudFront::start().await;
+    let cloudfront = start_cloudfront().await;
     cloudfront.busy_for(usize::MAX);
     let clock = SharedClock::at(BEGIN);
-    let target = PathTarget::Distribution(cloudfront.distribution());
+    let target = PathTarget::Distribution(distribution(&cloudfront));
     let invalidator: CdnInvalidator = CacheInvalidator::new(None, Some(target), clock.clone());
     let records = [question("p", "q"), question("r", "s")];
     let outcome = deliver(&invalidator, &model(), &records, BEGIN.plus(Duration::from_secs(600))).await;
@@ -119,10 +121,10 @@ async fn after_a_short_wait_the_records_fail_and_their_keys_are_gone() {
 
 #[tokio::test]
 async fn a_refused_path_is_reported_and_holds_up_nothing() {
-    let cloudfront = FakeCloudFront::start().await;
+    let cloudfront = start_cloudfront().await;
     cloudfront.refuse("/api/projects/p3");
     let records: Vec<Value> = (0..7).map(|id| question(&format!("p{id}"), "q")).collect();
-    let outcome = invalidate(&invalidator(cloudfront.distribution()), &records).await;
+    let outcome = invalidate(&invalidator(distribution(&cloudfront)), &records).await;
     assert!(outcome.failures.is_empty(), "a redelivery would be refused again: {:?}", outcome.failures);
     let [refused] = &outcome.refused[..] else { panic!("one path") };
     assert_eq!((&*refused.path, refused.error.kind()), ("/api/projects/p3", ErrorKind::Rejected));

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use afterwrite_functions::{InvalidatedMessages, QueueInvalidator};
+use afterwrite_local::cloudfront::EmbeddedCloudFront;
 use afterwrite_model::ErrorKind;
 use afterwrite_model::clock::Clock as _;
 use afterwrite_relay::{MAX_PATHS, MAX_WILDCARDS};
 use afterwrite_services::cloudfront::CloudFront;
-use afterwrite_tests::cloudfront::FakeCloudFront;
+use afterwrite_tests::cloudfront::{distribution, start_cloudfront};
 use serde_json::{Value, json};
 
 use super::cloudfront::{BEGIN, SharedClock};
@@ -17,15 +18,15 @@ use super::cloudfront::{BEGIN, SharedClock};
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct InvalidatorSetup {
-    cloudfront: FakeCloudFront,
+    cloudfront: EmbeddedCloudFront,
     clock: SharedClock,
     handler: QueueInvalidator<CloudFront, SharedClock>,
 }
 
 impl InvalidatorSetup {
     async fn new() -> Self {
-        let (cloudfront, clock) = (FakeCloudFront::start().await, SharedClock::at(BEGIN));
-        let handler = QueueInvalidator::new(Some(cloudfront.distribution()), clock.clone());
+        let (cloudfront, clock) = (start_cloudfront().await, SharedClock::at(BEGIN));
+        let handler = QueueInvalidator::new(Some(distribution(&cloudfront)), clock.clone());
         Self { cloudfront, clock, handler }
     }
 

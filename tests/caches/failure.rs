@@ -10,7 +10,7 @@ use afterwrite_services::PathTarget;
 use afterwrite_services::cloudfront::CloudFront;
 use afterwrite_services::redis::{CacheTopology, RedisCache};
 use afterwrite_services::sqs::SqsQueue;
-use afterwrite_tests::cloudfront::FakeCloudFront;
+use afterwrite_tests::cloudfront::{distribution, start_cloudfront};
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -51,12 +51,12 @@ async fn a_cache_that_never_responds_does_not_block() {
 
 #[tokio::test]
 async fn no_path_is_sent_while_its_keys_are_there() {
-    let cloudfront = FakeCloudFront::start().await;
+    let cloudfront = start_cloudfront().await;
     let redis =
         RedisCache::new(&format!("redis://127.0.0.1:{}", free_port()), CacheTopology::Single, None).unwrap();
     let invalidator: CacheInvalidator<_, _, SqsQueue, _> = CacheInvalidator::new(
         Some(redis),
-        Some(PathTarget::Distribution(cloudfront.distribution())),
+        Some(PathTarget::Distribution(distribution(&cloudfront))),
         SystemClock,
     );
     let outcome = deliver(&invalidator, &model(), &[question("p", "q")], deadline(1)).await;

@@ -18,7 +18,7 @@ use afterwrite_services::redis::{CacheTopology, RedisCache};
 use afterwrite_services::s3::S3Bucket;
 use afterwrite_services::sqs::SqsQueue;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
-use afterwrite_tests::cloudfront::FakeCloudFront;
+use afterwrite_tests::cloudfront::{distribution, start_cloudfront};
 use afterwrite_tests::redis_server::free_port;
 use serde_json::{Value, json};
 
@@ -69,10 +69,10 @@ async fn assert_invalidated_without(
     archive: ChangeArchiver<Firehose, S3Bucket, SystemClock>,
     kind: ErrorKind,
 ) {
-    let (cache, cloudfront, model) = (MemoryCache::default(), FakeCloudFront::start().await, model());
+    let (cache, cloudfront, model) = (MemoryCache::default(), start_cloudfront().await, model());
     let invalidator: CacheInvalidator<_, _, SqsQueue, _> = CacheInvalidator::new(
         Some(cache.clone()),
-        Some(PathTarget::Distribution(cloudfront.distribution())),
+        Some(PathTarget::Distribution(distribution(&cloudfront))),
         SystemClock,
     );
     let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archive), SystemClock);

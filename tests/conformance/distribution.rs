@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use afterwrite_local::cloudfront::EmbeddedCloudFront;
 use afterwrite_model::{Error, ErrorKind};
 use afterwrite_relay::{MAX_PATHS, MAX_WILDCARDS};
 use afterwrite_services::cloudfront::CloudFront;
 use afterwrite_services::{Distribution, DistributionError};
-use afterwrite_tests::cloudfront::{FakeCloudFront, sdk_config};
+use afterwrite_tests::cloudfront::{distribution, start_cloudfront};
 use afterwrite_tests::moto::MotoServer;
+use afterwrite_tests::sdk::sdk_config;
 use tokio::net::TcpListener;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -30,7 +32,7 @@ async fn suite(service: &impl DistributionUnderTest) {
 
 #[tokio::test]
 async fn stand_in() {
-    let service = FakeCloudFront::start().await;
+    let service = start_cloudfront().await;
     suite(&service).await;
     a_repeated_reference_starts_nothing(&service).await;
 }
@@ -94,9 +96,9 @@ async fn moto_starts_a_repeated_invalidation_again(service: &MotoDistribution) {
 
 #[tokio::test]
 async fn too_many_invalidations_in_progress_are_reported_as_busy() {
-    let service = FakeCloudFront::start().await;
+    let service = start_cloudfront().await;
     service.busy_for(1);
-    let distribution = service.distribution();
+    let distribution = distribution(&service);
     let paths = ["/a".to_owned()];
     let busy = distribution.invalidate(&paths, "busy", LIMIT).await;
     let Err(DistributionError::Busy(error)) = busy else { panic!("{busy:?}") };
@@ -108,9 +110,9 @@ async fn too_many_invalidations_in_progress_are_reported_as_busy() {
 
 #[tokio::test]
 async fn a_refused_path_is_rejected() {
-    let service = FakeCloudFront::start().await;
+    let service = start_cloudfront().await;
     service.refuse("/refused");
-    let refused = invalidate(&service.distribution(), &["/refused".to_owned()], "refused").await;
+    let refused = invalidate(&distribution(&service), &["/refused".to_owned()], "refused").await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Rejected);
 }
 
@@ -126,13 +128,13 @@ async fn a_service_that_does_not_respond_is_unavailable_within_the_limit() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
 
-impl DistributionUnderTest for FakeCloudFront {
+impl DistributionUnderTest for EmbeddedCloudFront {
     fn distribution(&self) -> CloudFront {
-        FakeCloudFront::distribution(self)
+        distribution(self)
     }
 
     fn missing_distribution(&self) -> CloudFront {
-        self.distribution_with_id("NOSUCHDISTRIBUTION")
+        CloudFront::new(sdk_config(&self.endpoint()), "NOSUCHDISTRIBUTION")
     }
 
     async fn started(&self) -> Vec<(String, BTreeSet<String>)> {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use afterwrite_local::sqs::EmbeddedSqs;
 use afterwrite_memory::MemoryQueue;
 use afterwrite_model::{Error, ErrorKind};
 use afterwrite_services::PathQueue;
 use afterwrite_services::sqs::{MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, SqsQueue};
 use afterwrite_tests::moto::MotoServer;
-use afterwrite_tests::sqs::{FakeSqs, client};
+use afterwrite_tests::sqs::{QUEUE, client, start_queue};
 use tokio::net::TcpListener;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -35,7 +36,7 @@ async fn memory() {
 /// The stand-in does not enforce the limits of a request.
 #[tokio::test]
 async fn stand_in() {
-    let service = SqsUnderTest { server: FakeSqs::start().await, seen: 0.into() };
+    let service = SqsUnderTest { server: start_queue().await, seen: 0.into() };
     suite(&service).await;
     each_message_has_its_own_result(&service).await;
     a_missing_queue_is_a_configuration_error(&service.server.endpoint()).await;
@@ -146,17 +147,18 @@ impl QueueUnderTest for MemoryUnderTest {
 }
 
 struct SqsUnderTest {
-    server: FakeSqs,
+    server: EmbeddedSqs,
     seen: std::sync::atomic::AtomicUsize,
 }
 
 impl QueueUnderTest for SqsUnderTest {
     fn queue(&self) -> impl PathQueue {
-        self.server.queue()
+        let endpoint = self.server.endpoint();
+        SqsQueue::new(&client(&endpoint), Arc::from(self.server.url(QUEUE)))
     }
 
     async fn new_messages(&self) -> Vec<String> {
-        news(self.server.messages(), &self.seen)
+        news(self.server.bodies(QUEUE), &self.seen)
     }
 }
 

@@ -9,8 +9,8 @@ use afterwrite_tests::archive::BUCKET;
 use afterwrite_tests::development::{SHOP, STATE, model_file, number, text};
 use afterwrite_tests::moto::MotoServer;
 use afterwrite_tests::programs::program;
+use afterwrite_tests::sdk::sdk_config;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, StreamSpecification,
     StreamViewType,
@@ -79,13 +79,7 @@ impl DeployedShop {
     }
 
     fn client(&self) -> Client {
-        let config = aws_sdk_dynamodb::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .http_client(afterwrite_services::http_client())
-            .region(Region::new(REGION))
-            .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-            .endpoint_url(self.moto.endpoint());
-        Client::from_conf(config.build())
+        Client::new(&sdk_config(self.moto.endpoint()))
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use afterwrite_local::cloudfront::EmbeddedCloudFront;
 use afterwrite_local::dynamodb::EmbeddedDynamoDb;
 use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
 use afterwrite_local::s3::{CreatedObject, EmbeddedS3, S3Options};
@@ -11,7 +12,7 @@ use afterwrite_local::sdk::{CREDENTIAL, REGION};
 use afterwrite_local::sqs::EmbeddedSqs;
 use afterwrite_services::s3::S3Bucket;
 use afterwrite_tests::call_recorder::CallRecorder;
-use afterwrite_tests::cloudfront::FakeCloudFront;
+use afterwrite_tests::cloudfront::start_cloudfront;
 use afterwrite_tests::programs::program;
 use afterwrite_tests::secrets::FakeSecrets;
 use serde_json::Value;
@@ -35,7 +36,7 @@ pub(crate) struct LocalCloud {
     pub(crate) s3: EmbeddedS3,
     pub(crate) firehose: EmbeddedFirehose,
     pub(crate) sqs: EmbeddedSqs,
-    pub(crate) cloudfront: FakeCloudFront,
+    pub(crate) cloudfront: EmbeddedCloudFront,
     _secrets: FakeSecrets,
     pub(crate) recorder: CallRecorder,
     /// The objects that appear in the buckets.
@@ -63,7 +64,7 @@ impl LocalCloud {
             s3.create_bucket(name).await.expect("a bucket");
         }
         let sqs = start_queues(state).await;
-        let cloudfront = FakeCloudFront::start().await;
+        let cloudfront = start_cloudfront().await;
         let secret = state.variable("aggregator", "AFTERWRITE_CACHE_SECRET");
         let secrets = FakeSecrets::start(secret.zip(cache_url).into_iter().collect()).await;
         for (service, endpoint) in [

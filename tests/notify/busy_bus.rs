@@ -16,7 +16,7 @@ use afterwrite_relay::invalidate::CacheInvalidator;
 use afterwrite_relay::notify::{EventNotifier, PATIENCE, QueuedEventPublisher};
 use afterwrite_services::cloudfront::CloudFront;
 use afterwrite_services::{EventOrder, PathTarget};
-use afterwrite_tests::sqs::FakeSqs;
+use afterwrite_tests::sqs::queue_event;
 use serde_json::{Value, json};
 
 use super::stand_ins::{
@@ -101,7 +101,7 @@ async fn run(throttled: Option<Range<Timestamp>>, has_queue: bool) -> ShardRun {
     let publisher = QueuedEventPublisher::new(targets_of(&bus, &billing), clock.clone());
     let drain = QueueInvalidator::new(None::<CloudFront>, clock.clone()).publishing(publisher);
     for request in queue.requests() {
-        let drained = drain.handle(&FakeSqs::event(&request), clock.now().plus(TIMEOUT)).await.unwrap();
+        let drained = drain.handle(&queue_event(&request), clock.now().plus(TIMEOUT)).await.unwrap();
         assert!(drained.failures.is_empty(), "{:?}", drained.failures);
     }
     let removed: BTreeMap<String, Vec<Timestamp>> = cache.removed();

@@ -10,7 +10,7 @@ use afterwrite_model::clock::Clock as _;
 use afterwrite_relay::notify::{DRAIN_PATIENCE, PAUSE, QueuedEventPublisher};
 use afterwrite_services::EventOrder;
 use afterwrite_services::cloudfront::CloudFront;
-use afterwrite_tests::sqs::FakeSqs;
+use afterwrite_tests::sqs::queue_event;
 use serde_json::Value;
 
 use super::stand_ins::{FlakyTarget, NotifySetup, TIMEOUT, change, checkpoint, targets_of};
@@ -32,7 +32,7 @@ async fn drain(
     invalidator: &QueueInvalidator<CloudFront, SharedClock, Arc<FlakyTarget>>,
     messages: &[String],
 ) -> InvalidatedMessages {
-    invalidator.handle(&FakeSqs::event(messages), setup.clock.now().plus(TIMEOUT)).await.unwrap()
+    invalidator.handle(&queue_event(messages), setup.clock.now().plus(TIMEOUT)).await.unwrap()
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use afterwrite_memory::MemoryQueue;
 use afterwrite_model::clock::Clock as _;
 use afterwrite_model::record::Timestamp;
 use afterwrite_relay::notify::{QueuedEventPublisher, TargetName};
-use afterwrite_tests::sqs::FakeSqs;
+use afterwrite_tests::sqs::queue_event;
 
 use super::stand_ins::TIMEOUT;
 use super::timed_targets::{PausedClock, TimedTargets};
@@ -78,7 +78,7 @@ impl TimedQueue {
         let visible = waiting.iter().take_while(|message| message.visible_at <= now).count();
         let batch: Vec<TimedMessage> = waiting.drain(..visible.min(MESSAGES)).collect();
         let bodies: Vec<String> = batch.iter().map(|message| message.body.clone()).collect();
-        let handled = self.invalidator.handle(&FakeSqs::event(&bodies), now.plus(TIMEOUT)).await.unwrap();
+        let handled = self.invalidator.handle(&queue_event(&bodies), now.plus(TIMEOUT)).await.unwrap();
         let failed: Vec<usize> =
             handled.failures.iter().map(|failed| failed.message_id[1..].parse().unwrap()).collect();
         let stays = batch.into_iter().enumerate().filter(|(index, _)| failed.contains(index));

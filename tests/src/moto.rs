@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use afterwrite_local::cloudfront::elements;
 use afterwrite_services::cloudfront::CLOUDFRONT;
 use afterwrite_services::secret::SECRETS_MANAGER;
 use afterwrite_services::service_api::{ApiRequest, AwsService, ServiceApi};
-use aws_sdk_firehose::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_firehose::types::ExtendedS3DestinationConfiguration;
 use serde_json::{Value, json};
 
 use crate::archive::{BUCKET, STREAM};
-use crate::cloudfront::{elements, sdk_config};
 use crate::redis_server::free_port;
+use crate::sdk::sdk_config;
 use crate::sqs;
 
 /// The Python interpreter that has moto; `tests/run` sets it.
@@ -179,30 +179,14 @@ impl MotoServer {
     /// An S3 client.
     #[must_use]
     pub fn s3(&self) -> aws_sdk_s3::Client {
-        let config = aws_sdk_s3::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::from_static("us-east-1"))
-            .endpoint_url(&self.endpoint)
-            .force_path_style(true)
-            .credentials_provider(credentials())
-            .http_client(afterwrite_services::http_client());
+        let config = aws_sdk_s3::config::Builder::from(&sdk_config(&self.endpoint)).force_path_style(true);
         aws_sdk_s3::Client::from_conf(config.build())
     }
 }
 
 /// A Firehose client of an endpoint, `http://host:port`.
 pub(crate) fn firehose_client(endpoint: &str) -> aws_sdk_firehose::Client {
-    let config = aws_sdk_firehose::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static("us-east-1"))
-        .endpoint_url(endpoint)
-        .credentials_provider(credentials())
-        .http_client(afterwrite_services::http_client());
-    aws_sdk_firehose::Client::from_conf(config.build())
-}
-
-fn credentials() -> Credentials {
-    Credentials::new("test", "test", None, None, "test")
+    aws_sdk_firehose::Client::new(&sdk_config(endpoint))
 }
 
 impl Drop for MotoServer {

@@ -1,5 +1,6 @@
 //! Event targets of moto: a bus, queues and topics, with a queue from which the events are read.
 
+use afterwrite_local::cloudfront::elements;
 use afterwrite_services::events::eventbridge::{EVENTBRIDGE, TARGET_PREFIX};
 use afterwrite_services::events::sns::{SNS, query_request};
 use afterwrite_services::events::{AwsEventTarget, EventArn};
@@ -7,8 +8,8 @@ use afterwrite_services::service_api::ApiRequest;
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
 use serde_json::{Value, json};
 
-use crate::cloudfront::{elements, sdk_config};
 use crate::moto::MotoServer;
+use crate::sdk::sdk_config;
 use crate::sqs;
 
 /// The account and region of moto's resources.

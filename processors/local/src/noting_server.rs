@@ -1,7 +1,8 @@
-//! A server of a service that only takes something: it remembers the items of the requests.
+//! A server of a service that only takes something: it notes the items of the requests.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use afterwrite_mapping::http::HttpServer;
 use afterwrite_model::Result;
@@ -13,45 +14,63 @@ use hyper::{Request, Response};
 
 use crate::signature::SignatureCheck;
 
-/// Items that are remembered.
+/// Items that are noted.
 const MAX_ITEMS: usize = 10_000;
 
 /// A service by its requests.
-pub(crate) trait NotedService {
+pub(crate) trait NotedService: Send + 'static {
     /// The name in errors.
     const NAME: &'static str;
     /// The items that requests have.
-    type Item: Send + 'static;
+    type Item: Clone + Debug + Send + 'static;
 
     /// The response to a request that is not signed with the credentials of the embedded services.
     fn refuse() -> Response<Full<Bytes>>;
 
     /// The items of a request, and its response.
-    fn take(head: &Parts, body: &[u8]) -> (Vec<Self::Item>, Response<Full<Bytes>>);
+    fn take(&self, request: NotedRequest<'_, Self::Item>) -> (Vec<Self::Item>, Response<Full<Bytes>>);
+}
+
+/// A request to a service.
+pub(crate) struct NotedRequest<'r, T> {
+    pub(crate) head: &'r Parts,
+    pub(crate) body: &'r [u8],
+    /// Whether the service must refuse it because there are too many requests.
+    pub(crate) is_throttled: bool,
+    /// The items of earlier requests.
+    pub(crate) noted: &'r [T],
 }
 
 /// A running server.
 #[derive(Debug)]
-pub(crate) struct NotingServer<T> {
+pub(crate) struct NotingServer<S: NotedService> {
     server: HttpServer,
     signatures: SignatureCheck,
-    noted: Arc<Mutex<Vec<T>>>,
+    state: Arc<Mutex<ServiceState<S>>>,
 }
 
-impl<T: Send + 'static> NotingServer<T> {
+#[derive(Debug)]
+struct ServiceState<S: NotedService> {
+    service: S,
+    noted: Vec<S::Item>,
+    /// How many of the next requests are throttled.
+    throttled: usize,
+}
+
+impl<S: NotedService> NotingServer<S> {
     /// Starts a server of a service on a port of 127.0.0.1; 0 is any free one.
     ///
     /// # Errors
     /// `Configuration` if the port is in use.
-    pub(crate) async fn start<S: NotedService<Item = T> + 'static>(port: u16) -> Result<Self> {
-        let noted = Arc::new(Mutex::new(Vec::new()));
-        let (notes, signatures) = (Arc::clone(&noted), SignatureCheck::default());
+    pub(crate) async fn start(port: u16, service: S) -> Result<Self> {
+        let state = Arc::new(Mutex::new(ServiceState { service, noted: Vec::new(), throttled: 0 }));
+        let (shared, signatures) = (Arc::clone(&state), SignatureCheck::default());
         let checked = signatures.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let (notes, checked) = (Arc::clone(&notes), checked.clone());
-            async move { Ok::<_, Infallible>(respond::<S>(request, &checked, &notes).await) }
+            let (state, checked) = (Arc::clone(&shared), checked.clone());
+            async move { Ok::<_, Infallible>(respond(request, &checked, &state).await) }
         });
-        Ok(Self { server: HttpServer::start_at(S::NAME, port, service).await?, signatures, noted })
+        Ok(Self { server: HttpServer::start_at(S::NAME, port, service).await?, signatures, state })
     }
 
     /// From now on, requests must be signed with the credentials of the embedded services.
@@ -64,24 +83,47 @@ impl<T: Send + 'static> NotingServer<T> {
         self.server.endpoint()
     }
 
-    /// Takes the items that arrived since the last call.
-    pub(crate) fn take(&self) -> Vec<T> {
-        std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The items that arrived since they were last taken.
+    pub(crate) fn noted(&self) -> Vec<S::Item> {
+        locked(&self.state).noted.clone()
     }
+
+    /// Takes the items that arrived since the last call.
+    pub(crate) fn take(&self) -> Vec<S::Item> {
+        std::mem::take(&mut locked(&self.state).noted)
+    }
+
+    /// Throttles this many of the next requests, in place of those that were still to be throttled.
+    pub(crate) fn throttle(&self, requests: usize) {
+        locked(&self.state).throttled = requests;
+    }
+
+    /// Changes the service.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut S)) {
+        change(&mut locked(&self.state).service);
+    }
+}
+
+fn locked<S: NotedService>(state: &Mutex<ServiceState<S>>) -> MutexGuard<'_, ServiceState<S>> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn respond<S: NotedService>(
     request: Request<Incoming>,
     signatures: &SignatureCheck,
-    noted: &Mutex<Vec<S::Item>>,
+    state: &Mutex<ServiceState<S>>,
 ) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     if !signatures.accepts(&head, &body) {
         return S::refuse();
     }
-    let (items, response) = S::take(&head, &body);
-    let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut state = locked(state);
+    let ServiceState { service, noted, throttled } = &mut *state;
+    let is_throttled = *throttled > 0;
+    *throttled = throttled.saturating_sub(1);
+    let request = NotedRequest { head: &head, body: &body, is_throttled, noted };
+    let (items, response) = service.take(request);
     let room = MAX_ITEMS.saturating_sub(noted.len());
     noted.extend(items.into_iter().take(room));
     response

@@ -80,6 +80,8 @@ struct QueueSet {
     signatures: SignatureCheck,
     messages: Mutex<BTreeMap<String, VecDeque<QueueMessage>>>,
     received: Mutex<Vec<ReceivedMessage>>,
+    /// The messages of the next batch to refuse, by their indexes.
+    refused: Mutex<Vec<usize>>,
     arrived: Notify,
 }
 
@@ -115,6 +117,18 @@ impl EmbeddedSqs {
     #[must_use]
     pub fn url(&self, name: &str) -> String {
         format!("{}/{ACCOUNT}/{name}", self.endpoint())
+    }
+
+    /// Refuses the messages with these indexes of the next `SendMessageBatch` as an internal error.
+    pub fn refuse_once(&self, messages: &[usize]) {
+        *self.queues.refused.lock().unwrap_or_else(PoisonError::into_inner) = messages.to_vec();
+    }
+
+    /// The bodies of the messages that wait in a queue.
+    #[must_use]
+    pub fn bodies(&self, name: &str) -> Vec<String> {
+        let queues = self.queues.lock();
+        queues.get(name).into_iter().flatten().map(|message| message.body.clone()).collect()
     }
 
     /// Sends a message; a queue that does not exist takes none.
@@ -187,15 +201,7 @@ impl QueueSet {
     ) -> Result<Value, (&'static str, &'static str)> {
         let outcome = match operation {
             "SendMessage" => self.take(name, body).map(|id| json!({ "MessageId": id })),
-            "SendMessageBatch" => {
-                let entries = body.get("Entries").and_then(Value::as_array).cloned().unwrap_or_default();
-                let results = entries.iter().map(|entry| {
-                    let id = self.take(name, entry)?;
-                    Some(json!({ "Id": entry.get("Id"), "MessageId": id, "MD5OfMessageBody": "" }))
-                });
-                let successful: Option<Vec<Value>> = results.collect();
-                successful.map(|successful| json!({ "Successful": successful, "Failed": [] }))
-            }
+            "SendMessageBatch" => self.take_batch(name, body),
             "ReceiveMessage" => self.received_by_client(name, body).await,
             "DeleteMessage" => {
                 self.delete(body);
@@ -220,6 +226,23 @@ impl QueueSet {
         let body = message.get("MessageBody").and_then(Value::as_str).unwrap_or_default();
         let attributes = message.get("MessageAttributes").cloned().unwrap_or_default();
         self.send(name, body.to_owned(), attributes)
+    }
+
+    /// The response to `SendMessageBatch`; `None` if there is no such queue.
+    fn take_batch(&self, name: &str, request: &Value) -> Option<Value> {
+        let refused = std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner));
+        let entries = request.get("Entries").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let (mut successful, mut failed) = (Vec::new(), Vec::new());
+        for (index, entry) in entries.iter().enumerate() {
+            let entry_id = entry.get("Id");
+            if refused.contains(&index) {
+                failed.push(json!({ "Id": entry_id, "Code": "InternalError", "SenderFault": false }));
+            } else {
+                let id = self.take(name, entry)?;
+                successful.push(json!({ "Id": entry_id, "MessageId": id, "MD5OfMessageBody": "" }));
+            }
+        }
+        Some(json!({ "Successful": successful, "Failed": failed }))
     }
 
     /// The response to `ReceiveMessage`: waits as long as the request allows. `None` if there is no such queue.

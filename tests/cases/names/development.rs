@@ -53,7 +53,7 @@ async fn e5_no_embedded_server_answers_a_web_page() {
     let streams = StreamServer::start(&dynamodb, 0).await.unwrap();
     let s3 = EmbeddedS3::start().await.unwrap();
     let sqs = EmbeddedSqs::start(0, &["q"]).await.unwrap();
-    let cloudfront = EmbeddedCloudFront::start(0).await.unwrap();
+    let cloudfront = EmbeddedCloudFront::start(0, "dev").await.unwrap();
     let endpoints = [streams.endpoint(), s3.endpoint(), sqs.endpoint(), cloudfront.endpoint()];
     tokio::task::spawn_blocking(move || endpoints.iter().for_each(|endpoint| assert_guarded(endpoint)))
         .await

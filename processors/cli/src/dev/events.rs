@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn a_line_has_the_name_the_id_and_the_key() {
         let event = |detail: &str| BusEvent {
-            source: "afterwrite.shop".to_owned(),
             detail_type: "order_paid".to_owned(),
             detail: detail.to_owned(),
+            ..BusEvent::default()
         };
         let envelope =
             r#"{"id":"0c1f","name":"order_paid","key":{"PK":"ORDER#1","n":7},"detail":{"secret":"x"}}"#;

@@ -88,7 +88,7 @@ impl DevServers {
         };
         let firehose = EmbeddedFirehose::start_at(port(2), options, &s3.client()).await?;
         let sqs = EmbeddedSqs::start(port(3), &[ARCHIVE_QUEUE, PATH_QUEUE, EVENT_QUEUE]).await?;
-        let cloudfront = EmbeddedCloudFront::start(port(4)).await?;
+        let cloudfront = EmbeddedCloudFront::start(port(4), DISTRIBUTION).await?;
         let eventbridge = EmbeddedEventBridge::start(port(5)).await?;
         let servers = Self {
             dynamodb,
