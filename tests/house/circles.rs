@@ -23,8 +23,6 @@ pub(crate) const KNOWN: &[&[&str]] = &[
     &["common/services/src/config/clients.rs", "common/services/src/config/mod.rs"],
     // ImageScope
     &["common/model/src/projection/derived.rs", "common/model/src/projection/scope.rs"],
-    // Rank: a rollup names its partitions
-    &["common/model/src/table/rank.rs", "common/model/src/table/rollup.rs"],
     // ModelCompiler: it holds the parts of a model, and each part is compiled in a file of its own
     &[
         "common/model/src/table/aggregate.rs",

@@ -22,7 +22,7 @@ use super::load::reader::{self, Located, SettingsTable, entries};
 use super::load::suggestion::{listed, suggestion};
 use super::rollup_keys::RollupKeys;
 use super::state_key::STATE_ATTRIBUTES;
-use super::{Model, Rollup, Template, TemplatePiece};
+use super::{Model, Template, TemplatePiece};
 use crate::record::AttributeValue;
 use crate::stable_hash::stable_hash;
 
@@ -111,13 +111,15 @@ impl Rank {
         Some(RankGroup { attribute: Arc::clone(&self.attribute), name })
     }
 
-    /// The partitions of the index that hold a group: one, or one for each shard. `values` are aligned with the rollup's variables; those that
-    /// the group does not have do not matter.
-    #[must_use]
-    pub fn partitions(&self, rollup: &Rollup, values: &[impl AsRef<str>]) -> Vec<String> {
-        let within = self.within.as_ref().unwrap_or(&rollup.partition);
-        let written: Vec<_> = values.iter().map(|value| rollup.keys.written(value.as_ref())).collect();
-        let name = [&*rollup.name, "#", &within.render(&written)].concat();
+    /// The partitions of the index that hold a group: one, or one for each shard. `partition` is the rollup's `PK`, and the values are written
+    /// as in its key.
+    pub(super) fn partitions(
+        &self,
+        (rollup, partition): (&str, &Template),
+        written: &[impl AsRef<str>],
+    ) -> Vec<String> {
+        let within = self.within.as_ref().unwrap_or(partition);
+        let name = [rollup, "#", &within.render(written)].concat();
         match self.shards {
             0 | 1 => vec![name],
             shards => (0..shards).map(|shard| format!("{name}#{shard}")).collect(),

@@ -184,6 +184,14 @@ impl Rollup {
         self.ranks.iter().filter_map(group).collect()
     }
 
+    /// The partitions of a rank's index that hold a group: one, or one for each shard. `values` are aligned with the rollup's variables; a value
+    /// that the group does not have does not matter.
+    #[must_use]
+    pub fn rank_partitions(&self, rank: &Rank, values: &[impl AsRef<str>]) -> Vec<String> {
+        let written: Vec<_> = values.iter().map(|value| self.keys.written(value.as_ref())).collect();
+        rank.partitions((&self.name, &self.partition), &written)
+    }
+
     fn parse<'k>(&self, partition: &'k str, sort: &'k str) -> Option<Vec<Option<&'k str>>> {
         let mut bindings = vec![None; self.variables.len()];
         let is_parsed =

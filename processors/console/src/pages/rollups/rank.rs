@@ -170,7 +170,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
         view.show(html! { p class="empty" { "Write the group whose order is shown: " code { (harmless(&missing)) } "." } });
         return Ok(view);
     }
-    let group = RankedGroup { served, rank, partitions: rank.partitions(shape.rollup, &values) };
+    let group = RankedGroup { served, rank, partitions: shape.rollup.rank_partitions(rank, &values) };
     match one {
         Some(key) => show_around(&mut view, &group, key, query).await?,
         None => show_top(&mut view, &group, query).await?,
