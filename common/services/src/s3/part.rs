@@ -10,7 +10,8 @@ use aws_sdk_s3::operation::get_object::builders::GetObjectFluentBuilder;
 use aws_sdk_s3::primitives::{ByteStream, DateTime};
 use futures::stream::{StreamExt as _, try_unfold};
 
-use super::{ObjectChunks, S3Bucket};
+use super::S3Bucket;
+use crate::ObjectChunks;
 
 /// A range of an object's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl S3Bucket {
     /// Reads a part of an object; `None` if the object does not exist.
     ///
     /// # Errors
-    /// As [`super::ObjectStore::put`]; `Rejected` for a range beyond the end.
+    /// As [`ObjectStore::put`](crate::ObjectStore::put); `Rejected` for a range beyond the end.
     pub async fn get_part(&self, key: &str, part: &ObjectRange) -> Result<Option<ObjectPart>, Error> {
         let range = match part {
             ObjectRange::Whole => None,
@@ -100,7 +101,7 @@ impl S3Bucket {
     /// Reads an object's metadata: as [`S3Bucket::get_part`], without bytes.
     ///
     /// # Errors
-    /// As [`super::ObjectStore::put`].
+    /// As [`ObjectStore::put`](crate::ObjectStore::put).
     pub async fn head(&self, key: &str) -> Result<Option<ObjectPart>, Error> {
         let head = self.client.head_object().bucket(&*self.bucket).key(key);
         let object = match Box::pin(head.send()).await {
