@@ -38,8 +38,6 @@ pub(crate) const KNOWN: &[&[&str]] = &[
         "common/model/src/table/secondary_index.rs",
         "common/model/src/table/times.rs",
     ],
-    // BackfillTask
-    &["processors/operations/src/backfill/ledger_scan.rs", "processors/operations/src/backfill/task.rs"],
     // SimulatedApplication
     &[
         "tests/simulation/application/bursts.rs",

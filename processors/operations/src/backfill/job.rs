@@ -5,6 +5,7 @@ use afterwrite_model::Result;
 use afterwrite_model::clock::Clock;
 use afterwrite_services::Bucket;
 
+use super::BackfillPart;
 use super::datasets::DatasetFill;
 use super::task::BackfillTask;
 use crate::jobs::{JobTask, StepOutcome, WorkUnit, unknown_unit};
@@ -34,5 +35,22 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillJob
             (Some(counting), _) => counting.step(unit).await,
             (None, _) => Err(unknown_unit(unit)),
         }
+    }
+}
+
+impl<T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillTask<T, C> {
+    async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
+        let mut outcome = match (self.parts.find(unit)?, &self.arguments.export) {
+            (BackfillPart::Segment { table, segment, items }, _) => {
+                Box::pin(self.segment(unit, *table, *segment, *items)).await?
+            }
+            (BackfillPart::File { index }, Some(export)) => Box::pin(self.file(unit, *index, export)).await?,
+            (BackfillPart::Ledger { segment, level }, _) => {
+                Box::pin(self.ledger_segment(unit, *segment, *level)).await?
+            }
+            (BackfillPart::File { .. }, None) => return Err(unknown_unit(unit)),
+        };
+        self.outcomes.report_dropped(&mut outcome.totals);
+        Ok(outcome)
     }
 }

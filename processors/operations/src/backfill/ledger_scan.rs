@@ -184,13 +184,6 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         outcome.totals.add(BackfillTotal::FailedWithoutItemKey, is_kept);
     }
 
-    /// Whether an entry contributes to an aggregate that the model no longer has, and should not.
-    pub(super) fn has_dropped(&self, entry: &StoredEntry) -> bool {
-        let mut contributions = entry.contributions.by_aggregate.iter();
-        self.arguments.drop
-            && contributions.any(|contribution| !has_aggregate(&self.context.model, contribution))
-    }
-
     /// Whether an entry contributes to an aggregate of the model.
     fn has_known(&self, entry: &StoredEntry) -> bool {
         entry

@@ -20,10 +20,9 @@ use super::{BackfillArguments, BackfillPart, BackfillTotal, SegmentItems, level_
 use crate::DeploymentContext;
 use crate::items::{IdentifiedItem, identified, read_page, segment_request, source_keys};
 use crate::jobs::{
-    JobTask, JobTotals, LACKING_OUTPUT, STEP_TIME, StepOutcome, UnitMeanings, WorkUnit, count, repeated,
-    unknown_unit,
+    JobTotals, LACKING_OUTPUT, STEP_TIME, StepOutcome, UnitMeanings, WorkUnit, count, repeated,
 };
-use crate::projector::{ItemProjector, contribute_equally};
+use crate::projector::{ItemProjector, contribute_equally, has_aggregate};
 
 /// The items of a page: what one reconciliation can pack well.
 pub(super) const PAGE_ITEMS: u32 = 200;
@@ -38,10 +37,10 @@ pub struct BackfillTask<T, C> {
     pub(super) state: StateItems,
     pub(super) projector: ItemProjector<T>,
     pub(super) arguments: BackfillArguments,
-    parts: UnitMeanings<BackfillPart>,
+    pub(super) parts: UnitMeanings<BackfillPart>,
     pub(super) labels: Vec<String>,
     files: Option<TableExport>,
-    outcomes: ReconcileOutcomes,
+    pub(super) outcomes: ReconcileOutcomes,
     pub(super) lives: BackfillLives<T, C>,
 }
 
@@ -110,7 +109,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     }
 
     /// A page of a segment of a source table.
-    async fn segment(
+    pub(super) async fn segment(
         &self,
         unit: &WorkUnit,
         table: usize,
@@ -127,7 +126,12 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
     }
 
     /// Lines of a file of an export.
-    async fn file(&self, unit: &WorkUnit, index: usize, export: &ExportSource) -> Result<StepOutcome> {
+    pub(super) async fn file(
+        &self,
+        unit: &WorkUnit,
+        index: usize,
+        export: &ExportSource,
+    ) -> Result<StepOutcome> {
         let begin = unit.cursor.as_ref().and_then(serde_json::Value::as_u64).unwrap_or(0);
         let limit = usize::try_from(PAGE_ITEMS).unwrap_or(usize::MAX);
         let files = self.files.as_ref().ok_or_else(|| missing_table(&export.table))?;
@@ -247,6 +251,13 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
                 || !measures.any(|measure| measure.kind.function().is_extreme()))
     }
 
+    /// Whether an entry contributes to an aggregate that the model no longer has, and should not.
+    pub(super) fn has_dropped(&self, entry: &StoredEntry) -> bool {
+        let mut contributions = entry.contributions.by_aggregate.iter();
+        self.arguments.drop
+            && contributions.any(|contribution| !has_aggregate(&self.context.model, contribution))
+    }
+
     /// Replaces the remembered outputs of lookups by those that these items show.
     async fn reattribute(&self, items: &[IdentifiedItem<'_>]) -> Result<u64> {
         let remembered = self.context.remembered();
@@ -346,23 +357,6 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
 
     fn table_name(&self, table: usize) -> Result<Arc<str>> {
         self.context.table_names.get(table).cloned().ok_or_else(|| missing_table(&table.to_string()))
-    }
-}
-
-impl<T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillTask<T, C> {
-    async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        let mut outcome = match (self.parts.find(unit)?, &self.arguments.export) {
-            (BackfillPart::Segment { table, segment, items }, _) => {
-                Box::pin(self.segment(unit, *table, *segment, *items)).await?
-            }
-            (BackfillPart::File { index }, Some(export)) => Box::pin(self.file(unit, *index, export)).await?,
-            (BackfillPart::Ledger { segment, level }, _) => {
-                Box::pin(self.ledger_segment(unit, *segment, *level)).await?
-            }
-            (BackfillPart::File { .. }, None) => return Err(unknown_unit(unit)),
-        };
-        self.outcomes.report_dropped(&mut outcome.totals);
-        Ok(outcome)
     }
 }
 
