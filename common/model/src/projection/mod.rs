@@ -10,12 +10,12 @@
 
 mod archive;
 mod contributions;
-mod derived;
 mod element;
 mod elements;
 mod events;
 mod expired_source;
 mod invalidation;
+mod key_text;
 mod key_values;
 mod measures;
 mod rows;

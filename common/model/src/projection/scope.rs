@@ -1,20 +1,19 @@
-//! The values of terms in the scope of one image of one item.
+//! The values of terms in the scope of one image of one item; derived values are among them.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::{ItemElement, LookupKey};
+use smallvec::SmallVec;
+
+use super::ItemElement;
 use crate::entity::ItemIdentity;
-use crate::record::{AttributeValue, Decimal, Image, NamedZone, Timestamp};
+use crate::record::{AttributeValue, Decimal, Image, NotADecimal, Timestamp};
 use crate::table::{
-    BoundPiece, BoundTemplate, Entity, FormatZone, InternedPath, ItemZone, LookupUse, Mirror, Model, Operand,
-    Pattern, Rollup, RollupExpiry, RollupKeys, Term, TimeFormat, TimeReading, ValueFormat,
+    Derivation, DerivationKind, Entity, InternedPath, Model, NumberTerm, Operand, Pattern, Term, TimeReading,
+    TimeTerm,
 };
 use crate::{Error, ErrorKind, Result};
-
-const OUTSIDE_CALENDAR: &str = "is a time whose year does not have four digits";
 
 /// The outputs of a lookup, aligned with [`crate::table::Lookup::outputs`].
 pub type LookupOutputs = [AttributeValue<'static>];
@@ -96,63 +95,12 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         when.matches(&mut read).unwrap_or_else(|never| match never {})
     }
 
-    /// Renders a part of a rollup's key from this image into `key`, replacing its text.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Record`] if a value is absent, or of a type that a key cannot contain.
-    pub(super) fn render_rollup(
-        &self,
-        template: &BoundTemplate,
-        keys: RollupKeys,
-        key: &mut String,
-    ) -> Result<()> {
-        key.clear();
-        for piece in &template.pieces {
-            match piece {
-                BoundPiece::Literal(text) => key.push_str(text),
-                BoundPiece::Value(term, format) => {
-                    let begin = key.len();
-                    self.render_value(term, format, key)?;
-                    keys.write_tail(key, begin);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The key, without a shard, of the rollup that this item shows by a mirror.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Record`] if a value is absent, or of a type that a key cannot contain.
-    pub fn mirrored_key(&self, mirror: &Mirror, rollup: &Rollup) -> Result<(String, String)> {
-        let mut values = Vec::with_capacity(mirror.rollup_variables.len());
-        for (term, format) in &mirror.rollup_variables {
-            let mut value = String::new();
-            self.render_value(term, format, &mut value)?;
-            values.push(value);
-        }
-        Ok(rollup.key(&values))
-    }
-
     /// The time in a term: see [`Operand::time`].
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if the term is absent or not a time.
     pub fn time(&self, term: &Term, reading: TimeReading) -> Result<Timestamp> {
         self.time_of(term, &self.required(term)?, reading)
-    }
-
-    /// When the rollup of this item expires: its lifetime after the moment in its key, or after the start of the bucket there.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Record`] if the term is absent or not a time.
-    pub(super) fn expiry(&self, expiry: &RollupExpiry) -> Result<Timestamp> {
-        let time = self.time(&expiry.of, expiry.reading)?;
-        let start = match &expiry.format {
-            ValueFormat::Plain => Some(time),
-            ValueFormat::Time(format) => self.start_of_bucket(format, time)?,
-        };
-        Ok(start.ok_or_else(|| self.term_error(&expiry.of, OUTSIDE_CALENDAR))?.plus(expiry.after))
     }
 
     /// The time that the value of a term names.
@@ -175,118 +123,8 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             .hint("Correct the item, whose next change then counts it, or the table model")
     }
 
-    fn required(&self, term: &Term) -> Result<Operand<'s>> {
+    pub(super) fn required(&self, term: &Term) -> Result<Operand<'s>> {
         self.read(term)?.ok_or_else(|| self.term_error(term, "is missing"))
-    }
-
-    /// The text of a value in a cache key or path; `None` if the value is absent or `NULL`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Record`] if the value is of a type that a key cannot contain.
-    pub(super) fn text(&self, term: &Term, format: &ValueFormat) -> Result<Option<Cow<'s, str>>> {
-        match self.read_unless_null(term)? {
-            None => Ok(None),
-            Some(Operand::Text(text)) if format.is_plain() => Ok(Some(text)),
-            Some(Operand::Value(AttributeValue::S(text))) if format.is_plain() => {
-                Ok(Some(Cow::Borrowed(text)))
-            }
-            Some(_) if self.lacks_zone(format)? => Ok(None),
-            Some(_) => {
-                let mut text = String::new();
-                self.render_value(term, format, &mut text)?;
-                Ok(Some(Cow::Owned(text)))
-            }
-        }
-    }
-
-    /// Appends one value to a key.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Record`] if the value is absent, or of a type that a key cannot contain.
-    pub fn render_value(&self, term: &Term, format: &ValueFormat, key: &mut String) -> Result<()> {
-        match format {
-            ValueFormat::Plain => {
-                match self.required(term)? {
-                    Operand::Text(text) => key.push_str(&text),
-                    Operand::Value(AttributeValue::S(text)) => key.push_str(text),
-                    Operand::Value(AttributeValue::N(number)) => {
-                        // Writing to a String cannot fail.
-                        let _ = write!(key, "{number}");
-                    }
-                    Operand::Number(number) => {
-                        let _ = write!(key, "{number}");
-                    }
-                    Operand::Value(AttributeValue::Bool(value)) => {
-                        key.push_str(if *value { "true" } else { "false" })
-                    }
-                    Operand::Value(_) | Operand::Ratio { .. } => {
-                        let problem = "cannot be part of a key: only text, numbers and booleans can";
-                        return Err(self.term_error(term, problem));
-                    }
-                }
-            }
-            ValueFormat::Time(format) => {
-                if let Operand::Value(AttributeValue::S(text)) = self.required(term)?
-                    && let Some(bucket) = format.prefix(text)
-                {
-                    key.push_str(bucket);
-                    return Ok(());
-                }
-                let time = self.time(term, format.reading)?;
-                let written = format.bucket.write(time, self.zone_of(format)?, key);
-                written.ok_or_else(|| self.term_error(term, OUTSIDE_CALENDAR))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The zone of a format's calendar; `None` is UTC.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Record`] if the item should state the zone, and its value is absent or not the name of a zone.
-    pub(super) fn zone_of(&self, format: &TimeFormat) -> Result<Option<NamedZone>> {
-        match &format.zone {
-            FormatZone::Utc => Ok(None),
-            FormatZone::Named(zone) => Ok(Some(*zone)),
-            FormatZone::OfItem(zone) => self.item_zone(zone).map(Some),
-        }
-    }
-
-    fn item_zone(&self, zone: &ItemZone) -> Result<NamedZone> {
-        let Some(term) = &zone.term else {
-            let message = format!("zone `{}` has no value; this is a defect of Afterwrite", zone.name);
-            return Err(Error::new(ErrorKind::State, message));
-        };
-        let zone = match self.read_unless_null(term)? {
-            None => return Err(self.term_error(term, "is missing or NULL, and should be a time zone")),
-            Some(Operand::Text(name)) => NamedZone::of_name(&name),
-            Some(Operand::Value(AttributeValue::S(name))) => NamedZone::of_name(name),
-            Some(Operand::Value(_) | Operand::Number(_) | Operand::Ratio { .. }) => None,
-        };
-        zone.ok_or_else(|| {
-            self.term_error(
-                term,
-                "is not the name of a time zone of the IANA database, such as `Europe/Berlin`",
-            )
-        })
-    }
-
-    /// Whether the item should state the zone of a format, and its value is absent or `NULL`.
-    pub(super) fn lacks_zone(&self, format: &ValueFormat) -> Result<bool> {
-        match format.zone_term() {
-            None => Ok(false),
-            Some(zone) => Ok(self.read_unless_null(zone)?.is_none()),
-        }
-    }
-
-    /// The first moment of the bucket that a time is in. If the item states the zone, it is the moment at which UTC shows the bucket: all
-    /// items of the bucket agree on it, whatever their zones.
-    pub(super) fn start_of_bucket(&self, format: &TimeFormat, time: Timestamp) -> Result<Option<Timestamp>> {
-        let zone = self.zone_of(format)?;
-        Ok(match &format.zone {
-            FormatZone::Utc | FormatZone::Named(_) => format.bucket.start(time, zone),
-            FormatZone::OfItem(_) => format.bucket.start_in_utc(time, zone),
-        })
     }
 
     /// The number in a term; `None` if it is absent or `NULL`.
@@ -308,59 +146,6 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         }
     }
 
-    /// The number or text that `max` and `min` compare; `None` if it is absent or `NULL`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Record`] if it is neither a number nor text.
-    pub fn extreme(&self, term: &Term, format: &ValueFormat) -> Result<Option<AttributeValue<'static>>> {
-        match self.read_unless_null(term)? {
-            None => Ok(None),
-            Some(_) if !format.is_plain() => {
-                if self.lacks_zone(format)? {
-                    return Ok(None);
-                }
-                let mut text = String::new();
-                self.render_value(term, format, &mut text)?;
-                Ok(Some(text.into()))
-            }
-            Some(Operand::Text(text)) => Ok(Some(AttributeValue::text(text))),
-            Some(Operand::Number(number)) => Ok(Some(number.into())),
-            Some(Operand::Value(value @ (AttributeValue::N(_) | AttributeValue::S(_)))) => {
-                Ok(Some(value.clone().into_owned()))
-            }
-            Some(Operand::Value(_) | Operand::Ratio { .. }) => {
-                Err(self.term_error(term, "must be a number or text"))
-            }
-        }
-    }
-
-    /// The key of a lookup that this item uses.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Record`] if an input is absent, or cannot be part of a key.
-    pub fn lookup_key(&self, lookup: &LookupUse) -> Result<LookupKey<'s>> {
-        let text = |input: &Term| {
-            let text = self.text(input, &ValueFormat::Plain)?;
-            text.ok_or_else(|| self.term_error(input, "is missing or NULL"))
-        };
-        if let [input] = lookup.inputs.as_slice() {
-            return Ok(LookupKey { lookup: lookup.lookup, key: text(input)? });
-        }
-        let values = lookup.inputs.iter().map(text).collect::<Result<Vec<_>>>()?;
-        Ok(LookupKey::of_several(lookup.lookup, &values))
-    }
-
-    /// An output of a lookup of this item; `None` if the value is absent or `NULL`.
-    #[must_use]
-    pub fn output(&self, term: &Term) -> Option<AttributeValue<'static>> {
-        match self.read_unless_null(term).ok()?? {
-            Operand::Text(text) => Some(AttributeValue::text(text)),
-            Operand::Value(value) => Some(value.clone().into_owned()),
-            Operand::Number(number) => Some(number.into()),
-            Operand::Ratio { .. } => None,
-        }
-    }
-
     fn describe(&self, term: &Term) -> String {
         match term {
             Term::Key(index) => format!("key variable `{}`", name(self.entity.variables.get(*index))),
@@ -372,6 +157,126 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             Term::LookupOutput { .. } => "the lookup's output".to_owned(),
         }
     }
+}
+
+/// Derived values: each is computed from terms, which may be derived too.
+impl<'s, 'a: 's> ImageScope<'s, 'a> {
+    /// The value of the entity's derivation with this index; `None` if it is absent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if a value that it is computed from is of a wrong type, or the result exceeds DynamoDB's limits.
+    fn derive(&self, index: usize) -> Result<Option<Operand<'s>>> {
+        let Some(derivation) = self.entity.derivations.get(index) else { return Ok(None) };
+        match &derivation.kind {
+            DerivationKind::First(terms) => self.first(terms),
+            DerivationKind::Part { of, key, variables, variable } => {
+                let text = match self.read(of)? {
+                    Some(Operand::Value(AttributeValue::S(text))) => &**text,
+                    Some(Operand::Text(Cow::Borrowed(text))) => text,
+                    Some(_) | None => return Ok(None),
+                };
+                let mut bindings = SmallVec::<[_; 4]>::from_elem(None, *variables);
+                let value = if key.parse(text, &mut bindings) { bindings.get(*variable) } else { None };
+                Ok(value.copied().flatten().map(|value| Operand::Text(Cow::Borrowed(value))))
+            }
+            DerivationKind::Percent { part, whole } => {
+                let (Some(part), Some(whole)) = (self.number(part)?, self.number(whole)?) else {
+                    return Ok(None);
+                };
+                if whole.sign().is_le() {
+                    return Ok(None);
+                }
+                let numerator = part.times(&Decimal::from(100));
+                let numerator = numerator.map_err(|cause| too_large(derivation, cause))?;
+                Ok(Some(Operand::Ratio { numerator, denominator: whole.into_owned() }))
+            }
+            DerivationKind::Size(term) => self.size(term),
+            DerivationKind::Number(term) => self.read_number(term),
+            DerivationKind::Minus { from, subtracted } => {
+                let (Some(from), Some(subtracted)) = (self.operand(from)?, self.operand(subtracted)?) else {
+                    return Ok(None);
+                };
+                let difference = from.minus(&subtracted).map_err(|cause| too_large(derivation, cause))?;
+                Ok(Some(Operand::Number(difference)))
+            }
+            DerivationKind::Duration { from, to } => self.seconds_between(from, to),
+        }
+    }
+
+    /// The first of these values that is present and not `NULL`.
+    fn first(&self, terms: &[Term]) -> Result<Option<Operand<'s>>> {
+        for term in terms {
+            if let Some(value) = self.read_unless_null(term)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    fn operand(&self, term: &'s NumberTerm) -> Result<Option<Cow<'s, Decimal>>> {
+        match term {
+            NumberTerm::Term(term) => self.number(term),
+            NumberTerm::Constant(number) => Ok(Some(Cow::Borrowed(number))),
+        }
+    }
+
+    /// The number in a value: the value itself, or a text that is a decimal number.
+    fn read_number(&self, term: &Term) -> Result<Option<Operand<'s>>> {
+        let text = match self.read_unless_null(term)? {
+            Some(Operand::Text(text)) => text,
+            Some(Operand::Value(AttributeValue::S(text))) => Cow::Borrowed(&**text),
+            _ => return Ok(self.number(term)?.map(|number| Operand::Number(number.into_owned()))),
+        };
+        // The cause states why the text is not a number, and never the text itself.
+        let number = text.parse::<Decimal>().map_err(|cause| {
+            self.term_error(term, "is a text that is not a number, such as -1234.5").caused_by(cause)
+        })?;
+        Ok(Some(Operand::Number(number)))
+    }
+
+    /// The number of elements of a list, set or map, of characters of a text, or of bytes of a binary value.
+    fn size(&self, term: &Term) -> Result<Option<Operand<'s>>> {
+        let size = match self.read_unless_null(term)? {
+            None => return Ok(None),
+            Some(Operand::Text(text)) => text.chars().count(),
+            Some(Operand::Value(value)) => match value {
+                AttributeValue::S(text) => text.chars().count(),
+                AttributeValue::B(bytes) => bytes.len(),
+                AttributeValue::L(list) => list.len(),
+                AttributeValue::M(map) => map.len(),
+                AttributeValue::Ss(set) => set.len(),
+                AttributeValue::Ns(set) => set.len(),
+                AttributeValue::Bs(set) => set.len(),
+                AttributeValue::N(_) | AttributeValue::Bool(_) | AttributeValue::Null => {
+                    let problem = format!("is of type {}, which has no size", value.type_name());
+                    return Err(self.term_error(term, &problem));
+                }
+            },
+            Some(Operand::Number(_) | Operand::Ratio { .. }) => {
+                return Err(self.term_error(term, "is a number, which has no size"));
+            }
+        };
+        // An item has at most 400 KB.
+        Ok(Some(Operand::Number(Decimal::from(i64::try_from(size).unwrap_or(i64::MAX)))))
+    }
+
+    /// The seconds from one time to another; negative if the other is earlier.
+    fn seconds_between(&self, from: &TimeTerm, to: &TimeTerm) -> Result<Option<Operand<'s>>> {
+        let (Some(begin), Some(end)) = (self.read_unless_null(&from.term)?, self.read_unless_null(&to.term)?)
+        else {
+            return Ok(None);
+        };
+        let begin = self.time_of(&from.term, &begin, from.reading)?;
+        let end = self.time_of(&to.term, &end, to.reading)?;
+        let ms = Decimal::from(end.epoch_ms().saturating_sub(begin.epoch_ms()));
+        // A whole number of milliseconds has three decimal places of seconds: the quotient is exact.
+        Ok(ms.divided_by(&Decimal::from(1000), 3).map(Operand::Number))
+    }
+}
+
+fn too_large(derivation: &Derivation, cause: NotADecimal) -> Error {
+    let message = format!("`{}` exceeds DynamoDB's limits on numbers", derivation.name);
+    Error::new(ErrorKind::Record, message).caused_by(cause)
 }
 
 fn name(name: Option<&Arc<str>>) -> &str {
