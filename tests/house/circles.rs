@@ -36,13 +36,6 @@ pub(crate) const KNOWN: &[&[&str]] = &[
         "common/model/src/table/secondary_index.rs",
         "common/model/src/table/times.rs",
     ],
-    // SimulatedApplication
-    &[
-        "tests/simulation/application/bursts.rs",
-        "tests/simulation/application/items.rs",
-        "tests/simulation/application/mirroring.rs",
-        "tests/simulation/application/mod.rs",
-    ],
     // SimulationRun
     &[
         "tests/simulation/check/mod.rs",
