@@ -155,7 +155,7 @@ fn measure_changes(
         let Some(image) = image else { continue };
         let sharding = ShardAssignment { source: &source, current: &nothing };
         let projected =
-            contributions(model, &candidates, image, lookups, sharding, targets).expect("an item");
+            contributions(model, &candidates, (image, &[]), lookups, sharding, targets).expect("an item");
         for share in &projected.contributions.by_aggregate {
             for (target, (measure, number)) in share
                 .targets

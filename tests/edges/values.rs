@@ -207,7 +207,7 @@ measures = { tasks = "count" }
     let image = Image::from_item(&item, &model.attributes);
     let sharding = ShardAssignment { source: &source, current: &ItemContributions::NOTHING };
     let mut targets = RollupTargets::of(&model);
-    let projected = contributions(&model, &candidates, &image, &NothingKnown, sharding, &mut targets);
+    let projected = contributions(&model, &candidates, (&image, &[]), &NothingKnown, sharding, &mut targets);
     assert_eq!(projected.expect_err("no outputs").kind(), ErrorKind::Unavailable);
 }
 

@@ -130,6 +130,25 @@ pub enum ReaderValue {
     },
 }
 
+impl ReaderValue {
+    /// Whether it is the number of different values.
+    #[must_use]
+    pub fn is_distinct(&self) -> bool {
+        match self {
+            Self::Distinct => true,
+            Self::Count
+            | Self::Sum
+            | Self::Max(_)
+            | Self::Min(_)
+            | Self::Latest(_)
+            | Self::Histogram(_)
+            | Self::Percentiles(_)
+            | Self::Average { .. }
+            | Self::Percentile { .. } => false,
+        }
+    }
+}
+
 /// The values that an extreme compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtremeType {

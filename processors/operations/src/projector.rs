@@ -164,7 +164,8 @@ impl<T: Tables> ItemProjector<T> {
     ) -> Result<ImageProjection> {
         let current = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.contributions);
         let sharding = ShardAssignment { source: item.source, current };
-        let projected = contributions(&self.model, &item.candidates, image, outputs, sharding, targets)?;
+        let projected =
+            contributions(&self.model, &item.candidates, (image, &[]), outputs, sharding, targets)?;
         projected.check_keys(targets).map(|()| projected)
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use afterwrite_model::Error;
 use afterwrite_model::entity::{ItemCandidates, SourceKey};
+use afterwrite_model::projection::LookupKey;
 use afterwrite_model::record::{AttributeInterner, BadRecord, ChangeRecord, Image, Position, Timestamp};
 use smallvec::SmallVec;
 
@@ -131,10 +132,6 @@ impl<'r> DeliveredRecords<'r> {
         }
     }
 
-    pub(crate) fn old_image(&self, index: usize) -> Option<&Image<'r>> {
-        self.old_images.get(&index).map(|keyed| &keyed.image)
-    }
-
     /// Whether old images have been decoded.
     pub(crate) fn has_old_images(&self) -> bool {
         !self.old_images.is_empty()
@@ -164,6 +161,16 @@ impl<'r> DeliveredRecords<'r> {
     /// The new image of a record, with its lookups.
     pub(crate) fn keyed_new_image(&self, index: usize) -> Option<ItemImage<'_>> {
         Some(ItemImage { image: self.new_image(index)?, lookups: self.new_lookups.get(index)? })
+    }
+
+    /// The new image of a record, and the keys of its lookups if they were made.
+    pub(crate) fn known_image(&self, index: usize) -> Option<(&'r Image<'r>, &[LookupKey<'static>])> {
+        Some((self.new_image(index)?, self.known_keys(index)))
+    }
+
+    /// The keys of the lookups of a record's new image, if they were made.
+    pub(crate) fn known_keys(&self, index: usize) -> &[LookupKey<'static>] {
+        self.new_lookups.get(index).map_or(&[], ImageLookups::known_keys)
     }
 
     /// The old image of a record, if it was decoded, with its lookups.

@@ -1,6 +1,6 @@
 //! From an item's records to its work: which of them the next transaction counts, settles and parks.
 
-use afterwrite_model::projection::{ImageProjection, RollupTargets, TargetId, contributions};
+use afterwrite_model::projection::{ImageProjection, LookupKey, RollupTargets, TargetId, contributions};
 use afterwrite_model::record::{Image, Position, Timestamp};
 use afterwrite_model::table::OnExpiry;
 use afterwrite_model::{ErrorKind, Result};
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::decide::{RecordDecision, RecordIndexes};
 use super::facts::ItemFacts;
-use super::lookups::LookupResults;
+use super::lookups::{ItemImage, LookupResults};
 use super::{LedgerCore, PoisonPolicy};
 use crate::state::life::UnrecordedLife;
 use crate::state::marker::ExpiryMarker;
@@ -116,16 +116,21 @@ pub(crate) struct ImageEvaluation<'e> {
 }
 
 impl ImageEvaluation<'_> {
-    /// The contributions of an item, and its values for `max` and `min`, if it is as this image shows it.
-    pub(crate) fn project(&mut self, facts: &ItemFacts<'_>, image: &Image<'_>) -> Result<ImageProjection> {
-        contributions(&self.core.model, facts.candidates, image, self.lookups, facts.sharding(), self.targets)
+    /// The contributions of an item, and its values for `max` and `min`, if it is as this image shows it. The keys of the image's
+    /// lookups are those that were made before.
+    pub(crate) fn project(
+        &mut self,
+        facts: &ItemFacts<'_>,
+        keyed: (&Image<'_>, &[LookupKey<'static>]),
+    ) -> Result<ImageProjection> {
+        contributions(&self.core.model, facts.candidates, keyed, self.lookups, facts.sharding(), self.targets)
     }
 
     /// The settlement of an expiry: the contributions of the item as it was, if its entity keeps them.
-    fn settlement(&mut self, facts: &ItemFacts<'_>, image: &Image<'_>) -> Result<ImageProjection> {
-        let entity = facts.candidates.in_state(image).map(|identity| identity.entity);
+    fn settlement(&mut self, facts: &ItemFacts<'_>, image: ItemImage<'_>) -> Result<ImageProjection> {
+        let entity = facts.candidates.in_state(image.image).map(|identity| identity.entity);
         match entity.map(|entity| entity.on_expiry) {
-            Some(OnExpiry::Keep) => self.project(facts, image),
+            Some(OnExpiry::Keep) => self.project(facts, image.with_known_keys()),
             Some(OnExpiry::Subtract) | None => Ok(ImageProjection::default()),
         }
     }
@@ -170,18 +175,18 @@ impl<'r> WorkEvaluation<'_, 'r> {
 
     /// The work of reconciling the item: its state as its table has it, unless neither the table nor the ledger has it. A rollup that is a
     /// source and has expired stays counted as the ledger has it, although no record shows that TTL deleted it.
-    pub(super) fn of_table(&mut self, image: Option<&Image<'static>>, at: Timestamp) -> Result<ItemWork<'r>> {
+    pub(super) fn of_table(&mut self, image: Option<ItemImage<'_>>, at: Timestamp) -> Result<ItemWork<'r>> {
         if image.is_none() && self.facts.candidates.keep_expired(at) {
             return Ok(ItemWork::nothing(Position::start_of("")));
         }
         let projection = match image {
-            Some(image) => self.images.project(self.facts, image)?,
+            Some(image) => self.images.project(self.facts, image.with_known_keys())?,
             None => ImageProjection::default(),
         };
         let start = Position::start_of(self.facts.stream_label().to_owned());
         let entry = self.facts.readable_entry().filter(|entry| entry.has_counted());
         let position = entry.map_or_else(|| start.clone(), |entry| entry.position.clone());
-        let unrecorded = self.facts.unrecorded_change(image, at);
+        let unrecorded = self.facts.unrecorded_change(image.map(|image| image.image), at);
         let state =
             NewState { position, projection, is_deleted: image.is_none(), as_of: Some(at), unrecorded };
         let is_known = image.is_some() || self.facts.readable_entry().is_some();
@@ -216,7 +221,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
                 continue;
             }
             let is_uncounted = decision.uncounted.contains(&index);
-            let settlement = match self.facts.records.old_image(index) {
+            let settlement = match self.facts.records.keyed_old_image(index) {
                 // An expiry that cannot be settled must not remove the item's contributions either.
                 Some(image) if decision.expiries.contains(&index) => {
                     match self.images.settlement(self.facts, image) {
@@ -229,8 +234,8 @@ impl<'r> WorkEvaluation<'_, 'r> {
                 }
                 Some(_) | None => None,
             };
-            let image = self.facts.records.new_image(index).filter(|_| is_uncounted && sees_every_image);
-            let seen = match image.map(|image| self.images.project(self.facts, image)) {
+            let keyed = self.facts.records.known_image(index).filter(|_| is_uncounted && sees_every_image);
+            let seen = match keyed.map(|keyed| self.images.project(self.facts, keyed)) {
                 None => ImageProjection::default(),
                 Some(Ok(projection)) => projection,
                 Some(Err(error)) if error.is_retryable() => {
@@ -293,7 +298,7 @@ impl<'r> WorkEvaluation<'_, 'r> {
             let Some(record) = self.facts.records.changes.get(index).copied() else { continue };
             let projection = match &record.new {
                 None => Ok(ImageProjection::default()),
-                Some(image) => self.images.project(self.facts, image),
+                Some(image) => self.images.project(self.facts, (image, self.facts.records.known_keys(index))),
             };
             match projection {
                 Ok(projection) => {

@@ -234,7 +234,7 @@ impl<'r> LedgerItem<'r> {
             CountBasis::Unreadable => evaluation.of_unreadable(),
             CountBasis::Records { decision, .. } => evaluation.of_records(decision),
             CountBasis::Table { image, at, .. } => {
-                match evaluation.of_table(image.as_ref().map(|keyed| &keyed.image), *at) {
+                match evaluation.of_table(image.as_ref().map(KeyedImage::borrowed), *at) {
                     Ok(work) if work.is_empty() => {
                         return self.next_state(Reconciliation::NotDue(basis.reading()), context);
                     }

@@ -27,6 +27,13 @@ impl Equivalent<LookupKey<'static>> for LookupKeyRef<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct ImageLookups(OnceCell<SmallVec<[LookupKey<'static>; 1]>>);
 
+impl ImageLookups {
+    /// The keys of the lookups; empty if they were not made.
+    pub(crate) fn known_keys(&self) -> &[LookupKey<'static>] {
+        self.0.get().map_or(&[], SmallVec::as_slice)
+    }
+}
+
 /// An image that was read or decoded, with its lookups.
 #[derive(Debug)]
 pub(crate) struct KeyedImage<'r> {
@@ -52,6 +59,11 @@ impl<'r> KeyedImage<'r> {
 }
 
 impl<'i> ItemImage<'i> {
+    /// The image, and the keys of its lookups if they were made.
+    pub(crate) fn with_known_keys(self) -> (&'i Image<'i>, &'i [LookupKey<'static>]) {
+        (self.image, self.lookups.known_keys())
+    }
+
     /// The lookups that it needs, each once. An image without a lookup's inputs has none, and cannot be counted either: planning reports
     /// that as the record's error.
     pub(crate) fn needed_lookups(

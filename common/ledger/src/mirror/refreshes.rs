@@ -203,7 +203,9 @@ impl RefreshSearch<'_> {
         if self.is_to_be_projected(item) {
             for image in item.state.known_images(&item.facts) {
                 let mut evaluation = ImageEvaluation { core: self.context.core, lookups, targets };
-                let Ok(projection) = evaluation.project(&item.facts, image.image) else { continue };
+                let Ok(projection) = evaluation.project(&item.facts, image.with_known_keys()) else {
+                    continue;
+                };
                 doubtful.extend(projection.extremes.iter().map(|extreme| extreme.target));
                 doubtful.extend(targets.mirrored(&projection.contributions));
             }

@@ -7,16 +7,17 @@ use smallvec::SmallVec;
 use super::elements::project_elements;
 use super::measures::{destinations, holds, measured};
 use super::{
-    Contribution, ExtremeValue, ImageProjection, ImageScope, KnownLookups, LookupOutputs, RollupTargets,
-    ShardAssignment, aggregate_lookups, lookup_keys,
+    Contribution, ExtremeValue, ImageProjection, ImageScope, KnownLookups, LookupKey, LookupOutputs,
+    RollupTargets, ShardAssignment, aggregate_lookups, lookup_keys,
 };
 use crate::entity::ItemCandidates;
 use crate::record::Image;
-use crate::table::{Aggregate, LookupSource, Model, OnMisfit, Pattern, Term};
+use crate::table::{Aggregate, LookupSource, LookupUse, Model, OnMisfit, Pattern, Term};
 use crate::{Error, ErrorKind, Result};
 
 /// Computes the contributions of an item in the state of `image`; an item of no entity contributes nothing. Conditions come before lookups: an aggregate whose
-/// conditions exclude the item needs no lookup.
+/// conditions exclude the item needs no lookup. `keys` are those of the image's lookups ([`lookup_keys`]), as far as the caller has them; the
+/// others are made here.
 ///
 /// # Errors
 /// [`ErrorKind::Record`] if a value is missing or of a wrong type, or a lookup by primary key finds nothing, unless the aggregate skips
@@ -24,7 +25,7 @@ use crate::{Error, ErrorKind, Result};
 pub fn contributions<'s, 'a: 's>(
     model: &'s Model,
     candidates: &'s ItemCandidates<'_, '_>,
-    image: &'s Image<'a>,
+    (image, keys): (&'s Image<'a>, &'s [LookupKey<'static>]),
     lookups: &'s impl KnownLookups,
     sharding: ShardAssignment<'_>,
     targets: &mut RollupTargets,
@@ -44,7 +45,7 @@ pub fn contributions<'s, 'a: 's>(
             continue;
         }
         let scope = ImageScope::of(model, identity, image);
-        let projector = AggregateProjector { aggregate, candidates, lookups, sharding };
+        let projector = AggregateProjector { aggregate, candidates, keys, lookups, sharding };
         if let Err(error) = projector.project(&scope, targets, &mut projection) {
             match Misfit::of(aggregate, error)? {
                 Misfit::Uncountable(error) => first_misfit = Some(first_misfit.unwrap_or(error)),
@@ -104,6 +105,7 @@ impl Misfit {
 struct AggregateProjector<'p, K> {
     aggregate: &'p Aggregate,
     candidates: &'p ItemCandidates<'p, 'p>,
+    keys: &'p [LookupKey<'static>],
     lookups: &'p K,
     sharding: ShardAssignment<'p>,
 }
@@ -116,7 +118,7 @@ impl<K: KnownLookups> AggregateProjector<'_, K> {
         targets: &mut RollupTargets,
         projection: &mut ImageProjection,
     ) -> Result<()> {
-        let Self { aggregate, candidates, lookups, sharding } = *self;
+        let Self { aggregate, candidates, lookups, sharding, .. } = *self;
         let ImageScope { model, image, .. } = *without_outputs;
         let counts = counts_before_lookups(aggregate, without_outputs)?;
         if counts == Some(false) {
@@ -124,7 +126,7 @@ impl<K: KnownLookups> AggregateProjector<'_, K> {
         }
         let mut outputs = SmallVec::<[_; 2]>::new();
         for (place, lookup) in aggregate.lookups.iter().enumerate() {
-            let key = without_outputs.lookup_key(lookup)?;
+            let key = self.lookup_key(lookup, without_outputs)?;
             if let Some(known) = lookups.outputs(&key) {
                 outputs.push(known);
                 continue;
@@ -154,6 +156,18 @@ impl<K: KnownLookups> AggregateProjector<'_, K> {
             }
             None if holds(when, &scope)? => project_item(aggregate, &scope, sharding, targets, projection),
             None => Ok(()),
+        }
+    }
+
+    /// The key of a lookup. An entity uses each lookup with the same inputs, so the image has one key for it.
+    fn lookup_key<'k, 'a: 'k>(
+        &'k self,
+        used: &LookupUse,
+        scope: &ImageScope<'k, 'a>,
+    ) -> Result<LookupKey<'k>> {
+        match self.keys.iter().find(|key| key.lookup == used.lookup) {
+            Some(key) => Ok(key.borrowed()),
+            None => scope.lookup_key(used),
         }
     }
 }

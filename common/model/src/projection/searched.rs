@@ -78,6 +78,6 @@ pub fn awaits_lookup(
     targets: &mut RollupTargets,
 ) -> bool {
     let sharding = ShardAssignment { source, current: const { &ItemContributions::NOTHING } };
-    contributions(model, candidates, image, lookups, sharding, targets)
+    contributions(model, candidates, (image, &[]), lookups, sharding, targets)
         .is_err_and(|error| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::State))
 }

@@ -79,12 +79,12 @@ impl<'i> MeasureTotals<'i> {
     /// The description of a measure; of several items, with the reason why a count of different values is missing.
     fn about(&self, measure: &ReaderMeasure) -> String {
         let about = measure.about.replace('`', "");
-        match &measure.value {
-            ReaderValue::Distinct if self.are_several => {
-                format!("{about}; of several rollups it cannot be added up, because a value can be in each")
-            }
-            _ => about,
+        if self.are_several && measure.value.is_distinct() {
+            return format!(
+                "{about}; of several rollups it cannot be added up, because a value can be in each"
+            );
         }
+        about
     }
 
     /// A measure that follows from others, of several items.

@@ -117,7 +117,8 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
         targets: &mut RollupTargets,
     ) -> Result<(Vec<RollupContribution>, u64)> {
         let sharding = ShardAssignment { source: self.source, current: self.counted_now };
-        let projected = contributions(self.model, self.candidates, image, self.lookups, sharding, targets)?;
+        let projected =
+            contributions(self.model, self.candidates, (image, &[]), self.lookups, sharding, targets)?;
         projected.check_keys(targets)?;
         let mut counted: BTreeMap<TargetId, Vec<(String, String)>> = BTreeMap::new();
         for share in &projected.contributions.by_aggregate {

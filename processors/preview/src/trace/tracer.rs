@@ -265,7 +265,7 @@ impl<T: Tables> RecordTracer<T> {
         let mut targets = RollupTargets::of(&self.model);
         let sharding = ShardAssignment { source: change.source, current: &ItemContributions::NOTHING };
         let projected =
-            contributions(&self.model, change.candidates, image, lookups, sharding, &mut targets)?;
+            contributions(&self.model, change.candidates, (image, &[]), lookups, sharding, &mut targets)?;
         let key = |id| {
             let target = targets.get(id);
             (target.partition_key(), target.sort.to_string())

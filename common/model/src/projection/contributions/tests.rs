@@ -47,8 +47,12 @@ impl KnownLookups for KnownOwners {
     }
 }
 
-/// The number of lookups that an attempt needs, and the number of rollups that it contributes to. Project `p1` is known.
-fn counted(aggregate: &str, attributes: &[(&str, AttributeValue<'static>)]) -> Result<(usize, usize)> {
+/// The keys of the lookups that an attempt needs, and the number of rollups that it contributes to with these known keys. Project `p1` is known.
+fn projected(
+    aggregate: &str,
+    attributes: &[(&str, AttributeValue<'static>)],
+    known: &[LookupKey<'static>],
+) -> (Result<Vec<LookupKey<'static>>>, Result<usize>) {
     let model = model(aggregate);
     let key = SourceKey { table: 0, partition: "CANDIDATE#c1".into(), sort: Some("ATTEMPT#t1".into()) };
     let identity = key.candidates(&model);
@@ -58,9 +62,23 @@ fn counted(aggregate: &str, attributes: &[(&str, AttributeValue<'static>)]) -> R
     let owners = KnownOwners(BTreeMap::from([("p1", vec!["a1".into()])]));
     let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
     let mut targets = RollupTargets::of(&model);
-    let lookups = lookup_keys(&model, &identity, &image).map(|keys| keys.len());
-    let projected = contributions(&model, &identity, &image, &owners, sharding, &mut targets)?;
-    Ok((lookups?, projected.contributions.by_aggregate.iter().map(|share| share.targets.len()).sum()))
+    let keys = lookup_keys(&model, &identity, &image);
+    let keys = keys.map(|keys| keys.into_iter().map(LookupKey::into_owned).collect());
+    let projected = contributions(&model, &identity, (&image, known), &owners, sharding, &mut targets);
+    let count = |projected: ImageProjection| {
+        projected.contributions.by_aggregate.iter().map(|share| share.targets.len()).sum()
+    };
+    (keys, projected.map(count))
+}
+
+/// The number of lookups that an attempt needs, and the number of rollups that it contributes to, whether its keys are known or not.
+fn counted(aggregate: &str, attributes: &[(&str, AttributeValue<'static>)]) -> Result<(usize, usize)> {
+    let (keys, counted) = projected(aggregate, attributes, &[]);
+    let known = keys.as_deref().unwrap_or_default();
+    let (_, with_known) = projected(aggregate, attributes, known);
+    assert_eq!(format!("{with_known:?}"), format!("{counted:?}"));
+    let counted = counted?;
+    Ok((keys?.len(), counted))
 }
 
 fn kind(aggregate: &str, attributes: &[(&str, AttributeValue<'static>)]) -> ErrorKind {
@@ -78,6 +96,14 @@ fn an_item_that_counts_needs_its_lookup() {
         assert_eq!(kind(DONE, &item), ErrorKind::Record);
     }
     assert_eq!(kind(DONE, &[done, ("project_id", "unknown".into())]), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_known_key_of_a_lookup_is_not_made_again() {
+    let item = [("status", "DONE".into()), ("project_id", "unknown".into())];
+    assert_eq!(projected(DONE, &item, &[]).1.unwrap_err().kind(), ErrorKind::Unavailable);
+    let known = LookupKey { lookup: 0, key: "p1".into() };
+    assert_eq!(projected(DONE, &item, &[known]).1.unwrap(), 1);
 }
 
 #[test]
@@ -185,7 +211,7 @@ fn follow(on_misfit: &str, optional: &str) -> Result<ImageProjection> {
     let candidates = key.candidates(&model);
     let image = Image::from_item(&Item::new(), &model.attributes);
     let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
-    contributions(&model, &candidates, &image, &NoItems, sharding, &mut RollupTargets::of(&model))
+    contributions(&model, &candidates, (&image, &[]), &NoItems, sharding, &mut RollupTargets::of(&model))
 }
 
 /// Lookups that find nothing.
@@ -260,7 +286,7 @@ fn order_of(total: AttributeValue<'static>, letters: usize) -> (usize, usize, u6
     let image = Image::from_item(&item, &model.attributes);
     let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
     let counted =
-        contributions(&model, &candidates, &image, &NoItems, sharding, &mut RollupTargets::of(&model))
+        contributions(&model, &candidates, (&image, &[]), &NoItems, sharding, &mut RollupTargets::of(&model))
             .unwrap();
     (counted.contributions.by_aggregate.len(), counted.extremes.len(), counted.skipped)
 }
@@ -302,7 +328,7 @@ fn fits(settings: &str, measure: &str, [page, visitor]: [&str; 2]) -> bool {
     let image = Image::from_item(&item, &model.attributes);
     let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
     let mut targets = RollupTargets::of(&model);
-    match contributions(&model, &key.candidates(&model), &image, &NoItems, sharding, &mut targets) {
+    match contributions(&model, &key.candidates(&model), (&image, &[]), &NoItems, sharding, &mut targets) {
         Ok(_) => true,
         Err(error) => {
             assert_eq!((error.kind(), targets.count()), (ErrorKind::Record, 0));

@@ -74,7 +74,7 @@ fn projected(model: &Arc<Model>, attributes: &Attributes<'_>) -> Result<Projecte
     let image = Image::from_item(&item, &model.attributes);
     let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
     let mut targets = RollupTargets::of(model);
-    let projection = contributions(model, &candidates, &image, &NoLookups, sharding, &mut targets)?;
+    let projection = contributions(model, &candidates, (&image, &[]), &NoLookups, sharding, &mut targets)?;
     let name = |target, measure: &str| format!("{} {measure}", targets.get(target).partition);
     let shares = projection.contributions.by_aggregate.iter();
     let counted = shares.flat_map(|share| {

@@ -92,7 +92,8 @@ fn contributions_of_item(
     let (candidates, mut targets) = (source.candidates(model), RollupTargets::of(model));
     let sharding = ShardAssignment { source: &source, current: &ItemContributions::NOTHING };
     let lookups = SearchedLookups::default();
-    let projected = contributions(model, &candidates, &image, &lookups, sharding, &mut targets).unwrap();
+    let projected =
+        contributions(model, &candidates, (&image, &[]), &lookups, sharding, &mut targets).unwrap();
     let mut lines = Vec::new();
     for contribution in projected.contributions.by_aggregate {
         for target in &contribution.targets {

@@ -279,13 +279,9 @@ mod tests {
 
     #[test]
     fn a_counted_share_is_fine_only_if_its_rollup_is_stored() {
-        let verdict = |counted: Option<i64>, now: &str, is_stored| match comparison(
-            counted.map(Decimal::from).as_ref(),
-            Some(&now.to_owned()),
-            is_stored,
-        ) {
-            Cell::Verdict(verdict, _) => Some(verdict),
-            _ => None,
+        let verdict = |counted: Option<i64>, now: &str, is_stored| {
+            let compared = comparison(counted.map(Decimal::from).as_ref(), Some(&now.to_owned()), is_stored);
+            if let Cell::Verdict(verdict, _) = compared { Some(verdict) } else { None }
         };
         assert_eq!(verdict(Some(1), "1", true), Some(Verdict::Good));
         assert_eq!(verdict(Some(1), "1", false), Some(Verdict::Warning), "no total has it");
