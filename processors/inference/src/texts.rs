@@ -102,8 +102,32 @@ pub(super) fn is_plain_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || "_-".contains(one))
 }
 
-/// Whether an attribute of this name holds a key of an index: a copy of other values.
+/// Whether an attribute of this name holds a key of an index, a copy of other values: `GSI1PK`, `gsi1_sk`, `indexSk`; not `task` or `DISK`.
 pub(super) fn is_index_key(name: &str) -> bool {
-    let lower = name.to_lowercase();
-    lower.ends_with("pk") || lower.ends_with("sk")
+    let Some((before, ending)) = name.len().checked_sub(2).and_then(|at| name.split_at_checked(at)) else {
+        return false;
+    };
+    let begins_word = match before.chars().next_back() {
+        Some(last) if last.is_lowercase() => ending.starts_with(|first: char| first.is_uppercase()),
+        Some(last) if last.is_uppercase() => {
+            ["GSI", "LSI", "INDEX"].iter().any(|index| before.ends_with(index))
+        }
+        Some(_) | None => true,
+    };
+    begins_word && ["pk", "sk"].iter().any(|key| ending.eq_ignore_ascii_case(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_ends_like_a_key_is_no_key() {
+        for name in ["PK", "sk", "GSI1PK", "gsi1_sk", "indexSk", "byDatePK", "GSIPK", "gsi-1-pk"] {
+            assert!(is_index_key(name), "{name}");
+        }
+        for name in ["task", "risk", "DISK", "Task", "k", "", "größe", "pks"] {
+            assert!(!is_index_key(name), "{name}");
+        }
+    }
 }

@@ -111,7 +111,7 @@ fn snippets(report: &ModelReport, source: &str, colour: bool) -> String {
 }
 
 /// "1 lookup", "2 rollups"; zeros are left out.
-fn counted(parts: &[(usize, &str, &str)]) -> Vec<String> {
+pub(super) fn counted(parts: &[(usize, &str, &str)]) -> Vec<String> {
     let parts = parts.iter().filter(|(count, ..)| *count > 0);
     parts.map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many })).collect()
 }

@@ -22,6 +22,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{ScalarAttributeType, TableDescription};
 use clap::{ArgGroup, Args};
 
+use super::check::counted;
 use crate::inputs::objects_of;
 use crate::print::{print, tell};
 
@@ -41,7 +42,7 @@ const UNNAMED_TABLE: &str = "MyTable";
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("source").args(["table", "from"]).required(true).multiple(true),
-    after_help = "The sample is read with Scan, spread over the table; it costs read units, and needs the permissions\ndynamodb:Scan and dynamodb:DescribeTable. A file is a full table export, the output of `aws dynamodb scan`,\nor JSON lines with an item each, gzip or plain; an export names its table, and --table names it otherwise.\nThe model has constant words of keys, and types and states that occur many times, but no other values of\nitems; docs/MODEL.md has the rules. Proposals are comments.\n\nExamples:\n  afterwrite model init --table Orders --out orders.toml\n  afterwrite model init --table Orders --sample 10000\n  afterwrite model init --from scan.json --table Orders --key PK,SK\n  afterwrite model init --table Orders --type-attribute _model_name\n  afterwrite model init --from s3://my-exports/AWSDynamoDB/01700000/\n\nExit codes: 0 success, 1 no kind of items could be described, 2 wrong usage, an unreadable\nfile or a table that does not exist, 3 the table cannot be read."
+    after_help = "The sample is read with Scan, spread over the table; it costs read units, and needs the permissions dynamodb:Scan and dynamodb:DescribeTable. A file is a full table export, the output of `aws dynamodb scan`, or JSON lines with an item each, gzip or plain; an export names its table, and --table names it otherwise. The model has constant words of keys, and types and states that occur many times, but no other values of items; docs/MODEL.md has the rules. Proposals are comments.\n\nExamples:\n  afterwrite model init --table Orders --out orders.toml\n  afterwrite model init --table Orders --sample 10000\n  afterwrite model init --from scan.json --table Orders --key PK,SK\n  afterwrite model init --table Orders --type-attribute _model_name\n  afterwrite model init --from s3://my-exports/AWSDynamoDB/01700000/\n\nExit codes: 0 success, 1 no kind of items could be described, 2 wrong usage, an unreadable file or a table that does not exist, 3 the table cannot be read."
 )]
 pub struct InitArguments {
     /// The table to read; with --from, the name of the table of these items.
@@ -100,13 +101,10 @@ impl InitArguments {
             None => print(&model.toml)?,
             Some(path) => {
                 write_new(path, &model.toml)?;
-                print(&format!(
-                    "{}: {} entities and {} proposals from {} items\n",
-                    path.display(),
-                    model.entities,
-                    model.proposals,
-                    sample.items.len()
-                ))?;
+                let written =
+                    [(model.entities, "entity", "entities"), (model.proposals, "proposal", "proposals")];
+                let (written, items) = (counted(&written).join(" and "), sample.items.len());
+                print(&format!("{}: {written} from {items} items\n", path.display()))?;
             }
         }
         Ok(true)
