@@ -6,6 +6,7 @@
 //! | s3s-fs | here |
 //! |---|---|
 //! | two writers of one key with `If-None-Match` can both succeed | conditional writes run one after the other |
+//! | a conditional write that fails is answered before its body is read, and the client sees a broken connection | the body is read first |
 //! | putting an object into a missing bucket creates the bucket | the response is `NoSuchBucket` |
 //! | an object cannot be written if the names of bucket and key have more than about 165 bytes together | kept: a file has both names |
 //! | an object `z` next to an object `z/y` cannot be written | kept: keys are files, and Afterwrite never uses such keys |
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use afterwrite_mapping::http::HttpServer;
 use afterwrite_model::{Error, ErrorKind, Result};
 use aws_config::SdkConfig;
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use hyper::service::service_fn;
@@ -171,7 +173,8 @@ impl BucketService {
             [IF_NONE_MATCH, IF_MATCH].iter().any(|header| request.headers().contains_key(header));
         let _turn = if is_conditional { Some(self.conditional_write.lock().await) } else { None };
         let created = self.created_by(&request);
-        let response = self.service.call(request.map(s3s::Body::from)).await?;
+        let request = if is_conditional { received(request).await? } else { request.map(s3s::Body::from) };
+        let response = self.service.call(request).await?;
         if let Some((sender, created)) =
             self.created.as_ref().zip(created).filter(|_| response.status().is_success())
         {
@@ -198,6 +201,13 @@ impl BucketService {
         let is_write = [Method::PUT, Method::POST].contains(request.method());
         is_write && bucket.is_some_and(|bucket| !self.folder.join(bucket).is_dir())
     }
+}
+
+/// The request with its whole body.
+async fn received(request: Request<Incoming>) -> Result<Request<s3s::Body>, s3s::HttpError> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(|error| s3s::HttpError::new(Box::new(error)))?;
+    Ok(Request::from_parts(head, s3s::Body::from(body.to_bytes())))
 }
 
 fn no_such_bucket() -> s3s::HttpResponse {

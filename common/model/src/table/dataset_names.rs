@@ -3,7 +3,7 @@
 use super::load::compiler::EntityContext;
 use super::load::problem::ProblemCode;
 use super::load::reader::Located;
-use super::load::scope::{ResolvedName, base_name, interned_path, position};
+use super::load::scope::{ResolvedName, base_name, interned_path, not_a_path, position};
 use super::template::split_format;
 use super::value_type::ValueType;
 use super::{Term, TimeBucket, TimeFormat, TimeReading, ValueFormat};
@@ -71,16 +71,18 @@ impl EntityContext<'_, '_, '_> {
         };
         let is_undefined = problem.as_ref().is_none_or(|(code, _)| *code == ProblemCode::UndefinedName);
         let attribute = split_format(name.value).ok().filter(|_| is_undefined);
-        let attribute = attribute.and_then(|(base, format)| Some((base.parse().ok()?, format)));
         let (code, problem) = match attribute {
             None => problem?,
-            Some((path, format)) => match scope.bind_zone(name.value, format, interner) {
-                Err(problem) => problem?,
-                Ok(format) => {
-                    let term = Term::Attribute(interned_path(&path, interner));
-                    let reading = TimeReading::Detected;
-                    return Some(ResolvedName { term, format, value_type: ValueType::Any, reading });
-                }
+            Some((base, format)) => match base.parse() {
+                Err(problem) => not_a_path(name.value, problem),
+                Ok(path) => match scope.bind_zone(name.value, format, interner) {
+                    Err(problem) => problem?,
+                    Ok(format) => {
+                        let term = Term::Attribute(interned_path(&path, interner));
+                        let reading = TimeReading::Detected;
+                        return Some(ResolvedName { term, format, value_type: ValueType::Any, reading });
+                    }
+                },
             },
         };
         self.report(code, name.at, format!("{owner}: {problem}"));
