@@ -9,8 +9,8 @@ impl EnvironmentSettings {
     /// The cache whose keys are invalidated, if one is set. Reads the secret that has its address; connects to nothing else yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CACHE_URL`, `AFTERWRITE_CACHE_SECRET` or `AFTERWRITE_CACHE_CLUSTER` is not valid, or the
-    /// secret may not be read; [`ErrorKind::Unavailable`] if Secrets Manager cannot be reached.
+    /// [`ErrorKind::Configuration`](afterwrite_model::ErrorKind::Configuration) if `AFTERWRITE_CACHE_URL`, `AFTERWRITE_CACHE_SECRET` or `AFTERWRITE_CACHE_CLUSTER` is not valid, or the
+    /// secret may not be read; [`ErrorKind::Unavailable`](afterwrite_model::ErrorKind::Unavailable) if Secrets Manager cannot be reached.
     pub async fn cache(&self) -> Result<Option<RedisCache>> {
         let hint =
             "Set it to `true` if the cache is a cluster (ElastiCache Serverless is); otherwise remove it";
