@@ -9,7 +9,7 @@ use afterwrite_model::{Error, ErrorKind, Result};
 /// mistake, such as that of the model.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] if the file is another one, or cannot be written.
+/// [`ErrorKind::Configuration`] if the command has not generated the file, or the file cannot be written.
 pub(crate) fn write_generated(file: &Path, text: &str, mark: &str) -> Result<()> {
     check_generated(file, mark)?;
     fs::write(file, text).map_err(|error| {
@@ -19,10 +19,10 @@ pub(crate) fn write_generated(file: &Path, text: &str, mark: &str) -> Result<()>
     })
 }
 
-/// Checks that a file, if it exists, is one that the command has generated.
+/// Checks that the command has generated a file, if the file exists.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] if it is another one.
+/// [`ErrorKind::Configuration`] if the command has not generated it.
 pub(crate) fn check_generated(file: &Path, mark: &str) -> Result<()> {
     let is_regular = fs::metadata(file).is_ok_and(|found| found.is_file());
     let content = if is_regular { fs::read(file).unwrap_or_default() } else { Vec::new() };

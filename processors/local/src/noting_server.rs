@@ -93,7 +93,7 @@ impl<S: NotedService> NotingServer<S> {
         std::mem::take(&mut locked(&self.state).noted)
     }
 
-    /// Throttles this many of the next requests, in place of those that were still to be throttled.
+    /// Throttles this many of the next requests, in place of the requests that an earlier call would still throttle.
     pub(crate) fn throttle(&self, requests: usize) {
         locked(&self.state).throttled = requests;
     }

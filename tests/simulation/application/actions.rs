@@ -117,7 +117,7 @@ impl SimulatedApplication {
         format!("meet at {place}")
     }
 
-    /// Corrects the items with a wrong type, and those that cannot take a mirror.
+    /// Corrects the items with a wrong type, and the items that cannot take a mirror.
     pub(crate) fn repair<S: Store>(&mut self, store: &S, now: Timestamp) {
         self.poison = 0;
         for table in [MAIN, EVENTS, METERS] {

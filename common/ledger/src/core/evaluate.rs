@@ -116,8 +116,8 @@ pub(crate) struct ImageEvaluation<'e> {
 }
 
 impl ImageEvaluation<'_> {
-    /// The contributions of an item, and its values for `max` and `min`, if it is as this image shows it. The keys of the image's
-    /// lookups are those that were made before.
+    /// The contributions of an item, and its values for `max` and `min`, if it is as this image shows it. `keyed` has the
+    /// image with the keys of its lookups, which were made before.
     pub(crate) fn project(
         &mut self,
         facts: &ItemFacts<'_>,

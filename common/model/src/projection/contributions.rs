@@ -16,8 +16,8 @@ use crate::table::{Aggregate, LookupSource, LookupUse, Model, OnMisfit, Pattern,
 use crate::{Error, ErrorKind, Result};
 
 /// Computes the contributions of an item in the state of `image`; an item of no entity contributes nothing. Conditions come before lookups: an aggregate whose
-/// conditions exclude the item needs no lookup. `keys` are those of the image's lookups ([`lookup_keys`]), as far as the caller has them; the
-/// others are made here.
+/// conditions exclude the item needs no lookup. `keys` are the keys of the image's lookups ([`lookup_keys`]) that the caller has made; the
+/// other keys are made here.
 ///
 /// # Errors
 /// [`ErrorKind::Record`] if a value is missing or of a wrong type, or a lookup by primary key finds nothing, unless the aggregate skips

@@ -326,7 +326,8 @@ pub(super) struct CompiledMeasure<'d> {
     pub(super) function: MeasureFunction,
     /// The rollup's attributes of it.
     pub(super) attributes: Vec<Arc<str>>,
-    /// The attributes that are or can be texts: those of `max`, `min` and `latest` of other values than numbers, and the one by which `latest` is found.
+    /// The attributes that are or can be texts: the value of a `max`, `min` or `latest` that is not always a number, and the text by which `latest`
+    /// is found.
     pub(super) texts: Vec<Arc<str>>,
     /// The measures that it is computed from.
     pub(super) parts: ComputedParts<'d>,
