@@ -1,7 +1,7 @@
 //! The JSON Schema of model files, held to the loader.
 //!
 //! The keys of the schema are those that the loader lists in its messages. A
-//! validator of its own (Python's `jsonschema`) reads the models that load, and models that are wrong in one place: the schema
+//! validator of its own (`jsonschema-rs` of PyPI) reads the models that load, and models that are wrong in one place: the schema
 //! refuses no model that the loader accepts, and refuses what is wrong with a key, a type or a word.
 
 use std::collections::BTreeSet;
@@ -69,7 +69,7 @@ fn model() -> Value {
 }
 
 #[test]
-#[ignore = "needs jsonschema: run tests/run"]
+#[ignore = "needs jsonschema-rs: run tests/run"]
 fn every_model_that_loads_satisfies_the_schema() {
     let mut models: Vec<(String, Value)> = vec![("docs/MODEL.md".to_owned(), model())];
     for name in Model::built_in_names() {
@@ -89,7 +89,7 @@ fn every_model_that_loads_satisfies_the_schema() {
 }
 
 #[test]
-#[ignore = "needs jsonschema: run tests/run"]
+#[ignore = "needs jsonschema-rs: run tests/run"]
 fn the_schema_refuses_what_the_loader_refuses_about_keys_and_types() {
     let whole = model();
     let broken = broken_model::variants(&whole);
@@ -123,7 +123,7 @@ fn is_of_form(problem: &ModelProblem) -> bool {
 }
 
 #[test]
-#[ignore = "needs jsonschema: run tests/run"]
+#[ignore = "needs jsonschema-rs: run tests/run"]
 fn a_misspelt_key_is_refused_with_its_name() {
     for (place, key, misspelt) in [
         ("", "rollups", "rolups"),
@@ -144,7 +144,7 @@ fn a_misspelt_key_is_refused_with_its_name() {
 }
 
 #[test]
-#[ignore = "needs jsonschema: run tests/run"]
+#[ignore = "needs jsonschema-rs: run tests/run"]
 fn the_validator_itself_refuses() {
     let wrong = json!({ "name": "x", "generation": 0, "tables": {} });
     assert_eq!(validate(&[&model(), &wrong, &json!({ NONSENSE: 1 })]).iter().flatten().count(), 2);
@@ -159,7 +159,7 @@ fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// For each model, the first problem that the validator finds.
+/// For each model, the first problems that the validator finds.
 fn validate(models: &[&Value]) -> Vec<Option<String>> {
     let mut validator = python::script("documentation/validate.py")
         .stdin(Stdio::piped())
@@ -171,6 +171,6 @@ fn validate(models: &[&Value]) -> Vec<Option<String>> {
     let written = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = validator.wait_with_output().expect("Python ends");
     written.join().expect("the input is written").expect("the validator reads its input");
-    assert!(output.status.success(), "the validator fails; is the package jsonschema installed?");
+    assert!(output.status.success(), "the validator fails; is the package jsonschema-rs installed?");
     serde_json::from_slice(&output.stdout).expect("the validator's JSON")
 }

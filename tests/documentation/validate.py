@@ -1,15 +1,22 @@
-"""Validates models with a JSON Schema: {"schema": …, "models": […]} in, a list of null or the first problem out."""
+"""Validates models with a JSON Schema: {"schema": …, "models": […]} in, a list of null or the first problems out."""
 
+import itertools
 import json
 import sys
 
-from jsonschema import Draft202012Validator
+import jsonschema_rs
 
 request = json.load(sys.stdin)
-Draft202012Validator.check_schema(request["schema"])
-validator = Draft202012Validator(request["schema"])
+jsonschema_rs.meta.validate(request["schema"])
+validator = jsonschema_rs.Draft202012Validator(request["schema"])
+
+
+def described(problem):
+    return f"/{'/'.join(map(str, problem.instance_path))}: {problem.message}"[:300]
+
+
 problems = []
 for model in request["models"]:
-    problem = next(validator.iter_errors(model), None)
-    problems.append(problem and f"/{'/'.join(map(str, problem.absolute_path))}: {problem.message}"[:300])
+    first = itertools.islice(validator.iter_errors(model), 3)
+    problems.append("; ".join(map(described, first)) or None)
 json.dump(problems, sys.stdout)

@@ -35,8 +35,8 @@ use self::killer::kill_one;
 use self::platform::Platform;
 use self::services::Service;
 
-/// Kills of every test run: three of each program.
-const KILLS: usize = 21;
+/// Kills of every test run: two of each program.
+const KILLS: usize = 14;
 /// Kills of `tests/run --full`.
 const KILLS_IN_FULL: usize = 50;
 /// The programs that are killed, each several times.

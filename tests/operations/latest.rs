@@ -222,10 +222,10 @@ impl ParcelTable {
         shown(&items.iter().map(item_of).collect::<Vec<_>>())
     }
 
-    /// Changes or removes an attribute of a rollup behind Afterwrite's back.
-    async fn damage(&self, attribute: &str, value: Option<SdkValue>) {
+    /// Changes or removes an attribute of a customer's rollup behind Afterwrite's back.
+    async fn damage(&self, customer: &str, attribute: &str, value: Option<SdkValue>) {
         let update = self.dynamodb.client().update_item().table_name(STATE);
-        let update = update.key("PK", SdkValue::S("CUSTOMER#1".to_owned()));
+        let update = update.key("PK", SdkValue::S(customer.to_owned()));
         let update = update.key("SK", SdkValue::S("ROLLUP".to_owned()));
         let update = update.expression_attribute_names("#a", attribute);
         let update = match value {
@@ -247,7 +247,7 @@ async fn the_latest_value_is_filled_judged_and_mended() {
     table.run(0, &verify);
     // A measure that another program has changed, of another type, or removed; and the attribute from which it follows.
     let text = |text: &str| Some(SdkValue::S(text.to_owned()));
-    for (attribute, value) in [
+    let damages = [
         ("last_status", text("STOLEN")),
         ("last_weight", text("3")),
         ("last_status", None),
@@ -258,20 +258,26 @@ async fn the_latest_value_is_filled_judged_and_mended() {
         ("last_status_seen", text("9999\tCUSTOMER")),
         ("last_weight_seen", text("9999-12-31\tone\tweight")),
         ("last_weight_seen", Some(SdkValue::N("5".to_owned()))),
-    ] {
-        table.damage(attribute, value).await;
+    ];
+    // One of each customer at a time.
+    for damages in damages.chunks(expected.len()) {
+        for (customer, (attribute, value)) in expected.keys().zip(damages) {
+            table.damage(customer, attribute, value.clone()).await;
+        }
         table.run(1, &verify);
+        let report = fs::read_to_string(table.folder.path().join("drift.jsonl")).unwrap();
+        assert!(expected.keys().all(|customer| report.contains(customer)), "{damages:?}\n{report}");
         table.run(0, &["repair", "drift.jsonl", "--yes", "--without-recovery", "--tolerance", "0"]);
         table.run(0, &verify);
-        assert_eq!(table.shown().await, expected, "{attribute}");
+        assert_eq!(table.shown().await, expected, "{damages:?}");
     }
     // A repair that knows the rollup alone, as of a sample without its items, leaves the value; a backfill of all items sees them again.
-    table.damage("last_status_seen", text("zone2")).await;
+    table.damage("CUSTOMER#1", "last_status_seen", text("zone2")).await;
     table.run(1, &verify);
     table.keep_findings_of_rollups("drift.jsonl");
     table.run(0, &["repair", "drift.jsonl", "--yes", "--without-recovery", "--tolerance", "0"]);
     assert_eq!(table.shown().await, expected);
-    table.damage("last_status_seen", text("zone2")).await;
+    table.damage("CUSTOMER#1", "last_status_seen", text("zone2")).await;
     table.run(0, &["backfill", "--all", "--yes", "--without-recovery"]);
     assert_eq!(table.shown().await, expected);
     table.run(0, &verify);
@@ -290,12 +296,12 @@ async fn a_latest_value_that_no_item_has_any_more_is_judged_by_its_second_attrib
     table.run(0, &verify);
     let named = || fs::read_to_string(table.folder.path().join("drift.jsonl")).unwrap();
     for (damaged, is_undecided) in [("last_weight_seen", true), ("last_weight", false)] {
-        table.damage(damaged, None).await;
+        table.damage("CUSTOMER#1", damaged, None).await;
         table.run(i32::from(is_undecided), &verify);
         assert_eq!(named().contains("`last_weight` has a value"), is_undecided, "{}", named());
     }
     // A text of the right form may be of an item that was deleted: the measure follows it.
-    table.damage("last_status_seen", Some(SdkValue::S("9999\tkey\tSLOST".to_owned()))).await;
+    table.damage("CUSTOMER#1", "last_status_seen", Some(SdkValue::S("9999\tkey\tSLOST".to_owned()))).await;
     table.run(1, &verify);
     table.run(0, &["repair", "drift.jsonl", "--yes", "--without-recovery", "--tolerance", "0"]);
     table.run(0, &verify);

@@ -9,6 +9,7 @@ use afterwrite_model::{ErrorKind, Result};
 use afterwrite_operations::jobs::{
     JobBasis, JobRunner, JobStatus, JobTask, SilentObserver, StepOutcome, WorkUnit,
 };
+use afterwrite_tests::size::size;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures::FutureExt as _;
 
@@ -79,9 +80,10 @@ async fn a1_a_job_with_fewer_units_than_it_was_planned_with_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
-async fn a4_an_export_of_6000_files_is_counted_and_resumed() {
+async fn a4_an_export_of_thousands_of_files_is_counted_and_resumed() {
     let shop = Shop::with_orders(0).await;
-    export(&shop.path("export"), Some("Orders"), 6_000);
+    let files = size(1_500, 6_000);
+    export(&shop.path("export"), Some("Orders"), files);
     let started = shop.paused_in(
         shop.folder.path(),
         &[
@@ -93,13 +95,13 @@ async fn a4_an_export_of_6000_files_is_counted_and_resumed() {
             "--export",
             "export",
             "--segments",
-            "6000",
+            &files.to_string(),
             "--rate",
             "900",
         ],
     );
     let done = shop.json(0, &["jobs", "resume", &started, "--json"]);
-    assert_eq!(done["progress"]["units"], 12_000, "{done}");
+    assert_eq!(done["progress"]["units"], 2 * files, "{done}");
     shop.server.stop().await.unwrap();
 }
 
