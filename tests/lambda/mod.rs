@@ -19,8 +19,9 @@ mod verifier;
 
 use std::time::Duration;
 
+use afterwrite_mapping::runtime::ReportedError;
 use afterwrite_tests::programs::program;
-use afterwrite_tests::runtime_api::{FunctionError, FunctionProcess, InvocationResult, RuntimeApi};
+use afterwrite_tests::runtime_api::{FunctionProcess, InvocationResult, RuntimeApi};
 use serde_json::{Value, json};
 
 /// Time limit of an invocation and of the end of a process; far more than either takes.
@@ -45,7 +46,7 @@ fn error(result: InvocationResult, function: &FunctionProcess) -> String {
 }
 
 /// The error with which the function failed the invocation.
-fn failure(result: InvocationResult, function: &FunctionProcess) -> FunctionError {
+fn failure(result: InvocationResult, function: &FunctionProcess) -> ReportedError {
     let InvocationResult::Error(error) = result else {
         panic!("no error but {result:?}; it wrote:\n{}", function.output());
     };
@@ -71,7 +72,7 @@ async fn refusal_to_start_of(function: &str, environment: &[(&str, &str)]) -> St
 }
 
 /// The error of a function that cannot start.
-async fn failure_to_start(name: &str, environment: &[(&str, &str)]) -> FunctionError {
+async fn failure_to_start(name: &str, environment: &[(&str, &str)]) -> ReportedError {
     let api = RuntimeApi::start().await.unwrap();
     let mut function = FunctionProcess::start(&program(name), &api, environment).unwrap();
     let status = function.exited(TIME).await.unwrap().expect("it ends by itself");

@@ -7,26 +7,19 @@
 //!
 //! As in Lambda, one process is served at a time, and it handles one invocation at a time.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use afterwrite_mapping::runtime::{InvocationEnd, ReportedError, RuntimeApi as MappingApi};
+use afterwrite_model::Result;
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{Method, Request, Response, StatusCode};
-use serde::Deserialize;
-use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 
-use crate::loopback::{ConnectionClosed, HandlerResult, LoopbackServer};
-
-const PREFIX: &str = "/2018-06-01/runtime/";
+const FUNCTION: &str = "arn:aws:lambda:eu-west-1:123456789012:function:test";
 /// How long after its deadline an invocation may still end before it counts as timed out.
 const GRACE: Duration = Duration::from_secs(30);
 /// How often a process is polled for its end.
@@ -38,44 +31,14 @@ pub enum InvocationResult {
     /// The function's response.
     Response(Bytes),
     /// The function failed the invocation, or reported that it cannot start.
-    Error(FunctionError),
+    Error(ReportedError),
     /// The function did not respond by its deadline.
     TimedOut,
 }
 
-/// The error that a function reports when it fails.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct FunctionError {
-    /// The error's type.
-    #[serde(rename = "errorType", default)]
-    pub kind: String,
-    /// Its message.
-    #[serde(rename = "errorMessage", default)]
-    pub message: String,
-}
-
-/// A Runtime API on 127.0.0.1; dropping it closes it.
+/// The Runtime API of the mapping, with a time limit for each invocation.
 pub struct RuntimeApi {
-    server: LoopbackServer,
-    state: Arc<ApiState>,
-    sender: mpsc::UnboundedSender<QueuedInvocation>,
-}
-
-struct ApiState {
-    queue: AsyncMutex<mpsc::UnboundedReceiver<QueuedInvocation>>,
-    /// The invocations that the function has received and not finished, by request id.
-    running: Mutex<HashMap<String, oneshot::Sender<InvocationResult>>>,
-    last_number: AtomicU64,
-    /// When the function requested its first event.
-    first_request: watch::Sender<Option<Instant>>,
-    /// The error that the function reported when it could not start.
-    start_error: watch::Sender<Option<FunctionError>>,
-}
-
-struct QueuedInvocation {
-    event: Bytes,
-    time: Duration,
-    done: oneshot::Sender<InvocationResult>,
+    api: MappingApi,
 }
 
 impl RuntimeApi {
@@ -83,38 +46,26 @@ impl RuntimeApi {
     ///
     /// # Errors
     /// No port of 127.0.0.1 can be bound.
-    pub async fn start() -> io::Result<Self> {
-        let (sender, queue) = mpsc::unbounded_channel();
-        let state = Arc::new(ApiState {
-            queue: AsyncMutex::new(queue),
-            running: Mutex::default(),
-            last_number: AtomicU64::new(1),
-            first_request: watch::Sender::new(None),
-            start_error: watch::Sender::new(None),
-        });
-        let serving = Arc::clone(&state);
-        let server = LoopbackServer::serve(move |request| Arc::clone(&serving).respond(request)).await?;
-        Ok(Self { server, state, sender })
-    }
-
-    /// The value of `AWS_LAMBDA_RUNTIME_API`.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.server.address()
+    pub async fn start() -> Result<Self> {
+        Ok(Self { api: MappingApi::start(FUNCTION.to_owned()).await? })
     }
 
     /// Invokes the function, which has `time` to respond once it has received the event.
     pub async fn invoke(&self, event: impl Into<Bytes>, time: Duration) -> InvocationResult {
-        let (done, result) = oneshot::channel();
-        let mut start_error = self.state.start_error.subscribe();
-        if self.sender.send(QueuedInvocation { event: event.into(), time, done }).is_err() {
-            return InvocationResult::TimedOut;
-        }
-        tokio::select! {
-            result = result => result.unwrap_or(InvocationResult::TimedOut),
-            Ok(error) = start_error.wait_for(Option::is_some) => {
-                error.clone().map_or(InvocationResult::TimedOut, InvocationResult::Error)
+        let end = self.api.invoke(event, time);
+        let cannot_start = async {
+            match self.api.ready().await {
+                Ok(()) => std::future::pending().await,
+                Err(error) => InvocationResult::Error(error),
             }
+        };
+        tokio::select! {
+            end = end => match end {
+                Ok(InvocationEnd::Response(response)) => InvocationResult::Response(response),
+                Ok(InvocationEnd::Failed(error)) => InvocationResult::Error(error),
+                Err(_) => InvocationResult::TimedOut,
+            },
+            error = cannot_start => error,
             () = tokio::time::sleep(time + GRACE) => InvocationResult::TimedOut,
         }
     }
@@ -123,93 +74,15 @@ impl RuntimeApi {
     ///
     /// # Errors
     /// The function reported that it cannot start.
-    pub async fn ready(&self) -> Result<Instant, FunctionError> {
-        let mut first_request = self.state.first_request.subscribe();
-        let mut start_error = self.state.start_error.subscribe();
-        tokio::select! {
-            Ok(at) = first_request.wait_for(Option::is_some) => Ok((*at).unwrap_or_else(Instant::now)),
-            Ok(error) = start_error.wait_for(Option::is_some) => Err(error.clone().unwrap_or_else(|| parse_error(b""))),
-        }
+    pub async fn ready(&self) -> std::result::Result<Instant, ReportedError> {
+        self.api.ready().await.map(|()| Instant::now())
     }
 
     /// The error that the function reported when it could not start.
     #[must_use]
-    pub fn start_error(&self) -> Option<FunctionError> {
-        self.state.start_error.borrow().clone()
+    pub fn start_error(&self) -> Option<ReportedError> {
+        self.api.start_error()
     }
-}
-
-impl ApiState {
-    async fn respond(self: Arc<Self>, request: Request<Bytes>) -> HandlerResult {
-        let path = request.uri().path().strip_prefix(PREFIX).unwrap_or_default();
-        let steps: Vec<&str> = path.split('/').collect();
-        match (request.method(), steps.as_slice()) {
-            (&Method::GET, ["invocation", "next"]) => self.next().await,
-            (&Method::POST, ["invocation", id, "response"]) => {
-                Ok(self.finish(id, InvocationResult::Response(request.body().clone())))
-            }
-            (&Method::POST, ["invocation", id, "error"]) => {
-                Ok(self.finish(id, InvocationResult::Error(parse_error(request.body()))))
-            }
-            (&Method::POST, ["init", "error"]) => {
-                self.start_error.send_replace(Some(parse_error(request.body())));
-                Ok(status(StatusCode::ACCEPTED))
-            }
-            _ => Ok(status(StatusCode::NOT_FOUND)),
-        }
-    }
-
-    /// Waits for an invocation. If the function disconnects meanwhile, this is dropped at `recv` and no invocation is lost.
-    async fn next(&self) -> HandlerResult {
-        self.first_request.send_if_modified(|first| {
-            let is_first = first.is_none();
-            first.get_or_insert_with(Instant::now);
-            is_first
-        });
-        let invocation = self.queue.lock().await.recv().await.ok_or(ConnectionClosed)?;
-        let id = format!("00000000-0000-4000-8000-{:012}", self.last_number.fetch_add(1, Ordering::Relaxed));
-        let deadline = SystemTime::now() + invocation.time;
-        let deadline_ms = deadline.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let response = Response::builder()
-            .header("content-type", "application/json")
-            .header("lambda-runtime-aws-request-id", &id)
-            .header("lambda-runtime-deadline-ms", deadline_ms.to_string())
-            .header(
-                "lambda-runtime-invoked-function-arn",
-                "arn:aws:lambda:eu-west-1:123456789012:function:test",
-            )
-            .header("lambda-runtime-trace-id", "Root=1-00000000-000000000000000000000000;Sampled=0")
-            .body(Full::new(invocation.event))
-            .map_err(|_| ConnectionClosed)?;
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, invocation.done);
-        Ok(response)
-    }
-
-    /// Ends an invocation. Like Lambda, it refuses one that is unknown or has ended.
-    fn finish(&self, id: &str, result: InvocationResult) -> Response<Full<Bytes>> {
-        match self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(id) {
-            Some(done) => {
-                // Nobody waits for an invocation that has timed out.
-                let _late = done.send(result);
-                status(StatusCode::ACCEPTED)
-            }
-            None => status(StatusCode::BAD_REQUEST),
-        }
-    }
-}
-
-fn status(status: StatusCode) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from_static(b"{}")));
-    *response.status_mut() = status;
-    response
-}
-
-/// The error in a function's report. The text of an unreadable report becomes the message.
-fn parse_error(body: &[u8]) -> FunctionError {
-    serde_json::from_slice(body).unwrap_or_else(|_| FunctionError {
-        kind: "Unreadable".to_owned(),
-        message: String::from_utf8_lossy(body).into_owned(),
-    })
 }
 
 /// A running function process; dropping it kills it.
@@ -233,7 +106,7 @@ impl FunctionProcess {
         let mut command = Command::new(binary);
         command
             .env_clear()
-            .env("AWS_LAMBDA_RUNTIME_API", api.address().to_string())
+            .env("AWS_LAMBDA_RUNTIME_API", api.api.address())
             .env("AWS_LAMBDA_FUNCTION_NAME", binary.file_stem().unwrap_or(OsStr::new("function")))
             .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512")
             .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
@@ -331,18 +204,20 @@ fn capture(mut stream: impl Read + Send + 'static, output: CapturedOutput) -> Jo
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt as _;
+    use http_body_util::{BodyExt as _, Full};
+    use hyper::{Method, Request, Response, StatusCode};
     use hyper_util::client::legacy::Client;
     use hyper_util::rt::TokioExecutor;
 
     use super::*;
 
+    const PREFIX: &str = "/2018-06-01/runtime/";
     const TIME: Duration = Duration::from_secs(60);
 
     /// Sends one of a function's requests.
     async fn call(api: &RuntimeApi, method: Method, path: &str, body: &'static str) -> (Response<()>, Bytes) {
         let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
-        let uri = format!("http://{}{PREFIX}{path}", api.address());
+        let uri = format!("http://{}{PREFIX}{path}", api.api.address());
         let request = Request::builder().method(method).uri(uri).body(Full::from(body)).unwrap();
         let (head, body) = client.request(request).await.unwrap().into_parts();
         (Response::from_parts(head, ()), body.collect().await.unwrap().to_bytes())
@@ -380,7 +255,7 @@ mod tests {
             let report = r#"{"errorType":"Event","errorMessage":"not JSON"}"#;
             call(&api, Method::POST, &format!("invocation/{id}/error"), report).await;
         });
-        let error = FunctionError { kind: "Event".to_owned(), message: "not JSON".to_owned() };
+        let error = ReportedError { kind: "Event".to_owned(), message: "not JSON".to_owned() };
         assert_eq!(result, InvocationResult::Error(error));
     }
 
@@ -396,7 +271,7 @@ mod tests {
                 r#"{"errorType":"Configuration","errorMessage":"no table"}"#
             ),
         );
-        let error = FunctionError { kind: "Configuration".to_owned(), message: "no table".to_owned() };
+        let error = ReportedError { kind: "Configuration".to_owned(), message: "no table".to_owned() };
         assert_eq!(result, InvocationResult::Error(error.clone()));
         assert_eq!(api.ready().await, Err(error));
     }

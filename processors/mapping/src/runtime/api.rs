@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use crate::http::{HttpServer, service_response};
@@ -23,8 +23,8 @@ const PREFIX: &str = "/2018-06-01/runtime/";
 const MAX_RESPONSE_BYTES: usize = 6 * 1024 * 1024;
 
 /// How an invocation ended.
-#[derive(Debug)]
-pub(super) enum InvocationEnd {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InvocationEnd {
     /// The function's response.
     Response(Bytes),
     /// The function failed the invocation, or reported that it cannot start.
@@ -32,17 +32,31 @@ pub(super) enum InvocationEnd {
 }
 
 /// The error that a function reports.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct ReportedError {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct ReportedError {
+    /// The type of the error.
     #[serde(rename = "errorType", default)]
-    pub(super) kind: String,
+    pub kind: String,
+    /// The message of the error.
     #[serde(rename = "errorMessage", default)]
-    pub(super) message: String,
+    pub message: String,
+}
+
+/// How far the start of a process has come.
+#[derive(Clone, Debug)]
+enum FunctionStart {
+    /// The process has requested nothing.
+    Begun,
+    /// The process has requested an event.
+    Ready,
+    /// The process reported that it cannot start.
+    Failed(ReportedError),
 }
 
 /// The Runtime API of one process, on 127.0.0.1; dropping it closes it.
-pub(super) struct RuntimeApi {
+pub struct RuntimeApi {
     server: HttpServer,
+    state: Arc<ApiState>,
     queue: mpsc::UnboundedSender<QueuedInvocation>,
 }
 
@@ -57,37 +71,61 @@ struct ApiState {
     queue: AsyncMutex<mpsc::UnboundedReceiver<QueuedInvocation>>,
     /// The invocation that the function has received and not finished, with its request id.
     running: Mutex<Option<(String, oneshot::Sender<InvocationEnd>)>>,
-    /// The error that the function reported when it could not start.
-    start_error: Mutex<Option<ReportedError>>,
+    start: watch::Sender<FunctionStart>,
 }
 
 impl RuntimeApi {
-    pub(super) async fn start(function_arn: String) -> Result<Self> {
+    /// Starts the Runtime API for a process of the function with this ARN.
+    ///
+    /// # Errors
+    /// No port of 127.0.0.1 can be bound.
+    pub async fn start(function_arn: String) -> Result<Self> {
         let (sender, queue) = mpsc::unbounded_channel();
         let state = Arc::new(ApiState {
             function_arn,
             queue: AsyncMutex::new(queue),
             running: Mutex::default(),
-            start_error: Mutex::default(),
+            start: watch::Sender::new(FunctionStart::Begun),
         });
+        let serving = Arc::clone(&state);
         let service = service_fn(move |request| {
-            let state = Arc::clone(&state);
+            let state = Arc::clone(&serving);
             async move { Ok::<_, Infallible>(state.respond(request).await) }
         });
-        Ok(Self { server: HttpServer::start("Runtime API", service).await?, queue: sender })
+        Ok(Self { server: HttpServer::start("Runtime API", service).await?, state, queue: sender })
     }
 
     /// The value of `AWS_LAMBDA_RUNTIME_API`.
-    pub(super) fn address(&self) -> String {
+    #[must_use]
+    pub fn address(&self) -> String {
         self.server.address().to_string()
     }
 
     /// Passes an event to the process. The receiver ends without a value if the process is gone.
-    pub(super) fn invoke(&self, event: Vec<u8>, remaining: Duration) -> oneshot::Receiver<InvocationEnd> {
+    pub fn invoke(&self, event: impl Into<Bytes>, remaining: Duration) -> oneshot::Receiver<InvocationEnd> {
         let (done, end) = oneshot::channel();
         // If the server is gone, `done` is dropped, and the receiver ends.
         let _ = self.queue.send(QueuedInvocation { event: event.into(), remaining, done });
         end
+    }
+
+    /// Waits until the process requests its first event.
+    ///
+    /// # Errors
+    /// The process reported that it cannot start.
+    pub async fn ready(&self) -> std::result::Result<(), ReportedError> {
+        let mut start = self.state.start.subscribe();
+        let start = start.wait_for(|start| !matches!(start, FunctionStart::Begun)).await;
+        match start.as_deref() {
+            Ok(FunctionStart::Failed(error)) => Err(error.clone()),
+            Ok(FunctionStart::Begun | FunctionStart::Ready) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The error that the process reported when it could not start.
+    #[must_use]
+    pub fn start_error(&self) -> Option<ReportedError> {
+        self.state.start_error()
     }
 }
 
@@ -122,10 +160,17 @@ impl ApiState {
 
     /// Waits for an invocation. If the function disconnects meanwhile, this is dropped at `recv` and no invocation is lost.
     async fn next(&self) -> Response<Full<Bytes>> {
+        self.start.send_if_modified(|start| {
+            let is_first = matches!(start, FunctionStart::Begun);
+            if is_first {
+                *start = FunctionStart::Ready;
+            }
+            is_first
+        });
         let Some(invocation) = self.queue.lock().await.recv().await else {
             return refusal(StatusCode::INTERNAL_SERVER_ERROR, "ContainerError", "The mapping has ended.");
         };
-        if let Some(error) = lock(&self.start_error).clone() {
+        if let Some(error) = self.start_error() {
             let _ = invocation.done.send(InvocationEnd::Failed(error));
             return refusal(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -170,8 +215,15 @@ impl ApiState {
                 let _ = invocation.done.send(InvocationEnd::Failed(error.clone()));
             }
         }
-        *lock(&self.start_error) = Some(error);
+        self.start.send_replace(FunctionStart::Failed(error));
         accepted()
+    }
+
+    fn start_error(&self) -> Option<ReportedError> {
+        match &*self.start.borrow() {
+            FunctionStart::Failed(error) => Some(error.clone()),
+            FunctionStart::Begun | FunctionStart::Ready => None,
+        }
     }
 }
 

@@ -13,5 +13,6 @@ mod instance;
 mod pool;
 mod program;
 
+pub use self::api::{InvocationEnd, ReportedError, RuntimeApi};
 pub use self::pool::FunctionPool;
 pub use self::program::FunctionProgram;
