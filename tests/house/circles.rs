@@ -36,16 +36,6 @@ pub(crate) const KNOWN: &[&[&str]] = &[
         "common/model/src/table/secondary_index.rs",
         "common/model/src/table/times.rs",
     ],
-    // SimulationRun
-    &[
-        "tests/simulation/check/mod.rs",
-        "tests/simulation/delivery.rs",
-        "tests/simulation/interruptions.rs",
-        "tests/simulation/left_rollups.rs",
-        "tests/simulation/overwriting.rs",
-        "tests/simulation/run.rs",
-        "tests/simulation/schedule.rs",
-    ],
 ];
 
 /// One breach for every circle among the files of a target that is not known, and for every known one that is not there. A path that the

@@ -236,18 +236,10 @@ impl ParcelTable {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the release binaries: run tests/run"]
-async fn the_latest_value_is_filled_judged_and_mended() {
-    let table = ParcelTable::start().await;
-    let expected = oracle(&table.write(&mut SeededRandom::new(7)).await);
-    let verify = ["verify", "--tolerance", "0", "--report", "drift.jsonl"];
-    table.run(0, &["backfill", "--yes", "--without-recovery"]);
-    assert_eq!(table.shown().await, expected);
-    table.run(0, &verify);
-    // A measure that another program has changed, of another type, or removed; and the attribute from which it follows.
+/// A measure that another program has changed, of another type, or removed; and the attribute from which it follows.
+fn damages() -> [(&'static str, Option<SdkValue>); 9] {
     let text = |text: &str| Some(SdkValue::S(text.to_owned()));
-    let damages = [
+    [
         ("last_status", text("STOLEN")),
         ("last_weight", text("3")),
         ("last_status", None),
@@ -258,9 +250,20 @@ async fn the_latest_value_is_filled_judged_and_mended() {
         ("last_status_seen", text("9999\tCUSTOMER")),
         ("last_weight_seen", text("9999-12-31\tone\tweight")),
         ("last_weight_seen", Some(SdkValue::N("5".to_owned()))),
-    ];
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn the_latest_value_is_filled_judged_and_mended() {
+    let table = ParcelTable::start().await;
+    let expected = oracle(&table.write(&mut SeededRandom::new(7)).await);
+    let verify = ["verify", "--tolerance", "0", "--report", "drift.jsonl"];
+    table.run(0, &["backfill", "--yes", "--without-recovery"]);
+    assert_eq!(table.shown().await, expected);
+    table.run(0, &verify);
     // One of each customer at a time.
-    for damages in damages.chunks(expected.len()) {
+    for damages in damages().chunks(expected.len()) {
         for (customer, (attribute, value)) in expected.keys().zip(damages) {
             table.damage(customer, attribute, value.clone()).await;
         }
@@ -271,13 +274,14 @@ async fn the_latest_value_is_filled_judged_and_mended() {
         table.run(0, &verify);
         assert_eq!(table.shown().await, expected, "{damages:?}");
     }
+    let beyond_all = Some(SdkValue::S("zone2".to_owned()));
     // A repair that knows the rollup alone, as of a sample without its items, leaves the value; a backfill of all items sees them again.
-    table.damage("CUSTOMER#1", "last_status_seen", text("zone2")).await;
+    table.damage("CUSTOMER#1", "last_status_seen", beyond_all.clone()).await;
     table.run(1, &verify);
     table.keep_findings_of_rollups("drift.jsonl");
     table.run(0, &["repair", "drift.jsonl", "--yes", "--without-recovery", "--tolerance", "0"]);
     assert_eq!(table.shown().await, expected);
-    table.damage("CUSTOMER#1", "last_status_seen", text("zone2")).await;
+    table.damage("CUSTOMER#1", "last_status_seen", beyond_all).await;
     table.run(0, &["backfill", "--all", "--yes", "--without-recovery"]);
     assert_eq!(table.shown().await, expected);
     table.run(0, &verify);

@@ -14,7 +14,7 @@ use super::run::{ConsumerTask, SimulationRun, TaskKind, TaskResult};
 use super::single_changes;
 use super::state_keys::{entry_key, marker_key};
 use super::store::{STATE, Store, text};
-use super::stream::{StreamRecord, TABLES};
+use super::stream::{StreamRecord, StreamShard, TABLES};
 
 impl<S: Store + 'static> SimulationRun<S> {
     /// Appends the changes of the tables to their streams, and checks the changes of the state table.
@@ -234,6 +234,18 @@ impl<S: Store + 'static> SimulationRun<S> {
             self.coverage.record("batch given up");
             self.note(&[8], || format!("to the on-failure bucket: {dropped:?}"));
         }
+    }
+
+    /// The shards whose next batch can be delivered.
+    pub(crate) fn waiting_shards(&self) -> Vec<usize> {
+        let now = self.time.now();
+        let is_waiting = |(index, shard): &(usize, &StreamShard)| {
+            shard.in_flight.is_none()
+                && shard.checkpoint < shard.records.len()
+                && shard.delayed_until.is_none_or(|until| until <= now)
+                && self.streams.is_readable(*index, |parent| self.streams.shards[parent].checkpoint)
+        };
+        self.streams.shards.iter().enumerate().filter(is_waiting).map(|(index, _)| index).collect()
     }
 
     /// Starts the delivery of a shard's next batch, of a random size, if there is one; returns the task.

@@ -1,8 +1,7 @@
 //! Interruptions of consumers: crashes, and second deliveries of a batch that is still being handled.
 
 use super::run::{SimulationRun, TaskKind};
-use super::store::{STATE, Store};
-use super::stream::StreamShard;
+use super::store::Store;
 
 /// A batch is delivered twice only if one of so many records is an expiry.
 const NEXT_RECORDS: usize = 8;
@@ -39,17 +38,6 @@ impl<S: Store + 'static> SimulationRun<S> {
         if self.streams.shards[shard].in_flight.take().is_some() {
             self.coverage.record("invocation overtaken by a second delivery");
             self.note(&[25], || format!("shard {shard} no longer waits"));
-        }
-    }
-
-    /// Records that a consumer stopped while a level waits for the records of the level below.
-    pub(crate) fn cover_levels(&mut self) {
-        let waits = |shard: &StreamShard| {
-            let next = shard.records.get(shard.checkpoint).map(|record| &self.streams.records[*record]);
-            next.is_some_and(|record| record.table == STATE)
-        };
-        if self.streams.shards.iter().any(waits) {
-            self.coverage.record("consumer stopped between two levels");
         }
     }
 

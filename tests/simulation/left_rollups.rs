@@ -20,8 +20,6 @@ use super::state_keys::{StateKey, entry_key};
 use super::store::{STATE, Store, text};
 use super::stream::StreamRecord;
 
-/// How often a consumer crashes when one of its items has left a rollup, per thousand.
-const CRASHES_AFTER_LEAVING: u64 = 400;
 /// The attempts of an operator to complete a reconciliation before tombstones expire.
 const REPEATED_RECONCILIATIONS: u32 = 8;
 
@@ -33,18 +31,6 @@ const DELIVERIES_BETWEEN_LEVELS: u64 = 500;
 const SINCE_OLD_MODEL: Duration = Duration::from_secs(16 * 60);
 
 impl<S: Store + 'static> SimulationRun<S> {
-    /// Notes the rollups that items have left in the last turn of a task. Sometimes its process crashes then: it has not
-    /// refreshed any mirror of them yet.
-    pub(crate) fn note_left_rollups(&mut self, index: usize) {
-        let left = std::mem::take(&mut self.watcher.left);
-        let may_crash = !left.is_empty() && self.options.crashes && self.has_faults;
-        self.tasks[index].left.extend(left);
-        if may_crash && self.random.chance(CRASHES_AFTER_LEAVING) {
-            self.coverage.record("consumer crashed after an item left a rollup");
-            self.end_task(index, "crashed after an item left a rollup");
-        }
-    }
-
     /// An operator repeats the reconciliations that stopped, and reconciles the items whose author stopped after they had left a
     /// rollup. Once their tombstones have expired, nothing may name the stale mirrors any more.
     pub(crate) fn reconcile_before_tombstones_expire(&mut self) {

@@ -48,6 +48,7 @@ mod state_keys;
 mod store;
 mod stream;
 mod trace;
+mod turns;
 mod watcher;
 
 use std::panic::UnwindSafe;

@@ -12,7 +12,6 @@
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
@@ -35,8 +34,6 @@ use super::trace::RunTrace;
 use super::watcher::StateWatcher;
 
 pub(crate) type LedgerProcess<S> = StreamAggregator<Arc<FaultyTables<S>>, SkewedClock>;
-/// How often a task may be continued after its deadline: a sleep may end after it, but no call begins.
-const POLLS_AFTER_DEADLINE: u32 = 3;
 
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = afterwrite_model::Result<TaskResult>>>>;
 
@@ -66,16 +63,16 @@ pub(crate) struct ConsumerTask {
     pub(crate) records: Vec<usize>,
     /// The entries that it wrote and that name a rollup that their item has left.
     pub(crate) left: Vec<StateKey>,
-    consumer: usize,
-    generation: u64,
-    deadline: Timestamp,
+    pub(crate) consumer: usize,
+    pub(crate) generation: u64,
+    pub(crate) deadline: Timestamp,
     /// The number of turns to skip: a process that pauses while others continue.
-    pause: u64,
+    pub(crate) pause: u64,
     /// How often it was continued after its deadline.
-    polls_after_deadline: u32,
+    pub(crate) polls_after_deadline: u32,
     /// The writes rejected before it began.
-    rejected_before: u64,
-    future: TaskFuture,
+    pub(crate) rejected_before: u64,
+    pub(crate) future: TaskFuture,
 }
 
 struct ConsumerProcess<S> {
@@ -192,24 +189,6 @@ impl<S: Store + 'static> SimulationRun<S> {
         usize::try_from(self.random.below(u64::try_from(end).unwrap())).unwrap()
     }
 
-    /// Advances the time.
-    pub(crate) fn advance(&mut self, by: Duration) {
-        if by > Duration::from_secs(300) {
-            // No invocation takes that long.
-            self.end_tasks();
-        }
-        self.time.advance(by);
-        self.tables.inner().set_time(self.time.now());
-    }
-
-    /// Ends all tasks and the requests that they sent.
-    pub(crate) fn end_tasks(&mut self) {
-        while !self.tasks.is_empty() {
-            self.end_task(0, "timed out");
-        }
-        self.land_requests();
-    }
-
     pub(crate) fn spawn(
         &mut self,
         kind: TaskKind,
@@ -310,64 +289,6 @@ impl<S: Store + 'static> SimulationRun<S> {
                 ))
             })
         });
-    }
-
-    /// Runs one task up to its next call.
-    pub(crate) fn poll(&mut self, index: usize) {
-        let now = self.time.now();
-        let (id, generation) = (self.tasks[index].id, self.tasks[index].generation);
-        if now > self.tasks[index].deadline.plus(Duration::from_secs(5)) {
-            self.end_task(index, "timed out");
-            return;
-        }
-        if self.tasks[index].pause > 0 {
-            self.tasks[index].pause -= 1;
-            return;
-        }
-        if self.may_fail && self.random.chance(80) {
-            self.tasks[index].pause = self.random.below(40);
-        }
-        self.note(&[3, id], || format!("task {id}"));
-        self.tables.set_author(generation);
-        self.watcher.left.clear();
-        let task = &mut self.tasks[index];
-        task.polls_after_deadline += u32::from(now >= task.deadline);
-        if task.polls_after_deadline > POLLS_AFTER_DEADLINE {
-            self.problems.push(format!("task {id} did not answer after its deadline"));
-        }
-        let poll = self.tasks[index].future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        self.tables.inner().set_time(self.time.now());
-        self.collect_changes(generation);
-        if let Poll::Ready(result) = poll {
-            let mut task = self.tasks.swap_remove(index);
-            task.left.append(&mut self.watcher.left);
-            if task.polls_after_deadline > 0 {
-                self.coverage.record("invocation answered after its deadline passed in a call");
-            }
-            if self.overwritten.is_some() || task.rejected_before < self.tables.injected().rejected {
-                // The images of a rejected write are passed over.
-                self.allow_unseen_images(task.records.clone());
-            }
-            self.cover_old_model(task.generation, &task.records);
-            self.complete(task, result);
-        } else {
-            self.note_left_rollups(index);
-        }
-    }
-
-    /// Ends a task without a result: its process crashed or timed out.
-    pub(crate) fn end_task(&mut self, index: usize, reason: &str) {
-        let task = self.tasks.swap_remove(index);
-        self.note(&[4, task.id], || format!("task {} {reason}", task.id));
-        self.cover_levels();
-        self.unrefreshed.extend(task.left);
-        self.restart(task.consumer, task.generation);
-        match task.kind {
-            TaskKind::Deliver { shard } => self.fail_delivery(shard, task.id, 0, &task.records),
-            TaskKind::Redrive => self.failed_batches.push(task.records),
-            TaskKind::Reconcile => self.reconcile_again.extend(task.records),
-            TaskKind::RecordingReplay => {}
-        }
     }
 
     /// Replaces a consumer's process by a new one with empty caches.

@@ -8,10 +8,9 @@ use super::oracle::{ItemKind, item_kind};
 use super::run::{SimulationRun, TaskKind};
 use super::second_reader::RelayFaults;
 use super::store::{STATE, Store, text};
-use super::stream::{STREAMED, StreamRecord, StreamShard};
+use super::stream::{STREAMED, StreamRecord};
+use super::turns::MAX_STEPS;
 
-/// A run that is not idle after this many steps never becomes idle.
-const MAX_STEPS: u32 = 200_000;
 /// Shards are not split beyond this number.
 const MAX_SHARDS: usize = 40;
 /// The steps of the second reader, after everything was written, in which its calls fail: most events are published then.
@@ -69,10 +68,6 @@ impl<S: Store + 'static> SimulationRun<S> {
             let faults = if steps <= with_faults { RelayFaults::WithoutReplays } else { RelayFaults::None };
             self.relay.step(&self.streams, faults);
         }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.streams.is_drained() && self.tasks.is_empty()
     }
 
     fn step(&mut self, writes: &mut u32) {
@@ -160,18 +155,6 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.deliver(shard);
     }
 
-    /// The shards whose next batch can be delivered.
-    pub(crate) fn waiting_shards(&self) -> Vec<usize> {
-        let now = self.time.now();
-        let is_waiting = |(index, shard): &(usize, &StreamShard)| {
-            shard.in_flight.is_none()
-                && shard.checkpoint < shard.records.len()
-                && shard.delayed_until.is_none_or(|until| until <= now)
-                && self.streams.is_readable(*index, |parent| self.streams.shards[parent].checkpoint)
-        };
-        self.streams.shards.iter().enumerate().filter(is_waiting).map(|(index, _)| index).collect()
-    }
-
     /// Delays a shard.
     fn delay(&mut self) {
         let shard = self.below(self.streams.shards.len());
@@ -248,30 +231,6 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.drain();
         self.sweep();
         self.drain();
-    }
-
-    /// Delivers all records.
-    pub(crate) fn drain(&mut self) {
-        let mut steps = 0;
-        while !self.is_idle() && self.problems.is_empty() {
-            steps += 1;
-            if steps > MAX_STEPS {
-                self.problems.push("the run never becomes idle".to_owned());
-            }
-            self.pass_time();
-            if self.tables.has_late_requests() && self.random.chance(30) {
-                self.land_request();
-            }
-            for shard in 0..self.streams.shards.len() {
-                if self.tasks.len() < 6 {
-                    self.deliver(shard);
-                }
-            }
-            if !self.tasks.is_empty() {
-                let index = self.below(self.tasks.len());
-                self.poll(index);
-            }
-        }
     }
 
     /// Finishes the run after the last write.
@@ -368,35 +327,12 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.parked_records.extend(marked.map(|(record, _)| record));
     }
 
-    /// Repeats the reconciliations that were not completed.
-    pub(crate) fn reconcile_again(&mut self) {
-        for record in std::mem::take(&mut self.reconcile_again) {
-            self.reconcile(record);
-            self.finish_tasks();
-        }
-    }
-
     fn redrive_all(&mut self) {
         let mut batches = std::mem::take(&mut self.failed_batches);
         batches.sort();
         for records in batches {
             self.invoke(TaskKind::Redrive, records);
             self.finish_tasks();
-        }
-    }
-
-    /// Lets a moment pass; while calls may hang, sometimes a longer one.
-    pub(crate) fn pass_time(&mut self) {
-        let is_long = self.has_faults && self.random.chance(20);
-        let passed = self.random.below(if is_long { 30_000 } else { 50 });
-        self.advance(Duration::from_millis(passed));
-    }
-
-    pub(crate) fn finish_tasks(&mut self) {
-        while !self.tasks.is_empty() && self.problems.is_empty() {
-            self.pass_time();
-            let index = self.below(self.tasks.len());
-            self.poll(index);
         }
     }
 
