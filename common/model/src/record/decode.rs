@@ -5,7 +5,7 @@
 //!                    │ a record is malformed                         ▲
 //!                    └▶ split into records ─▶ each on its own ───────┤
 //!                                              │ malformed           │
-//!                                              └▶ identify ──────────┘
+//!                                              └▶ bad_record ────────┘
 //! ```
 //!
 //! Malformed records are rare. The first pass stops at the first fault; only then is the event read again, record by
@@ -21,8 +21,8 @@ use std::borrow::Cow;
 use jiff::{SignedDuration, Unit};
 use serde::de::IgnoredAny;
 
+use super::bad_record::{UserIdentity, read_bad_record};
 use super::change::{SourceParser, StreamSource};
-use super::identify::{UserIdentity, identify};
 use super::image_json::{DecodeContext, KnownAttribute};
 use super::json_reader::{InvalidJson, JsonReader, JsonResult};
 use super::shape_cache::ShapeCache;
@@ -136,14 +136,17 @@ impl<'v, 'a> RecordDecoder<'v, 'a> {
     pub fn record(&mut self, line: &'a [u8]) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
         match std::str::from_utf8(line) {
             Ok(line) => self.decode_json(line),
-            Err(_) => Err(Box::new(identify("", Error::new(ErrorKind::Record, "the line is not UTF-8")))),
+            Err(_) => {
+                let error = Error::new(ErrorKind::Record, "the line is not UTF-8");
+                Err(Box::new(read_bad_record("", error)))
+            }
         }
     }
 
     fn decode_json(&mut self, json: &'a str) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
         let context = DecodeContext::new(self.attributes);
         let record = JsonReader::read_all(json, |reader| context.record(reader, &mut self.caches));
-        record.map_err(|_| Box::new(identify(json, context.into_error())))
+        record.map_err(|_| Box::new(read_bad_record(json, context.into_error())))
     }
 }
 

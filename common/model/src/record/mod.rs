@@ -7,14 +7,14 @@
 //! bytes ─▶ decode: records, fields ─▶ image_json: values, keys ─▶ Image: the attributes that the model names (interner)
 //!            │             └──── json_reader: JSON, guided by the shape of the records before (shape_cache)
 //!            │    item_json: single items and values, with the same decoder
-//!            └▶ identify: what can be read of a malformed record
+//!            └▶ bad_record: the parts of a malformed record that can be read
 //! ```
 
+mod bad_record;
 mod change;
 mod decimal;
 mod decode;
 mod failure;
-mod identify;
 mod image;
 mod image_json;
 mod interner;

@@ -1,4 +1,4 @@
-//! Reads what can be read of a malformed record, and the author of a change (`userIdentity`), which most records do not name.
+//! Reads the parts of a malformed record that can be read, and the author of a change (`userIdentity`), which most records do not name.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::{AttributeInterner, BadRecord, JsonMembers, Operation, Position};
 use crate::Error;
 
 /// Reads each field of a malformed record on its own.
-pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
+pub(super) fn read_bad_record(json: &str, error: Error) -> BadRecord<'_> {
     let record = RawFields::parse(json);
     let stream = record.json("dynamodb").map(RawFields::parse).unwrap_or_default();
     let source = record.text("eventSourceARN").and_then(StreamSource::from_arn);
