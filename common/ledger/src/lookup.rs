@@ -1,4 +1,5 @@
-//! The lookup stage: resolves the lookups of a batch. The first outputs of a lookup are stored and never change.
+//! The lookup stage: resolves the lookups of a batch. The first outputs of a lookup are stored, and counting never changes them: only an
+//! operator replaces them ([`RememberedLookups::replace`](super::RememberedLookups::replace)).
 //!
 //! In: the lookups that a batch needs. Out: their outputs, or why there are none, in [`LookupResults`].
 //!
@@ -29,7 +30,8 @@ const MAX_CACHED: usize = 100_000;
 
 type OutputsByKey = HashMap<LookupKey<'static>, SharedOutputs>;
 
-/// The outputs that this process has read. They never change, so the cache is never stale.
+/// The outputs that this process has read. Counting never changes them. After an operator has replaced outputs, a process must start again to see
+/// the new ones.
 #[derive(Debug, Default)]
 pub(crate) struct LookupCache(Mutex<OutputsByKey>);
 
@@ -83,7 +85,7 @@ impl LookupStage<'_> {
             return true;
         }
         let Some(outputs) = self.cache.get(key) else { return false };
-        results.find(key.clone().into_owned(), outputs);
+        results.note_found(key.clone().into_owned(), outputs);
         true
     }
 
@@ -104,7 +106,7 @@ impl LookupStage<'_> {
 
     fn note_found(&self, key: LookupKey<'static>, outputs: SharedOutputs, results: &mut LookupResults) {
         self.cache.insert(key.clone(), Arc::clone(&outputs));
-        results.find(key, outputs);
+        results.note_found(key, outputs);
     }
 
     /// Tries open lookups once. A lookup that finds nothing stays open, until it has been tried often enough.
@@ -116,8 +118,8 @@ impl LookupStage<'_> {
         self.note_attempts(attempts, results)
     }
 
-    /// Tries open lookups once: remembered, offered, by primary key or in the index. After a while none is begun: the items that need
-    /// none of them wait for all.
+    /// Tries open lookups once: remembered, offered, by primary key or in the index. After a time limit no further attempt is begun, because items
+    /// without lookups wait for all attempts.
     pub(crate) async fn attempt_all(
         &self,
         mut open: Vec<(LookupKey<'static>, OpenLookup)>,
@@ -163,8 +165,8 @@ impl LookupStage<'_> {
         attempts
     }
 
-    /// Orders lookups: the least tried ones first, then those of the first records, so that a batch advances. If there may not be time for
-    /// all, every second time a random one is the first, because the same ones may hang, or find nothing, at each delivery.
+    /// Orders lookups: by the number of attempts, then by the position of their records in the batch, so that a batch advances. If there may not be
+    /// time for all, every second order begins at a random lookup, because the same lookups may hang, or find nothing, at each delivery.
     fn order(&self, open: &mut [(LookupKey<'static>, OpenLookup)]) {
         open.rotate_left(first_lookup(open.len(), || self.requests.clock.permille()));
         open.sort_by_key(|(_, lookup)| lookup.attempts);
@@ -210,7 +212,7 @@ impl LookupStage<'_> {
         }
     }
 
-    /// For each open lookup, the item that is read by its primary key, strongly consistent; nothing for those that need no such read.
+    /// For each open lookup, the item that is read by its primary key, strongly consistent; `None` for a lookup that an offer or an index resolves.
     async fn read_by_key(&self, open: &[(LookupKey<'static>, OpenLookup)]) -> Vec<Result<Option<Item>>> {
         let key = |(key, lookup): &(LookupKey<'static>, OpenLookup)| {
             if lookup.offer.is_some() { None } else { self.primary_key(key) }

@@ -23,7 +23,7 @@ impl Equivalent<LookupKey<'static>> for LookupKeyRef<'_> {
     }
 }
 
-/// The lookups that an image needs. They are found when they are first asked for, and kept: each stage, and the mirrors, have the same keys.
+/// The keys of the lookups that an image needs. They are made when they are first needed, and kept: each stage, and the mirrors, have the same keys.
 #[derive(Debug, Default)]
 pub(crate) struct ImageLookups(OnceCell<SmallVec<[LookupKey<'static>; 1]>>);
 
@@ -78,7 +78,7 @@ impl<'i> ItemImage<'i> {
     }
 }
 
-/// The lookups of a batch. One without a result is open; its items wait for it, and no others.
+/// The lookups of a batch. A lookup without a result is open: the items that need it wait, and no other items.
 #[derive(Debug, Default)]
 pub(crate) struct LookupResults {
     states: HashMap<LookupKey<'static>, LookupState>,
@@ -250,17 +250,18 @@ impl LookupResults {
         matches!(self.states.get(&LookupKeyRef(key)), Some(LookupState::Open(_)))
     }
 
-    /// Whether a lookup is open, or ended without a result because there was no time for it.
+    /// Whether another attempt at this lookup can have a result: it is open, or its last attempt failed and can be repeated.
     pub(crate) fn is_unresolved(&self, key: &LookupKey<'_>) -> bool {
         self.states.get(&LookupKeyRef(key)).is_some_and(LookupState::is_unresolved)
     }
 
-    /// Whether a lookup is open, or ended without a result.
+    /// Whether another attempt at any lookup can have a result.
     pub(crate) fn has_unresolved(&self) -> bool {
         self.states.values().any(LookupState::is_unresolved)
     }
 
-    pub(crate) fn find(&mut self, key: LookupKey<'static>, outputs: SharedOutputs) {
+    /// Notes the outputs of a lookup.
+    pub(crate) fn note_found(&mut self, key: LookupKey<'static>, outputs: SharedOutputs) {
         self.states.insert(key, LookupState::Found(outputs));
     }
 
