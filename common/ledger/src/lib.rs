@@ -20,9 +20,10 @@
 //! # Why every change is counted exactly once
 //!
 //! Let `E` be the ledger entry of an item, `E.current` the contributions of the item that are counted now, and `S` the
-//! settled contributions. The ledger guarantees: **at every moment, regardless of how often records are delivered, each
-//! rollup equals the sum of `current` over all entries plus `S`; and once every change has been delivered at least
-//! once, `E.current = C(item)`.**
+//! settled contributions: the contributions of items that TTL deleted and that stay counted (`on_expiry = "keep"`). No entry
+//! has them. The ledger guarantees: **at every moment, regardless of how often records are delivered, each rollup equals
+//! the sum of `current` over all entries plus `S`; and once every change has been delivered at least once,
+//! `E.current = C(item)`.**
 //!
 //! **The sum holds at every moment.** Entries and rollups change only through a plan
 //! (`core::plan`). A plan writes, in one
@@ -64,7 +65,7 @@
 //! image that it read contains the marked change. An expiry is parked in its marker. An unreadable entry is never
 //! replaced: only it and the rollups have what is counted of its item.
 //!
-//! **Lookups** are part of `C`, so their outputs must not change: see `lookup`. **`max` and `min`** see every
+//! **Lookups** are part of `C`, so counting never changes their outputs: see `lookup`. **`max` and `min`** see every
 //! image of every counted record and only move in one direction, so that seeing an image twice changes nothing.
 //! **Mirrors** are copies that carry the rollup's `rev`, which only grows: see `mirror`.
 
@@ -112,8 +113,8 @@ use crate::tables::Tables;
 
 /// The ledger of a model's tables: commits changes to rollups, exactly once in effect.
 ///
-/// It keeps no state of an invocation, so any number of invocations can run concurrently. Only remembered lookups,
-/// which never change, are cached between invocations.
+/// It keeps no state of an invocation, so any number of invocations can run concurrently. Only remembered lookups are cached between
+/// invocations: counting never changes them.
 #[derive(Debug)]
 pub struct Ledger<T, C> {
     core: LedgerCore,
@@ -186,7 +187,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         &self.core.model
     }
 
-    /// The sink that it reads from and writes to.
+    /// The tables that it reads and writes.
     #[must_use]
     pub fn tables(&self) -> &T {
         &self.tables

@@ -164,7 +164,7 @@ fn group_by_item<'b>(
 /// Whether a record lacks an image that is needed to count it.
 fn lacks_counted_image(record: &ChangeRecord<'_>, candidates: &ItemCandidates<'_, '_>) -> bool {
     let lacks_new = record.operation != Operation::Remove && record.new.is_none();
-    // Only an expiry that DynamoDB has marked can lack the old image: without the mark, the old image shows that it is one.
+    // An expiry that stays counted is settled from its old image. An expiry without DynamoDB's mark is recognized by its old image, so it has one.
     let must_settle = record.expired && candidates.any(|entity| entity.on_expiry == OnExpiry::Keep);
     lacks_new || (must_settle && !record.old.has_attributes())
 }

@@ -32,7 +32,7 @@ const MOST_DEPARTED_BYTES: usize = 50_000;
 pub(crate) struct RollupDelta {
     /// The rollups.
     pub(crate) targets: TargetIds,
-    /// The change of each measure. Changes of zero are kept, so that `rev` grows.
+    /// The change of each measure; a measure that stays is left out. Only a sum of zero of merged deltas is kept, so that `rev` grows.
     pub(crate) measures: MeasureAmounts,
     /// The settled part, which is also added to `settled_<measure>`.
     pub(crate) settled: MeasureAmounts,

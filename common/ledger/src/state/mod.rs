@@ -151,8 +151,7 @@ impl StateKeys {
     }
 }
 
-/// The key of an item without a sort key of its own.
-/// The key that an item was read by: the write after the read takes it.
+/// The key that an item was read by. The write that follows the read takes it, so that it is not made twice.
 #[derive(Debug, Default)]
 pub(crate) enum ReadKey {
     /// The item was not read yet, or a write has taken the key.
@@ -171,6 +170,7 @@ impl ReadKey {
     }
 }
 
+/// The key of an item without a sort key of its own.
 fn unsorted_key(state_table: &Arc<str>, prefix: &str, id: &str) -> ItemKey {
     let partition = natural_key([prefix, id].concat(), MAX_PARTITION_KEY);
     StateKeys::new(Arc::clone(state_table)).key(partition, NO_SORT_KEY.to_owned())
