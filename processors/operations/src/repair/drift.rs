@@ -122,11 +122,11 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
                 FindingSubject::Rollup(_) | FindingSubject::Row(..) => {}
             }
         }
-        let now = recheck_items(&self.context, &self.tolerance, sources).await?;
-        let right: Vec<RepairLogEntry> =
-            known.into_iter().filter_map(|finding| already_right(finding, &now)).collect();
-        log.extend(self.with_open_lives(right).await?);
-        let drifted: Vec<_> = now.into_iter().filter(VerifyFinding::is_drift).collect();
+        let rechecked = recheck_items(&self.context, &self.tolerance, sources).await?;
+        let without_drift: Vec<RepairLogEntry> =
+            known.into_iter().filter_map(|finding| line_without_drift(finding, &rechecked)).collect();
+        log.extend(self.with_open_lives(without_drift).await?);
+        let drifted: Vec<_> = rechecked.into_iter().filter(VerifyFinding::is_drift).collect();
         let (expired, others): (Vec<_>, Vec<_>) =
             drifted.into_iter().partition(|finding| finding.subject.life() == Some(FindingLife::Expired));
         log.extend(
@@ -267,7 +267,7 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         let right = || RepairLogEntry::unwritten(before.clone(), RepairOutcome::AlreadyRight);
         let entry = match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
             SumVerdict::Differs(finding) => self.set_rollup(reading, finding).await?,
-            SumVerdict::Changed(finding) => RepairLogEntry::unwritten(finding, RepairOutcome::Changed),
+            SumVerdict::Undecided(finding) => RepairLogEntry::unwritten(finding, RepairOutcome::Changed),
             // A process of this repair that was killed may have set it.
             SumVerdict::Confirmed => right(),
             SumVerdict::Expired => return Ok(right()),
@@ -294,9 +294,9 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             }
             for sources in sources.chunks(SOURCES_AT_ONCE) {
                 let sources = sources.iter().cloned().collect();
-                let now = recheck_items(&self.context, &self.tolerance, sources).await?;
+                let rechecked = recheck_items(&self.context, &self.tolerance, sources).await?;
                 let (drifted, undecided): (Vec<_>, Vec<_>) =
-                    now.into_iter().partition(VerifyFinding::is_drift);
+                    rechecked.into_iter().partition(VerifyFinding::is_drift);
                 let undecided = undecided.into_iter();
                 log.extend(
                     undecided.map(|finding| RepairLogEntry::unwritten(finding, RepairOutcome::Changed)),
@@ -356,12 +356,12 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     }
 }
 
-/// The line of a finding that is right by now, or cannot be decided; `None` if it is still drift.
-fn already_right(finding: &VerifyFinding, now: &[VerifyFinding]) -> Option<RepairLogEntry> {
-    if now.iter().any(|other| other.is_drift() && finding.is_repeated_by(other)) {
+/// The line of a finding whose difference is gone, or cannot be decided, by the findings of the recheck; `None` if it is still drift.
+fn line_without_drift(finding: &VerifyFinding, rechecked: &[VerifyFinding]) -> Option<RepairLogEntry> {
+    if rechecked.iter().any(|other| other.is_drift() && finding.is_repeated_by(other)) {
         return None;
     }
-    let mut of_item = now.iter().filter(|other| other.subject.key() == finding.subject.key());
+    let mut of_item = rechecked.iter().filter(|other| other.subject.key() == finding.subject.key());
     let outcome =
         if of_item.any(hides_others) { RepairOutcome::Changed } else { RepairOutcome::AlreadyRight };
     Some(RepairLogEntry::unwritten(finding.clone(), outcome))

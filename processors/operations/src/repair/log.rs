@@ -20,7 +20,7 @@ pub enum RepairOutcome {
     WithoutSettled,
     /// It is right by now.
     AlreadyRight,
-    /// It changed while it was repaired: verify again.
+    /// It changed while it was repaired, or it could not be decided: verify again.
     Changed,
     /// It could not be written.
     Failed,

@@ -167,9 +167,9 @@ impl FindingSubject {
 /// How certain a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingVerdict {
-    /// It is wrong: nothing that was in flight explains it.
+    /// The stored value is wrong: no record in flight explains the difference.
     Drift,
-    /// It kept changing while it was looked at, or cannot be computed. Earlier versions named no reason.
+    /// The stored value kept changing while it was judged, or the expected value cannot be computed. Earlier versions named no reason.
     Undecided(Option<UndecidedReason>),
 }
 
@@ -315,7 +315,7 @@ impl VerifyFinding {
         self.subject.place()
     }
 
-    /// Whether it is wrong.
+    /// Whether the stored value is wrong.
     #[must_use]
     pub fn is_drift(&self) -> bool {
         match self.verdict {

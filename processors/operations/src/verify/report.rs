@@ -94,7 +94,7 @@ pub struct VerifySummary {
     pub dataset_keys_confirmed: u64,
     /// Compared items and rows that differ and were not judged, because there are too many.
     pub dataset_keys_unjudged: u64,
-    /// Findings that are wrong.
+    /// Findings of stored values that are wrong.
     pub drift: u64,
     /// Findings that could not be decided.
     pub undecided: u64,

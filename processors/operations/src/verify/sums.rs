@@ -63,7 +63,7 @@ pub(crate) enum SumVerdict {
     /// It differs, at an unchanged revision.
     Differs(VerifyFinding),
     /// It changed while the ledger was read, the ledger cannot be read completely, or nothing shows whether one of its values is right.
-    Changed(VerifyFinding),
+    Undecided(VerifyFinding),
     /// It has expired, so that additions to it are dropped.
     Expired,
 }
@@ -200,7 +200,7 @@ pub(crate) fn judge(
     let mut finding = VerifyFinding::of(FindingSubject::Rollup(place.clone()));
     finding.rev = number(REV).map(ToString::to_string);
     if number(REV) != sum.rev.as_ref() {
-        return SumVerdict::Changed(
+        return SumVerdict::Undecided(
             finding.undecided(UndecidedCause::changed("the rollup changed while the ledger was read")),
         );
     }
@@ -219,10 +219,10 @@ pub(crate) fn judge(
     }
     if finding.values.is_empty() {
         let unseen = unseen_value(model, place, rollup);
-        return unseen.map_or(SumVerdict::Confirmed, |cause| SumVerdict::Changed(finding.undecided(cause)));
+        return unseen.map_or(SumVerdict::Confirmed, |cause| SumVerdict::Undecided(finding.undecided(cause)));
     }
     if unreadable_entries > 0 {
-        return SumVerdict::Changed(finding.undecided(unreadable_ledger(unreadable_entries)));
+        return SumVerdict::Undecided(finding.undecided(unreadable_ledger(unreadable_entries)));
     }
     finding.cause = settled_cause(model, place, rollup, finding.values.keys()).map(str::to_owned);
     SumVerdict::Differs(finding)
@@ -362,7 +362,7 @@ fn summed_names<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item
 pub(crate) struct JudgedRollups {
     pub(crate) confirmed: u64,
     pub(crate) expired: u64,
-    /// Rollups that differ, or changed while the ledger was read.
+    /// Rollups that differ, or cannot be decided.
     pub(crate) differing: Vec<(RollupPlace, VerifyFinding)>,
 }
 
@@ -382,7 +382,7 @@ pub(crate) async fn judge_sums<T: Tables, C: Clock>(
             match judge(&context.model, place, sum, item.as_ref(), context.clock.now()) {
                 SumVerdict::Confirmed => judged.confirmed += 1,
                 SumVerdict::Expired => judged.expired += 1,
-                SumVerdict::Differs(finding) | SumVerdict::Changed(finding) => {
+                SumVerdict::Differs(finding) | SumVerdict::Undecided(finding) => {
                     judged.differing.push(((*place).clone(), finding));
                 }
             }

@@ -233,7 +233,7 @@ impl SuspectItem {
             FindingPlace::UnreadableEntry => FindingSubject::UnreadableEntry(item),
             FindingPlace::Extreme => FindingSubject::Extreme(item),
             FindingPlace::Mirror => FindingSubject::Mirror(item),
-            // No other place is suspected of an item.
+            // An item is suspected at no other place.
             FindingPlace::Ledger | FindingPlace::Rollup | FindingPlace::ThreeWay | FindingPlace::Dataset => {
                 FindingSubject::Entry(item, None)
             }
@@ -313,7 +313,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone, C: Clock + Clone>(
             let sum = (&reading.sum, reading.unreadable_entries);
             match judge(model, &reading.place, sum, reading.item.as_ref(), clock.now()) {
                 SumVerdict::Confirmed | SumVerdict::Expired => {}
-                SumVerdict::Differs(finding) | SumVerdict::Changed(finding) => found.push(finding),
+                SumVerdict::Differs(finding) | SumVerdict::Undecided(finding) => found.push(finding),
             }
         }
     }
