@@ -101,8 +101,8 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<AggregatedBatch> {
         let model = self.ledger.model();
         let batch = decode_event(event, model, "aggregator")?;
-        let sources = self.sources.source_keys(&batch)?;
-        let records = identify_records(model, &batch, &sources);
+        let keys = self.sources.source_keys(&batch)?;
+        let records = identify_records(model, &batch, &keys);
         let (items, mut failures) = group_by_item(&records)?;
         let outcome = self.ledger.commit(items, deadline).await?;
         let CommitOutcome { failures: uncommitted, parked, unwritable_mirrors, totals } = outcome;
@@ -130,7 +130,7 @@ fn group_by_item<'b>(
     records: &'b [IdentifiedRecord<'b>],
 ) -> Result<(Vec<SourceItem<'b>>, Vec<RecordFailure>)> {
     let (mut items, mut failures) = (Vec::<SourceItem<'b>>::with_capacity(records.len()), Vec::new());
-    let mut positions: HashMap<&SourceKey<'_>, usize> = HashMap::with_capacity(records.len());
+    let mut item_indexes: HashMap<&SourceKey<'_>, usize> = HashMap::with_capacity(records.len());
     for IdentifiedRecord { index, record, source, candidates } in records {
         let source = match *source {
             Ok(source) => source,
@@ -150,10 +150,10 @@ fn group_by_item<'b>(
             Ok(_) | Err(_) => None,
         };
         let record = ItemRecord { index: *index, uncountable, record: *record };
-        match positions.get(source).and_then(|position| items.get_mut(*position)) {
+        match item_indexes.get(source).and_then(|item_index| items.get_mut(*item_index)) {
             Some(item) => item.records.push(record),
             None => {
-                positions.insert(source, items.len());
+                item_indexes.insert(source, items.len());
                 items.push(SourceItem { source, candidates, records: ItemRecords::from([record]) });
             }
         }

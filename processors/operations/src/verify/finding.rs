@@ -62,7 +62,7 @@ pub enum RowDifference {
     Different,
 }
 
-/// A row of a dataset, by its place.
+/// A row of a dataset, by its partition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RowLocation {
     /// The dataset.
@@ -92,7 +92,7 @@ pub enum FindingSubject {
     Row(FoundItem, RowLocation),
 }
 
-/// Where a difference was found, in the order of a report.
+/// The kind of data that differs, in the order of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingPlace {
@@ -113,7 +113,7 @@ pub enum FindingPlace {
 }
 
 impl FindingSubject {
-    /// Where it was found.
+    /// The kind of data that differs.
     #[must_use]
     pub fn place(&self) -> FindingPlace {
         match self {
@@ -273,7 +273,7 @@ pub struct ExpectedValue {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "super::finding_line::FindingLine", try_from = "super::finding_line::FindingLine")]
 pub struct VerifyFinding {
-    /// The place that differs, with its key.
+    /// The data that differs, with its key.
     pub subject: FindingSubject,
     /// How certain it is.
     pub verdict: FindingVerdict,
@@ -309,7 +309,7 @@ impl VerifyFinding {
         Self { verdict, cause: Some(text.into_owned()), ..self }
     }
 
-    /// Where it was found.
+    /// The kind of data that differs.
     #[must_use]
     pub fn place(&self) -> FindingPlace {
         self.subject.place()
@@ -333,12 +333,12 @@ impl VerifyFinding {
         }
     }
 
-    /// Whether both are of one place of one item, at one revision.
+    /// Whether both are about one kind of data of one item, at one revision.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         (self.place(), self.subject.key(), &self.rev) == (other.place(), other.subject.key(), &other.rev)
     }
 
-    /// Whether a later finding is about the same difference: of one place of one item, and of one measure if it is about `max` or `min`. A
+    /// Whether a later finding is about the same difference: one kind of data of one item, and one measure if it is about `max` or `min`. A
     /// finding that was stored without its values is about each of them.
     pub(crate) fn is_repeated_by(&self, later: &Self) -> bool {
         let has_measure = match self.subject {

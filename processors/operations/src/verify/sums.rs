@@ -107,7 +107,7 @@ pub(crate) fn add_entry(
     Ok(())
 }
 
-/// Whether an item of the state table is an entry.
+/// The item of the state table, if it is an entry.
 pub(crate) fn entry_of<'i>(state: &StateItems, item: &'i Item) -> Option<&'i Item> {
     match state.classify(item) {
         StateItem::Entry(_, entry) => Some(entry),
