@@ -33,6 +33,7 @@ variables {
   name              = "exams"
   model_description = "tests/exambuddy.json"
   package_s3        = { bucket = "packages", prefix = "1/" }
+  create_alarms     = false
 }
 
 run "a_third_reader" {

@@ -1,7 +1,7 @@
 """Checks the Terraform module in infra/, without AWS.
 
     python check.py sources     format, references and types of the module and its examples
-    python check.py cases       the module's own tests, on a simulated provider; with names of files, these alone
+    python check.py cases       the module's own tests, on a simulated provider, but for the files of other checks; with names of files, these alone
     python check.py new-table   the example, applied to moto: limits, the same as the SAM template, drift of a second plan, nothing left when destroyed
     python check.py existing-table
     python check.py global-table
@@ -9,7 +9,8 @@
     python check.py same-configuration   a table and the module in one configuration, applied to moto, and again with the table replaced
     python check.py levels      a model whose rollups are sources, applied to moto: `doctor` finds faults of the state table's stream
     python check.py events      a model with an event rule and a FIFO queue, applied to moto; with a file, the applied state is written into it
-    python check.py template    cfn-lint: the SAM templates of all built-in models; their policies are within the limits of IAM
+    python check.py template    cfn-lint: SAM templates with every property that those of the built-in models have, in a full run all templates; the
+                                policies of all templates are within the limits of IAM
     python check.py release     the files of a release: reproducible, complete, with checksums and a signature
     python check.py scan        checkov: no findings but those that the sources waive, with a reason
 
@@ -17,6 +18,7 @@ Needs terraform 1.7 or later, or OpenTofu 1.8 or later, with the AWS provider, a
 comes from where Terraform finds it: the network, or a folder (TF_CLI_ARGS_init=-plugin-dir=FOLDER, or a mirror under /opt).
 """
 
+import itertools
 import json
 import os
 import re
@@ -35,7 +37,7 @@ from moto_process import Moto
 from parity import compare
 from release import check_release
 from same_configuration import check_same_configuration
-from sam_template import check_policies, write_template
+from sam_template import check_policies, covering, write_template
 from terraform import INFRA, Terraform, differences, resources_of, resources_of_state
 
 # The attributes that moto does not store as they were sent, by the kind of the resource. A second plan differs in them.
@@ -56,8 +58,13 @@ CREATED = {
     *("describe_alarms", "describe_query_definitions", "list_dashboards"),
 }
 
+# The module's tests that other checks run by name.
+CASES_OF_OTHER_TESTS = {"capacity", "deployment", "index-keys", "observability"}
+
 # The built-in models.
 MODELS = sorted(file.stem for file in (Path(__file__).parents[2] / "common/model/src/table/models").glob("*.toml"))
+# The options of a template for two functions that read the streams, and for one.
+READERS = {"two-readers": [], "one-reader": ["--single-reader"]}
 # A model whose rollups are sources.
 LEVELS = str(INFRA / "tests/levels.toml")
 
@@ -74,12 +81,20 @@ def check_sources():
 
 
 def check_cases(*files):
-    check_limit_cases(INFRA)
+    if not files:
+        check_limit_cases(INFRA)
+        files = sorted(case_files() - CASES_OF_OTHER_TESTS)
     with Terraform() as terraform:
         terraform.run("init", "-backend=false")
         output = terraform.run("test", *(f"-filter=tests/{file}.tftest.hcl" for file in files))
         assert "0 failed" in output, output
         print(output.strip().splitlines()[-1])
+
+
+def case_files():
+    files = {file.name.removesuffix(".tftest.hcl") for file in (INFRA / "tests").glob("*.tftest.hcl")}
+    assert files > CASES_OF_OTHER_TESTS, sorted(files)
+    return files
 
 
 def check_example(name, state_file=None):
@@ -97,7 +112,7 @@ def check_example(name, state_file=None):
         unknown = unknown_actions(planned)
         assert not unknown, f"actions that no service has: {unknown}"
 
-        terraform.run("apply", "-auto-approve", folder=root)
+        terraform.run("apply", "-parallelism=40", str(root / "plan"), folder=root)
         created = {operation for operation, _ in moto.inventory() - before}
         expected = CREATED | ({"replicas"} if name == "global-table" else set())
         assert created == expected, f"created but not expected, or the reverse: {sorted(created ^ expected)}"
@@ -164,24 +179,23 @@ def check_scan():
 
 def check_template():
     with tempfile.TemporaryDirectory(prefix="afterwrite-templates-") as folder:
-        # A reader for all projections changes what does not depend on the model: every model is checked with it in `tests/run --full` alone.
-        models = [*MODELS, LEVELS]
-        single_readers = models if "AFTERWRITE_TEST_FULL" in os.environ else [MODELS[0], LEVELS]
-        for model in models:
-            for options in [[], ["--single-reader"]] if model in single_readers else [[]]:
-                file = Path(folder) / f"{Path(model).stem}{len(options)}.yaml"
-                write_template(model, "--code", folder, "--out", file, *options)
-                check_policies(file.read_text())
+        folder = Path(folder)
+        templates = [folder / f"{Path(model).stem}-{readers}.yaml" for model in [*MODELS, LEVELS] for readers in READERS]
+        for file, (model, options) in zip(templates, itertools.product([*MODELS, LEVELS], READERS.values()), strict=True):
+            write_template(model, "--code", folder, "--out", file, *options)
+            check_policies(file.read_text())
+        # cfn-lint takes seconds for each. The last one has one reader for the stream of the state table, too.
+        linted = templates if "AFTERWRITE_TEST_FULL" in os.environ else [*covering(templates), templates[-1]]
         page = (Path(__file__).parents[2] / "docs/COOKBOOK.md").read_text(encoding="utf-8")
-        recipes = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-        for number, recipe in enumerate(recipes):
-            (Path(folder) / f"recipe{number}.yaml").write_text(recipe, encoding="utf-8")
+        for number, recipe in enumerate(re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)):
+            linted.append(folder / f"recipe{number}.yaml")
+            linted[-1].write_text(recipe, encoding="utf-8")
         for function in FUNCTIONS:
-            (Path(folder) / f"{function}.zip").write_bytes(b"")
-        lint = [sys.executable, "-c", "from cfnlint.runner import main; main()", "--regions", "eu-west-1", "--template", *sorted(Path(folder).glob("*.yaml"))]
+            (folder / f"{function}.zip").write_bytes(b"")
+        lint = [sys.executable, "-c", "from cfnlint.runner import main; main()", "--regions", "eu-west-1", "--template", *linted]
         done = subprocess.run(lint, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"cfn-lint:\n{done.stdout[-6000:]}{done.stderr[-2000:]}"
-    print(f"cfn-lint: {len(models) + len(single_readers) + len(recipes)} templates without findings")
+    print(f"cfn-lint: {len(linted)} templates without findings: {', '.join(file.stem for file in linted)}")
 
 
 def main():

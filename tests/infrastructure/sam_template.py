@@ -38,6 +38,8 @@ ARNS = {
     "AWS::SQS::Queue": f"arn:aws:sqs:{PLACE}:{{QueueName}}",
 }
 ABSENT = object()
+# The reader in C, where the package has it.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def write_template(model, *options):
@@ -50,7 +52,7 @@ def write_template(model, *options):
 
 class SamTemplate:
     def __init__(self, text, parameters):
-        self.source = yaml.safe_load(text)
+        self.source = yaml.load(text, LOADER)
         declared = {name: parameter.get("Default") for name, parameter in self.source["Parameters"].items()}
         unknown = parameters.keys() - declared.keys()
         assert not unknown, f"the template has no parameters {sorted(unknown)}"
@@ -126,13 +128,46 @@ class SamTemplate:
         return forms[resource["Type"]].format(**self.value(resource["Properties"]))
 
 
+def covering(templates):
+    """Few templates that have every property of every kind of resource that any of the templates has."""
+    properties = {file: properties_of(yaml.load(file.read_text(), LOADER)) for file in templates}
+    chosen, missing = [], set().union(*properties.values())
+    while missing:
+        best = max(templates, key=lambda file: len(properties[file] & missing))
+        missing -= properties[best]
+        chosen.append(best)
+    return chosen
+
+
+def properties_of(template):
+    """The paths of the properties of all resources, by their kinds, and of all parameters, conditions and outputs."""
+    sections = {name: section for name, section in template.items() if isinstance(section, dict)}
+    return {
+        (name, member.get("Type"), *path)
+        for name, section in sections.items()
+        for member in section.values()
+        if isinstance(member, dict)
+        for path in paths_of(member)
+    }
+
+
+def paths_of(node):
+    if isinstance(node, list):
+        for member in node:
+            yield from paths_of(member)
+    elif isinstance(node, dict):
+        for name, member in node.items():
+            yield (name,)
+            yield from ((name, *path) for path in paths_of(member))
+
+
 # The longest policies of IAM, in characters without spaces: those of a role, and one that is managed.
 MAXIMUM_SIZES = {"AWS::IAM::Role": 10_240, "AWS::IAM::ManagedPolicy": 6_144}
 
 
 def check_policies(text):
     """Fails if a policy of the template is too long when every option is used, with long names."""
-    declared = yaml.safe_load(text)["Parameters"]
+    declared = yaml.load(text, LOADER)["Parameters"]
     streams = [name for name in declared if name.endswith("StreamArn")]
     buses = [name for name in declared if name.startswith("EventsArn")]
     table = f"arn:aws:dynamodb:{PLACE}:table/{'t' * 40}"

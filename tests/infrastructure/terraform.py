@@ -1,8 +1,10 @@
 """Runs Terraform, or OpenTofu, on a copy of the module, so that nothing is written into the repository."""
 
+import fcntl
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -10,6 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INFRA = Path(__file__).resolve().parents[2] / "infra"
+# The provider is installed here, once for all checks.
+INSTALLED = INFRA.parent / "target/tools/aws-provider"
+PROVIDERS = ["registry.terraform.io/hashicorp/aws", "registry.opentofu.org/hashicorp/aws"]
+# Fewer garbage collections, which take a quarter of the time otherwise.
+MEMORY = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 # A command that hangs, for example because moto lacks a call that the provider repeats, must not hang the tests.
 MAX_SECONDS = 480
 
@@ -22,6 +29,8 @@ class Terraform:
             "or OpenTofu 1.8 or later (opentofu.org/docs/intro/install), or set AFTERWRITE_TEST_TERRAFORM to its path"
         )
         self.endpoint = endpoint
+        self.provider = None
+        self.attached = {}
 
     def __enter__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="afterwrite-infra-"))
@@ -30,10 +39,41 @@ class Terraform:
         return self
 
     def __exit__(self, *_):
+        if self.provider:
+            self.provider.kill()
+            self.provider.wait()
+            self.provider.stdout.close()
         shutil.rmtree(self.folder)
 
+    def start_provider(self):
+        """Starts the provider for all commands: each command would verify its 700 MB and start it several times, a test once for each run."""
+        program = self.installed_provider()
+        # A provider that is configured again does not accept a bundle of certificates again. The endpoint has none.
+        environment = {name: value for name, value in self.environment().items() if name != "AWS_CA_BUNDLE"}
+        self.provider = subprocess.Popen([program, "-debug"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for line in self.provider.stdout:
+            if found := re.search(r"TF_REATTACH_PROVIDERS='(.+)'", line):
+                (process,) = json.loads(found[1]).values()
+                self.attached = {"TF_REATTACH_PROVIDERS": json.dumps(dict.fromkeys(PROVIDERS, process))}
+                return
+        raise AssertionError(f"{program} -debug does not start")
+
+    def installed_provider(self):
+        """The provider's program, installed for the module's constraints."""
+        INSTALLED.mkdir(parents=True, exist_ok=True)
+        with (INSTALLED / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            constraints = INSTALLED / "versions.tf"
+            wanted = (INFRA / "versions.tf").read_text()
+            if not constraints.exists() or constraints.read_text() != wanted or not provider_programs():
+                shutil.rmtree(INSTALLED / ".terraform", ignore_errors=True)
+                constraints.write_text(wanted)
+                self.run("init", "-upgrade", folder=INSTALLED)
+            (program,) = provider_programs()
+            return program
+
     def environment(self):
-        environment = {**os.environ, "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1", "TF_INPUT": "0"}
+        environment = {**os.environ, "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1", "TF_INPUT": "0", **MEMORY, **self.attached}
         # A setting of the machine that names a file that is not there only causes warnings.
         if not os.path.exists(environment.get("TF_CLI_CONFIG_FILE", "")):
             environment.pop("TF_CLI_CONFIG_FILE", None)
@@ -45,6 +85,8 @@ class Terraform:
         return environment
 
     def run(self, command, *arguments, folder="."):
+        if folder != INSTALLED and self.provider is None and command != "fmt":
+            self.start_provider()
         line = [self.program, f"-chdir={self.module / folder}", command, *arguments]
         if command != "show" and command != "output" and command != "fmt":
             line.append("-no-color")
@@ -83,6 +125,10 @@ class Terraform:
 
     def outputs(self, root):
         return json.loads(self.run("output", "-json", folder=root))["example"]["value"]
+
+
+def provider_programs():
+    return glob.glob(f"{INSTALLED}/.terraform/providers/*/hashicorp/aws/*/*/terraform-provider-aws*")
 
 
 @dataclass
