@@ -83,13 +83,13 @@ class ReleaseImage:
 
 
 class ImageRoot:
-    """The image's files in a folder, and the command line that runs there as in a container."""
+    """The files of an image's layer in a folder, and the command line that runs there as in a container."""
 
-    def __init__(self, image, folder):
+    def __init__(self, layer, folder):
         self.folder = Path(folder)
         self.folder.mkdir()
         # Unlike Python's, this reader keeps modes and owners in all versions.
-        subprocess.run(["tar", "-xpf", "-", "-C", self.folder], input=image.layer, check=True)
+        subprocess.run(["tar", "-xpf", "-", "-C", self.folder], input=layer, check=True)
         self.add_libraries()
 
     def add_libraries(self):
