@@ -1,8 +1,9 @@
 // Opens pages of a console in Chromium, and judges each: `browser.mjs TASK`, where TASK is a JSON file.
 //
 // look:    each page in each width and colour scheme: nothing is wider than the window, each value has room, WCAG AA holds (axe-core), nothing moves after it was
-//          drawn, no script fails and nothing is refused by the Content-Security-Policy. Images are written if the task has a folder. The texts are
-//          the times to the first paint, in milliseconds: the median and the longest.
+//          drawn, no script fails and nothing is refused by the Content-Security-Policy. Images are written if the task has a folder.
+// paints:  the times from the beginning of the navigation to the first paint of each page, in milliseconds: the median and the longest. A reader opens
+//          each page from another one of the console, so that the style and the scripts are in the cache. Nothing else is asked of the browser meanwhile.
 // steps:   clicks and inputs, one after the other, as a reader does them.
 //
 // The result is JSON on standard output: the problems that were found, and the texts that were read.
@@ -43,10 +44,11 @@ async function openTab(place) {
 }
 
 async function settled(page) {
-  await page.waitForFunction(
-    () => document.readyState === "complete" && !document.querySelector(".htmx-request, .later .loading"),
-    { timeout: 30000 },
-  );
+  const isSettled = () =>
+    document.readyState === "complete" &&
+    (window.htmx || !document.querySelector("script[data-htmx]")) &&
+    !document.querySelector(".htmx-request, .later .loading");
+  await page.waitForFunction(isSettled, { timeout: 30000 });
   await new Promise((done) => setTimeout(done, task.pause ?? 150));
 }
 
@@ -88,9 +90,6 @@ async function judge(page, where) {
 async function look({ pages, widths, schemes, images }) {
   const place = { now: "" };
   const page = await openTab(place);
-  const paints = {};
-  // The start of the browser is not a page's.
-  await page.goto(task.url, { waitUntil: "load" });
   for (const scheme of schemes) {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
     for (const width of widths) {
@@ -100,11 +99,26 @@ async function look({ pages, widths, schemes, images }) {
         const response = await page.goto(new URL(path, task.url), { waitUntil: "load" });
         if (response.status() >= 500) problems.push(`${place.now}: status ${response.status()}`);
         await settled(page);
-        const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
-        (paints[name] ??= []).push(Math.round(paint));
         await judge(page, place.now);
         if (images) await page.screenshot({ path: join(images, `${name}-${width}-${scheme}.png`) });
       }
+    }
+  }
+  await page.close();
+}
+
+async function paints({ pages, from, widths, rounds }) {
+  const page = await openTab({ now: "" });
+  const paints = {};
+  for (const width of Array(rounds).fill(widths).flat()) {
+    await page.setViewport({ width, height: width < 600 ? 740 : 900 });
+    for (const { name, path } of pages) {
+      await page.goto(new URL(from, task.url), { waitUntil: "load" });
+      await settled(page);
+      await page.goto(new URL(path, task.url), { waitUntil: "load" });
+      await settled(page);
+      const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
+      (paints[name] ??= []).push(Math.round(paint));
     }
   }
   for (const [name, times] of Object.entries(paints)) {
@@ -174,6 +188,7 @@ async function steps({ list, width }) {
 
 try {
   if (task.look) await look(task.look);
+  if (task.paints) await paints(task.paints);
   if (task.steps) await steps(task.steps);
 } finally {
   await browser.close();

@@ -38,12 +38,23 @@ fn carry_out(url: &str, task: Value) -> Map<String, Value> {
 /// Opens pages in each width, light and dark: nothing is wider than the window, contrast and structure are those of WCAG AA, nothing
 /// moves after it was drawn, and no script fails.
 pub(super) fn look(url: &str, pages: &[(&str, String)]) {
-    let pages: Vec<Value> = pages.iter().map(|(name, path)| json!({ "name": name, "path": path })).collect();
+    let pages = named(pages);
     // AFTERWRITE_CONSOLE_IMAGES names a folder that keeps the images.
     let images = std::env::var("AFTERWRITE_CONSOLE_IMAGES").ok();
     let looked = json!({ "pages": pages, "widths": WIDTHS, "schemes": ["light", "dark"], "images": images });
-    let paints = carry_out(url, json!({ "look": looked }));
+    carry_out(url, json!({ "look": looked }));
+}
+
+/// Prints how long each page takes to its first paint, twice in each width, opened from the page without an item.
+pub(super) fn print_paints(url: &str, pages: &[(&str, String)]) {
+    let pages = named(pages);
+    let timed = json!({ "pages": pages, "from": "/item", "widths": WIDTHS, "rounds": 2 });
+    let paints = carry_out(url, json!({ "paints": timed }));
     println!("first paint, in ms, median and longest: {}", Value::Object(paints));
+}
+
+fn named(pages: &[(&str, String)]) -> Vec<Value> {
+    pages.iter().map(|(name, path)| json!({ "name": name, "path": path })).collect()
 }
 
 /// Clicks and inputs, one after the other; returns the texts that were read.

@@ -7,7 +7,7 @@ use afterwrite_demo::rollups::RollupKey;
 use serde_json::Value;
 
 use super::application::CountedApplication;
-use super::browser::look;
+use super::browser::{look, print_paints};
 use super::http::{ConsoleClient, encoded};
 use super::matches::{CountedMatches, PLAYERS};
 
@@ -109,7 +109,9 @@ async fn pages_of_dev_are_for_everyone() {
         ("play", "/play".to_owned()),
         ("missing", "/health/job?id=none".to_owned()),
     ];
-    look(application.development.announced["console"].as_str().unwrap(), &pages);
+    let url = application.development.announced["console"].as_str().unwrap();
+    look(url, &pages);
+    print_paints(url, &pages);
 }
 
 /// Ranks, shards, percentiles, different values and hostile names.

@@ -303,6 +303,11 @@ fn contributors_add_up_to_their_rollup(counted: &CountedMatches) {
         assert_eq!(sum["stored"], tenths(played.iter().map(|played| played.tenths).sum()));
         let html = counted.console.get(&format!("/rollups/at?{key}")).body;
         assert!(html.contains(r#"hx-get="/rollups/contributors?pk="#), "{html}");
+        // The page of its own is painted before its items are read; the first step is an address, too.
+        let html = counted.console.get(&format!("/rollups/contributors?{key}")).body;
+        assert!(html.contains("step=1") && !html.contains("items read"), "{html}");
+        let html = counted.console.get(&format!("/rollups/contributors?{key}&step=1")).body;
+        assert!(html.contains("All tables were read"), "{html}");
     }
 }
 

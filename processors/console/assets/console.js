@@ -92,21 +92,26 @@
     writeTimes(document);
     shortenLists();
   });
-  // The parts of a page that are loaded later would delay its first paint. A page in the background is not painted.
-  function announcePaint() {
-    let isAnnounced = false;
-    const announce = () => {
-      if (!isAnnounced) htmx.trigger(document.body, "painted");
-      isAnnounced = true;
-    };
-    setTimeout(announce, 1000);
-    new PerformanceObserver(announce).observe({ type: "paint", buffered: true });
+  // The address of htmx. It looks at every element when it starts, and the parts of a page that are loaded later need the server: both would delay the first
+  // paint. A page in the background is not painted. htmx starts by itself only in a document that is complete.
+  const htmxAddress = document.currentScript.dataset.htmx;
+
+  function startAfterPaint() {
+    const isPainted = new Promise((painted) => {
+      setTimeout(painted, 1000);
+      new PerformanceObserver(painted).observe({ type: "paint", buffered: true });
+    });
+    const isComplete = new Promise((complete) => addEventListener("load", complete));
+    Promise.all([isPainted, isComplete]).then(() => {
+      const script = document.createElement("script");
+      script.src = htmxAddress;
+      script.addEventListener("load", () => htmx.trigger(document.body, "painted"));
+      document.head.append(script);
+    });
   }
 
-  document.addEventListener("DOMContentLoaded", () => {
-    writeTimes(document);
-    announcePaint();
-  });
+  startAfterPaint();
+  document.addEventListener("DOMContentLoaded", () => writeTimes(document));
   document.addEventListener("htmx:afterSettle", (event) => writeTimes(event.target));
   document.addEventListener("input", (event) => {
     if (event.target.type === "range") showValue(event.target);

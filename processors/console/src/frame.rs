@@ -50,8 +50,7 @@ pub(crate) fn frame(served: &Served, page: Page, title: &str, contents: &Markup)
                 title { (harmless(title)) " · " (model) }
                 link rel="icon" href=(asset_address("icon.svg")) type="image/svg+xml";
                 link rel="stylesheet" href=(asset_address("console.css"));
-                script src=(asset_address("htmx.min.js")) defer {}
-                script src=(asset_address("console.js")) defer {}
+                script src=(asset_address("console.js")) data-htmx=(asset_address("htmx.min.js")) defer {}
             }
             body {
                 a class="skip" href="#contents" { "Skip to the contents" }

@@ -9,6 +9,7 @@ use afterwrite_deployment::doctor::count_text;
 use afterwrite_ledger::state::UPDATED_AT;
 use afterwrite_model::Result;
 use afterwrite_model::record::Timestamp;
+use futures::future::try_join;
 use maud::{Markup, html};
 
 use super::shape::RollupShape;
@@ -39,21 +40,26 @@ pub(crate) struct CountedStream {
 }
 
 impl CountedChanges {
-    /// The changes that the rollups of these shapes have counted at least. A page asks before it reads the rollups, so that they are not older.
+    /// Reads rollups of these shapes, and the changes that these rollups have counted at least. The streams are asked first, so that the rollups are not
+    /// older.
     ///
     /// # Errors
-    /// As [`FailedBatches::read`].
-    pub(crate) async fn of(context: &ConsoleContext, shapes: &[RollupShape<'_>]) -> Result<Self> {
-        let Some(board) = context.board() else { return Ok(Self::Unknown) };
+    /// As `rollups` and [`FailedBatches::read`].
+    pub(crate) async fn with_rollups<T>(
+        context: &ConsoleContext,
+        shapes: &[RollupShape<'_>],
+        rollups: impl Future<Output = Result<T>>,
+    ) -> Result<(Self, T)> {
+        let Some(board) = context.board() else { return Ok((Self::Unknown, rollups.await?)) };
         let mut tables = BTreeSet::new();
         shapes.iter().for_each(|shape| add_tables(&mut tables, shape));
         let known: Vec<_> = tables.into_iter().flat_map(|table| streams(context, board, table)).collect();
-        // Asked for afterwards: a batch that has failed meanwhile is not counted.
-        let failed = FailedBatches::read(context).await?;
+        // Asked for after the streams: a batch that has failed meanwhile is not counted.
+        let (failed, rollups) = try_join(FailedBatches::read(context), rollups).await?;
         let streams = known
             .into_iter()
             .map(|(deployed, stream)| CountedStream { failed: failed.of(COUNTING, &deployed), ..stream });
-        Ok(Self::Known(streams.collect()))
+        Ok((Self::Known(streams.collect()), rollups))
     }
 
     /// The facts of a rollup: one for each table.

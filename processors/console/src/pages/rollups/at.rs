@@ -58,8 +58,9 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let title = if names.is_empty() { "Rollup".to_owned() } else { format!("Rollup {}", names.join(", ")) };
     let mut view = View::new(Page::Rollups, title);
     let key = (partition.to_owned(), sort.to_owned());
-    let counted = CountedChanges::of(context, &shapes).await?;
-    let stored = RollupReads(context).stored(&[key]).await?.pop().flatten();
+    let (keys, reads) = ([key], RollupReads(context));
+    let (counted, stored) = CountedChanges::with_rollups(context, &shapes, reads.stored(&keys)).await?;
+    let stored = stored.into_iter().next().flatten();
     if let Some(item) = stored.as_ref().filter(|item| !is_rollup(item)) {
         view.show(other_item(served, item));
         return Ok(view);

@@ -22,7 +22,7 @@ use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::value_text;
 use crate::served::Served;
 use crate::table::{Cell, PageTable, Verdict};
-use crate::view::{View, ViewResult};
+use crate::view::{View, ViewResult, loaded_later};
 
 /// The items of a page of a table.
 const PAGE_ITEMS: u32 = 500;
@@ -32,7 +32,8 @@ const DEV_STEP_PAGES: usize = 40;
 /// The most contributors that the page shows.
 const SHOWN: usize = 200;
 
-/// `GET` of the page: makes the step that it names, unless it was made before.
+/// `GET` of the page: makes the step that it names, unless it was made before. A page for people that names none makes the first step after its
+/// first paint.
 pub(crate) async fn contributors(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
     let view = view(&served, &query).await;
     answer(&served, Page::Rollups, &query, view)
@@ -40,6 +41,13 @@ pub(crate) async fn contributors(State(served): State<Arc<Served>>, query: PageQ
 
 async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let (partition, sort) = stored_key(query)?;
+    let is_part = query.get("part").is_some();
+    if query.get("step").is_none() && !is_part && !query.asks_for_data() {
+        let first_step = address(&contributors_link(partition, sort), [("step", "1")]);
+        let mut view = titled((partition, sort), is_part);
+        view.show(loaded_later(&first_step, None));
+        return Ok(view);
+    }
     let context = &served.context;
     let (id, running) = match query.get("search") {
         Some(id) => (id.to_owned(), served.searches.known(id)?),
@@ -53,18 +61,13 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     }
     let stored =
         RollupReads(context).stored(&[(partition.to_owned(), sort.to_owned())]).await?.pop().flatten();
-    let mut view = View::new(Page::Rollups, "Contributors of a rollup");
-    let is_part = query.get("part").is_some();
+    let mut view = titled((partition, sort), is_part);
     let next = address(
         &contributors_link(partition, sort),
         [("search", id.as_str()), ("step", &(running.steps + 1).to_string())],
     );
     let found = running.search.found();
     let is_complete = running.search.is_complete();
-    if !is_part {
-        let text = format!("{partition} / {sort}");
-        view.show(html! { p { "Of " a href=(rollup_link(partition, sort)) { (afterwrite_model::harmless::harmless(&text)) } } });
-    }
     view.show(progress(found, (!is_complete).then_some((next.as_str(), is_part))));
     view.table(sums(found, stored.as_ref(), is_complete));
     view.table(contributor_table(served, found));
@@ -73,6 +76,16 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     }
     view.data(progress_table(found, is_complete));
     Ok(view)
+}
+
+/// The page with the rollup; a part of another page has nothing above the search.
+fn titled((partition, sort): (&str, &str), is_part: bool) -> View {
+    let mut view = View::new(Page::Rollups, "Contributors of a rollup");
+    if !is_part {
+        let text = format!("{partition} / {sort}");
+        view.show(html! { p { "Of " a href=(rollup_link(partition, sort)) { (afterwrite_model::harmless::harmless(&text)) } } });
+    }
+    view
 }
 
 async fn make_step(served: &Served, search: &mut ContributorSearch) -> Result<()> {

@@ -35,7 +35,7 @@ fn partitions(board: &DevBoard, shape: &RollupShape<'_>) -> Vec<KeyValues> {
     let (mut known, mut seen) = (Vec::new(), BTreeSet::new());
     let changes = board.changes.after(0);
     for written in changes.iter().flat_map(|change| &change.trace.rollups) {
-        if !is_of(shape, &written.partition, &written.sort) {
+        if !shape.rollup.has_stored_key(&written.partition, &written.sort) {
             continue;
         }
         let partition = shape.rollup.unsharded(&written.partition);
@@ -43,7 +43,8 @@ fn partitions(board: &DevBoard, shape: &RollupShape<'_>) -> Vec<KeyValues> {
         let values = values.iter().enumerate();
         let of_partition = values.filter(|(index, _)| is_of_partition(shape, *index));
         let values: KeyValues = of_partition.map(|(index, value)| (index, value.to_string())).collect();
-        if seen.insert(values.clone()) {
+        if !seen.contains(&values) && is_of(shape, &written.partition, &written.sort) {
+            seen.insert(values.clone());
             known.push(values);
         }
         if known.len() == OFFERED {

@@ -47,7 +47,6 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let mut view = View::new(Page::Rollups, format!("Rollup {name}"));
     view.show(about(&shape, query));
     view.show(choice(&shape, query));
-    let counted = CountedChanges::of(&served.context, std::slice::from_ref(&shape)).await?;
     let asked = match asked(&shape, query) {
         Err(error) if !query.asks_for_data() => {
             view.show(problem(&error));
@@ -55,22 +54,27 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
         }
         asked => asked?,
     };
+    let shapes = std::slice::from_ref(&shape);
     match asked {
         AskedRollups::Nothing => view.show(nothing_asked(served, &shape)),
         AskedRollups::Incomplete(missing) => view.show(html! { p class="empty" { (missing) "." } }),
         AskedRollups::One(values) => {
             let key = shape.checked_key(&values)?;
-            let rollups = RollupReads(&served.context).rollups(&shape, vec![key]).await?;
+            let reads = RollupReads(&served.context);
+            let rollups = reads.rollups(&shape, vec![key]);
+            let (counted, rollups) = CountedChanges::with_rollups(&served.context, shapes, rollups).await?;
             for rollup in &rollups {
                 show_one(&mut view, &shape, (rollup, &counted), query);
             }
         }
         AskedRollups::Buckets(asked) => {
-            buckets::show(served, &mut view, &shape, &asked, query).await?;
+            let shown = buckets::show(served, &mut view, &shape, &asked, query);
+            let (counted, ()) = CountedChanges::with_rollups(&served.context, shapes, shown).await?;
             show_counted(&mut view, &counted);
         }
         AskedRollups::Listed { partition, beginning } => {
-            listing::show(served, &mut view, &shape, (&partition, &beginning), query).await?;
+            let shown = listing::show(served, &mut view, &shape, (&partition, &beginning), query);
+            let (counted, ()) = CountedChanges::with_rollups(&served.context, shapes, shown).await?;
             show_counted(&mut view, &counted);
         }
     }
