@@ -108,7 +108,7 @@ impl StepWorld {
     fn new(position: Position<'static>, poison: PoisonPolicy) -> Self {
         let model = Arc::new(Model::parse(MODEL, "exams.toml").unwrap_or_else(|errors| panic!("{errors}")));
         let mut owners = LookupResults::default();
-        owners.find(LookupKey { lookup: 0, key: "p1".into() }, Arc::from(["a1".into()]));
+        owners.note_found(LookupKey { lookup: 0, key: "p1".into() }, Arc::from(["a1".into()]));
         let core = LedgerCore {
             model,
             table_names: vec![Arc::from("t")],
