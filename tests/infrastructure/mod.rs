@@ -78,6 +78,12 @@ fn every_limit_and_precondition_refuses_what_breaks_it() {
     assert_check("cases");
 }
 
+#[test]
+#[ignore = "needs terraform: run tests/run"]
+fn the_module_plans_what_each_variable_asks_for() {
+    assert_check_with("cases", &["deployment"]);
+}
+
 /// Applies an example and destroys it; returns the state in between.
 fn apply(example: &str) -> AppliedState {
     let folder = tempfile::tempdir().expect("a folder");
@@ -112,20 +118,6 @@ async fn use_and_judge(example: &str, state: &AppliedState, cache: Option<&Redis
 #[ignore = "needs terraform, moto and checkov: run tests/run"]
 fn the_module_has_no_findings_but_those_that_are_waived() {
     assert_check("scan");
-}
-
-#[test]
-#[ignore = "needs terraform, moto and the release binaries: run tests/run"]
-fn rollups_as_sources_are_deployed_and_a_missing_stream_is_found() {
-    assert_check("levels");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs terraform, moto and the release binaries: run tests/run"]
-async fn events_of_an_applied_deployment_are_sent_and_their_failures_provoke_the_alarm() {
-    let state = apply("events");
-    let used = Box::pin(events::use_and_judge(&state));
-    tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
 }
 
 #[test]
@@ -196,7 +188,21 @@ fn every_metric_of_an_alarm_or_a_panel_is_emitted_by_a_function() {
 
 /// `tests/run --full` alone runs these: each applies the module once more.
 mod full {
-    use super::{LIMIT, apply, assert_check, use_and_judge};
+    use super::{LIMIT, apply, assert_check, events, use_and_judge};
+
+    #[test]
+    #[ignore = "needs terraform, moto and the release binaries: run tests/run --full"]
+    fn rollups_as_sources_are_deployed_and_a_missing_stream_is_found() {
+        assert_check("levels");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs terraform, moto and the release binaries: run tests/run --full"]
+    async fn events_of_an_applied_deployment_are_sent_and_their_failures_provoke_the_alarm() {
+        let state = apply("events");
+        let used = Box::pin(events::use_and_judge(&state));
+        tokio::time::timeout(LIMIT, used).await.expect("everything is processed in time");
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs terraform, moto and the release binaries: run tests/run --full"]
