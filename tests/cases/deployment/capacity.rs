@@ -97,7 +97,7 @@ async fn h13_a_throttled_state_table_delays_batches_and_loses_nothing() {
 #[test]
 #[ignore = "needs the release binaries: run tests/run"]
 fn h13_the_price_of_provisioned_capacity_is_shown_with_the_rate_from_which_it_is_cheaper() {
-    let arguments = ["cost", "exambuddy", "--rate", "attempt=20/s", "--rate", "answer=200/s", "--json"];
+    let arguments = ["cost", "exambuddy", "--rate", "attempt=4/s", "--rate", "answer=40/s", "--json"];
     let output = afterwrite(&arguments, &HashMap::new());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let estimate: Value = serde_json::from_slice(&output.stdout).expect("JSON");
