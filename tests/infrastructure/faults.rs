@@ -9,6 +9,7 @@ use afterwrite_tests::call_recorder::{CallFault, FaultRule};
 use aws_sdk_dynamodb::types::AttributeValue;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::alarm_rules::AlarmRule;
@@ -192,31 +193,36 @@ async fn failed_invocations(used: &mut UsedDeployment<'_>, faults: &mut Provoked
         [("AWS does not respond", CallFault::Stalled), ("AWS is unavailable", CallFault::Unavailable)]
     {
         used.begin(fault, Some(SHORT));
-        let record = used.newest_record().await;
-        let archived = used.archive_again(kind).await;
-        // The exporter gives up an object that it cannot read in time, and keeps the rest of its time for commits.
-        let blocked =
-            |name: &str| if name == "exporter" { ("s3:PutObject", "_delta_log/") } else { ("", "") };
-        let rule = |principal: &String| FaultRule {
-            principal: principal.clone(),
-            action: blocked(principal).0,
-            resource: blocked(principal).1.to_owned(),
-            fault: kind,
-        };
-        used.cloud.recorder.set_faults(names.iter().map(rule).collect());
-        for name in &names {
-            let event = match name.as_str() {
-                "aggregator" | "relay" => json!({ "Records": [record] }),
-                "exporter" => sent_event(&used.cloud, &archived),
-                "invalidator" => {
-                    json!({ "Records": [{ "messageId": "m", "eventSource": "aws:sqs", "body": paths(&["/a"]) }] })
-                }
-                _ => json!({}),
-            };
-            used.invoke(name, &event).await;
-        }
+        unreachable_aws(used, &names, kind).await;
         faults.insert(fault, used.end().await);
     }
+}
+
+/// Invokes all functions at once, while requests of each fail.
+async fn unreachable_aws(used: &UsedDeployment<'_>, names: &[String], fault: CallFault) {
+    let record = used.newest_record().await;
+    let archived = used.archive_again(fault).await;
+    // The exporter gives up an object that it cannot read in time, and keeps the rest of its time for commits.
+    let blocked = |name: &str| if name == "exporter" { ("s3:PutObject", "_delta_log/") } else { ("", "") };
+    let rule = |principal: &String| FaultRule {
+        principal: principal.clone(),
+        action: blocked(principal).0,
+        resource: blocked(principal).1.to_owned(),
+        fault,
+    };
+    used.cloud.recorder.set_faults(names.iter().map(rule).collect());
+    let invoke = async |name: &String| {
+        let event = match name.as_str() {
+            "aggregator" | "relay" => json!({ "Records": [record] }),
+            "exporter" => sent_event(&used.cloud, &archived),
+            "invalidator" => {
+                json!({ "Records": [{ "messageId": "m", "eventSource": "aws:sqs", "body": paths(&["/a"]) }] })
+            }
+            _ => json!({}),
+        };
+        used.invoke(name, &event).await;
+    };
+    join_all(names.iter().map(invoke)).await;
 }
 
 /// The body of a message to the invalidator.

@@ -59,8 +59,9 @@ impl<'s> UsedDeployment<'s> {
         for delivery in &self.deliveries {
             metrics.extend(delivery.metrics(&self.functions[delivery.reader]));
         }
-        for queue in self.state.queues() {
-            let depth = depth(&self.cloud, queue).await;
+        let queues = self.state.queues();
+        let depths = join_all(queues.iter().map(|queue| depth(&self.cloud, queue))).await;
+        for (queue, depth) in queues.into_iter().zip(depths) {
             let name = |metric| MetricName::new("AWS/SQS", metric, &[("QueueName", queue)]);
             let count = f64::from(u32::try_from(depth).expect("a small number"));
             metrics.add(name("ApproximateNumberOfMessagesVisible"), count);
