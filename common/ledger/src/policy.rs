@@ -32,7 +32,8 @@ pub(crate) const TOMBSTONE_LIFETIME: Duration = Duration::from_secs(35 * 24 * 60
 /// How long the tombstone of an item that is marked as parked is kept: an operator must have time to heal it.
 pub(crate) const MARK_LIFETIME: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
-/// The requests of an invocation that are sent at once.
+/// The requests of an invocation that are sent at once. The DynamoDB client of `services` has the same limit (`MAX_CONCURRENT_REQUESTS`) for all
+/// its callers. The ledger limits its own requests before, so that the time limit of a request begins when it is sent.
 pub(crate) const CONCURRENCY: usize = 16;
 /// A round ends after so many rejections. The next one marks the items that were found as parked, and continues with the newest halves.
 pub(crate) const MOST_ROUND_REJECTIONS: usize = 16;

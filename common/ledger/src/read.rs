@@ -160,7 +160,7 @@ impl ReadStage<'_> {
             return Ok(None);
         }
         let LedgerBatch { targets, read_rollups, .. } = &mut *batch;
-        // No item has an invalid key. The error is reported when the rollup is written.
+        // A rollup without a valid key cannot be stored, so it is noted as absent. The error is reported when the rollup is written.
         let (keyless, keyed): (Vec<_>, Vec<_>) = unread
             .into_iter()
             .map(|id| (id, rollup_key(&self.context.core.keys, targets.get(id))))

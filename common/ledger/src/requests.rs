@@ -58,8 +58,8 @@ impl<'l> Requests<'l> {
         Timestamp::from_epoch_ms(now.epoch_ms().saturating_add(self.service_ahead_ms.load(Ordering::Relaxed)))
     }
 
-    /// Notes the time of a response. A difference beyond the tolerance is of no clock: tables that stand for DynamoDB may have no time, and DynamoDB's
-    /// client refuses to work by a clock that differs so much.
+    /// Notes the time of a response. A difference beyond the tolerance is ignored, because no clock explains it: tables that stand for
+    /// DynamoDB may have no time, and DynamoDB's client refuses to work by a clock that differs so much.
     fn note_service_time(&self, server_time: Timestamp, now: Timestamp) {
         let ahead_ms = server_time.epoch_ms().saturating_sub(now.epoch_ms());
         if u128::from(ahead_ms.unsigned_abs()) <= CLOCK_TOLERANCE.as_millis() {

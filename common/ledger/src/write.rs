@@ -1,5 +1,5 @@
-//! The write stage: writes the plans of a round, entries without additions as single writes, all other plans in transactions. It tells the
-//! items whose writes took effect; `refusals` tells the items whose writes did not.
+//! The write stage: writes the plans of a round, entries without additions as single writes, all other plans in transactions. The
+//! items whose writes took effect get `Written`; `refusals` gives all other items the reason.
 
 use afterwrite_model::clock::Clock as _;
 use afterwrite_model::effect::{Write, WriteAction, WriteCondition};

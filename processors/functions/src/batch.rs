@@ -127,7 +127,7 @@ impl StreamRegion {
         if self.reads(region) { Ok(()) } else { Err(self.other_region(ErrorKind::Record, region)) }
     }
 
-    /// Whether records of this region are read. Records that do not name theirs are.
+    /// Whether records of this region are read. A record that names no region is read, too.
     fn reads(&self, region: &str) -> bool {
         region.is_empty() || **self.0.get_or_init(|| Box::from(region)) == *region
     }

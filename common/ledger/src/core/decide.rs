@@ -246,7 +246,7 @@ pub(crate) struct RecordDecision {
 }
 
 impl RecordDecision {
-    /// Whether all records are counted already.
+    /// Whether the records need no write and no read of the item. Expiries that are too old need neither: they are only reported.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.uncounted.is_empty()

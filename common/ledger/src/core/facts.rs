@@ -1,6 +1,7 @@
 //! The facts about an item of a batch: the records that were delivered, and what the ledger has stored. Pure.
 //!
-//! A stage asks them; the item's own transitions ([`super::item`]) change them. A write takes the entry's key.
+//! A stage asks them; the item's own transitions ([`super::item`]) change them. One fact is changed by a stage: the write of the entry moves
+//! the entry's key out of [`ItemFacts::entry_key`] instead of copying it.
 
 use afterwrite_model::ErrorKind;
 use afterwrite_model::entity::{ItemCandidates, SourceKey};

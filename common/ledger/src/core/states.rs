@@ -125,7 +125,8 @@ pub(crate) enum ItemInput<'r, 'l> {
     LookupsResolved(&'l LookupResults),
     /// Its plan took effect. Records may be left: the item is committed when none is.
     Written,
-    /// Its plan did not take effect, because the entry or markers differ from what was known.
+    /// Its plan did not take effect, because the entry or markers differ from what was known. `entry` is `None` if the entry does not differ,
+    /// and `Some(None)` if it no longer exists.
     Refused { entry: Option<Option<Item>>, markers: Vec<StoredMarker<'r>> },
     /// Its plan did not take effect and never will.
     Rejected(Error),

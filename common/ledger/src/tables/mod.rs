@@ -50,8 +50,8 @@ pub trait Tables: Send + Sync {
         async { self.read(keys).await.map(PartialRead::from) }
     }
 
-    /// Reads the items that lookups find by their primary key, as [`Tables::read_some`] does. Tables that stand for others may know items here
-    /// that they do not show there.
+    /// Reads the items that lookups find by their primary key, as [`Tables::read_some`] does. Tables in memory
+    /// that stand for the application's may return a deleted item here, as it was before its deletion; [`Tables::read_some`] never does.
     ///
     /// # Errors
     /// As [`Tables::read_some`].

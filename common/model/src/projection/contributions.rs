@@ -131,8 +131,8 @@ impl<K: KnownLookups> AggregateProjector<'_, K> {
                 outputs.push(known);
                 continue;
             }
-            // If the image lacks an input of any lookup, none is made: that is the error, and it is permanent. If another aggregate
-            // lacks it, that aggregate reports it.
+            // The lookups of an image are resolved only if it has the inputs of all of them. If this aggregate lacks an input, that is
+            // the error, and it is permanent. If another aggregate lacks one, that aggregate reports it.
             aggregate_lookups(aggregate, without_outputs)?;
             match lookup_keys(model, candidates, image) {
                 Ok(_) => {}

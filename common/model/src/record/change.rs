@@ -37,7 +37,8 @@ pub struct ChangeRecord<'a> {
     pub keys: PrimaryKey<'a>,
     /// When the change was made, with a precision of at least a second. Some emulators and archived records omit it.
     pub created_at: Option<Timestamp>,
-    /// The item after the change. An image without attributes is absent, because an item has a key. A `REMOVE` has no new image, even if its JSON has one.
+    /// The item after the change. A `NewImage` whose JSON has no attribute at all is absent, because an item has a key. A `REMOVE` has no new
+    /// image, even if its JSON has one.
     pub new: Option<Image<'a>>,
     /// The item before the change. An `INSERT` has no old image, even if its JSON has one.
     pub old: OldImage<'a>,

@@ -4,8 +4,8 @@ use super::{AttributeId, AttributeInterner, AttributeValue, Item};
 
 /// The state of one item before or after a change, with the attributes of an [`AttributeInterner`] only.
 ///
-/// An image without attributes is an item without attributes that the model uses. That there is *no* image is expressed
-/// by an `Option` around it.
+/// An image without attributes is an item that has none of the attributes that the model uses. That there is *no* image is expressed by an
+/// `Option` around it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image<'a> {
     /// A list: an image has few attributes, so a scan is faster than a map.

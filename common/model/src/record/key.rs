@@ -26,7 +26,7 @@ impl<'a> PrimaryKey<'a> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// The key attributes by name.
+    /// The names and values of the key attributes, in the record's order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &AttributeValue<'a>)> {
         std::iter::once(&self.first).chain(&self.second).map(|(name, value)| (&**name, value))
     }

@@ -36,7 +36,8 @@ pub use self::server_clock::ServerClock;
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
 pub use self::value::{item_from_sdk, item_to_sdk, key_to_sdk};
 
-/// The number of concurrent requests; further requests wait.
+/// The number of concurrent requests of a client and its clones; further requests wait. The ledger sends as many at once (`CONCURRENCY` in its
+/// `policy`), so that its requests, whose time limits have begun, do not wait here.
 pub const MAX_CONCURRENT_REQUESTS: usize = 16;
 /// The time limit of a read or a single write. DynamoDB responds within milliseconds; a connection that died while the function was
 /// frozen never does.
@@ -54,7 +55,7 @@ pub struct DynamoDb {
 }
 
 impl DynamoDb {
-    /// Uses a client with its configuration, except for time limits, and that nothing is retried.
+    /// Uses the configuration of a client, with this module's time limits for each attempt and without retries.
     #[must_use]
     pub fn new(client: Client) -> Self {
         let once = client.config().to_builder().retry_config(RetryConfig::disabled()).build();

@@ -3,7 +3,8 @@
 //! ```text
 //! archive/…gz ─▶ lines    decompressed as it arrives, cut into blocks of whole lines
 //!             ─▶ object   each line decoded; its rows appended to the columns of their partitions
-//!             ─▶ partition_writer, column      Arrow arrays ─▶ Parquet in memory
+//!             ─▶ row_builder, column   the rows of a partition as Arrow arrays, one for each column
+//!             ─▶ partition_writer      Arrow arrays ─▶ Parquet in memory
 //!             ─▶ upload   datasets/<name>_log/dt=<day>/<hash of the object's key and content>-<fingerprint of model and schema>.parquet
 //! items read  ─▶ snapshot  rows of a backfill, through the same writers and uploads
 //! all objects ─▶ commit   one version of each dataset's log adds the files of all objects; then a mark for each object

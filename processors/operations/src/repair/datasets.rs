@@ -1,11 +1,11 @@
-//! Repair of datasets: rows are added to the log, and the next compaction derives the current rows from them.
+//! Repair of datasets: rows are added to the dataset's log, and the next compaction derives the current rows from them.
 //!
 //! | difference | rows that are added | condition |
 //! |---|---|---|
 //! | an item without its row, or with a row that differs | `SNAPSHOT`: the item as it is now | the item exists |
 //! | a row without its item | `SNAPSHOT` and `REMOVE` in the row's day | the item does not exist, or belongs to another day |
 //!
-//! A snapshot does not win over rows of the stream that are less than 15 minutes older. If the log has such a row of the item, the
+//! A snapshot does not win over rows of the stream that are less than 15 minutes older. If the dataset's log has such a row of the item, the
 //! repair waits until it is old enough.
 
 use std::time::Duration;
@@ -54,8 +54,8 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
         Self { judge, source: format!("repair/{id}"), is_dry_run }
     }
 
-    /// Judges findings about datasets again and repairs those that are still drift. Returns a log with a line for each difference; other
-    /// findings are ignored.
+    /// Judges findings about datasets again and repairs those that are still drift. Returns the repair log, with a line for each
+    /// difference; other findings are ignored.
     ///
     /// # Errors
     /// As [`Tables::read`] and [`Bucket`].
@@ -221,7 +221,7 @@ impl RepairedRow<'_> {
     }
 }
 
-/// When a snapshot wins over the newest row that the log has; `None` if it does not have to.
+/// When a snapshot wins over the newest row that the dataset's log has; `None` if it does not have to.
 fn replaceable_at(row: &JudgedRow) -> Option<Timestamp> {
     let changed_at = row.changed_at.filter(|_| !row.is_derivable)?;
     Some(Timestamp::from_epoch_ms(changed_at).plus(SNAPSHOT_LAG + Duration::from_secs(1)))
